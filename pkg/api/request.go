@@ -1,0 +1,253 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// DefaultKeyAlgorithm is the key of a Service that does not ask for another.
+const DefaultKeyAlgorithm = pki.ECDSAP256
+
+// Limits are what the operator of a signer allows and what a Service gets that
+// does not ask.
+type Limits struct {
+	DefaultDuration   time.Duration
+	MinDuration       time.Duration
+	MaxDuration       time.Duration
+	ClusterDomain     string
+	PermitDNSSuffixes []SuffixRule
+	PermitClusterIPs  bool
+}
+
+// DefaultLimits returns the limits of a signer started without flags.
+func DefaultLimits() Limits {
+	return Limits{
+		DefaultDuration: 720 * time.Hour,
+		MinDuration:     time.Hour,
+		MaxDuration:     2160 * time.Hour,
+		ClusterDomain:   "cluster.local",
+	}
+}
+
+// Constraints returns the names that a CA for these limits may sign.
+func (l Limits) Constraints() pki.Constraints {
+	domains := []string{"svc", l.ClusterDomain}
+	for _, r := range l.PermitDNSSuffixes {
+		domains = append(domains, r.Suffix)
+	}
+	return pki.Constraints{PermittedDNS: domains, PermitIPs: l.PermitClusterIPs}.Normalize()
+}
+
+// Params are a certificate's key algorithm and lifetime.
+type Params struct {
+	KeyAlgorithm pki.KeyAlgorithm
+	Duration     time.Duration
+}
+
+// Request is what one Service asks for, checked against the Limits.
+type Request struct {
+	SecretName string
+	DNSNames   []string     // sorted, no duplicates, at least two
+	IPs        []netip.Addr // sorted, no duplicates
+	Params     Params       // with the defaults filled in
+	// Asked holds what the Service's annotations say, zero where they are
+	// silent: what is asked for can contradict another Service, a default cannot.
+	Asked Params
+	// RenewAfter, when not zero: a certificate issued before this time is to be
+	// replaced once the time has come. In whole seconds.
+	RenewAfter time.Time
+}
+
+// FieldError is an annotation, or a field, with a value that is not allowed.
+type FieldError struct {
+	Field  string // the annotation's key or the field's path
+	Value  string
+	Detail string // what is wrong and what is allowed
+}
+
+// maxShownValue bounds how much of a user's value is repeated to them.
+const maxShownValue = 80
+
+func (e *FieldError) Error() string {
+	value := e.Value
+	if len(value) > maxShownValue {
+		value = value[:maxShownValue] + "…"
+	}
+	return fmt.Sprintf("%s: %q: %s", e.Field, value, e.Detail)
+}
+
+// Wants returns the name of the Secret that the Service asks for, and whether
+// it asks at all: a Service that is being deleted asks for nothing.
+func Wants(svc *corev1.Service) (secretName string, ok bool) {
+	if svc.DeletionTimestamp != nil {
+		return "", false
+	}
+	secretName, ok = svc.Annotations[AnnotationSecretName]
+	return secretName, ok
+}
+
+// Parse returns what the Service asks for. Every error is a *FieldError.
+func Parse(svc *corev1.Service, limits Limits) (Request, error) {
+	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
+	steps := []func(*corev1.Service, Limits) error{
+		r.parseTarget, r.parseDuration, r.parseKeyAlgorithm, r.parseNames, r.parseIPs, r.parseRenewAfter,
+	}
+	for _, step := range steps {
+		if err := step(svc, limits); err != nil {
+			return Request{}, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
+	if errs := validation.IsDNS1123Subdomain(r.SecretName); len(errs) > 0 {
+		return &FieldError{AnnotationSecretName, r.SecretName, "no name of a Secret: " + strings.Join(errs, "; ")}
+	}
+	if svc.Spec.Type == corev1.ServiceTypeExternalName {
+		return &FieldError{"spec.type", string(svc.Spec.Type), "names a host outside the cluster, which gets no certificate here; must be ClusterIP, NodePort or LoadBalancer"}
+	}
+	if r.SecretName == ConventionalSecretName && len(svc.Spec.Selector) == 0 {
+		return &FieldError{AnnotationSecretName, r.SecretName, "every pod of the namespace would get it; a Service may ask for this name only if it has a selector"}
+	}
+	return nil
+}
+
+func (r *Request) parseDuration(svc *corev1.Service, limits Limits) error {
+	r.Params.Duration = limits.DefaultDuration
+	value, ok := svc.Annotations[AnnotationDuration]
+	if !ok {
+		return nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil {
+		return &FieldError{AnnotationDuration, value, fmt.Sprintf("no duration: must be a Go duration between %s and %s, such as 720h", hours(limits.MinDuration), hours(limits.MaxDuration))}
+	}
+	if d < limits.MinDuration || d > limits.MaxDuration {
+		return &FieldError{AnnotationDuration, value, fmt.Sprintf("must be between %s and %s", hours(limits.MinDuration), hours(limits.MaxDuration))}
+	}
+	if d%time.Second != 0 {
+		return &FieldError{AnnotationDuration, value, "must be in whole seconds: certificates count no less"}
+	}
+	r.Params.Duration, r.Asked.Duration = d, d
+	return nil
+}
+
+// hours writes a duration without its empty minutes and seconds: 720h, not
+// 720h0m0s.
+func hours(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
+	r.Params.KeyAlgorithm = DefaultKeyAlgorithm
+	value, ok := svc.Annotations[AnnotationKeyAlgorithm]
+	if !ok {
+		return nil
+	}
+	a, err := pki.ParseKeyAlgorithm(value)
+	if err != nil {
+		return &FieldError{AnnotationKeyAlgorithm, value, err.Error()}
+	}
+	r.Params.KeyAlgorithm, r.Asked.KeyAlgorithm = a, a
+	return nil
+}
+
+func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
+	r.DNSNames = ServiceNames(svc, limits.ClusterDomain)
+	if value, ok := svc.Annotations[AnnotationExtraDNSNames]; ok {
+		for name := range strings.SplitSeq(value, ",") {
+			name = strings.TrimSpace(name)
+			if err := checkExtraName(svc, name, limits); err != nil {
+				return &FieldError{AnnotationExtraDNSNames, name, err.Error()}
+			}
+			r.DNSNames = append(r.DNSNames, name)
+		}
+	}
+	slices.Sort(r.DNSNames)
+	r.DNSNames = slices.Compact(r.DNSNames)
+	if len(r.DNSNames) > MaxNames {
+		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("a certificate holds at most %d", MaxNames)}
+	}
+	return nil
+}
+
+func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
+	value, ok := svc.Annotations[AnnotationClusterIPs]
+	wanted, err := parseBool(value)
+	switch {
+	case !ok:
+		return nil
+	case err != nil:
+		return &FieldError{AnnotationClusterIPs, value, err.Error()}
+	case !wanted:
+		return nil
+	case !limits.PermitClusterIPs:
+		return &FieldError{AnnotationClusterIPs, value, "the signer was started without --permit-cluster-ips, and its CA excludes every IP address"}
+	}
+	for _, s := range svc.Spec.ClusterIPs {
+		if ip, err := netip.ParseAddr(s); err == nil { // "None" is no address
+			r.IPs = append(r.IPs, ip)
+		}
+	}
+	slices.SortFunc(r.IPs, netip.Addr.Compare)
+	r.IPs = slices.Compact(r.IPs)
+	return nil
+}
+
+func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) error {
+	value, ok := svc.Annotations[AnnotationRenewAfter]
+	if !ok {
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return &FieldError{AnnotationRenewAfter, value, "no time: must be RFC 3339, such as 2026-01-31T12:00:00Z"}
+	}
+	r.RenewAfter = t.UTC().Truncate(time.Second)
+	return nil
+}
+
+// parseBool accepts exactly what the contract names.
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf(`must be "true" or "false"`)
+}
+
+func looksLikeIP(s string) bool {
+	_, err := netip.ParseAddr(strings.Trim(s, "[]"))
+	return err == nil
+}
+
+// hashOf returns the first 16 hex digits of the SHA-256 of v as JSON.
+func hashOf(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil { // only plain data is hashed
+		panic(err)
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Wanted is what a certificate is to be: what all Services that share its
+// Secret ask for together.
+type Wanted struct {
+	DNSNames   []string     // sorted, no duplicates
+	IPs        []netip.Addr // sorted, no duplicates
+	Params     Params
+	RenewAfter time.Time // the latest that any of them asks for
+}
+
+// Hash identifies the request in a condition's message. It does not change
+// with RenewAfter, which says when and not what.
+func (w Wanted) Hash() string {
+	return hashOf(struct {
+		DNSNames []string
+		IPs      []netip.Addr
+		Params   Params
+	}{w.DNSNames, w.IPs, w.Params})
+}
+
+// Member is a Service and its part in a Wanted.
+type Member struct {
+	Service *corev1.Service
+	// Err is why the Service has no part in it, or nil.
+	Err error
+}
+
+// OlderFirst orders Services by age; creation times are in seconds, so that the
+// name decides between equals.
+func OlderFirst(a, b *corev1.Service) int {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Name, b.Name)
+}
+
+// Merge returns what the Services, which all ask for the same Secret, want
+// together, and the part of each, oldest first. The oldest valid Service's
+// parameters count; a newer one that asks for others, or would take the names
+// over MaxNames, is refused and the rest go on undisturbed. It returns false
+// if no Service has a part.
+func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
+	services = slices.Clone(services)
+	slices.SortStableFunc(services, OlderFirst)
+	var (
+		wanted  Wanted
+		first   *corev1.Service
+		members = make([]Member, 0, len(services))
+	)
+	for _, svc := range services {
+		r, err := Parse(svc, limits)
+		if err == nil && first != nil {
+			err = contradiction(first, wanted, r)
+		}
+		members = append(members, Member{svc, err})
+		if err != nil {
+			continue
+		}
+		if first == nil {
+			first, wanted.Params = svc, r.Params
+		}
+		wanted.DNSNames = union(wanted.DNSNames, r.DNSNames, cmp.Compare[string])
+		wanted.IPs = union(wanted.IPs, r.IPs, netip.Addr.Compare)
+		if r.RenewAfter.After(wanted.RenewAfter) {
+			wanted.RenewAfter = r.RenewAfter
+		}
+	}
+	return wanted, members, first != nil
+}
+
+// contradiction says why a Service that asks for r cannot join what first and
+// others already want, or nil.
+func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
+	if a := r.Asked.KeyAlgorithm; a != "" && a != wanted.Params.KeyAlgorithm {
+		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("Secret %q is shared with Service %q, which is older and has %s", r.SecretName, first.Name, wanted.Params.KeyAlgorithm)}
+	}
+	if d := r.Asked.Duration; d != 0 && d != wanted.Params.Duration {
+		return &FieldError{AnnotationDuration, hours(d), fmt.Sprintf("Secret %q is shared with Service %q, which is older and has %s", r.SecretName, first.Name, hours(wanted.Params.Duration))}
+	}
+	if n := len(union(wanted.DNSNames, r.DNSNames, cmp.Compare[string])); n > MaxNames {
+		return &FieldError{AnnotationSecretName, r.SecretName, fmt.Sprintf("the Services that share it would have %d names together, and a certificate holds at most %d", n, MaxNames)}
+	}
+	return nil
+}
+
+func union[T comparable](a, b []T, order func(T, T) int) []T {
+	out := slices.Concat(a, b)
+	slices.SortFunc(out, order)
+	return slices.Compact(out)
+}

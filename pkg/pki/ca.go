@@ -1,0 +1,141 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"slices"
+	"time"
+)
+
+// Constraints are the names that a CA may sign: the critical name constraints
+// of its certificate (RFC 5280, 4.2.1.10).
+type Constraints struct {
+	// PermittedDNS are the domains, with everything below them.
+	PermittedDNS []string
+	// PermitIPs leaves IP addresses unconstrained. Otherwise all are excluded.
+	PermitIPs bool
+}
+
+// Normalize returns the constraints sorted and without duplicates, so that
+// equal constraints compare equal.
+func (c Constraints) Normalize() Constraints {
+	dns := slices.Clone(c.PermittedDNS)
+	slices.Sort(dns)
+	return Constraints{PermittedDNS: slices.Compact(dns), PermitIPs: c.PermitIPs}
+}
+
+// Equal reports whether both permit the same names.
+func (c Constraints) Equal(d Constraints) bool {
+	c, d = c.Normalize(), d.Normalize()
+	return c.PermitIPs == d.PermitIPs && slices.Equal(c.PermittedDNS, d.PermittedDNS)
+}
+
+// ConstraintsOf reads the constraints back from a certificate that NewRoot made.
+func ConstraintsOf(ca *x509.Certificate) Constraints {
+	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.ExcludedIPRanges) == 0}.Normalize()
+}
+
+// allIPs is every IPv4 and every IPv6 address.
+func allIPs() []*net.IPNet {
+	return []*net.IPNet{
+		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+		{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+	}
+}
+
+// KeyID returns the subject key identifier of a public key: the leftmost 160
+// bits of the SHA-256 of its SubjectPublicKeyInfo (RFC 7093, 2, method 4).
+func KeyID(pub crypto.PublicKey) ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return nil, fmt.Errorf("key id: %w", err)
+	}
+	sum := sha256.Sum256(der)
+	return sum[:20], nil
+}
+
+// NewRoot makes the self-signed certificate of the CA's generation n. Its
+// subject is unique to the key: with equal subjects Go leaves out the authority
+// key id and verifiers pick the wrong issuer. It has no path length, because a
+// chain of cross-certificates fails under any.
+func NewRoot(key crypto.Signer, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
+	template, err := caTemplate(key.Public(), n, constraints, notBefore, notAfter)
+	if err != nil {
+		return nil, err
+	}
+	return createCA(template, template, key.Public(), key)
+}
+
+func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
+	if len(constraints.PermittedDNS) == 0 {
+		return nil, errors.New("a CA without a permitted domain could sign every name")
+	}
+	id, err := KeyID(pub)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := NewSerial()
+	if err != nil {
+		return nil, err
+	}
+	constraints = constraints.Normalize()
+	template := &x509.Certificate{
+		SerialNumber:                serial,
+		Subject:                     pkix.Name{CommonName: fmt.Sprintf("servingcert CA %d %s", n, hex.EncodeToString(id[:4]))},
+		NotBefore:                   notBefore.UTC().Truncate(time.Second),
+		NotAfter:                    notAfter.UTC().Truncate(time.Second),
+		KeyUsage:                    x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid:       true,
+		IsCA:                        true,
+		SubjectKeyId:                id,
+		PermittedDNSDomainsCritical: true,
+		PermittedDNSDomains:         constraints.PermittedDNS,
+	}
+	if !constraints.PermitIPs {
+		template.ExcludedIPRanges = allIPs()
+	}
+	return template, nil
+}
+
+func createCA(template, parent *x509.Certificate, pub crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, pub, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign CA certificate: %w", err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// NewSerial returns a random positive serial number of 127 bits (the CA/Browser
+// Forum asks for 64 bits of randomness, RFC 5280 for at most 20 octets).
+func NewSerial() (*big.Int, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("serial number: %w", err)
+	}
+	return serial.Add(serial, big.NewInt(1)), nil
+}
+
+// CheckCA says why cert with key cannot be a signing CA at now, or nil.
+func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
+	switch {
+	case !cert.IsCA || !cert.BasicConstraintsValid:
+		return errors.New("the certificate is no CA")
+	case cert.KeyUsage&x509.KeyUsageCertSign == 0:
+		return errors.New("the certificate's key usage does not allow signing certificates")
+	case !KeyMatches(cert, key):
+		return errors.New("the private key does not belong to the certificate")
+	case now.Before(cert.NotBefore):
+		return fmt.Errorf("the certificate is not valid before %s, and the clock says %s", cert.NotBefore.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case now.After(cert.NotAfter):
+		return fmt.Errorf("the certificate expired at %s, and the clock says %s", cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
+}

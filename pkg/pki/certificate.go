@@ -1,0 +1,108 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Backdate is how far before its issuance a certificate's NotBefore lies, so
+// that a client whose clock is a little behind accepts it.
+const Backdate = 5 * time.Minute
+
+// NotBefore returns the start of the validity of a certificate issued at now.
+// Certificates count in whole seconds (RFC 5280, 4.1.2.5).
+func NotBefore(now time.Time) time.Time { return now.Add(-Backdate).UTC().Truncate(time.Second) }
+
+// IssuedAt returns when cert was issued; the inverse of NotBefore.
+func IssuedAt(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(Backdate) }
+
+// Lifetime returns how long cert is valid.
+func Lifetime(cert *x509.Certificate) time.Duration { return cert.NotAfter.Sub(cert.NotBefore) }
+
+// RenewAt returns when cert is to be replaced, a pure function of its bytes:
+//
+//	min(NotBefore + lifetime × (0.7 + 0.2u), NotAfter − max(5 min, lifetime/10))
+//
+// where u in [0,1) is drawn from the SHA-256 of the certificate. Every process
+// computes the same time, a restart moves none, and certificates issued at the
+// same moment are renewed over a fifth of their lifetime.
+func RenewAt(cert *x509.Certificate) time.Time {
+	sum := sha256.Sum256(cert.Raw)
+	u := float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
+	lifetime := Lifetime(cert)
+	byFraction := cert.NotBefore.Add(time.Duration(math.Round(float64(lifetime) * (0.7 + 0.2*u))))
+	byRest := cert.NotAfter.Add(-max(5*time.Minute, lifetime/10))
+	if byRest.Before(byFraction) {
+		return byRest
+	}
+	return byFraction
+}
+
+// Fingerprint returns the SHA-256 of the certificate's DER in hex, the form in
+// which conditions and metrics name a leaf.
+func Fingerprint(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// EncodeCertificates returns the certificates in PEM, in the given order.
+func EncodeCertificates(certs ...*x509.Certificate) []byte {
+	var out bytes.Buffer
+	for _, c := range certs {
+		_ = pem.Encode(&out, &pem.Block{Type: pemCertificate, Bytes: c.Raw}) // a bytes.Buffer does not fail
+	}
+	return out.Bytes()
+}
+
+// ParseCertificates reads one or more certificates in PEM. Anything else in
+// data (another type of block, garbage that is no PEM) is an error: a server
+// that loads the file might stumble over it.
+func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
+	var certs []*x509.Certificate
+	for rest := bytes.TrimSpace(data); len(rest) > 0; rest = bytes.TrimSpace(rest) {
+		if !bytes.HasPrefix(rest, []byte("-----BEGIN ")) {
+			return nil, fmt.Errorf("certificate %d: not PEM", len(certs)+1)
+		}
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil, fmt.Errorf("certificate %d: damaged PEM", len(certs)+1)
+		}
+		if block.Type != pemCertificate {
+			return nil, fmt.Errorf("certificate %d: PEM block is a %q, must be a %q", len(certs)+1, block.Type, pemCertificate)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", len(certs)+1, err)
+		}
+		certs = append(certs, cert)
+	}
+	if len(certs) == 0 {
+		return nil, errors.New("no certificate")
+	}
+	return certs, nil
+}
+
+// VerifyServing checks that leaf is accepted as a server's certificate at now by
+// a client that trusts root alone and is sent chain with it.
+func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	roots.AddCert(root)
+	for _, c := range chain {
+		intermediates.AddCert(c)
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots:         roots,
+		Intermediates: intermediates,
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	return err
+}

@@ -1,0 +1,157 @@
+// Package pki holds what servingcert knows about keys, certificates, chains and
+// bundles, without knowing about Kubernetes: generating and checking key pairs,
+// when a certificate is due for renewal ([RenewAt]), what a CA certificate
+// looks like ([NewRoot]), and CA bundles whose bytes depend on their content
+// alone ([Bundle]). It uses the standard library only, and takes the time as an
+// argument.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// KeyAlgorithm names a kind and size of key. The spelling is that of the
+// keyType of Kubernetes' podCertificate volume source (KEP-4317).
+type KeyAlgorithm string
+
+// The key algorithms that a serving certificate may have.
+const (
+	ECDSAP256 KeyAlgorithm = "ECDSAP256"
+	ECDSAP384 KeyAlgorithm = "ECDSAP384"
+	ECDSAP521 KeyAlgorithm = "ECDSAP521"
+	Ed25519   KeyAlgorithm = "ED25519"
+	RSA2048   KeyAlgorithm = "RSA2048"
+	RSA3072   KeyAlgorithm = "RSA3072"
+	RSA4096   KeyAlgorithm = "RSA4096"
+)
+
+// KeyAlgorithms lists all that may be asked for, in the order of the
+// documentation.
+func KeyAlgorithms() []KeyAlgorithm {
+	return []KeyAlgorithm{ECDSAP256, ECDSAP384, ECDSAP521, Ed25519, RSA2048, RSA3072, RSA4096}
+}
+
+// ParseKeyAlgorithm returns the algorithm named s, or an error that lists what
+// is allowed.
+func ParseKeyAlgorithm(s string) (KeyAlgorithm, error) {
+	if slices.Contains(KeyAlgorithms(), KeyAlgorithm(s)) {
+		return KeyAlgorithm(s), nil
+	}
+	names := make([]string, 0, len(KeyAlgorithms()))
+	for _, a := range KeyAlgorithms() {
+		names = append(names, string(a))
+	}
+	return "", fmt.Errorf("unknown key algorithm %q: must be one of %s", s, strings.Join(names, ", "))
+}
+
+// IsRSA reports whether keys of the algorithm can encipher keys (TLS 1.2's RSA
+// key exchange), which decides the key usages of their certificates.
+func (a KeyAlgorithm) IsRSA() bool { return strings.HasPrefix(string(a), "RSA") }
+
+// GenerateKey makes a new key. The only errors are an unknown algorithm and a
+// failing source of randomness.
+func GenerateKey(a KeyAlgorithm) (crypto.Signer, error) {
+	switch a {
+	case ECDSAP256:
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case ECDSAP384:
+		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case ECDSAP521:
+		return ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	case Ed25519:
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		return key, err
+	case RSA2048:
+		return rsa.GenerateKey(rand.Reader, 2048)
+	case RSA3072:
+		return rsa.GenerateKey(rand.Reader, 3072)
+	case RSA4096:
+		return rsa.GenerateKey(rand.Reader, 4096)
+	}
+	_, err := ParseKeyAlgorithm(string(a))
+	return nil, err
+}
+
+// AlgorithmOf returns the algorithm of a public key, and false for a kind or
+// size that servingcert does not issue.
+func AlgorithmOf(pub crypto.PublicKey) (KeyAlgorithm, bool) {
+	switch k := pub.(type) {
+	case *ecdsa.PublicKey:
+		switch k.Curve {
+		case elliptic.P256():
+			return ECDSAP256, true
+		case elliptic.P384():
+			return ECDSAP384, true
+		case elliptic.P521():
+			return ECDSAP521, true
+		}
+	case ed25519.PublicKey:
+		return Ed25519, true
+	case *rsa.PublicKey:
+		switch k.N.BitLen() {
+		case 2048:
+			return RSA2048, true
+		case 3072:
+			return RSA3072, true
+		case 4096:
+			return RSA4096, true
+		}
+	}
+	return "", false
+}
+
+// Types of the PEM blocks that servingcert reads and writes (RFC 7468).
+const (
+	pemCertificate = "CERTIFICATE"
+	pemPrivateKey  = "PRIVATE KEY"
+)
+
+// EncodeKey returns the key as PKCS #8 in PEM, which every TLS stack reads for
+// every algorithm (OpenSSL cannot read Ed25519 in any other form).
+func EncodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode private key: %w", err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
+}
+
+// ParseKey reads one PKCS #8 key in PEM. Errors never contain key material.
+func ParseKey(data []byte) (crypto.Signer, error) {
+	block, rest := pem.Decode(data)
+	if block == nil {
+		return nil, errors.New("no PEM block in the private key")
+	}
+	if block.Type != pemPrivateKey {
+		return nil, fmt.Errorf("PEM block is a %q, must be a %q (PKCS #8)", block.Type, pemPrivateKey)
+	}
+	if len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, errors.New("data after the private key")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("the private key is no valid PKCS #8")
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("the private key cannot sign")
+	}
+	return signer, nil
+}
+
+// KeyMatches reports whether key is the private half of the certificate's key.
+func KeyMatches(cert *x509.Certificate, key crypto.Signer) bool {
+	pub, ok := cert.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && pub.Equal(key.Public())
+}
