@@ -1,0 +1,158 @@
+package process
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Common are the flags that every process has.
+type Common struct {
+	Kubeconfig    string
+	KubeAPIQPS    float32
+	Namespace     string
+	ClusterDomain string
+	MetricsAddr   string
+	HealthAddr    string
+	LeaderElect   bool
+	LogLevel      string
+	LogFormat     string
+}
+
+// NewCommon returns the defaults of a process of which one replica at a time
+// leads, or of one whose replicas are all active.
+func NewCommon(leads bool) *Common {
+	return &Common{
+		Namespace:     api.DefaultNamespace,
+		ClusterDomain: api.DefaultLimits().ClusterDomain,
+		MetricsAddr:   ":8080",
+		HealthAddr:    ":8081",
+		LeaderElect:   leads,
+		LogLevel:      "info",
+		LogFormat:     "text",
+	}
+}
+
+func (c *Common) register(fs *pflag.FlagSet, name string) {
+	fs.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "path of a kubeconfig; without it $KUBECONFIG counts, else the pod's ServiceAccount")
+	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "most requests a second to the API server; 0 leaves limiting to the server (API Priority and Fairness)")
+	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace that servingcert itself runs in")
+	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "DNS domain of the cluster")
+	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address that /metrics is served on, over HTTP; 0 serves none")
+	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address that /healthz and /readyz are served on, over HTTP; 0 serves none")
+	leader := "work only while holding the Lease " + name + " in --namespace"
+	if !c.LeaderElect {
+		leader = "accepted for symmetry and without effect: every replica answers"
+	}
+	fs.BoolVar(&c.LeaderElect, "leader-elect", c.LeaderElect, leader)
+	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
+	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
+}
+
+func (c *Common) validate() error {
+	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {
+		return fmt.Errorf("--namespace: %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
+	}
+	if errs := validation.IsDNS1123Subdomain(c.ClusterDomain); len(errs) > 0 {
+		return fmt.Errorf("--cluster-domain: %q: no DNS name: %s", c.ClusterDomain, strings.Join(errs, "; "))
+	}
+	if c.KubeAPIQPS < 0 {
+		return fmt.Errorf("--kube-api-qps: %v: must be 0 (no limit) or more", c.KubeAPIQPS)
+	}
+	for flag, addr := range map[string]string{"--metrics-addr": c.MetricsAddr, "--health-addr": c.HealthAddr} {
+		if addr == "0" {
+			continue
+		}
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return fmt.Errorf("%s: %q: must be HOST:PORT, :PORT or 0: %w", flag, addr, err)
+		}
+	}
+	if _, err := c.level(); err != nil {
+		return err
+	}
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		return fmt.Errorf("--log-format: %q: must be text or json", c.LogFormat)
+	}
+	return nil
+}
+
+func (c *Common) level() (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return 0, fmt.Errorf("--log-level: %q: must be debug, info, warn or error", c.LogLevel)
+	}
+	return level, nil
+}
+
+// setUpLogging sends this project's, controller-runtime's and client-go's logs
+// to one handler.
+func (c *Common) setUpLogging(w io.Writer) {
+	level, _ := c.level() // was validated
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler = slog.NewTextHandler(w, options)
+	if c.LogFormat == "json" {
+		handler = slog.NewJSONHandler(w, options)
+	}
+	logger := logr.FromSlogHandler(handler)
+	slog.SetDefault(slog.New(handler))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+}
+
+// RESTConfig returns the connection to the API server, without a rate limit
+// unless one was asked for.
+func (c *Common) RESTConfig(userAgent string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules() // $KUBECONFIG, ~/.kube/config
+	rules.ExplicitPath = c.Kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no connection to an API server: %w", err)
+	}
+	cfg.QPS = -1
+	if c.KubeAPIQPS > 0 {
+		cfg.QPS, cfg.Burst = c.KubeAPIQPS, max(1, int(2*c.KubeAPIQPS))
+	}
+	cfg.UserAgent = rest.DefaultKubernetesUserAgent() + " " + userAgent
+	return cfg, nil
+}
+
+// ManagerOptions returns the options that follow from the flags. leaseName is
+// empty for a process whose replicas are all active.
+func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manager.Options {
+	return manager.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddr},
+		HealthProbeBindAddress:        c.HealthAddr,
+		LeaderElection:                c.LeaderElect && leaseName != "",
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       c.Namespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends when Run does
+	}
+}
+
+// AddChecks serves liveness, and readiness by the given check.
+func AddChecks(mgr manager.Manager, readyName string, ready healthz.Checker) error {
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add liveness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck(readyName, ready); err != nil {
+		return fmt.Errorf("add readiness check: %w", err)
+	}
+	return nil
+}
