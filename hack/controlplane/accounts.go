@@ -1,0 +1,111 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// defaultAccount is the ServiceAccount that a pod gets which names none.
+const defaultAccount = "default"
+
+// accountsRetry is the pause after the API server could not be watched, which is
+// as long as a test keeps it away.
+const accountsRetry = 100 * time.Millisecond
+
+// startDefaultAccounts makes ServiceAccount "default" in every namespace until
+// Stop, in the place of kube-controller-manager. The admission plugin itself waits
+// for that ServiceAccount for a second or more, so a pod may follow its namespace
+// at once.
+func (cp *ControlPlane) startDefaultAccounts() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cp.stopAccounts, cp.accountsDone = cancel, make(chan struct{})
+	go func() {
+		defer close(cp.accountsDone)
+		for ctx.Err() == nil {
+			// Any error means the same here: the API server is away.
+			_ = cp.watchNamespaces(ctx)
+			select {
+			case <-time.After(accountsRetry):
+			case <-ctx.Done():
+			}
+		}
+	}()
+}
+
+// watchNamespaces makes default ServiceAccounts until the watch ends.
+func (cp *ControlPlane) watchNamespaces(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(cp.AdminConfig())
+	if err != nil {
+		return err
+	}
+	existing, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range existing.Items {
+		if err := makeDefaultAccount(ctx, client, existing.Items[i].Name); err != nil {
+			return err
+		}
+	}
+	watch, err := client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{ResourceVersion: existing.ResourceVersion})
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		ns, ok := event.Object.(*corev1.Namespace)
+		if !ok {
+			return apierrors.FromObject(event.Object)
+		}
+		if ns.Status.Phase == corev1.NamespaceTerminating {
+			continue
+		}
+		if err := makeDefaultAccount(ctx, client, ns.Name); err != nil {
+			return err
+		}
+	}
+	return errors.New("watch of namespaces ended")
+}
+
+func makeDefaultAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultAccount, Namespace: namespace}}
+	_, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil // it is there; or its namespace is going or gone
+	}
+	return err
+}
+
+// hasDefaultAccount is nil when ServiceAccount default/default exists.
+func (cp *ControlPlane) hasDefaultAccount(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(cp.AdminConfig())
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, defaultAccount, metav1.GetOptions{})
+	return err
+}
+
+// waitForDefaultAccount returns when pods can be created in namespace "default".
+func (cp *ControlPlane) waitForDefaultAccount(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := cp.hasDefaultAccount(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(pollInterval):
+		case <-ctx.Done():
+			return fmt.Errorf("no ServiceAccount default/default: %w", err)
+		}
+	}
+}

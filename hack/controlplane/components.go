@@ -1,0 +1,189 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// controllers are those of kube-controller-manager that act without a node. The
+// rest would only cost memory and write conditions on nodes that are not there.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"cronjob-controller",
+	"daemonset-controller",
+	"deployment-controller",
+	"disruption-controller",
+	"endpointslice-controller",
+	"garbage-collector-controller",
+	"job-controller",
+	"namespace-controller",
+	"replicaset-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"statefulset-controller",
+	"validatingadmissionpolicy-status-controller",
+}
+
+func (cp *ControlPlane) startEtcd(ctx context.Context) error {
+	return retryPorts(func() error {
+		client, err := freePort()
+		if err != nil {
+			return err
+		}
+		peer, err := freePort()
+		if err != nil {
+			return err
+		}
+		// A first member that could not bind has written its peer address down.
+		if err := os.RemoveAll(cp.path("etcd")); err != nil {
+			return err
+		}
+		clientURL, peerURL := "http://"+client, "http://"+peer
+		cp.etcd = cp.newProcess(Etcd,
+			"--name=default",
+			"--data-dir="+cp.path("etcd"),
+			"--listen-client-urls="+clientURL,
+			"--advertise-client-urls="+clientURL,
+			"--listen-peer-urls="+peerURL,
+			"--initial-advertise-peer-urls="+peerURL,
+			"--initial-cluster=default="+peerURL,
+			"--unsafe-no-fsync=true",
+			"--log-level=warn",
+		)
+		return cp.etcd.start(ctx, func(ctx context.Context) error {
+			return getOK(ctx, http.DefaultClient, clientURL+"/health")
+		})
+	})
+}
+
+// startNewAPIServer starts kube-apiserver for the first time and so chooses the
+// address that it keeps.
+func (cp *ControlPlane) startNewAPIServer(ctx context.Context) error {
+	return retryPorts(func() error {
+		var err error
+		if cp.host, err = freePort(); err != nil {
+			return err
+		}
+		cp.mu.Lock()
+		defer cp.mu.Unlock()
+		return cp.launchAPIServer(ctx)
+	})
+}
+
+// launchAPIServer runs kube-apiserver at cp.host. The caller holds cp.mu.
+func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(cp.host)
+	if err != nil {
+		return err
+	}
+	etcdURL := strings.TrimPrefix(cp.etcd.arg("--listen-client-urls="), "--listen-client-urls=")
+	args := []string{
+		"--etcd-servers=" + etcdURL,
+		"--bind-address=" + host,
+		"--secure-port=" + port,
+		"--cert-dir=" + cp.path("apiserver"),
+		"--tls-cert-file=" + cp.pki.serving.certFile,
+		"--tls-private-key-file=" + cp.pki.serving.keyFile,
+		"--client-ca-file=" + cp.pki.caFile,
+		"--authorization-mode=RBAC",
+		"--allow-privileged=true",
+		"--service-cluster-ip-range=" + cp.opts.ServiceCIDR,
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + cp.pki.accountKeyFile,
+		"--service-account-signing-key-file=" + cp.pki.accountKeyFile,
+		// Without an address to advertise it asks for the default route, which a
+		// machine without network does not have. No one reads this one (RFC 5737).
+		"--advertise-address=192.0.2.1",
+		"--endpoint-reconciler-type=none",
+		"--enable-priority-and-fairness=false",
+		"--max-requests-inflight=0",
+		"--max-mutating-requests-inflight=0",
+	}
+	cp.apiServer = cp.newProcess(KubeAPIServer, append(args, cp.opts.ExtraAPIServerArgs...)...)
+	client, err := rest.HTTPClientFor(cp.AdminConfig())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	return cp.apiServer.start(ctx, func(ctx context.Context) error {
+		return getOK(ctx, client, cp.Host()+"/readyz")
+	})
+}
+
+func (cp *ControlPlane) startManager(ctx context.Context) error {
+	kubeconfig := cp.path("pki", "kube-controller-manager.kubeconfig")
+	if err := WriteKubeconfig(kubeconfig, cp.certConfig(cp.pki.manager)); err != nil {
+		return err
+	}
+	cp.manager = cp.newProcess(KubeControllerManager,
+		"--kubeconfig="+kubeconfig,
+		"--controllers="+strings.Join(controllers, ","),
+		"--use-service-account-credentials=true",
+		"--root-ca-file="+cp.pki.caFile,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=1000",
+		"--kube-api-burst=2000",
+	)
+	// It serves nothing. That its ServiceAccount controller has done something is
+	// the better sign of life, and waitForDefaultAccount waits for that.
+	return cp.manager.start(ctx, func(ctx context.Context) error { return cp.hasDefaultAccount(ctx) })
+}
+
+func (cp *ControlPlane) newProcess(name string, args ...string) *process {
+	return &process{
+		name:    name,
+		path:    cp.binaries[name],
+		args:    args,
+		dir:     cp.dir,
+		logFile: cp.LogFile(name),
+		outlive: cp.opts.OutliveParent,
+	}
+}
+
+// retryPorts calls start again as long as it fails for a port that someone else
+// took between freePort and the component's bind.
+func retryPorts(start func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := start()
+		if attempt == portAttempts || !errors.Is(err, errAddressInUse) {
+			return err
+		}
+	}
+}
+
+// freePort returns a loopback host:port that nobody listens on.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// getOK is nil if a GET of url is answered with 200.
+func getOK(ctx context.Context, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return nil
+}

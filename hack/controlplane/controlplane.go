@@ -1,0 +1,247 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// startTimeout bounds how long one component may take to answer its health
+// check: ten times what it takes on two idle cores, as tests of several packages
+// start their control planes at the same moment.
+const startTimeout = 90 * time.Second
+
+// portAttempts is how often a component is started anew on other ports. Ports
+// are free when they are chosen, but another process may be quicker.
+const portAttempts = 4
+
+// Options says what to run. The zero value is what most tests want.
+type Options struct {
+	// ControllerManager runs kube-controller-manager too: Deployments get pods,
+	// owner references collect garbage, namespaces go away.
+	ControllerManager bool
+
+	// Dir holds data, keys and logs. It is created if it is missing and must be
+	// empty otherwise. Default: a new temporary directory.
+	Dir string
+
+	// ServiceCIDR is the range of ClusterIPs. Default: 127.N.0.0/16 with a random
+	// N, so that ClusterIPs are addresses of this host (see the package comment)
+	// and two control planes rarely share one.
+	ServiceCIDR string
+
+	// ExtraAPIServerArgs are added to kube-apiserver's flags, after ours: of a
+	// flag with one value the last wins.
+	ExtraAPIServerArgs []string
+
+	// OutliveParent leaves the processes running when the program that started
+	// them ends without calling Stop. Default: the kernel kills them then (on
+	// Linux).
+	OutliveParent bool
+
+	// Log receives the progress of a build of the binaries. Default: os.Stderr.
+	Log io.Writer
+}
+
+// withDefaults fills in what was left empty, and says what is not allowed.
+func (o Options) withDefaults() (Options, error) {
+	if o.Log == nil {
+		o.Log = os.Stderr
+	}
+	if o.ServiceCIDR == "" {
+		// 127.0.0.0/16 is left alone: resolvers and other daemons listen there.
+		o.ServiceCIDR = fmt.Sprintf("127.%d.0.0/16", 16+rand.IntN(239))
+	}
+	prefix, err := netip.ParsePrefix(o.ServiceCIDR)
+	if err != nil || !prefix.Addr().Is4() {
+		return o, fmt.Errorf("ServiceCIDR %q: want an IPv4 prefix such as 127.77.0.0/16", o.ServiceCIDR)
+	}
+	return o, nil
+}
+
+// ControlPlane is a running control plane. Its methods may be called from
+// several goroutines.
+type ControlPlane struct {
+	opts     Options
+	dir      string
+	ownsDir  bool
+	binaries map[string]string
+	pki      *pki
+
+	serviceIP netip.Addr // the ClusterIP of Service default/kubernetes
+	host      string     // host:port of kube-apiserver; stays the same across restarts
+
+	mu        sync.Mutex
+	etcd      *process
+	apiServer *process
+	manager   *process
+
+	stopAccounts context.CancelFunc // ends the loop that makes default ServiceAccounts
+	accountsDone chan struct{}
+}
+
+// Start runs a control plane and returns when its API answers: RBAC's default
+// roles are there, namespace "default" and its ServiceAccount too. ctx bounds the
+// start only; Stop ends what was started. A failed Start leaves no process and no
+// file, and its error ends with the last lines of the component that failed.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
+	}
+	needs := []string{Etcd, KubeAPIServer}
+	if opts.ControllerManager {
+		needs = append(needs, KubeControllerManager)
+	}
+	binaries, err := Binaries(ctx, opts.Log, needs...)
+	if err != nil {
+		return nil, err
+	}
+	cp := &ControlPlane{
+		opts:      opts,
+		binaries:  binaries,
+		serviceIP: netip.MustParsePrefix(opts.ServiceCIDR).Masked().Addr().Next(),
+	}
+	if err := cp.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start control plane: %w", err), cp.Stop())
+	}
+	return cp, nil
+}
+
+func (cp *ControlPlane) start(ctx context.Context) error {
+	if err := cp.makeDir(); err != nil {
+		return err
+	}
+	var err error
+	if cp.pki, err = newPKI(cp.path("pki"), cp.serviceIP); err != nil {
+		return err
+	}
+	if err := cp.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := cp.startNewAPIServer(ctx); err != nil {
+		return err
+	}
+	if !cp.opts.ControllerManager {
+		cp.startDefaultAccounts()
+	} else if err := cp.startManager(ctx); err != nil {
+		return err
+	}
+	return cp.waitForDefaultAccount(ctx)
+}
+
+// makeDir creates the directory of this control plane, for this user only: the
+// keys of cluster-admin lie in it.
+func (cp *ControlPlane) makeDir() error {
+	if cp.opts.Dir == "" {
+		dir, err := os.MkdirTemp("", "servingcert-controlplane-")
+		cp.dir, cp.ownsDir = dir, err == nil
+		return err
+	}
+	dir, err := filepath.Abs(cp.opts.Dir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("directory %s is not empty: it has %s", dir, entries[0].Name())
+	}
+	cp.dir = dir
+	return nil
+}
+
+// path is a path below the control plane's directory.
+func (cp *ControlPlane) path(elem ...string) string {
+	return filepath.Join(append([]string{cp.dir}, elem...)...)
+}
+
+// Stop kills the processes, waits until they are gone and removes their files:
+// the whole directory if Start made it, else its contents. It may be called more
+// than once.
+func (cp *ControlPlane) Stop() error {
+	if cp.stopAccounts != nil {
+		cp.stopAccounts()
+		<-cp.accountsDone
+	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	// Clients first, so that none of them logs the loss of its server.
+	for _, p := range []*process{cp.manager, cp.apiServer, cp.etcd} {
+		p.kill()
+	}
+	if cp.dir == "" {
+		return nil
+	}
+	if cp.ownsDir {
+		return os.RemoveAll(cp.dir)
+	}
+	var errs []error
+	for _, made := range []string{"etcd", "pki", "logs", "apiserver"} {
+		errs = append(errs, os.RemoveAll(cp.path(made)))
+	}
+	return errors.Join(errs...)
+}
+
+// StopAPIServer takes kube-apiserver away, as a crash does: connections break at
+// once. etcd keeps the data.
+func (cp *ControlPlane) StopAPIServer() {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.apiServer.kill()
+}
+
+// StartAPIServer brings kube-apiserver back at the same address with the same
+// data and keys, and returns when it is ready. It is an error if it is running.
+func (cp *ControlPlane) StartAPIServer(ctx context.Context) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.apiServer.running() {
+		return errors.New("start kube-apiserver: it is running already")
+	}
+	return cp.launchAPIServer(ctx)
+}
+
+// Host is kube-apiserver's address, https://127.0.0.1:PORT.
+func (cp *ControlPlane) Host() string { return "https://" + cp.host }
+
+// Dir is the directory that holds data, keys and logs.
+func (cp *ControlPlane) Dir() string { return cp.dir }
+
+// PIDs are the process ids of the components that run, by binary name.
+func (cp *ControlPlane) PIDs() map[string]int {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	pids := map[string]int{}
+	for _, p := range []*process{cp.etcd, cp.apiServer, cp.manager} {
+		if p.running() {
+			pids[p.name] = p.cmd.Process.Pid
+		}
+	}
+	return pids
+}
+
+// LogFile is the log of a component, named by its binary.
+func (cp *ControlPlane) LogFile(component string) string {
+	return cp.path("logs", component+".log")
+}
+
+// AdminConfig is a client configuration of cluster-admin without client-side rate
+// limit. Each call returns a copy.
+func (cp *ControlPlane) AdminConfig() *rest.Config {
+	return cp.certConfig(cp.pki.admin)
+}
