@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -144,7 +145,7 @@ func (cp *ControlPlane) newProcess(name string, args ...string) *process {
 		path:    cp.binaries[name],
 		args:    args,
 		dir:     cp.dir,
-		logFile: cp.LogFile(name),
+		logFile: filepath.Join(cp.LogDir(), name+".log"),
 		outlive: cp.opts.OutliveParent,
 	}
 }

@@ -131,6 +131,9 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 	if err := cp.startNewAPIServer(ctx); err != nil {
 		return err
 	}
+	if err := WriteKubeconfig(cp.KubeconfigFile(), cp.AdminConfig()); err != nil {
+		return err
+	}
 	if !cp.opts.ControllerManager {
 		cp.startDefaultAccounts()
 	} else if err := cp.startManager(ctx); err != nil {
@@ -235,10 +238,11 @@ func (cp *ControlPlane) PIDs() map[string]int {
 	return pids
 }
 
-// LogFile is the log of a component, named by its binary.
-func (cp *ControlPlane) LogFile(component string) string {
-	return cp.path("logs", component+".log")
-}
+// LogDir holds the logs: etcd.log, kube-apiserver.log, kube-controller-manager.log.
+func (cp *ControlPlane) LogDir() string { return cp.path("logs") }
+
+// KubeconfigFile is a kubeconfig of cluster-admin; it goes with Stop.
+func (cp *ControlPlane) KubeconfigFile() string { return cp.path("pki", "admin.kubeconfig") }
 
 // AdminConfig is a client configuration of cluster-admin without client-side rate
 // limit. Each call returns a copy.

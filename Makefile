@@ -1,0 +1,91 @@
+# Everything that a contributor or CI runs. `make help` lists it.
+# Needs Go, git, make and a C compiler (for the race detector); everything else is
+# built from pinned Go modules.
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PROCESSES := webhook signer rotator
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+IMAGE     ?= servingcert
+
+# What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'
+PKG       ?= ./...
+TESTFLAGS ?=
+# How many certificates `make bench` issues from cold.
+N         ?= 2000
+
+BIN  := $(CURDIR)/bin
+LINT := $(BIN)/golangci-lint
+# Modules of the repository: the project, the tools, the control plane.
+MODULES := . hack/tools hack/controlplane/build
+
+##@ Start here
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} \
+		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leaves it running
+	go run ./hack/demo
+
+##@ While developing
+
+.PHONY: test
+test: controlplane-binaries ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
+	go test -race -timeout 20m $(TESTFLAGS) $(PKG)
+
+.PHONY: lint
+lint: $(LINT) ## style, import rules, tidy modules
+	$(LINT) run
+	go vet ./...
+	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
+
+.PHONY: fmt
+fmt: $(LINT) ## format the code and sort its imports
+	$(LINT) fmt
+
+.PHONY: generate
+generate: ## bring everything that is generated up to date
+	go generate ./...
+	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
+
+.PHONY: bench
+bench: controlplane-binaries ## measure against the budgets; N=10000 for more than 2000 certificates
+	go test -run '^$$' -bench . -benchmem ./pkg/...
+	go run ./hack/bench -n $(N)
+
+.PHONY: controlplane
+controlplane: ## run a control plane to try things on, until Ctrl-C
+	go run ./hack/controlplane/cmd/controlplane
+
+##@ What ships
+
+.PHONY: build
+build: ## static binaries of everything in cmd, into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/ ./cmd/...
+
+.PHONY: image
+image: ## container images of webhook, signer and rotator; needs docker
+	@docker version >/dev/null 2>&1 || { echo "make image: needs docker with a running daemon (docker version fails)" >&2; exit 1; }
+	@for name in $(PROCESSES); do docker build --target $$name --tag $(IMAGE)/$$name:$(VERSION) .; done
+
+.PHONY: clean
+clean: ## remove what was built here; Go's caches and the control plane's stay
+	rm -rf $(BIN)
+
+##@ Fetched by the others when it is missing
+
+# Before the tests and not by them, as its progress is seen here: go test shows the
+# output of a package only when the package is done.
+.PHONY: controlplane-binaries
+controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from $$KUBEBUILDER_ASSETS or built once
+	@go run ./hack/controlplane/cmd/controlplane --fetch-only
+
+$(LINT): hack/tools/go.mod hack/tools/go.sum
+	@echo "building golangci-lint, some minutes the first time …"
+	CGO_ENABLED=0 go build -C hack/tools -trimpath -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
