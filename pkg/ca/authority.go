@@ -1,0 +1,194 @@
+package ca
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// The keys of the CA Secret. A person can read it, and back it up, with kubectl:
+//
+//	generation-1.crt        the root, PEM
+//	generation-1.key        its key, PKCS #8 in PEM; absent once erased
+//	generation-2.cross.crt  generation 2's key signed by generation 1, PEM
+//	state.json              which generations there are, and who signs
+const (
+	keyState         = "state.json"
+	generationPrefix = "generation-"
+)
+
+func certificateKey(n int) string { return fmt.Sprintf("%s%d.crt", generationPrefix, n) }
+func privateKey(n int) string     { return fmt.Sprintf("%s%d.key", generationPrefix, n) }
+func crossKey(n int) string       { return fmt.Sprintf("%s%d.cross.crt", generationPrefix, n) }
+
+// stateVersion is the form of state.json. A higher one was written by a newer
+// servingcert and says things that this one would lose.
+const stateVersion = 1
+
+type stateJSON struct {
+	Version     int              `json:"version"`
+	Signing     int              `json:"signing"`
+	Phase       Phase            `json:"phase"`
+	Since       time.Time        `json:"since"`
+	Generations []generationJSON `json:"generations"`
+}
+
+type generationJSON struct {
+	Number    int        `json:"number"`
+	UsedUntil *time.Time `json:"usedUntil,omitempty"`
+}
+
+// SecretData returns the state as the data of the CA Secret. Equal states give
+// equal bytes.
+func (s State) SecretData() (map[string][]byte, error) {
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("CA state: %w", err)
+	}
+	data := map[string][]byte{}
+	file := stateJSON{Version: stateVersion, Signing: s.Signing, Phase: s.Phase, Since: s.Since}
+	for _, g := range s.Generations {
+		entry := generationJSON{Number: g.Number}
+		if !g.UsedUntil.IsZero() {
+			entry.UsedUntil = &g.UsedUntil
+		}
+		file.Generations = append(file.Generations, entry)
+		data[certificateKey(g.Number)] = pki.EncodeCertificates(g.Root)
+		if g.Cross != nil {
+			data[crossKey(g.Number)] = pki.EncodeCertificates(g.Cross)
+		}
+		if g.Key != nil {
+			pem, err := pki.EncodeKey(g.Key)
+			if err != nil {
+				return nil, fmt.Errorf("CA state: %s: %w", privateKey(g.Number), err)
+			}
+			data[privateKey(g.Number)] = pem
+		}
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("CA state: %s: %w", keyState, err)
+	}
+	data[keyState] = append(text, '\n')
+	return data, nil
+}
+
+// ParseState reads the data of the CA Secret. Every error says which key is
+// corrupt and how; none holds what a private key holds. Keys that are neither
+// state.json nor start with "generation-" are not ours and are left alone.
+func ParseState(data map[string][]byte) (State, error) {
+	file, err := parseStateJSON(data[keyState])
+	if err != nil {
+		return State{}, fmt.Errorf("%s: %w", keyState, err)
+	}
+	s := State{Signing: file.Signing, Phase: file.Phase, Since: file.Since.UTC()}
+	known := map[string]bool{}
+	for _, entry := range file.Generations {
+		g, err := parseGeneration(entry, data)
+		if err != nil {
+			return State{}, err
+		}
+		s.Generations = append(s.Generations, g)
+		for _, key := range []string{certificateKey(g.Number), privateKey(g.Number), crossKey(g.Number)} {
+			known[key] = true
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return State{}, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if strings.HasPrefix(key, generationPrefix) && !known[key] {
+			return State{}, fmt.Errorf("%s: belongs to no generation that %s lists", key, keyState)
+		}
+	}
+	return s, nil
+}
+
+func parseGeneration(entry generationJSON, data map[string][]byte) (Generation, error) {
+	g := Generation{Number: entry.Number}
+	if entry.UsedUntil != nil {
+		g.UsedUntil = entry.UsedUntil.UTC()
+	}
+	var err error
+	if g.Root, err = parseOne(data, certificateKey(g.Number)); err != nil {
+		return Generation{}, err
+	}
+	if g.Cross, err = parseOne(data, crossKey(g.Number)); err != nil {
+		return Generation{}, err
+	}
+	if pem, ok := data[privateKey(g.Number)]; ok {
+		if g.Key, err = pki.ParseKey(pem); err != nil {
+			return Generation{}, fmt.Errorf("%s: not one private key in PEM (PKCS #8)", privateKey(g.Number))
+		}
+	}
+	return g, nil
+}
+
+// parseOne reads the one certificate under key, nil if there is no such key.
+// The cause of a failure is left out of the error: the bytes may be anything, a
+// misplaced private key included.
+func parseOne(data map[string][]byte, key string) (*x509.Certificate, error) {
+	pem, ok := data[key]
+	if !ok {
+		return nil, nil
+	}
+	certs, err := pki.ParseCertificates(pem)
+	if err != nil {
+		return nil, fmt.Errorf("%s: not one certificate in PEM", key)
+	}
+	if len(certs) != 1 {
+		return nil, fmt.Errorf("%s: holds %d certificates, must hold one", key, len(certs))
+	}
+	return certs[0], nil
+}
+
+// parseStateJSON is strict: what it does not know would be lost at the next
+// write. As in parseOne, errors hold nothing of the input but numbers.
+func parseStateJSON(data []byte) (stateJSON, error) {
+	if len(data) == 0 {
+		return stateJSON{}, errors.New("missing")
+	}
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return stateJSON{}, errors.New("not the JSON that servingcert writes")
+	}
+	if version.Version != stateVersion {
+		return stateJSON{}, fmt.Errorf("version %d: this servingcert reads version %d", version.Version, stateVersion)
+	}
+	var file stateJSON
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&file); err != nil || decoder.More() {
+		return stateJSON{}, errors.New("not the JSON that servingcert writes")
+	}
+	numbers := map[int]bool{}
+	for _, g := range file.Generations {
+		if numbers[g.Number] {
+			return stateJSON{}, fmt.Errorf("generation %d is listed twice", g.Number)
+		}
+		numbers[g.Number] = true
+	}
+	return file, nil
+}
+
+// merged returns the Secret's data with the state's keys replaced by fresh ones
+// and everything else as it is.
+func merged(old, fresh map[string][]byte) map[string][]byte {
+	out := map[string][]byte{}
+	for key, value := range old {
+		if key != keyState && !strings.HasPrefix(key, generationPrefix) {
+			out[key] = slices.Clone(value)
+		}
+	}
+	maps.Copy(out, fresh)
+	return out
+}

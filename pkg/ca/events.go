@@ -1,0 +1,33 @@
+package ca
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Reasons of events on the CA Secret, beside the Reason constants of a CA that
+// cannot sign (Warning) and ReasonConstraintsChanged (Warning).
+const (
+	EventCreated  = "CACreated"      // Normal: the first CA was made
+	EventUsable   = "CAUsable"       // Normal: a problem is over
+	EventRestored = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
+)
+
+func (c *Controller) event(uid types.UID, eventType, reason, note string) {
+	// The recorder needs a name to point at, which an absent Secret has too; it
+	// is given no object that holds the data.
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CASecretName, UID: uid}}
+	c.events.Eventf(secret, nil, eventType, reason, reason, "%s", bounded(note))
+}
+
+// bounded keeps a note within what the API server takes (1 kB, events.k8s.io/v1).
+func bounded(note string) string {
+	const limit = 1000
+	if len(note) <= limit {
+		return note
+	}
+	return note[:limit] + "…"
+}

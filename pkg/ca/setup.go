@@ -1,0 +1,95 @@
+package ca
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// controllerName names the controller in logs, metrics and events.
+const controllerName = "servingcert-ca"
+
+// Retries of a failed reconcile: the default would grow to a thousand seconds.
+const (
+	firstRetry  = 200 * time.Millisecond
+	longestWait = 30 * time.Second
+)
+
+// SetupWithManager adds the controller to the manager, to run where it leads.
+// It watches two objects by name, their metadata only, through a cache of its
+// own: the manager's is left as it is.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	c.reader, c.writer = mgr.GetAPIReader(), mgr.GetClient()
+	c.events = mgr.GetEventRecorder(controllerName)
+
+	watched, err := c.newCache(mgr)
+	if err != nil {
+		return fmt.Errorf("CA: cache: %w", err)
+	}
+	if err := mgr.Add(watched); err != nil {
+		return fmt.Errorf("CA: add cache: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named(controllerName).
+		WatchesRawSource(source.Func(once)).
+		WatchesRawSource(metadataOf(watched, "Secret")).
+		WatchesRawSource(metadataOf(watched, "ConfigMap")).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestWait),
+		}).
+		Complete(c)
+	if err != nil {
+		return fmt.Errorf("CA: add controller: %w", err)
+	}
+	return nil
+}
+
+func (c *Controller) newCache(mgr manager.Manager) (cache.Cache, error) {
+	only := func(name string) cache.ByObject {
+		return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
+	}
+	return cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient:        mgr.GetHTTPClient(),
+		Scheme:            mgr.GetScheme(),
+		Mapper:            mgr.GetRESTMapper(),
+		DefaultNamespaces: map[string]cache.Config{c.cfg.Namespace: {}},
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Secret{}:    only(api.CASecretName),
+			&corev1.ConfigMap{}: only(api.CAStatusName),
+		},
+	})
+}
+
+// theOnly request: there is one CA.
+var theOnly = reconcile.Request{NamespacedName: client.ObjectKey{Name: api.CASecretName}}
+
+// once starts the first reconcile: on a first start there is nothing to watch.
+func once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	queue.Add(theOnly)
+	return nil
+}
+
+func metadataOf(watched cache.Cache, kind string) source.Source {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return source.Kind(watched, object, handler.TypedEnqueueRequestsFromMapFunc(
+		func(context.Context, *metav1.PartialObjectMetadata) []reconcile.Request {
+			return []reconcile.Request{theOnly}
+		}))
+}
