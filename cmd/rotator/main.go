@@ -1,0 +1,82 @@
+// Command rotator carries the CA bundle, and what follows from a rotation, to
+// those who use it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+// leaseName is the Lease of the replica that leads.
+const leaseName = "servingcert-rotator"
+
+const about = `rotator keeps the CA bundle where clients look for it: in ConfigMap servingcert-ca.crt (key ca.crt)
+of every namespace labelled servingcert.dev/inject=enabled, and in the caBundle of every
+MutatingWebhookConfiguration annotated servingcert.dev/inject-ca-bundle: "true". It writes one
+field of each, and only when it differs.
+
+The bundle comes from ConfigMap servingcert-ca-status in --namespace, which the signer writes.
+As long as that is missing or damaged, no target is changed. ConfigMap servingcert-trust-status
+in --namespace says which targets hold the bundle, and which do not and why.
+
+It reads no Secrets. Two replicas are enough: one works, the other waits.`
+
+// Config is all that the flags say.
+type Config struct {
+	Common *process.Common
+	Trust  trust.Config
+}
+
+func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
+
+func command() process.Command {
+	cfg := Config{Common: process.NewCommon(true), Trust: trust.DefaultConfig()}
+	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
+	return process.Command{
+		Name:   leaseName,
+		About:  about,
+		Common: cfg.Common,
+		Flags: func(fs *pflag.FlagSet) {
+			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "targets of one kind that are written at a time")
+			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")
+		},
+		Validate: func() error {
+			cfg.Trust.Namespace = cfg.Common.Namespace
+			return cfg.Trust.Validate()
+		},
+		Run: func(ctx context.Context) error { return run(ctx, cfg) },
+	}
+}
+
+func run(ctx context.Context, cfg Config) error {
+	scheme := runtime.NewScheme()
+	if err := trust.AddToScheme(scheme); err != nil {
+		return err
+	}
+	rest, err := cfg.Common.RESTConfig(leaseName)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(rest, cfg.Common.ManagerOptions(scheme, leaseName))
+	if err != nil {
+		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	if err := process.AddChecks(mgr, "ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := trust.Setup(mgr, cfg.Trust); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}

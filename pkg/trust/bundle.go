@@ -1,0 +1,49 @@
+package trust
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Bundle is what every target is to hold.
+type Bundle struct {
+	PEM  []byte // never empty
+	Hash string // as pki.Bundle.Hash
+	// Until is when the first of its certificates expires and the bundle
+	// becomes another one without any change of the source.
+	Until time.Time
+}
+
+// ReadSource returns the bundle in the source ConfigMap, nil if there is none,
+// as it is to be distributed at now. An error means that there is nothing fit to
+// be distributed, and says why.
+func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
+	if cm == nil {
+		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer writes it when it has a CA", api.CAStatusName)
+	}
+	data, ok := cm.Data[api.BundleKey]
+	if !ok {
+		return Bundle{}, fmt.Errorf("ConfigMap %s has no key %s", api.CAStatusName, api.BundleKey)
+	}
+	all, err := pki.ParseBundle([]byte(data))
+	if err != nil {
+		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: %w", api.CAStatusName, api.BundleKey, err)
+	}
+	current := all.Unexpired(now)
+	certs := current.Certificates()
+	if len(certs) == 0 {
+		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate in it has expired", api.CAStatusName, api.BundleKey)
+	}
+	until := certs[0].NotAfter
+	for _, c := range certs {
+		if c.NotAfter.Before(until) {
+			until = c.NotAfter
+		}
+	}
+	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until}, nil
+}

@@ -1,0 +1,65 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Config is all that Setup needs to know.
+type Config struct {
+	// Namespace holds the source and the trust status.
+	Namespace string
+	// Workers is how many targets of one kind are worked on at a time.
+	Workers int
+	// MaxBackoff bounds how long a target that refused waits for the next
+	// attempt. The first waits are short and double.
+	MaxBackoff time.Duration
+	// StatusDelay is how long changes are gathered before the trust status is
+	// written: at most one write in that time.
+	StatusDelay time.Duration
+	// Now is the clock.
+	Now func() time.Time
+	// Metrics is where the metrics are registered.
+	Metrics prometheus.Registerer
+}
+
+// DefaultConfig returns what a rotator started without flags has. Now and
+// Metrics are the caller's.
+func DefaultConfig() Config {
+	return Config{
+		Namespace:   api.DefaultNamespace,
+		Workers:     4,
+		MaxBackoff:  time.Minute,
+		StatusDelay: time.Second,
+	}
+}
+
+// Validate says what is wrong and what is allowed, or nil.
+func (c Config) Validate() error {
+	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {
+		return fmt.Errorf("namespace %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
+	}
+	if c.Workers < 1 {
+		return fmt.Errorf("workers %d: must be 1 or more", c.Workers)
+	}
+	if c.MaxBackoff < minBackoff {
+		return fmt.Errorf("longest backoff %s: must be %s or more", c.MaxBackoff, minBackoff)
+	}
+	if c.StatusDelay < 0 {
+		return fmt.Errorf("status delay %s: must be 0 or more", c.StatusDelay)
+	}
+	if c.Now == nil {
+		return errors.New("no clock")
+	}
+	if c.Metrics == nil {
+		return errors.New("no registry for metrics")
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package trust
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts what was done, and shows the summary that was last made.
+type metrics struct {
+	writes   *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	targets  *prometheus.Desc
+	bundle   *prometheus.Desc
+	source   *prometheus.Desc
+	summary  func() (summary, bool)
+}
+
+func newMetrics(kinds []Target, summary func() (summary, bool)) *metrics {
+	m := &metrics{
+		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_trust_writes_total",
+			Help: "CA bundles written to targets, by kind of target and why (create, update, restore).",
+		}, []string{"kind", "why"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_trust_failures_total",
+			Help: "Writes of CA bundles that failed, by kind of target and reason.",
+		}, []string{"kind", "reason"}),
+		targets: prometheus.NewDesc("servingcert_trust_targets",
+			"Objects that ask for the CA bundle, by kind and state (holds, pending, refuses, unsuitable).", []string{"kind", "state"}, nil),
+		bundle: prometheus.NewDesc("servingcert_trust_bundle_info",
+			"1, with the SHA-256 of the CA bundle that is being distributed; absent if there is none.", []string{"hash"}, nil),
+		source: prometheus.NewDesc("servingcert_trust_source_valid",
+			"1 if there is a CA bundle to distribute, 0 if its source is missing, empty or damaged.", nil, nil),
+		summary: summary,
+	}
+	for _, kind := range kinds {
+		for _, why := range Whys() {
+			m.writes.WithLabelValues(kind.Kind, string(why)) // a series that starts at 0 makes rates right
+		}
+	}
+	return m
+}
+
+func (m *metrics) wrote(kind string, why Why) { m.writes.WithLabelValues(kind, string(why)).Inc() }
+
+func (m *metrics) failed(kind string, reason Reason) {
+	m.failures.WithLabelValues(kind, string(reason)).Inc()
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	m.writes.Describe(ch)
+	m.failures.Describe(ch)
+	ch <- m.targets
+	ch <- m.bundle
+	ch <- m.source
+}
+
+// Collect implements prometheus.Collector. A replica that does not lead has no
+// summary and shows no targets.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	m.writes.Collect(ch)
+	m.failures.Collect(ch)
+	s, ok := m.summary()
+	if !ok {
+		return
+	}
+	for kind, states := range s.counts {
+		for _, state := range States() {
+			ch <- prometheus.MustNewConstMetric(m.targets, prometheus.GaugeValue, float64(states[state]), kind, string(state))
+		}
+	}
+	valid := 0.0
+	if s.status.BundleHash != "" {
+		valid = 1
+		ch <- prometheus.MustNewConstMetric(m.bundle, prometheus.GaugeValue, 1, s.status.BundleHash)
+	}
+	ch <- prometheus.MustNewConstMetric(m.source, prometheus.GaugeValue, valid)
+}

@@ -1,0 +1,135 @@
+package trust
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// reconciler keeps the bundle in the targets of one kind.
+type reconciler struct {
+	target  Target
+	now     func() time.Time
+	targets client.Reader // the cache that the finder watches
+	source  sourceReader
+	writer  client.Writer
+	ledger  *ledger
+	events  eventWriter
+	metrics *metrics
+}
+
+// sourceReader reads the source from its cache.
+type sourceReader struct {
+	cache     client.Reader
+	namespace string
+}
+
+// read returns the source, nil if there is none.
+func (s sourceReader) read(ctx context.Context) (*corev1.ConfigMap, error) {
+	cm := &corev1.ConfigMap{}
+	err := s.cache.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: api.CAStatusName}, cm)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s/%s from the cache: %w", s.namespace, api.CAStatusName, err)
+	}
+	return cm, nil
+}
+
+// Reconcile looks at one place.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	g, object, err := r.gather(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.act(ctx, req.NamespacedName, object, g, decide(g))
+}
+
+func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (gathered, client.Object, error) {
+	g := gathered{now: r.now(), last: r.ledger.get(target{r.target.Kind, key})}
+	p, asked, err := r.target.finder.get(ctx, r.targets, key)
+	if err != nil || !asked {
+		return g, nil, err
+	}
+	cm, err := r.source.read(ctx)
+	if err != nil {
+		return g, nil, err
+	}
+	g.asked, g.exists, g.version = true, p.exists(), p.object.GetResourceVersion()
+	if g.bundle, g.source = ReadSource(cm, g.now); g.source == nil {
+		g.held = r.target.Judge(p.object, g.bundle.PEM)
+	}
+	return g, p.object, nil
+}
+
+func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object client.Object, g gathered, d decision) (reconcile.Result, error) {
+	t := target{r.target.Kind, key}
+	if d.forget {
+		r.ledger.forget(t)
+		return reconcile.Result{}, nil
+	}
+	next := record{Judgement: d.held, hash: g.bundle.Hash, version: g.version, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
+	var failed error
+	switch {
+	case d.held.State == StateHolds:
+		next.heldHash = g.bundle.Hash
+	case d.write != "":
+		if failed = r.write(ctx, object, g.bundle); failed == nil {
+			next.wrote, next.wroteAt = g.bundle.Hash, g.now
+			r.metrics.wrote(r.target.Kind, d.write)
+		} else if !isGone(failed) {
+			next.Judgement = classify(failed)
+			r.metrics.failed(r.target.Kind, next.Reason)
+		}
+	}
+	r.ledger.put(t, next)
+	r.report(ctx, object, g, d, next)
+	return outcome(d, failed, next.Reason)
+}
+
+// outcome says when to look again. A place that is gone, and an object that
+// changed meanwhile, are no failures: the cache is about to say so.
+func outcome(d decision, failed error, reason Reason) (reconcile.Result, error) {
+	switch {
+	case failed == nil:
+		return reconcile.Result{RequeueAfter: d.after}, nil
+	case isGone(failed), reason == ReasonConflict:
+		return reconcile.Result{RequeueAfter: minInterval}, nil
+	}
+	return reconcile.Result{}, failed
+}
+
+func (r *reconciler) write(ctx context.Context, object client.Object, bundle Bundle) error {
+	err := r.writer.Apply(ctx, r.target.Document(object, bundle.PEM), client.FieldOwner(FieldManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply the CA bundle: %w", err)
+	}
+	return nil
+}
+
+// report tells people what is new: a refusal that was not known with this
+// reason, or a restored bundle.
+func (r *reconciler) report(ctx context.Context, object client.Object, g gathered, d decision, next record) {
+	logger := log.FromContext(ctx)
+	switch {
+	case next.State == StateRefuses && (g.last.State != StateRefuses || g.last.Reason != next.Reason):
+		logger.Info("a target refuses the CA bundle", "reason", next.Reason, "message", next.Message)
+		r.events.refused(object, next.Judgement)
+	case next.wroteAt.Equal(g.last.wroteAt): // nothing was written
+	case d.write == WhyRestore:
+		logger.Info("CA bundle restored", "was", d.held.Message)
+		r.events.restored(object, d.held)
+	default:
+		logger.V(1).Info("CA bundle written", "why", d.write)
+	}
+}

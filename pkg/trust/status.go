@@ -1,0 +1,172 @@
+package trust
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Keys of ConfigMap servingcert-trust-status.
+const (
+	// StatusBundleHash is the SHA-256, in hex, of the bundle that the targets
+	// are to hold; "" if there is none. The counts are of this bundle.
+	StatusBundleHash = "bundle-hash"
+	// StatusTargets is how many targets there are.
+	StatusTargets = "targets"
+	// StatusHolding is how many of them hold the bundle.
+	StatusHolding = "holding"
+	// StatusPending is how many do not yet, and StatusRefusing how many cannot
+	// be written. The three add up to StatusTargets.
+	StatusPending  = "pending"
+	StatusRefusing = "refusing"
+	// StatusNotHolding names those that do not hold it, one in a line, at most
+	// MaxListed: "KIND NAMESPACE/NAME: REASON: MESSAGE". For people.
+	StatusNotHolding = "not-holding"
+	// StatusProblem says why there is no bundle; absent if there is one. For
+	// people.
+	StatusProblem = "problem"
+)
+
+// MaxListed bounds how many targets StatusNotHolding names: refusing ones first,
+// as they need a person.
+const MaxListed = 50
+
+// Status is what the trust status says.
+type Status struct {
+	BundleHash string
+	Targets    int
+	Holding    int
+	Refusing   int
+	NotHolding []string // at most MaxListed lines, and one that counts the rest
+	Problem    string
+}
+
+// Data returns the ConfigMap's data. It holds no time, so that equal status is
+// equal data.
+func (s Status) Data() map[string]string {
+	data := map[string]string{
+		StatusBundleHash: s.BundleHash,
+		StatusTargets:    strconv.Itoa(s.Targets),
+		StatusHolding:    strconv.Itoa(s.Holding),
+		StatusPending:    strconv.Itoa(s.Targets - s.Holding - s.Refusing),
+		StatusRefusing:   strconv.Itoa(s.Refusing),
+		StatusNotHolding: strings.Join(s.NotHolding, "\n"),
+	}
+	if s.Problem != "" {
+		data[StatusProblem] = s.Problem
+	}
+	return data
+}
+
+// sameData reports whether a ConfigMap says all that data says, and no problem
+// that is over. Keys that others added do not count.
+func sameData(has, data map[string]string) bool {
+	for k, v := range data {
+		if got, ok := has[k]; !ok || got != v {
+			return false
+		}
+	}
+	_, had := has[StatusProblem]
+	_, want := data[StatusProblem]
+	return had == want
+}
+
+// seen is a target that the caches know, with what was last recorded of it.
+type seen struct {
+	target
+	version string // the object's resourceVersion in the cache
+	record  record // zero if it was not looked at yet
+}
+
+// judgement is the record's as long as it speaks of this bundle and of what is
+// in the cache: anything else has yet to be looked at.
+func (s seen) judgement(bundleHash string) Judgement {
+	if s.record.State == "" {
+		return Judgement{StatePending, ReasonDiffers, "not looked at yet"}
+	}
+	if s.record.State == StateHolds && (s.record.hash != bundleHash || s.record.version != s.version) {
+		return Judgement{StatePending, ReasonDiffers, "changed, not looked at yet"}
+	}
+	return s.record.Judgement
+}
+
+// summary is the status, and the counts for the metrics.
+type summary struct {
+	status Status
+	counts map[string]map[State]int // by kind
+}
+
+// summarize is pure.
+func summarize(kinds []string, bundle Bundle, source error, targets []seen) summary {
+	s := summary{status: Status{BundleHash: bundle.Hash}, counts: map[string]map[State]int{}}
+	if source != nil {
+		s.status.Problem = source.Error()
+	}
+	for _, kind := range kinds {
+		s.counts[kind] = map[State]int{}
+	}
+	var open []openTarget
+	for _, t := range targets {
+		j := t.judgement(bundle.Hash)
+		if source != nil && j.State == StateHolds {
+			j = Judgement{StatePending, ReasonNoSource, "no bundle to compare with"}
+		}
+		s.counts[t.kind][j.State]++
+		switch j.State {
+		case StateUnsuitable:
+			continue
+		case StateHolds:
+			s.status.Holding++
+		case StateRefuses:
+			s.status.Refusing++
+			open = append(open, openTarget{t.target, j})
+		default:
+			open = append(open, openTarget{t.target, j})
+		}
+		s.status.Targets++
+	}
+	s.status.NotHolding = listed(open)
+	return s
+}
+
+// openTarget is a target that does not hold the bundle.
+type openTarget struct {
+	target
+	Judgement
+}
+
+func (o openTarget) String() string {
+	message := strings.Join(strings.Fields(o.Message), " ") // one line
+	return fmt.Sprintf("%s %s: %s: %s", o.kind, objectName(o.key), o.Reason, shorten(message))
+}
+
+func objectName(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
+}
+
+func listed(open []openTarget) []string {
+	slices.SortFunc(open, func(a, b openTarget) int {
+		refuses := func(o openTarget) int {
+			if o.State == StateRefuses {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(refuses(a)-refuses(b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.key.String(), b.key.String()))
+	})
+	var lines []string
+	for i, o := range open {
+		if i == MaxListed {
+			return append(lines, fmt.Sprintf("and %d more", len(open)-MaxListed))
+		}
+		lines = append(lines, o.String())
+	}
+	return lines
+}
