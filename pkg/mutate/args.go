@@ -1,0 +1,208 @@
+package mutate
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// commandLine is what a container runs, as far as the pod says: command and
+// args in one. Without a command the image's ENTRYPOINT comes before it.
+type commandLine struct {
+	tokens  []string
+	command int // how many of the tokens are the command's
+}
+
+func commandLineOf(c *corev1.Container) commandLine {
+	return commandLine{slices.Concat(c.Command, c.Args), len(c.Command)}
+}
+
+// wrappers are programs that start another one, the rest of the command line;
+// the number is how many words of their own come before it, or -1 for those
+// that need a bare "--" before it.
+var wrappers = map[string]int{
+	"tini": 0, "tini-static": 0, "docker-init": 0, "dumb-init": 0, "catatonit": 0,
+	"env": 0, "exec": 0, "nice": 0, "ionice": 0, "setpriv": 0, "setsid": 0, "stdbuf": 0, "vault-env": 0,
+	"gosu": 1, "su-exec": 1, "timeout": 1,
+	"chamber": -1, "dlv": -1, "doppler": -1, "envconsul": -1, "npm": -1, "npx": -1, "pnpm": -1, "yarn": -1,
+}
+
+// program returns where the program starts after wrappers such as "tini --" and
+// "env A=b": what they run gets the flags and is looked at.
+func (l commandLine) program() int {
+	start := 0
+	for start < len(l.tokens) {
+		operands, ok := wrappers[path.Base(l.tokens[start])]
+		if !ok {
+			return start
+		}
+		n := wrapped(l.tokens[start+1:], operands)
+		if n < 0 {
+			return start
+		}
+		start += 1 + n
+	}
+	return start
+}
+
+// wrapped returns where in a wrapper's arguments its program starts, or -1.
+func wrapped(args []string, operands int) int {
+	dashes := slices.Index(args, "--")
+	if dashes >= 0 && (operands < 0 || strings.HasPrefix(args[0], "-")) {
+		return dashes + 1 // an option before it might have a value: do not guess
+	}
+	if operands < 0 {
+		return -1
+	}
+	for i, a := range args {
+		switch {
+		case strings.HasPrefix(a, "-"), strings.Contains(a, "="): // an option, or a variable of env
+		case operands > 0:
+			operands--
+		default:
+			return i
+		}
+	}
+	return -1
+}
+
+// end returns where flags go: before a bare "--", after which all is
+// positional, else at the end.
+func (l commandLine) end() int {
+	start := l.program()
+	if i := slices.Index(l.tokens[start:], "--"); i >= 0 {
+		return start + i
+	}
+	return len(l.tokens)
+}
+
+var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh", "mksh", "busybox"}
+
+func isShellName(token string) bool { return slices.Contains(shells, path.Base(token)) }
+
+// isShell reports whether the command line is a shell that would not pass
+// appended arguments to a program: one with a -c option, whose arguments
+// become $0 and $1, or one without any script.
+func (l commandLine) isShell() bool {
+	rest := l.tokens[l.program():]
+	if len(rest) == 0 {
+		return false
+	}
+	if l.command == 0 && looksLikeScript(rest) {
+		return true
+	}
+	if !isShellName(rest[0]) {
+		return false
+	}
+	if path.Base(rest[0]) == "busybox" {
+		if rest = rest[1:]; len(rest) == 0 || !isShellName(rest[0]) {
+			return false
+		}
+	}
+	return !runsScriptFile(rest[1:])
+}
+
+// runsScriptFile reports whether a shell with these arguments runs a file, which
+// gets what is appended.
+func runsScriptFile(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--":
+			return i+1 < len(args)
+		case strings.HasPrefix(a, "--"): // --login, --norc
+		case strings.HasPrefix(a, "-"), strings.HasPrefix(a, "+"):
+			if strings.Contains(a, "c") {
+				return false
+			}
+			if strings.HasSuffix(a, "o") || strings.HasSuffix(a, "O") { // -o pipefail
+				i++
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// looksLikeScript recognises the arguments of an image whose ENTRYPOINT is a
+// shell: -c and then more than one word. A configuration file (envoy -c FILE)
+// is one word.
+func looksLikeScript(args []string) bool {
+	return len(args) >= 2 && shellOption.MatchString(args[0]) && strings.ContainsAny(strings.TrimSpace(args[1]), " \t\n;|&")
+}
+
+var shellOption = regexp.MustCompile(`^-[a-z]{0,3}c$`)
+
+// flagState is whether a container has the two flags.
+type flagState int
+
+const (
+	flagsAbsent flagState = iota
+	flagsOurs             // both, with the injected files
+	flagsTheirs           // one of them, or with other files
+)
+
+// flagsIn says whether the container's command line has the two flags: with one
+// or two dashes, with = or a space, written out or in a variable that the pod
+// defines.
+func flagsIn(in *input, c *corev1.Container) flagState {
+	tokens := expanded(c)
+	cert, certValue := find(tokens, in.request.CertFlag)
+	key, keyValue := find(tokens, in.request.KeyFlag)
+	switch {
+	case !cert && !key:
+		return flagsAbsent
+	case cert && key && certValue == in.file(corev1.TLSCertKey) && keyValue == in.file(corev1.TLSPrivateKeyKey):
+		return flagsOurs
+	}
+	return flagsTheirs
+}
+
+func find(tokens []string, flag string) (found bool, value string) {
+	want := strings.TrimLeft(flag, "-")
+	for i, t := range tokens {
+		if !strings.HasPrefix(t, "-") {
+			continue
+		}
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(t, "-"), "-"), "=")
+		if name != want {
+			continue
+		}
+		if !hasValue && i+1 < len(tokens) {
+			value = tokens[i+1]
+		}
+		return true, value
+	}
+	return false, ""
+}
+
+// reference is a variable in a command line, as the kubelet expands it.
+var reference = regexp.MustCompile(`\$\(([^()]*)\)`)
+
+// expanded returns the command line with those variables replaced that the pod
+// itself gives a value.
+func expanded(c *corev1.Container) []string {
+	tokens := commandLineOf(c).tokens
+	var values map[string]string
+	for i, t := range tokens {
+		if !strings.Contains(t, "$(") {
+			continue
+		}
+		if values == nil {
+			values = make(map[string]string, len(c.Env))
+			for _, e := range c.Env {
+				values[e.Name] = e.Value
+			}
+		}
+		tokens[i] = reference.ReplaceAllStringFunc(t, func(ref string) string {
+			if v, ok := values[ref[2:len(ref)-1]]; ok {
+				return v
+			}
+			return ref
+		})
+	}
+	return tokens
+}

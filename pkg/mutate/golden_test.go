@@ -1,0 +1,144 @@
+package mutate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
+
+var update = flag.Bool("update", false, "write what is now done as what is expected")
+
+// scene is what a golden's input holds: a pod, as it was written, and what is
+// in its namespace.
+type scene struct {
+	pod   []byte // JSON
+	known mutate.Known
+}
+
+func readScene(t testing.TB, data []byte) scene {
+	t.Helper()
+	var s scene
+	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
+		raw, err := yaml.YAMLToJSON(doc)
+		require.NoError(t, err)
+		var kind metav1.TypeMeta
+		require.NoError(t, json.Unmarshal(raw, &kind))
+		switch kind.Kind {
+		case "Pod":
+			require.NoError(t, yaml.UnmarshalStrict(doc, &corev1.Pod{}), "a field that is misspelt proves nothing")
+			s.pod = raw
+		case "Service":
+			svc := &corev1.Service{}
+			require.NoError(t, yaml.UnmarshalStrict(doc, svc))
+			s.known.Services = append(s.known.Services, svc)
+		case "Secret":
+			secret := &corev1.Secret{}
+			require.NoError(t, yaml.UnmarshalStrict(doc, secret))
+			s.known.ConventionalSecret = secret.Name == api.ConventionalSecretName && secret.Type == corev1.SecretTypeTLS
+		default:
+			t.Fatalf("a %q has no place in a golden", kind.Kind)
+		}
+	}
+	require.NotNil(t, s.pod, "no Pod in the golden")
+	return s
+}
+
+func decodePod(t testing.TB, raw []byte) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	require.NoError(t, json.Unmarshal(raw, pod))
+	return pod
+}
+
+// apply is an implementation of RFC 6902 that is not ours, on the pod as it was
+// written.
+func apply(t testing.TB, raw []byte, patch mutate.Patch) []byte {
+	t.Helper()
+	ops, err := patch.JSON()
+	require.NoError(t, err)
+	if ops == nil {
+		return raw
+	}
+	decoded, err := jsonpatch.DecodePatch(ops)
+	require.NoError(t, err)
+	out, err := decoded.Apply(raw)
+	require.NoError(t, err, "%s", ops)
+	return out
+}
+
+// render writes what became of a pod: the outcome in comments, and the pod.
+func render(t testing.TB, raw []byte, report mutate.Report, denied error) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if denied != nil {
+		fmt.Fprintf(&out, "# denied: %v\n", denied)
+		return out.Bytes()
+	}
+	fmt.Fprintf(&out, "# %s\n", report.Reason)
+	for _, w := range report.Warnings() {
+		fmt.Fprintf(&out, "# warning: %s\n", w)
+	}
+	pod, err := yaml.JSONToYAML(raw)
+	require.NoError(t, err)
+	out.Write(pod)
+	return out.Bytes()
+}
+
+func goldens(t testing.TB) []string {
+	t.Helper()
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, inputs)
+	return inputs
+}
+
+func TestGoldens(t *testing.T) {
+	for _, in := range goldens(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(in), ".in.yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(in)
+			require.NoError(t, err)
+			s := readScene(t, data)
+			pod := decodePod(t, s.pod)
+			untouched := pod.DeepCopy()
+			patch, report, denied := mutate.Mutate(pod, s.known)
+			require.Equal(t, untouched, pod, "the pod given was changed")
+			after := apply(t, s.pod, patch)
+
+			got := render(t, after, report, denied)
+			golden := strings.TrimSuffix(in, ".in.yaml") + ".out.yaml"
+			if *update {
+				require.NoError(t, os.WriteFile(golden, got, 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err, "run with -update to write it")
+			assert.Equal(t, string(want), string(got))
+
+			for _, w := range report.Warnings() {
+				assert.Less(t, len(w), 400, "too long for a person to read: %s", w)
+				assert.NotContains(t, w, "\n")
+			}
+			if denied != nil {
+				return
+			}
+			again, reportAgain, denied := mutate.Mutate(decodePod(t, after), s.known)
+			require.NoError(t, denied)
+			assert.Empty(t, again, "a second pass changes nothing")
+			assert.Equal(t, report, reportAgain, "and says the same")
+		})
+	}
+}

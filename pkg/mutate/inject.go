@@ -1,0 +1,229 @@
+package mutate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// input is what one decision is made from.
+type input struct {
+	pod     *corev1.Pod
+	request api.PodRequest
+	choice  Choice
+	volume  string // the name of the volume, found or to be made
+}
+
+// file returns where a file of the volume is in a container.
+func (in *input) file(name string) string {
+	if in.request.MountPath == "/" {
+		return "/" + name
+	}
+	return in.request.MountPath + "/" + name
+}
+
+// Mutate decides over a pod in a namespace of which known is known. The error,
+// a *api.FieldError, is about the pod's own annotations and says what is allowed.
+func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
+	request, err := api.ParsePod(&pod.ObjectMeta)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	patch, report := Inject(pod, request, Choose(pod, request, known))
+	return patch, report, nil
+}
+
+// Inject returns the operations that give the pod what it is to have of the
+// chosen Secret, and what was done and why not more. It does not change the pod.
+// Applied a second time, whatever others have added in between, it changes
+// nothing that is there.
+func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report) {
+	in := &input{pod: pod, request: request, choice: choice}
+	report := Report{
+		Reason: ReasonInjected, By: choice.By, Trust: request.Trust,
+		Secret: choice.Secret, Service: choice.Service,
+	}
+	for _, check := range podChecks {
+		if !check.applies(in) {
+			continue
+		}
+		report.Reason = check.reason
+		if !report.Concerned() {
+			return nil, report
+		}
+		report.note(Note{Reason: check.reason})
+		return writeStatus(in, nil, &report), report
+	}
+	for _, n := range choice.Notes {
+		report.note(n)
+	}
+	if unknown := api.UnknownPodAnnotations(pod.Annotations); len(unknown) > 0 {
+		report.note(Note{Reason: ReasonUnknownAnnotation, Detail: list(unknown)})
+	}
+	patch := injectContainers(in, &report)
+	return writeStatus(in, patch, &report), report
+}
+
+// injectContainers returns the operations on volumes and containers.
+func injectContainers(in *input, report *Report) Patch {
+	in.volume = findVolume(in)
+	found := in.volume != ""
+	chosen := selectContainers(in, in.volume)
+	for _, n := range chosen.notes {
+		report.note(n)
+	}
+	volume := newVolume(in, chosen.targets)
+	if !found {
+		in.volume = volume.Name
+	}
+	var patch Patch
+	var placed []ref
+	for _, c := range chosen.targets {
+		if note, keep := firstOf(fileChecks, in, c); keep {
+			report.note(note)
+			continue
+		}
+		placed = append(placed, c)
+		mount(in, c, &patch, report)
+		if in.request.Mode != api.ModeMount {
+			setEnvironment(in, c, &patch, report)
+		}
+		if in.request.Mode == api.ModeArgs && in.choice.By != ByNothing {
+			setFlags(in, c, chosen.flags, &patch, report)
+		}
+	}
+	if len(placed) == 0 {
+		return nil
+	}
+	if !found {
+		var volumes Patch
+		appendTo(&volumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume}, "spec", "volumes")
+		patch = append(volumes, patch...)
+	}
+	if in.choice.By != ByNothing {
+		patch = append(patch, secureProbes(in, placed, report)...)
+	}
+	return patch
+}
+
+func firstOf(checks []containerCheck, in *input, c ref) (Note, bool) {
+	for _, check := range checks {
+		if detail, ok := check.applies(in, c.Container); ok {
+			return Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail}, true
+		}
+	}
+	return Note{}, false
+}
+
+func mount(in *input, c ref, patch *Patch, report *Report) {
+	report.has(c, PartFiles)
+	if mounted(c.Container, in.volume, in.request.MountPath) {
+		return
+	}
+	appendTo(patch, len(c.VolumeMounts), []corev1.VolumeMount{{
+		Name: in.volume, MountPath: in.request.MountPath, ReadOnly: true,
+	}}, c.path("volumeMounts")...)
+}
+
+// environment returns the variables of a container, in the order in which they
+// are written.
+func (in *input) environment() []corev1.EnvVar {
+	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
+	if in.choice.By == ByNothing {
+		return []corev1.EnvVar{ca}
+	}
+	return []corev1.EnvVar{
+		{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
+		{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
+		ca,
+	}
+}
+
+// setEnvironment writes the variables before the user's: the kubelet expands
+// in order, so that theirs can refer to ours.
+func setEnvironment(in *input, c ref, patch *Patch, report *Report) {
+	for _, check := range envChecks {
+		if detail, ok := check.applies(in, c.Container); ok {
+			report.note(Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
+		}
+	}
+	var missing []corev1.EnvVar
+	for _, v := range in.environment() {
+		i := indexEnv(c.Container, v.Name)
+		if i < 0 {
+			missing = append(missing, v)
+		}
+		if i < 0 || c.Env[i].Value == v.Value {
+			report.has(c, PartEnv)
+		}
+	}
+	insertInto(patch, len(c.Env), 0, missing, c.path("env")...)
+}
+
+func indexEnv(c *corev1.Container, name string) int {
+	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+}
+
+// setFlags appends the two flags, unless a rule keeps them out or they are not
+// to be given.
+func setFlags(in *input, c ref, give bool, patch *Patch, report *Report) {
+	flags := []string{
+		in.request.CertFlag + "=" + in.file(corev1.TLSCertKey),
+		in.request.KeyFlag + "=" + in.file(corev1.TLSPrivateKeyKey),
+	}
+	line := commandLineOf(c.Container)
+	if in.request.Insists && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
+		report.note(Note{Reason: ReasonInsistedArgs, Containers: []string{c.Name}})
+	}
+	if flagsIn(in, c.Container) == flagsOurs {
+		report.has(c, PartFlags)
+		return
+	}
+	if !give {
+		return
+	}
+	if note, keep := firstOf(flagChecks, in, c); keep {
+		report.note(note)
+		return
+	}
+	report.has(c, PartFlags)
+	if at := line.end(); at < line.command {
+		insertInto(patch, line.command, at, flags, c.path("command")...)
+	} else {
+		insertInto(patch, len(c.Args), at-line.command, flags, c.path("args")...)
+	}
+}
+
+// maxAnnotations is how many bytes the keys and values of an object's
+// annotations may have in all (apimachinery, TotalAnnotationSizeLimitB).
+const maxAnnotations = 256 << 10
+
+// writeStatus adds the label and the annotation that say what was done.
+func writeStatus(in *input, patch Patch, report *Report) Patch {
+	meta := &in.pod.ObjectMeta
+	have, labelled := meta.Labels[api.LabelInjected]
+	switch {
+	case report.Injected() && have != "true":
+		patch.setKey(len(meta.Labels), api.LabelInjected, "true", "metadata", "labels")
+	case !report.Injected() && labelled: // of another pod, from which this one was copied
+		patch = append(patch, Operation{Op: "remove", Path: pointer("metadata", "labels", api.LabelInjected)})
+	}
+	status := report.Status()
+	if meta.Annotations[api.AnnotationStatus] == status {
+		return patch
+	}
+	size := len(api.AnnotationStatus) + len(status)
+	for k, v := range meta.Annotations {
+		if k != api.AnnotationStatus {
+			size += len(k) + len(v)
+		}
+	}
+	if size > maxAnnotations {
+		report.note(Note{Reason: ReasonStatusTooLarge})
+		return patch
+	}
+	patch.setKey(len(meta.Annotations), api.AnnotationStatus, status, "metadata", "annotations")
+	return patch
+}

@@ -1,0 +1,117 @@
+package mutate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// tlsTargets returns the targetPorts behind which the Service offers TLS: that
+// of its only TCP port; else those of the ports that say so by name,
+// appProtocol or number; else all, as nothing tells them apart.
+func tlsTargets(svc *corev1.Service) []intstr.IntOrString {
+	var all, secure []intstr.IntOrString
+	for _, p := range svc.Spec.Ports {
+		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
+			continue
+		}
+		target := p.TargetPort
+		if target == (intstr.IntOrString{}) {
+			target = intstr.FromInt32(p.Port) // as the API server fills it in
+		}
+		all = append(all, target)
+		if saysTLS(p.Name) || p.AppProtocol != nil && saysTLS(*p.AppProtocol) || isTLSNumber(p.Port) {
+			secure = append(secure, target)
+		}
+	}
+	if len(secure) > 0 {
+		return secure
+	}
+	return all
+}
+
+func saysTLS(name string) bool {
+	first, _, _ := strings.Cut(strings.ToLower(name), "-")
+	return first == "https" || first == "tls"
+}
+
+func isTLSNumber(port int32) bool { return port == 443 || port == 6443 || port == 8443 || port == 9443 }
+
+// declares reports whether the container declares the targetPort.
+func declares(c *corev1.Container, target intstr.IntOrString) bool {
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
+		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
+			return false
+		}
+		if target.Type == intstr.String {
+			return p.Name == target.StrVal
+		}
+		return p.ContainerPort == target.IntVal
+	})
+}
+
+// tlsPorts returns the numbers of the pod's ports that speak TLS: what the
+// Services point at; where no Service tells, the only port of the containers
+// that get the certificate, or those that say so by name or number.
+func tlsPorts(in *input, targets []ref) []int32 {
+	var ports []int32
+	for _, t := range in.choice.Ports {
+		if t.Type == intstr.Int {
+			ports = append(ports, t.IntVal)
+			continue
+		}
+		for _, c := range serving(in.pod) {
+			if n, ok := portNumber(c.Container, t); ok {
+				ports = append(ports, n)
+			}
+		}
+	}
+	if len(in.choice.Ports) > 0 {
+		return ports
+	}
+	var all []int32
+	for _, c := range targets {
+		for _, p := range c.Ports {
+			all = append(all, p.ContainerPort)
+			if saysTLS(p.Name) || isTLSNumber(p.ContainerPort) {
+				ports = append(ports, p.ContainerPort)
+			}
+		}
+	}
+	if len(ports) == 0 && len(all) == 1 {
+		return all
+	}
+	return ports
+}
+
+// portNumber resolves a port that a container refers to, as a probe does.
+func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
+	if port.Type == intstr.Int {
+		return port.IntVal, true
+	}
+	for _, p := range c.Ports {
+		if p.Name == port.StrVal {
+			return p.ContainerPort, true
+		}
+	}
+	return 0, false
+}
+
+// widestLimits allow the Service whatever some signer might: its own extra
+// names, any duration, ClusterIPs. What fails under them fails everywhere.
+func widestLimits(svc *corev1.Service) api.Limits {
+	limits := api.DefaultLimits()
+	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
+	for name := range strings.SplitSeq(svc.Annotations[api.AnnotationExtraDNSNames], ",") {
+		suffix := strings.TrimPrefix(strings.TrimSpace(name), "*.")
+		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
+	}
+	return limits
+}

@@ -1,0 +1,165 @@
+package mutate
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// volumeName is the name of the volume, or what its name begins with where that
+// name is taken.
+const volumeName = "servingcert"
+
+// Modes of the files. Readable by all, as the user that a container runs as is
+// often the image's secret; by root and the pod's group where that is enough.
+const (
+	modeAll   int32 = 0o444
+	modeGroup int32 = 0o440
+)
+
+// findVolume returns the name of a volume of the pod that already has the files
+// from where they would come: ours, if this is not the first pass, or one that
+// the user wrote. What differs in mode, or in where ca.crt is from, is the same
+// volume: a second one could not be mounted beside it.
+func findVolume(in *input) string {
+	for i := range in.pod.Spec.Volumes {
+		v := &in.pod.Spec.Volumes[i]
+		if v.Projected == nil {
+			continue
+		}
+		hasPair := in.choice.By == ByNothing || slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.Secret != nil && s.Secret.Name == in.choice.Secret && !isTrue(s.Secret.Optional) &&
+				projects(s.Secret.Items, corev1.TLSCertKey) && projects(s.Secret.Items, corev1.TLSPrivateKeyKey)
+		})
+		hasTrust := !in.request.Trust || slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && projects(s.ConfigMap.Items, api.BundleKey)
+		})
+		if hasPair && hasTrust {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// projects reports whether the items hold a key as a file of the same name; no
+// items are all keys.
+func projects(items []corev1.KeyToPath, key string) bool {
+	return len(items) == 0 || slices.ContainsFunc(items, func(i corev1.KeyToPath) bool { return i.Key == key && i.Path == key })
+}
+
+// newVolume returns the volume for the targets, under a name that is free.
+func newVolume(in *input, targets []ref) corev1.Volume {
+	mode := modeAll
+	if in.choice.By != ByNothing && groupCanRead(in.pod, targets) {
+		mode = modeGroup
+	}
+	return corev1.Volume{
+		Name: freeVolumeName(in.pod),
+		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources:     sources(in),
+			DefaultMode: &mode,
+		}},
+	}
+}
+
+// sources returns what the volume holds. Only what a pod cannot do without is
+// required: one source that fails stops the updates of the whole volume.
+func sources(in *input) []corev1.VolumeProjection {
+	bundle := corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
+		Items:                items(api.BundleKey),
+		Optional:             optional(!in.request.Trust),
+	}}
+	if in.choice.By == ByNothing {
+		return []corev1.VolumeProjection{bundle}
+	}
+	out := []corev1.VolumeProjection{secret(in.choice.Secret, nil, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
+	if in.choice.Issued || in.request.Trust {
+		return append(out, bundle)
+	}
+	return append(out, secret(in.choice.Secret, optional(true), api.BundleKey))
+}
+
+func secret(name string, optional *bool, keys ...string) corev1.VolumeProjection {
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name},
+		Items:                items(keys...),
+		Optional:             optional,
+	}}
+}
+
+func items(keys ...string) []corev1.KeyToPath {
+	out := make([]corev1.KeyToPath, len(keys))
+	for i, k := range keys {
+		out[i] = corev1.KeyToPath{Key: k, Path: k}
+	}
+	return out
+}
+
+func optional(b bool) *bool {
+	if !b {
+		return nil
+	}
+	return &b
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// groupCanRead reports whether root and the pod's group are all who read the
+// files: the kubelet gives them to the fsGroup if there is one.
+func groupCanRead(pod *corev1.Pod, targets []ref) bool {
+	podContext := pod.Spec.SecurityContext
+	if podContext != nil && podContext.FSGroup != nil {
+		return true
+	}
+	return !slices.ContainsFunc(targets, func(c ref) bool {
+		user := (*int64)(nil)
+		if podContext != nil {
+			user = podContext.RunAsUser
+		}
+		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+			user = c.SecurityContext.RunAsUser
+		}
+		return user == nil || *user != 0
+	})
+}
+
+// freeVolumeName returns a name that no volume of the pod has: the same one for
+// the same pod.
+func freeVolumeName(pod *corev1.Pod) string {
+	name := volumeName
+	for n := 2; slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }); n++ {
+		name = volumeName + "-" + strconv.Itoa(n)
+	}
+	return name
+}
+
+// mounted reports whether the container has the whole volume at dir.
+func mounted(c *corev1.Container, volume, dir string) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return isMount(m, volume, dir) })
+}
+
+func isMount(m corev1.VolumeMount, volume, dir string) bool {
+	return m.Name == volume && path.Clean(m.MountPath) == dir && m.SubPath == "" && m.SubPathExpr == ""
+}
+
+// below reports whether child is a directory in parent, at any depth.
+func below(child, parent string) bool {
+	return child != parent && strings.HasPrefix(child, strings.TrimSuffix(parent, "/")+"/")
+}
+
+// readOnly reports whether nothing can be created in the mount, not even the
+// directory that another mount needs.
+func readOnly(pod *corev1.Pod, m corev1.VolumeMount) bool {
+	if m.ReadOnly {
+		return true
+	}
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == m.Name && (v.Secret != nil || v.ConfigMap != nil || v.Projected != nil || v.DownwardAPI != nil || v.Image != nil)
+	})
+}
