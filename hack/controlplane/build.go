@@ -24,6 +24,8 @@ type builder struct {
 	module string   // directory of the module that pins the versions
 	cache  string   // directory of the binaries; named after all that decides about their content
 	flags  []string // of go build
+
+	sources map[string]source
 }
 
 func newBuilder(log io.Writer) (*builder, error) {
@@ -48,7 +50,7 @@ func newBuilder(log io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &builder{log: log, module: module, cache: cache, flags: flags}, nil
+	return &builder{log: log, module: module, cache: cache, flags: flags, sources: sources}, nil
 }
 
 // findModule finds hack/controlplane/build from the working directory upwards, as
@@ -134,7 +136,7 @@ func (b *builder) binary(ctx context.Context, name string) (string, error) {
 
 // build builds under another name and renames: a binary in the cache is whole.
 func (b *builder) build(ctx context.Context, name, path string) error {
-	src := sources[name]
+	src := b.sources[name]
 	fmt.Fprintf(b.log, "building %s, about %s the first time … ", name, src.coldT)
 	start := time.Now()
 	tmp := path + ".tmp"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -161,13 +162,21 @@ func retryPorts(start func() error) error {
 	}
 }
 
-// freePort returns a loopback host:port that nobody listens on.
+// freePort returns a loopback host:port that nobody listens on. It lies below the
+// ports that kernels give to outgoing connections, so that kube-apiserver finds it
+// free again after a while away.
 func freePort() (string, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	const lowest, highest, attempts = 10000, 32767, 100
+	var inUse error
+	for range attempts {
+		addr := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest+1))
+		l, err := net.Listen("tcp4", addr)
+		if err == nil {
+			return addr, l.Close()
+		}
+		inUse = err
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("no free port among %d tried in %d-%d: %w", attempts, lowest, highest, inUse)
 }
 
 // getOK is nil if a GET of url is answered with 200.

@@ -1,0 +1,126 @@
+package controlplane
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAssetsOfTheUserWin(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{Etcd, KubeAPIServer} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o755))
+	}
+	t.Setenv(envAssets, dir)
+
+	var log bytes.Buffer
+	found, err := Binaries(t.Context(), &log, Etcd, KubeAPIServer)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{Etcd: filepath.Join(dir, Etcd), KubeAPIServer: filepath.Join(dir, KubeAPIServer)}, found)
+	require.Empty(t, log.String())
+
+	_, missing, err := assets(dir, []string{Etcd, KubeControllerManager})
+	require.NoError(t, err)
+	require.Equal(t, []string{KubeControllerManager}, missing, "envtest's archives do not have it")
+
+	_, err = Binaries(t.Context(), &log, Kubectl)
+	require.EqualError(t, err, "KUBEBUILDER_ASSETS="+dir+" has no executable kubectl; unset it and the pinned version is built")
+	_, err = Binaries(t.Context(), &log, "kubelet")
+	require.EqualError(t, err, `binary "kubelet" is unknown: there are etcd, kube-apiserver, kube-controller-manager and kubectl`)
+}
+
+func TestBuildOnce(t *testing.T) {
+	module, cache := t.TempDir(), filepath.Join(t.TempDir(), "cache")
+	require.NoError(t, os.WriteFile(filepath.Join(module, "go.mod"), []byte("module example.com/m\n\ngo 1.26\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(module, "main.go"), []byte("package main\n\nfunc main() {}\n"), 0o600))
+	logs := make([]bytes.Buffer, 3)
+	var wg sync.WaitGroup
+	for i := range logs {
+		b := &builder{log: &logs[i], module: module, cache: cache, sources: map[string]source{"m": {"example.com/m", "a second"}}}
+		wg.Go(func() {
+			path, err := b.binary(t.Context(), "m")
+			assert.NoError(t, err)
+			assert.Equal(t, filepath.Join(cache, "m"), path)
+		})
+	}
+	wg.Wait()
+	builds := 0
+	for i := range logs {
+		builds += strings.Count(logs[i].String(), "building m, about a second the first time … done in")
+	}
+	require.Equal(t, 1, builds)
+	require.True(t, isExecutable(filepath.Join(cache, "m")))
+
+	broken := &builder{log: &logs[0], module: module, cache: cache, sources: map[string]source{"n": {"example.com/n", "a second"}}}
+	_, err := broken.binary(t.Context(), "n")
+	require.ErrorContains(t, err, "in "+module+": go build example.com/n: exit status 1\n")
+	require.NoFileExists(t, filepath.Join(cache, "n"))
+}
+
+func TestKubernetesVersion(t *testing.T) {
+	v, err := kubernetesVersion([]byte("require (\n\tk8s.io/kube-openapi v0.0.0\n\tk8s.io/kubernetes v1.36.3 // indirect\n)\n"))
+	require.NoError(t, err)
+	require.Equal(t, []string{"v1.36.3", "1", "36"}, v)
+	_, err = kubernetesVersion([]byte("require k8s.io/api v0.36.3"))
+	require.Error(t, err)
+}
+
+// envStarter makes this test binary start a control plane and wait to be killed.
+const envStarter = "SERVINGCERT_TEST_STARTER_DIR"
+
+// TestKilledParentLeavesNothing runs the test binary a second time, kills it, and
+// looks for what it had started.
+func TestKilledParentLeavesNothing(t *testing.T) {
+	if dir := os.Getenv(envStarter); dir != "" {
+		cp, err := Start(t.Context(), Options{Dir: dir})
+		require.NoError(t, err)
+		for _, pid := range cp.PIDs() {
+			fmt.Printf("pid %d\n", pid)
+		}
+		fmt.Println("started")
+		select {}
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can kill a child when its parent is gone")
+	}
+	starter := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledParentLeavesNothing$")
+	starter.Env = append(os.Environ(), envStarter+"="+t.TempDir())
+	out, err := starter.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, starter.Start())
+	var pids []int
+	for lines := bufio.NewScanner(out); lines.Scan() && lines.Text() != "started"; {
+		var pid int
+		if _, err := fmt.Sscanf(lines.Text(), "pid %d", &pid); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	require.Len(t, pids, 2)
+	require.NoError(t, starter.Process.Kill())
+	require.Error(t, starter.Wait())
+	for _, pid := range pids {
+		require.Eventually(t, func() bool { return !alive(pid) }, 10*time.Second, 10*time.Millisecond, "pid %d still runs", pid)
+	}
+}
+
+// alive tells whether a process runs; a killed orphan may stay a zombie where
+// nobody reaps it.
+func alive(pid int) bool {
+	if syscall.Kill(pid, 0) != nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !bytes.Contains(stat, []byte(") Z "))
+}
