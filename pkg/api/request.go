@@ -174,8 +174,7 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = ServiceNames(svc, limits.ClusterDomain)
 	if value, ok := svc.Annotations[AnnotationExtraDNSNames]; ok {
-		for name := range strings.SplitSeq(value, ",") {
-			name = strings.TrimSpace(name)
+		for _, name := range splitNames(value) {
 			if err := checkExtraName(svc, name, limits); err != nil {
 				return &FieldError{AnnotationExtraDNSNames, name, err.Error()}
 			}
@@ -188,6 +187,15 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("a certificate holds at most %d", MaxNames)}
 	}
 	return nil
+}
+
+// splitNames reads a comma-separated list, with or without spaces.
+func splitNames(value string) []string {
+	names := strings.Split(value, ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
 }
 
 func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {

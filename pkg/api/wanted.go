@@ -79,6 +79,32 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 	return wanted, members, first != nil
 }
 
+// Retained returns what Services want together that ask for nothing, or for
+// something that is not allowed, but whose Secret from before is in use: the
+// names that each of them may have, without what is wrong, and the defaults.
+// Names beyond MaxNames are left out, newest Service first.
+func Retained(services []*corev1.Service, limits Limits) Wanted {
+	services = slices.Clone(services)
+	slices.SortStableFunc(services, OlderFirst)
+	wanted := Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}
+	for _, svc := range services {
+		names := ServiceNames(svc, limits.ClusterDomain)
+		for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
+			if checkExtraName(svc, name, limits) == nil {
+				names = append(names, name)
+			}
+		}
+		var r Request
+		if r.parseIPs(svc, limits) == nil {
+			wanted.IPs = union(wanted.IPs, r.IPs, netip.Addr.Compare)
+		}
+		if all := union(wanted.DNSNames, names, cmp.Compare[string]); len(all) <= MaxNames {
+			wanted.DNSNames = all
+		}
+	}
+	return wanted
+}
+
 // contradiction says why a Service that asks for r cannot join what first and
 // others already want, or nil.
 func contradiction(first *corev1.Service, wanted Wanted, r Request) error {

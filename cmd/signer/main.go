@@ -1,0 +1,202 @@
+// Command signer issues serving certificates into Secrets, under a CA that it
+// keeps.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// leaseName is the Lease of the replica that leads.
+const leaseName = "servingcert-signer"
+
+const about = `signer gives every Service that is annotated servingcert.dev/secret-name, in a namespace labelled
+servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and heals it. It
+says how things are in the Service's condition servingcert.dev/Ready.
+
+The certificates are signed by a CA that it makes on its first start and keeps in Secret
+servingcert-ca in --namespace; what clients must trust is in ConfigMap servingcert-ca-status there,
+from where the rotator carries it on. If that Secret is lost, nothing is signed until it is
+restored: a new CA would be one that nobody trusts.
+
+Two replicas are enough: one works, the other waits.`
+
+// Config is all that the flags say.
+type Config struct {
+	Common      *process.Common
+	Instance    string
+	Limits      api.Limits
+	Suffixes    []string // --permit-dns-suffix as given
+	CADuration  time.Duration
+	Workers     int
+	clock       func() time.Time
+	constraints pki.Constraints
+}
+
+func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
+
+func command() process.Command {
+	cfg := &Config{
+		Common:     process.NewCommon(true),
+		Instance:   api.DefaultInstance,
+		Limits:     api.DefaultLimits(),
+		CADuration: ca.DefaultCADuration,
+		Workers:    signer.DefaultWorkers,
+		clock:      time.Now,
+	}
+	return process.Command{
+		Name:     leaseName,
+		About:    about,
+		Common:   cfg.Common,
+		Flags:    cfg.register,
+		Validate: cfg.validate,
+		Run:      func(ctx context.Context) error { return run(ctx, cfg) },
+	}
+}
+
+func (c *Config) register(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; another signer's are left alone")
+	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
+	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
+	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
+	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of the CA; a third of it must be longer than --max-duration and 5m")
+	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
+	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
+	fs.IntVar(&c.Workers, "workers", c.Workers, "Secrets that are worked on at a time")
+}
+
+func (c *Config) validate() error {
+	c.Limits.ClusterDomain = c.Common.ClusterDomain
+	c.Limits.PermitDNSSuffixes = nil
+	for _, s := range c.Suffixes {
+		rule, err := api.ParseSuffixRule(s, c.Limits.ClusterDomain)
+		if err != nil {
+			return fmt.Errorf("--permit-dns-suffix: %w", err)
+		}
+		c.Limits.PermitDNSSuffixes = append(c.Limits.PermitDNSSuffixes, rule)
+	}
+	c.constraints = c.Limits.Constraints()
+	if err := c.signerConfig().Validate(); err != nil {
+		return err
+	}
+	return c.caConfig(nil).Validate()
+}
+
+// signerConfig is complete but for what run wires: Sign and the CA.
+func (c *Config) signerConfig() signer.Config {
+	return signer.Config{
+		Instance:   c.Instance,
+		Limits:     c.Limits,
+		Workers:    c.Workers,
+		Clock:      c.clock,
+		Registerer: metrics.Registry,
+	}
+}
+
+// caConfig is complete but for the client.
+func (c *Config) caConfig(live client.Reader) ca.Config {
+	return ca.Config{
+		Namespace:    c.Common.Namespace,
+		CADuration:   c.CADuration,
+		MaxDuration:  c.Limits.MaxDuration,
+		Constraints:  c.constraints,
+		Clock:        c.clock,
+		ManagedExist: func(ctx context.Context) (bool, error) { return managedExist(ctx, live, c.Instance) },
+	}
+}
+
+// managedExist reports whether a Secret of this signer's exists: then there was
+// a CA once.
+func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err := live.List(ctx, list, client.MatchingLabels{api.LabelManagedBy: instance}, client.Limit(1))
+	return len(list.Items) > 0, err
+}
+
+func run(ctx context.Context, cfg *Config) error {
+	bridgeLogs(ctrl.Log.WithName("cfssl"))
+	skew := signer.NewSkew(cfg.clock)
+	mgr, err := newManager(cfg, skew)
+	if err != nil {
+		return err
+	}
+	authority, err := ca.New(cfg.caConfig(mgr.GetAPIReader()))
+	if err != nil {
+		return err
+	}
+	changed := make(chan struct{}, 1)
+	authority.OnChange(func() {
+		select {
+		case changed <- struct{}{}:
+		default: // one that nobody has received yet says as much
+		}
+	})
+	if err := authority.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(authority); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+
+	issuing := cfg.signerConfig()
+	issuing.AuthorityChanged = changed
+	issuing.Authority = func() (*pki.Authority, error) {
+		if err := skew.Check(); err != nil {
+			return nil, err
+		}
+		return authority.Authority()
+	}
+	if issuing.Sign, err = signer.NewCFSSL(); err != nil {
+		return err
+	}
+	if _, err := signer.Add(ctx, mgr, issuing); err != nil {
+		return err
+	}
+	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
+	if err := process.AddChecks(mgr, "ca", ready); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newManager(cfg *Config, skew *signer.Skew) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("scheme: %w", err)
+	}
+	rest, err := cfg.Common.RESTConfig(leaseName)
+	if err != nil {
+		return nil, err
+	}
+	rest.Wrap(skew.Wrap)
+	options := cfg.Common.ManagerOptions(scheme, leaseName)
+	if options.Cache, err = signer.CacheOptions(cfg.Instance); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(rest, options)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return mgr, nil
+}

@@ -1,0 +1,259 @@
+package signer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// errSomethingThere is a create that found a Secret which no cache has shown:
+// written by another signer, or stripped of its label.
+var errSomethingThere = errors.New("a Secret of the name exists already")
+
+// act carries a decision out: first the Secret, then the conditions.
+func (c *Controller) act(ctx context.Context, s Situation, d Decision) (reconcile.Result, error) {
+	facts, err := c.write(ctx, s, d)
+	switch {
+	case err == nil && facts != nil:
+		d.Verdict.Leaf, d.NextAt = facts.Leaf.Fingerprint, facts.Leaf.RenewAt
+		s.Secret = facts
+	case errors.Is(err, errSomethingThere):
+		return reconcile.Result{}, err
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// The cache was behind; what it missed is on its way and this is for
+		// the case that it comes to nothing.
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil
+	case err != nil:
+		d.Verdict.Reason, d.Verdict.Message, d.Verdict.Waits = failure(err), err.Error(), true
+		c.metrics.failures.WithLabelValues(string(d.Verdict.Reason)).Inc()
+	}
+	if statusErr := c.settle(ctx, s, d, err); statusErr != nil {
+		return reconcile.Result{}, errors.Join(err, statusErr)
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("Secret %s: %w", s.Key, err)
+	}
+	return reconcile.Result{RequeueAfter: c.nextLook(s, d)}, nil
+}
+
+// failure says in one word why issuing failed.
+func failure(err error) Reason {
+	var refused *RefusedError
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &refused):
+		return ReasonRefused
+	case errors.As(err, &status):
+		return ReasonWriteRefused
+	}
+	return ReasonSignFailed
+}
+
+// nextLook returns when the Secret is to be looked at again without a change.
+func (c *Controller) nextLook(s Situation, d Decision) time.Duration {
+	next := d.NextAt
+	if d.Verdict.Waits {
+		next = s.Now.Add(waitForCA)
+	}
+	if d.Verdict.Leaf != "" && c.secrets.get(s.Key) == nil {
+		next = s.Now.Add(writtenFor + time.Second) // see written
+	}
+	if next.IsZero() {
+		return 0
+	}
+	return max(next.Sub(s.Now), time.Millisecond)
+}
+
+// write does what the decision says about the Secret, in one write, and returns
+// what is in it then; nil if nothing was to be done. (A Secret that is immutable
+// takes two: it is deleted and made again.)
+func (c *Controller) write(ctx context.Context, s Situation, d Decision) (*SecretFacts, error) {
+	switch d.Action {
+	case Create, Reissue, Replace:
+		return c.issueInto(ctx, s, d)
+	case Repair:
+		return c.repair(ctx, s, d)
+	default:
+		return nil, nil
+	}
+}
+
+func (c *Controller) issueInto(ctx context.Context, s Situation, d Decision) (*SecretFacts, error) {
+	start := c.config.Clock()
+	issued, err := Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
+	if err != nil {
+		return nil, err
+	}
+	var object *metav1.ObjectMeta
+	switch d.Action {
+	case Reissue:
+		object, err = c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, &issued))
+	case Replace:
+		object, err = c.replaceSecret(ctx, s, d, issued)
+	default:
+		object, err = c.createSecret(ctx, s, d, issued, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	facts := factsOfIssued(object, issued, s.Authority)
+	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
+	c.metrics.issued.WithLabelValues(string(d.Reason)).Inc()
+	c.metrics.duration.Observe(c.config.Clock().Sub(start).Seconds())
+	log.FromContext(ctx).Info("certificate issued", "reason", d.Reason, "why", d.Message, "leaf", facts.Leaf.Fingerprint, "notAfter", facts.Leaf.NotAfter)
+	if d.Reason != ReasonFirst {
+		for _, svc := range d.Members {
+			emitReissued(c.events, svc, s.Key.Name, d.Reason, d.Message)
+		}
+	}
+	return facts, nil
+}
+
+// createSecret makes the Secret. like, if not nil, is the one that it replaces:
+// labels and annotations that others put on it stay.
+func (c *Controller) createSecret(ctx context.Context, s Situation, d Decision, issued Issued, like *corev1.Secret) (*metav1.ObjectMeta, error) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name, OwnerReferences: d.Owners},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM},
+	}
+	if like != nil {
+		secret.Labels, secret.Annotations = like.Labels, like.Annotations
+	}
+	metav1.SetMetaDataLabel(&secret.ObjectMeta, api.LabelManagedBy, c.config.Instance)
+	err := c.client.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, errSomethingThere
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create Secret: %w", err)
+	}
+	return &secret.ObjectMeta, nil
+}
+
+// replaceSecret deletes exactly the Secret that was decided about, and makes it
+// anew. Pods that hold the old one keep it; the kubelet mounts the new.
+func (c *Controller) replaceSecret(ctx context.Context, s Situation, d Decision, issued Issued) (*metav1.ObjectMeta, error) {
+	var old corev1.Secret
+	if err := c.live.Get(ctx, s.Key, &old); err != nil {
+		return nil, fmt.Errorf("read immutable Secret: %w", err)
+	}
+	err := c.client.Delete(ctx, &old, client.Preconditions{UID: &s.Secret.UID, ResourceVersion: &s.Secret.ResourceVersion})
+	if err != nil {
+		return nil, fmt.Errorf("delete immutable Secret: %w", err)
+	}
+	return c.createSecret(ctx, s, d, issued, &old)
+}
+
+func (c *Controller) repair(ctx context.Context, s Situation, d Decision) (*SecretFacts, error) {
+	object, err := c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, nil))
+	if err != nil {
+		return nil, err
+	}
+	facts := &SecretFacts{ObjectMeta: s.Secret.ObjectMeta, Labelled: true, Type: s.Secret.Type, Immutable: s.Secret.Immutable, Leaf: s.Secret.Leaf}
+	facts.OwnerReferences, facts.ResourceVersion = d.Owners, object.ResourceVersion
+	facts.verified.Store(s.Secret.verified.Load())
+	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
+	log.FromContext(ctx).Info("Secret repaired", "extraKeys", s.Secret.Extra, "owners", len(d.Owners))
+	return facts, nil
+}
+
+// secretPatch returns a merge patch that writes our label, the owners and, if
+// given, a new pair, takes keys away that should not be there, and leaves all
+// else as users made it. It fails on any other Secret than the one decided about.
+func secretPatch(secret *SecretFacts, owners []metav1.OwnerReference, instance string, issued *Issued) map[string]any {
+	data := map[string]any{}
+	for _, key := range secret.Extra {
+		data[key] = nil
+	}
+	if issued != nil {
+		data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey] = issued.CertPEM, issued.KeyPEM
+	}
+	patch := map[string]any{
+		"metadata": map[string]any{
+			"uid":             secret.UID,
+			"resourceVersion": secret.ResourceVersion,
+			"labels":          map[string]any{api.LabelManagedBy: instance},
+			"ownerReferences": owners,
+		},
+	}
+	if len(data) > 0 {
+		patch["data"] = data
+	}
+	return patch
+}
+
+func (c *Controller) patchSecret(ctx context.Context, s Situation, patch map[string]any) (*metav1.ObjectMeta, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("patch of Secret: %w", err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
+	if err := c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return nil, fmt.Errorf("patch Secret: %w", err)
+	}
+	return &secret.ObjectMeta, nil
+}
+
+// settle brings the conditions in line and tells of what changed. cause is why
+// the Secret could not be written, or nil.
+func (c *Controller) settle(ctx context.Context, s Situation, d Decision, cause error) error {
+	var errs []error
+	for _, change := range Conditions(s, d) {
+		written, err := c.setCondition(ctx, change)
+		if err != nil {
+			errs = append(errs, err)
+		} else if written {
+			emitNotReady(c.events, change.Service, change.Ready)
+		}
+	}
+	if cause != nil && s.Secret.usable(s.Now) {
+		for _, svc := range d.Members {
+			emitRenewalFailed(c.events, svc, s.Key.Name, bounded(cause.Error()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setCondition writes a Service's condition if it is another than it has, and
+// reports whether it did.
+func (c *Controller) setCondition(ctx context.Context, change ConditionChange) (bool, error) {
+	svc, now := change.Service, c.config.Clock()
+	patch, err := conditionPatch(svc.UID, c.ready(svc, now), change.Ready, now)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	patched := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
+	err = c.client.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil // deleted, or made again: an event of its own
+	case err != nil:
+		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
+	}
+	c.wroteStatus.put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, api.Condition(patched, api.ConditionReady), now)
+	return true, nil
+}
+
+// ready returns the Service's Ready condition, or nil: what this process wrote,
+// if the cache has not seen it yet, else what the cache holds.
+func (c *Controller) ready(svc *corev1.Service, now time.Time) *metav1.Condition {
+	if ours, behind := c.wroteStatus.newer(client.ObjectKeyFromObject(svc), svc.ResourceVersion, now); behind {
+		return ours
+	}
+	return api.Condition(svc, api.ConditionReady)
+}

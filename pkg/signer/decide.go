@@ -1,0 +1,244 @@
+package signer
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Situation is everything that a decision about one Secret depends on.
+type Situation struct {
+	Now time.Time
+	// Key names the Secret that the decision is about.
+	Key types.NamespacedName
+	// OptedIn: the namespace carries the label. Terminating: it is being deleted.
+	OptedIn, Terminating bool
+	// Asking are the Services that name the Secret, Owning those among its
+	// owners that do not; none of them is being deleted.
+	Asking, Owning []*corev1.Service
+	// Secret is what exists under the name and carries our label, or was read
+	// because it might be ours; nil if there is none.
+	Secret *SecretFacts
+	// Obstacle is what exists under the name without our label, known by its
+	// metadata only. At most one of Secret and Obstacle is set.
+	Obstacle *metav1.ObjectMeta
+	// Kept are the other Secrets that an asking Service owns, by its UID.
+	Kept map[types.UID][]string
+
+	Limits    api.Limits
+	Authority *pki.Authority // nil exactly if AuthorityErr is not
+	// AuthorityErr is why nothing can be signed.
+	AuthorityErr error
+}
+
+// Action is what is to be done with the Secret.
+type Action int
+
+// The actions. All but the first two are one write.
+const (
+	Nothing Action = iota
+	Look           // read the Obstacle live and decide again: it might be ours
+	Create         // a new Secret with a new certificate
+	Reissue        // a new certificate into the Secret that is there
+	Replace        // as Reissue, for a Secret that is immutable: delete it and create it anew
+	Repair         // label, owners or extra keys, with the certificate as it is
+)
+
+// Decision is what follows from a Situation.
+type Decision struct {
+	Action  Action
+	Reason  Reason // of an action that issues
+	Message string // the reason in a sentence, for people
+	Wanted  api.Wanted
+	Owners  []metav1.OwnerReference // what the Secret's are to be
+	Verdict Verdict
+	// Refused are the Services that asked and have no part in the Secret.
+	Refused []api.Member
+	// Members are the Services that have one.
+	Members []*corev1.Service
+	// NextAt is when to look again, zero if only a change can bring anything.
+	NextAt time.Time
+}
+
+// Decide returns what is to be done about the Secret. It is pure.
+func Decide(s Situation) Decision {
+	if s.Terminating || s.Secret != nil && s.Secret.DeletionTimestamp != nil {
+		return Decision{} // what comes next is an event of its own
+	}
+	d := claim(s)
+	switch {
+	case pending(s.AuthorityErr):
+		return Decision{NextAt: s.Now.Add(waitForCA)} // about to be known: no word of it yet
+	case len(d.Members) == 0:
+		return d
+	case s.AuthorityErr != nil:
+		d.Verdict = blocked(s.AuthorityErr)
+		return d
+	case s.Obstacle != nil && hasOwnerNamed(s.Obstacle, d.Members):
+		return Decision{Action: Look}
+	case s.Obstacle != nil:
+		d.Verdict = conflict(s, "it does not carry this signer's label")
+		return d
+	case s.Secret == nil && d.Verdict.Retained:
+		d.Members = nil // a retained Secret that was deleted is not made again
+		return d
+	case s.Secret == nil:
+		return d.issue(Create, missingReason(s), "the Secret does not exist")
+	}
+	if why := foreign(s, d.Members); why != "" {
+		d.Verdict = conflict(s, why)
+		return d
+	}
+	return judge(s, d)
+}
+
+// claim finds out who has a part in the Secret and what they want together. If
+// nobody asks for it validly, those whose it was go on as before: nothing that
+// is in use is taken away.
+func claim(s Situation) Decision {
+	var d Decision
+	asking := s.Asking
+	if !s.OptedIn {
+		asking = nil
+	}
+	wanted, members, ok := api.Merge(asking, s.Limits)
+	for _, m := range members {
+		if m.Err != nil {
+			d.Refused = append(d.Refused, m)
+		} else {
+			d.Members = append(d.Members, m.Service)
+		}
+	}
+	if ok {
+		d.Wanted, d.Owners = wanted, ownerReferences(s.Secret, d.Members)
+		return d
+	}
+	if s.Secret == nil {
+		return d // nothing to go on with
+	}
+	for _, svc := range slices.Concat(s.Owning, s.Asking) {
+		if s.Secret.OwnedBy(svc.UID) {
+			d.Members = append(d.Members, svc)
+		}
+	}
+	d.Verdict.Retained = true
+	d.Wanted = retainedWanted(s, d.Members)
+	d.Owners = s.Secret.OwnerReferences
+	return d
+}
+
+// retainedWanted is what a Secret that nobody asks for validly is renewed with:
+// key and lifetime as they are, and the names that its Services may have. Never
+// the names in the certificate: it could be a copy of another Service's.
+func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
+	wanted := api.Retained(members, s.Limits)
+	leaf := s.Secret.Leaf
+	if leaf.KeyAlgorithm != "" {
+		wanted.Params.KeyAlgorithm = leaf.KeyAlgorithm
+	}
+	if d := leaf.NotAfter.Sub(leaf.NotBefore); d > 0 {
+		wanted.Params.Duration = min(max(d, s.Limits.MinDuration), s.Limits.MaxDuration)
+	}
+	return wanted
+}
+
+// judge decides about a Secret that exists and is ours.
+func judge(s Situation, d Decision) Decision {
+	c := candidate{s.Now, s.Secret, d.Wanted, s.Authority}
+	checks := [][]check{brokenChecks(), changedChecks()}
+	if d.Verdict.Retained {
+		checks = checks[:1]
+	}
+	if reason, message := firstReason(c, checks...); reason != "" {
+		if s.Secret.Immutable {
+			return d.issue(Replace, reason, message)
+		}
+		return d.issue(Reissue, reason, message)
+	}
+	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, sameOwner) {
+		d.Action = Repair
+		if s.Secret.Immutable && len(s.Secret.Extra) > 0 {
+			d = d.issue(Replace, ReasonGarbage, fmt.Sprintf("the Secret is immutable and has more keys than it should: %q", s.Secret.Extra))
+		}
+	}
+	d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
+	d.NextAt = s.Secret.Leaf.RenewAt
+	if at := d.Wanted.RenewAfter; at.After(s.Now) && at.Before(d.NextAt) {
+		d.NextAt = at
+	}
+	return d
+}
+
+func (d Decision) issue(action Action, reason Reason, message string) Decision {
+	d.Action, d.Reason, d.Message = action, reason, message
+	return d
+}
+
+// foreign says why the Secret is not ours (invariant 1), or nothing. Two marks
+// make it ours: our label, an owner reference to one of its Services as it
+// lives, and a leaf that this CA signed (or no data at all). Any two, with one
+// of the first: so a Secret that we made and somebody filled with rubbish is
+// healed, and one that somebody copied our label onto is left alone.
+func foreign(s Situation, members []*corev1.Service) string {
+	owned := slices.ContainsFunc(members, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
+	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, members)
+	known := s.Secret.Empty || s.Secret.SignedBy(s.Authority) != nil
+	switch {
+	case s.Secret.Type != corev1.SecretTypeTLS:
+		return fmt.Sprintf("it is of type %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)
+	case s.Secret.Labelled && owned, (s.Secret.Labelled || ownedByName) && known:
+		return ""
+	case s.Secret.Labelled:
+		return "it carries this signer's label, but belongs to none of the Services and holds no certificate of this CA"
+	}
+	return "it does not carry this signer's label and holds no certificate of this CA"
+}
+
+// hasOwnerNamed reports whether an owner is, or by its name was, one of the
+// Services: one that was deleted and made again has another UID.
+func hasOwnerNamed(object *metav1.ObjectMeta, services []*corev1.Service) bool {
+	return slices.ContainsFunc(object.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return isServiceReference(r) && slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == r.Name })
+	})
+}
+
+// ownerReferences returns the Secret's owners as they should be: the members,
+// and whatever owners somebody else added that are no Services.
+func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.OwnerReference {
+	var refs []metav1.OwnerReference
+	if secret != nil {
+		for _, r := range secret.OwnerReferences {
+			if !isServiceReference(r) {
+				refs = append(refs, r)
+			}
+		}
+	}
+	no := false
+	for _, svc := range members {
+		refs = append(refs, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID, BlockOwnerDeletion: &no})
+	}
+	return refs
+}
+
+// sameOwner compares what counts; the API server fills in the rest.
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
+}
+
+// missingReason tells a Secret that never was from one that somebody deleted:
+// the condition of a Service still names its leaf.
+func missingReason(s Situation) Reason {
+	for _, svc := range s.Asking {
+		if _, ok := api.LeafOf(svc); ok {
+			return ReasonMissing
+		}
+	}
+	return ReasonFirst
+}

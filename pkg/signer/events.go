@@ -1,0 +1,43 @@
+package signer
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+)
+
+// The events, all on the Service. Each is emitted after the write that it tells
+// of; a first issue is told of by the condition alone.
+const (
+	eventReissued      = "CertificateReissued" // Normal: why there is a new certificate
+	eventRenewalFailed = "RenewalFailed"       // Warning: the certificate that is there is still good
+	// A condition that turns False, or False for another reason, is an event of
+	// its reason: InvalidAnnotation, SecretConflict, CALost …
+
+	actionIssue = "Issue"
+)
+
+func emitReissued(r events.EventRecorder, svc *corev1.Service, secret string, reason Reason, why string) {
+	r.Eventf(svc, nil, corev1.EventTypeNormal, eventReissued, actionIssue, "%s: Secret %q has a new certificate: %s", reason, secret, why)
+}
+
+func emitRenewalFailed(r events.EventRecorder, svc *corev1.Service, secret string, why string) {
+	r.Eventf(svc, nil, corev1.EventTypeWarning, eventRenewalFailed, actionIssue, "Secret %q keeps the certificate it has: %s", secret, why)
+}
+
+// emitNotReady tells of a condition that was just written, if it is bad news.
+func emitNotReady(r events.EventRecorder, svc *corev1.Service, c *metav1.Condition) {
+	if c != nil && c.Status == metav1.ConditionFalse {
+		r.Eventf(svc, nil, corev1.EventTypeWarning, c.Reason, actionIssue, "%s", bounded(c.Message))
+	}
+}
+
+// maxEventNote is the API's bound on an event's note, in bytes.
+const maxEventNote = 1024
+
+func bounded(s string) string {
+	if len(s) <= maxEventNote {
+		return s
+	}
+	return s[:maxEventNote-len("…")] + "…"
+}

@@ -1,0 +1,210 @@
+package signer
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// SecretFacts is all that is remembered of a Secret: what follows from its
+// bytes, and not the bytes. Above all not the private key, which is needed once
+// to see whether it belongs to the certificate and never again.
+//
+// It is a runtime.Object so that an informer can hold it in a Secret's place.
+type SecretFacts struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta // name, UID, resource version, owners, deletion; nothing else
+
+	Labelled  bool              // our instance's label is on it
+	Type      corev1.SecretType //
+	Immutable bool
+	Empty     bool     // no data under tls.crt and tls.key
+	Extra     []string // other data keys, sorted
+	Defect    Reason   // why the two keys are no usable pair, or empty
+	Detail    string   // the defect in words, without key material
+	Leaf      LeafFacts
+
+	verified atomic.Pointer[verification]
+}
+
+// LeafFacts is what is remembered of a leaf. Zero where there is none that can
+// be read.
+type LeafFacts struct {
+	Raw          []byte // DER: what signature checks need
+	Fingerprint  string // as pki.Fingerprint
+	DNSNames     []string
+	IPs          []netip.Addr
+	KeyAlgorithm pki.KeyAlgorithm
+	NotBefore    time.Time
+	NotAfter     time.Time
+	IssuedAt     time.Time
+	RenewAt      time.Time
+	Usages       error    // why the extensions are not those of a serving certificate
+	Chain        [32]byte // digest of what is served after the leaf, as chainDigest
+}
+
+// verification remembers the answer for one Authority.
+type verification struct {
+	by     *pki.Authority
+	signed *x509.Certificate // the CA certificate whose key signed the leaf, or nil
+}
+
+// FactsOf derives the facts of a Secret for the signer of the given instance.
+func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
+	f := &SecretFacts{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         secret.Namespace,
+			Name:              secret.Name,
+			UID:               secret.UID,
+			ResourceVersion:   secret.ResourceVersion,
+			DeletionTimestamp: secret.DeletionTimestamp,
+			OwnerReferences:   secret.OwnerReferences,
+		},
+		Labelled:  secret.Labels[api.LabelManagedBy] == instance,
+		Type:      secret.Type,
+		Immutable: secret.Immutable != nil && *secret.Immutable,
+	}
+	for key := range secret.Data {
+		if key != corev1.TLSCertKey && key != corev1.TLSPrivateKeyKey {
+			f.Extra = append(f.Extra, key)
+		}
+	}
+	slices.Sort(f.Extra)
+	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	return f
+}
+
+func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
+	f.Empty = len(certPEM) == 0 && len(keyPEM) == 0
+	if len(certPEM) == 0 {
+		f.Defect, f.Detail = ReasonKeyMissing, "no data under "+corev1.TLSCertKey
+		return
+	}
+	certs, err := pki.ParseCertificates(certPEM)
+	if err != nil {
+		f.Defect, f.Detail = ReasonGarbage, corev1.TLSCertKey+": "+err.Error()
+		return
+	}
+	f.Leaf = leafFacts(certs[0], certs[1:])
+	if len(keyPEM) == 0 {
+		f.Defect, f.Detail = ReasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
+		return
+	}
+	key, err := pki.ParseKey(keyPEM)
+	if err != nil {
+		f.Defect, f.Detail = ReasonGarbage, corev1.TLSPrivateKeyKey+": "+err.Error()
+		return
+	}
+	if !pki.KeyMatches(certs[0], key) {
+		f.Defect, f.Detail = ReasonMismatch, corev1.TLSPrivateKeyKey+" does not belong to the certificate"
+	}
+}
+
+func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
+	algorithm, _ := pki.AlgorithmOf(leaf.PublicKey)
+	return LeafFacts{
+		Raw:          leaf.Raw,
+		Fingerprint:  pki.Fingerprint(leaf),
+		DNSNames:     sortedNames(leaf),
+		IPs:          sortedIPs(leaf),
+		KeyAlgorithm: algorithm,
+		NotBefore:    leaf.NotBefore,
+		NotAfter:     leaf.NotAfter,
+		IssuedAt:     pki.IssuedAt(leaf),
+		RenewAt:      pki.RenewAt(leaf),
+		Usages:       checkUsages(leaf, algorithm),
+		Chain:        chainDigest(chain),
+	}
+}
+
+// factsOfIssued are the facts that a Secret has right after Issued was written
+// to it: the same that FactsOf would derive once the cache has seen it.
+func factsOfIssued(written *metav1.ObjectMeta, issued Issued, by *pki.Authority) *SecretFacts {
+	f := &SecretFacts{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       written.Namespace,
+			Name:            written.Name,
+			UID:             written.UID,
+			ResourceVersion: written.ResourceVersion,
+			OwnerReferences: written.OwnerReferences,
+		},
+		Labelled: true,
+		Type:     corev1.SecretTypeTLS,
+		Leaf:     leafFacts(issued.Leaf, by.Chain),
+	}
+	f.verified.Store(&verification{by: by, signed: by.Certificate})
+	return f
+}
+
+// SignedBy returns the certificate of the known generation whose key signed the
+// leaf, or nil. Expired leaves and roots count: whose a Secret is does not end.
+func (f *SecretFacts) SignedBy(ca *pki.Authority) *x509.Certificate {
+	if v := f.verified.Load(); v != nil && v.by == ca {
+		return v.signed
+	}
+	v := &verification{by: ca}
+	if leaf, err := x509.ParseCertificate(f.Leaf.Raw); err == nil {
+		for _, known := range append([]*x509.Certificate{ca.Certificate}, ca.Bundle.Certificates()...) {
+			if leaf.CheckSignatureFrom(known) == nil {
+				v.signed = known
+				break
+			}
+		}
+	}
+	f.verified.Store(v)
+	return v.signed
+}
+
+// OwnedBy reports whether the Service with this UID is an owner.
+func (f *SecretFacts) OwnedBy(uid types.UID) bool {
+	return slices.ContainsFunc(f.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return isServiceReference(r) && r.UID == uid
+	})
+}
+
+// isServiceReference reports whether an owner reference is of the kind that the
+// signer writes.
+func isServiceReference(r metav1.OwnerReference) bool {
+	return r.APIVersion == "v1" && r.Kind == "Service"
+}
+
+// DeepCopyObject makes SecretFacts a runtime.Object. Facts are never changed
+// after they were derived, so that the copy may be the original.
+func (f *SecretFacts) DeepCopyObject() runtime.Object { return f }
+
+// chainDigest identifies the certificates that are served after a leaf.
+func chainDigest(chain []*x509.Certificate) [32]byte {
+	h := sha256.New()
+	for _, c := range chain {
+		h.Write(c.Raw)
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+func sortedNames(leaf *x509.Certificate) []string {
+	names := slices.Clone(leaf.DNSNames)
+	slices.Sort(names)
+	return names
+}
+
+func sortedIPs(leaf *x509.Certificate) []netip.Addr {
+	var ips []netip.Addr
+	for _, ip := range leaf.IPAddresses {
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			ips = append(ips, a.Unmap())
+		}
+	}
+	slices.SortFunc(ips, netip.Addr.Compare)
+	return ips
+}

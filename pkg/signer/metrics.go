@@ -1,0 +1,82 @@
+package signer
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are what the controller counts as it goes.
+type metrics struct {
+	issued   *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	duration prometheus.Histogram
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		issued: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_certificates_issued_total",
+			Help: "Certificates issued and written to their Secrets, by reason.",
+		}, []string{"reason"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_issue_failures_total",
+			Help: "Certificates that were needed and could not be issued or written, by reason.",
+		}, []string{"reason"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "servingcert_issue_duration_seconds",
+			Help:    "Time to make a key, have the certificate signed and write the Secret.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.issued, m.failures, m.duration} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// expiry tells of every certificate when scraped, from the cache: a series ends
+// with its Secret.
+type expiry struct {
+	secrets  *secretCache
+	services serviceReader
+	notAfter *prometheus.Desc
+	renewAt  *prometheus.Desc
+	retained *prometheus.Desc
+}
+
+func newExpiry(secrets *secretCache, services serviceReader) *expiry {
+	labels := []string{"namespace", "secret"}
+	return &expiry{
+		secrets:  secrets,
+		services: services,
+		notAfter: prometheus.NewDesc("servingcert_certificate_not_after_timestamp_seconds", "When the certificate in a managed Secret expires, in seconds since the epoch.", labels, nil),
+		renewAt:  prometheus.NewDesc("servingcert_certificate_renew_at_timestamp_seconds", "When the certificate in a managed Secret is due for renewal, in seconds since the epoch.", labels, nil),
+		retained: prometheus.NewDesc("servingcert_certificate_retained", "1 for a managed Secret that no Service asks for any more and that is kept and renewed.", labels, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (e *expiry) Describe(ch chan<- *prometheus.Desc) {
+	ch <- e.notAfter
+	ch <- e.renewAt
+	ch <- e.retained
+}
+
+// Collect implements prometheus.Collector.
+func (e *expiry) Collect(ch chan<- prometheus.Metric) {
+	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
+	for _, f := range e.secrets.all() {
+		if len(f.Leaf.Raw) == 0 {
+			continue
+		}
+		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
+		ch <- prometheus.MustNewConstMetric(e.renewAt, prometheus.GaugeValue, seconds(f.Leaf.RenewAt), f.Namespace, f.Name)
+		if asking, owning, err := e.services.partIn(context.Background(), f); err == nil && len(asking) == 0 && len(owning) > 0 {
+			ch <- prometheus.MustNewConstMetric(e.retained, prometheus.GaugeValue, 1, f.Namespace, f.Name)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package signer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Reasons of the Ready condition beside those of a CA that cannot sign.
+const (
+	ReasonIssued       Reason = "Issued"            // True
+	ReasonRetained     Reason = "Retained"          // True: not asked for any more, and kept
+	ReasonInvalid      Reason = "InvalidAnnotation" // False: what is asked for is not allowed
+	ReasonConflict     Reason = "SecretConflict"    // False: the Secret is somebody else's
+	ReasonRefused      Reason = "SigningRefused"    // False: what the CA signed is not what was asked for
+	ReasonSignFailed   Reason = "SigningFailed"     // False
+	ReasonWriteRefused Reason = "WriteRefused"      // False: the API server does not take the Secret
+	ReasonUnavailable  Reason = "CAUnavailable"     // False: a CA that does not say why
+	ReasonClockSkew    Reason = "ClockSkew"         // False: this clock and the API server's differ
+	ReasonPending      Reason = "CAPending"         // never written: the CA is being read
+)
+
+// Verdict is what there is to say about a Secret to the Services that have a
+// part in it.
+type Verdict struct {
+	Leaf     string // fingerprint of the leaf that is served, if all is well
+	Retained bool   // nobody asks for it (validly) any more
+	Reason   Reason // why all is not well
+	Message  string
+	// Waits: nothing can be done now, and what exists stays as it is.
+	Waits bool
+}
+
+func conflict(s Situation, why string) Verdict {
+	return Verdict{
+		Reason:  ReasonConflict,
+		Message: fmt.Sprintf("Secret %q exists and is not this signer's: %s; it is left alone. Delete or rename it, or ask for another name", s.Key.Name, why),
+	}
+}
+
+// blocked is the verdict under a CA that cannot sign.
+func blocked(err error) Verdict {
+	return Verdict{Reason: reasonOf(err), Message: err.Error(), Waits: true}
+}
+
+// pending reports whether the CA has not been looked at yet.
+func pending(err error) bool { return err != nil && reasonOf(err) == ReasonPending }
+
+// reasonOf returns the reason that the error of a CA gives in one word.
+func reasonOf(err error) Reason {
+	var withReason interface{ Reason() string }
+	if errors.As(err, &withReason) {
+		return Reason(withReason.Reason())
+	}
+	return ReasonUnavailable
+}
+
+// ConditionChange is a Ready condition that a Service is to have.
+type ConditionChange struct {
+	Service *corev1.Service
+	Ready   *metav1.Condition // nil: none
+}
+
+// Conditions returns the condition of every Service that the decision is about
+// and whose condition is for this Secret to decide. It is pure.
+func Conditions(s Situation, d Decision) []ConditionChange {
+	var changes []ConditionChange
+	decided := map[types.UID]bool{}
+	decide := func(svc *corev1.Service, c *metav1.Condition) {
+		if !decided[svc.UID] {
+			decided[svc.UID] = true
+			changes = append(changes, ConditionChange{svc, c})
+		}
+	}
+	kept := d.Verdict.Leaf != "" || s.Secret.usable(s.Now)
+	for _, m := range d.Refused {
+		message := m.Err.Error()
+		if d.Verdict.Retained && kept && slices.Contains(d.Members, m.Service) {
+			message += fmt.Sprintf("; the certificate in Secret %q is kept and renewed as it was", s.Key.Name)
+		}
+		decide(m.Service, condition(false, ReasonInvalid, message))
+	}
+	for _, svc := range d.Members {
+		if name, asks := api.Wants(svc); asks && name != s.Key.Name {
+			continue // the Secret that it asks for now decides
+		}
+		switch {
+		case d.Verdict.Waits && kept && api.Condition(svc, api.ConditionReady) != nil:
+			decided[svc.UID] = true // it has a certificate, whatever the CA is up to
+		case d.Verdict.Reason != "":
+			decide(svc, condition(false, d.Verdict.Reason, d.Verdict.Message))
+		case d.Verdict.Retained:
+			decide(svc, condition(true, ReasonRetained, fmt.Sprintf("not asked for any more; Secret %q is kept, and renewed until it is deleted (%s)", s.Key.Name, api.LeafInMessage(d.Verdict.Leaf))))
+		default:
+			decide(svc, condition(true, ReasonIssued, issuedMessage(s, d, svc)))
+		}
+	}
+	for _, svc := range s.Asking {
+		if !s.OptedIn {
+			decide(svc, nil) // what is not opted in gets no word from us, and keeps none
+		}
+	}
+	return changes
+}
+
+func issuedMessage(s Situation, d Decision, svc *corev1.Service) string {
+	message := fmt.Sprintf("Secret %q: %s (request %s, %s)", s.Key.Name, describeNames(d.Wanted.DNSNames, d.Wanted.IPs), d.Wanted.Hash(), api.LeafInMessage(d.Verdict.Leaf))
+	if kept := s.Kept[svc.UID]; len(kept) > 0 {
+		message += fmt.Sprintf("; kept from before and renewed until deleted: %q", kept)
+	}
+	return message
+}
+
+// usable reports whether a server can go on with what the Secret holds.
+func (f *SecretFacts) usable(now time.Time) bool {
+	return f != nil && !f.Empty && f.Defect == "" && now.Before(f.Leaf.NotAfter)
+}
+
+func condition(ready bool, reason Reason, message string) *metav1.Condition {
+	status := metav1.ConditionFalse
+	if ready {
+		status = metav1.ConditionTrue
+	}
+	return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: string(reason), Message: message}
+}
+
+// maxNamesShown bounds how many names a message repeats.
+const maxNamesShown = 4
+
+func describeNames(dns []string, ips []netip.Addr) string {
+	names := slices.Clone(dns)
+	for _, ip := range ips {
+		names = append(names, ip.String())
+	}
+	if n := len(names) - maxNamesShown; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesShown], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// conditionPatch returns a strategic merge patch of a Service's status that
+// gives it the condition, or takes it away if want is nil; no patch if have
+// says the same already. Conditions of others stay: the list merges by type.
+// The UID makes the patch fail on a Service that was made again meanwhile.
+func conditionPatch(uid types.UID, have, want *metav1.Condition, now time.Time) ([]byte, error) {
+	var entry map[string]any
+	switch {
+	case want == nil && have == nil:
+		return nil, nil
+	case want == nil:
+		entry = map[string]any{"type": api.ConditionReady, "$patch": "delete"}
+	case have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message:
+		return nil, nil
+	default:
+		since := metav1.NewTime(now)
+		if have != nil && have.Status == want.Status {
+			since = have.LastTransitionTime
+		}
+		entry = map[string]any{
+			"type":               want.Type,
+			"status":             want.Status,
+			"reason":             want.Reason,
+			"message":            want.Message,
+			"lastTransitionTime": since,
+		}
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": uid},
+		"status":   map[string]any{"conditions": []any{entry}},
+	})
+}
