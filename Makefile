@@ -61,7 +61,8 @@ bench: controlplane-binaries ## measure against the budgets; N=10000 for more th
 
 .PHONY: controlplane
 controlplane: ## run a control plane to try things on, until Ctrl-C
-	go run ./hack/controlplane/cmd/controlplane
+	@go build -o $(BIN)/controlplane ./hack/controlplane/cmd/controlplane
+	@exec $(BIN)/controlplane
 
 ##@ What ships
 
