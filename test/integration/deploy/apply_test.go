@@ -1,0 +1,93 @@
+package deploy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Whoever applies the file again, a GitOps tool every few minutes, changes
+// nothing: not even the caBundle that the rotator has written meanwhile.
+func TestApplyAgainChangesNothing(t *testing.T) {
+	admin := adminClient(t)
+	webhook := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	webhook.Name = "servingcert"
+	bundle := fmt.Appendf(nil, `[{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"}]`)
+	patch := client.RawPatch(types.JSONPatchType, bundle)
+	require.NoError(t, as(t, "servingcert-rotator").Patch(t.Context(), webhook, patch))
+	require.NotEmpty(t, webhook.Webhooks[0].ClientConfig.CABundle)
+
+	before := versions(t, admin)
+	_, err := deploy.Apply(t.Context(), admin, owner)
+	require.NoError(t, err)
+	assert.Equal(t, before, versions(t, admin))
+
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(webhook), webhook))
+	assert.NotEmpty(t, webhook.Webhooks[0].ClientConfig.CABundle, "the rotator's caBundle survives")
+}
+
+// versions returns the version of each object of the file: of those with a status,
+// which others write to at any time, that of the spec.
+func versions(t *testing.T, c client.Client) map[string]string {
+	t.Helper()
+	objects, err := deploy.Objects()
+	require.NoError(t, err)
+	versions := map[string]string{}
+	for _, obj := range objects {
+		name := obj.GetKind() + " " + client.ObjectKeyFromObject(obj).String()
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(obj), obj), name)
+		if _, hasStatus := obj.Object["status"]; hasStatus {
+			versions[name] = fmt.Sprintf("generation %d", obj.GetGeneration())
+		} else {
+			versions[name] = "resourceVersion " + obj.GetResourceVersion()
+		}
+	}
+	require.NotEmpty(t, versions)
+	return versions
+}
+
+// The API server checks the types in a policy's expressions after it took it,
+// and says in the status what it found.
+func TestPoliciesHaveNoTypeErrors(t *testing.T) {
+	admin := adminClient(t)
+	for _, name := range []string{"servingcert-signer-secrets", "servingcert-signer-status"} {
+		var policy admissionregistrationv1.ValidatingAdmissionPolicy
+		eventually(t, func() error {
+			if err := admin.Get(t.Context(), types.NamespacedName{Name: name}, &policy); err != nil {
+				return err
+			}
+			if policy.Status.TypeChecking == nil || policy.Status.ObservedGeneration != policy.Generation {
+				return fmt.Errorf("%s was not checked yet", name)
+			}
+			return nil
+		})
+		assert.Empty(t, policy.Status.TypeChecking.ExpressionWarnings, name)
+	}
+}
+
+// That the pods are there shows two things: they meet the restricted Pod Security
+// Standard that their namespace enforces, and the webhook, which nobody answers
+// for here, is not asked about them although the namespace is opted in.
+func TestOwnPodsAreAdmitted(t *testing.T) {
+	admin := adminClient(t)
+	for _, name := range []string{"signer", "rotator", "webhook"} {
+		eventually(t, func() error {
+			var pods corev1.PodList
+			err := admin.List(t.Context(), &pods, client.InNamespace(api.DefaultNamespace),
+				client.MatchingLabels{"app.kubernetes.io/part-of": "servingcert", "app.kubernetes.io/name": name})
+			if err == nil && len(pods.Items) != 2 {
+				err = fmt.Errorf("%s has %d pods, want 2", name, len(pods.Items))
+			}
+			return err
+		})
+	}
+}

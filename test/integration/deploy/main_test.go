@@ -1,0 +1,104 @@
+// Package deploy tests deploy/install.yaml against a real API server: that it
+// can be applied and applied again, what each ServiceAccount may and may not do,
+// and what the admission policies and the webhook's selectors let through.
+package deploy
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+var update = flag.Bool("update", false, "write what is seen into testdata, where it is compared")
+
+// deadline bounds each wait for something that happens in milliseconds.
+const deadline = 30 * time.Second
+
+const owner = "test"
+
+// cluster is the control plane that all tests share: install.yaml is applied to
+// it, and none of servingcert's processes runs.
+var cluster *controlplane.ControlPlane
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	cluster, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if stopErr := cluster.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	admin, err := client.New(cluster.AdminConfig(), client.Options{})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := deploy.Apply(ctx, admin, owner); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+func adminClient(t *testing.T) client.Client {
+	t.Helper()
+	c, err := client.New(cluster.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	return c
+}
+
+// as returns a client with the rights of one of servingcert's ServiceAccounts.
+func as(t *testing.T, account string) client.Client {
+	t.Helper()
+	cfg, err := cluster.ServiceAccountConfig(t.Context(), api.DefaultNamespace, account)
+	require.NoError(t, err)
+	c, err := client.New(cfg, client.Options{})
+	require.NoError(t, err)
+	return c
+}
+
+// newNamespace makes a namespace, opted in or not.
+func newNamespace(t *testing.T, optedIn bool) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
+	if optedIn {
+		ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
+	}
+	require.NoError(t, adminClient(t).Create(t.Context(), ns))
+	return ns.Name
+}
+
+// eventually waits until what is nil. The last error tells what was missing.
+func eventually(t *testing.T, what func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = what(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "after %s", deadline)
+}

@@ -1,0 +1,183 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// The words of the policies' refusals.
+const (
+	onlyTLS      = "of type kubernetes.io/tls only"
+	onlyLabelled = "with label servingcert.dev/managed-by only"
+	onlyOurs     = "that had label servingcert.dev/managed-by or a Service as their owner"
+	notTheCA     = "may not delete its CA"
+)
+
+// secret is a Secret of the given namespace as a write would leave it.
+func secret(namespace, name string, change ...func(*corev1.Secret)) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil},
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func labelled(s *corev1.Secret)   { s.Labels = map[string]string{api.LabelManagedBy: "any-instance"} }
+func unlabelled(s *corev1.Secret) { s.Labels = nil }
+func opaque(s *corev1.Secret)     { s.Type = corev1.SecretTypeOpaque }
+func filled(s *corev1.Secret)     { s.Data[corev1.TLSCertKey] = []byte("something else") }
+func owned(s *corev1.Secret) {
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "1"}}
+}
+
+// policiesInForce waits until the API server has taken the policies up, which it
+// does within a second or so.
+func policiesInForce(t *testing.T) {
+	t.Helper()
+	signer, namespace := as(t, "servingcert-signer"), newNamespace(t, false)
+	svc := newService(t, namespace)
+	for what, write := range map[string]func() error{
+		"create any Secret":   func() error { return signer.Create(t.Context(), secret(namespace, "x", opaque), client.DryRunAll) },
+		"change loadBalancer": func() error { return patchStatus(t.Context(), signer, svc, loadBalancer, client.DryRunAll) },
+	} {
+		eventually(t, func() error {
+			if err := write(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+				return fmt.Errorf("no policy keeps the signer from it: %s: %w", what, err)
+			}
+			return nil
+		})
+	}
+}
+
+const loadBalancer = `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`
+
+func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
+	policiesInForce(t)
+	signer, admin := as(t, "servingcert-signer"), adminClient(t)
+	create := func(s *corev1.Secret) error { return signer.Create(t.Context(), s) }
+	update := func(s *corev1.Secret) error { return signer.Update(t.Context(), s) }
+	remove := func(s *corev1.Secret) error { return signer.Delete(t.Context(), s) }
+	type changes []func(*corev1.Secret)
+	for _, test := range []struct {
+		name    string
+		there   *corev1.Secret // made by the administrator before
+		write   func(*corev1.Secret) error
+		changes changes
+		refusal string // "" if it is allowed
+	}{
+		{"create a certificate", nil, create, changes{labelled, owned}, ""},
+		{"create without our label", nil, create, changes{owned}, onlyLabelled},
+		{"create of another type", nil, create, changes{labelled, opaque}, onlyTLS},
+		{"renew", secret("", "", labelled), update, changes{filled}, ""},
+		{"heal a stripped label", secret("", "", owned), update, changes{labelled, filled}, ""},
+		{"give it up", secret("", "", labelled, owned), update, changes{unlabelled}, onlyLabelled},
+		{"put our label onto another's", secret("", ""), update, changes{labelled, filled}, onlyOurs},
+		{"put our label and an owner onto another's", secret("", ""), update, changes{labelled, owned}, onlyOurs},
+		{"change another's", secret("", ""), update, changes{filled}, onlyLabelled},
+		{"change a labelled one of another type", secret("", "", labelled, opaque), update, changes{filled}, onlyTLS},
+		{"delete ours", secret("", "", labelled), remove, nil, ""},
+		{"delete ours with a stripped label", secret("", "", owned), remove, nil, ""},
+		{"delete another's", secret("", ""), remove, nil, onlyOurs},
+		{"delete one of another type", secret("", "", opaque), remove, nil, onlyTLS},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := secret(newNamespace(t, true), "web-tls")
+			if test.there != nil {
+				test.there.Namespace, test.there.Name = s.Namespace, s.Name
+				s = test.there
+				require.NoError(t, admin.Create(t.Context(), s))
+			}
+			for _, change := range test.changes {
+				change(s)
+			}
+			refusedWith(t, test.write(s), test.refusal)
+		})
+	}
+}
+
+func TestTheSignersOwnCA(t *testing.T) {
+	policiesInForce(t)
+	signer := as(t, "servingcert-signer")
+	ca := secret(api.DefaultNamespace, api.CASecretName, opaque)
+	require.NoError(t, signer.Create(t.Context(), ca))
+	filled(ca)
+	require.NoError(t, signer.Update(t.Context(), ca))
+	refusedWith(t, signer.Delete(t.Context(), ca), notTheCA)
+
+	elsewhere := secret(newNamespace(t, true), api.CASecretName, opaque)
+	refusedWith(t, signer.Create(t.Context(), elsewhere), onlyTLS)
+	beside := secret(api.DefaultNamespace, api.CASecretName+"-2", opaque)
+	refusedWith(t, signer.Create(t.Context(), beside), onlyTLS)
+
+	require.NoError(t, adminClient(t).Delete(t.Context(), ca), "the policy is about the signer and nobody else")
+}
+
+func TestWhatTheSignerMayChangeOfAService(t *testing.T) {
+	policiesInForce(t)
+	signer := as(t, "servingcert-signer")
+	const condition = `{"status":{"conditions":[{"type":%q,"status":"True","reason":"Issued","message":"m","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`
+	for _, test := range []struct{ name, patch, refusal string }{
+		{"its condition", fmt.Sprintf(condition, api.ConditionReady), ""},
+		{"its condition away", `{"status":{"conditions":[{"type":"servingcert.dev/Ready","$patch":"delete"}]}}`, ""},
+		{"the rotator's condition", fmt.Sprintf(condition, api.ConditionServing), "condition servingcert.dev/Ready only"},
+		{"somebody's condition", fmt.Sprintf(condition, "example.com/Programmed"), "condition servingcert.dev/Ready only"},
+		{"somebody's condition away", `{"status":{"conditions":[{"type":"example.com/There","$patch":"delete"}]}}`, "condition servingcert.dev/Ready only"},
+		{"the load balancer", loadBalancer, "may not change status.loadBalancer"},
+		{"a label", `{"metadata":{"labels":{"app":"other"}}}`, "may not change a Service's metadata"},
+		{"an annotation", `{"metadata":{"annotations":{"servingcert.dev/secret-name":"other"}}}`, "may not change a Service's metadata"},
+		{"a finalizer", `{"metadata":{"finalizers":["example.com/stay"]}}`, "may not change a Service's metadata"},
+		{"an owner", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"1"}]}}`, "may not change a Service's metadata"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			svc := newService(t, newNamespace(t, true))
+			refusedWith(t, patchStatus(t.Context(), signer, svc, test.patch), test.refusal)
+		})
+	}
+}
+
+func newService(t *testing.T, namespace string) *corev1.Service {
+	t.Helper()
+	admin := adminClient(t)
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	require.NoError(t, admin.Create(t.Context(), svc))
+	svc.Status.Conditions = []metav1.Condition{
+		{Type: "example.com/There", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.Now()},
+		{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "R", LastTransitionTime: metav1.Now()},
+	}
+	require.NoError(t, admin.Status().Update(t.Context(), svc))
+	return svc
+}
+
+func patchStatus(ctx context.Context, c client.Client, svc *corev1.Service, patch string, opts ...client.SubResourcePatchOption) error {
+	return c.Status().Patch(ctx, svc.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)), opts...)
+}
+
+// refusedWith checks that a policy refused a write in the given words, or that
+// it went through if there are none.
+func refusedWith(t *testing.T, err error, words string) {
+	t.Helper()
+	if words == "" {
+		assert.NoError(t, err)
+		return
+	}
+	assert.ErrorContains(t, err, "ValidatingAdmissionPolicy")
+	assert.ErrorContains(t, err, words)
+}
