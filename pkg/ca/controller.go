@@ -77,28 +77,33 @@ func (c *Controller) OnChange(fn func()) { c.onChange = append(c.onChange, fn) }
 // Authority returns the CA to sign with now, or a *NotReadyError.
 func (c *Controller) Authority() (*pki.Authority, error) {
 	s := c.current.Load()
-	if s.problem != nil {
-		return nil, s.problem
-	}
-	// Time may have passed since the last reconcile, or the clock been set.
-	now, root := c.cfg.Clock(), s.authority.Certificate
-	if now.Before(root.NotBefore) || now.After(root.NotAfter) {
-		d := Decision{State: s.state}
-		if o := (Observed{Now: now}); notYetValid(&d, o) || expired(&d, o) {
-			return nil, &NotReadyError{d.Reason, d.Message}
-		}
+	if problem := c.problem(s); problem != nil {
+		return nil, problem
 	}
 	return s.authority, nil
+}
+
+// problem returns why the snapshot cannot sign now, or nil. Time may have passed
+// since it was taken, or the clock been set.
+func (c *Controller) problem(s *snapshot) *NotReadyError {
+	if s.problem != nil {
+		return s.problem
+	}
+	d, o := Decision{State: s.state}, Observed{Now: c.cfg.Clock()}
+	if notYetValid(&d, o) || expired(&d, o) {
+		return &NotReadyError{d.Reason, d.Message}
+	}
+	return nil
 }
 
 // Ready is a readiness check: an error while this process leads and has no CA to
 // sign with. A replica that does not lead is ready.
 func (c *Controller) Ready(*http.Request) error {
-	if c.current.Load().standby {
-		return nil
+	s := c.current.Load()
+	if problem := c.problem(s); problem != nil && !s.standby {
+		return problem
 	}
-	_, err := c.Authority()
-	return err
+	return nil
 }
 
 // Reconcile looks at the CA and does what is next; the request means nothing.

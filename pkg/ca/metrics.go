@@ -40,8 +40,8 @@ func (c *Controller) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	var now string
-	if _, err := c.Authority(); err != nil {
-		now = err.(*NotReadyError).reason // it returns no other
+	if problem := c.problem(s); problem != nil {
+		now = problem.reason
 	}
 	for _, reason := range problems {
 		gauge(problemDesc, oneIf(reason == now), reason)

@@ -14,7 +14,8 @@ import (
 // Phase is how far a succession of the CA is.
 type Phase string
 
-// PhaseStable: the newest generation signs, and no succession is under way.
+// PhaseStable is the phase in which no succession is under way: the newest
+// generation signs.
 const PhaseStable Phase = "Stable"
 
 // Generation is one key of the CA and what belongs to it.

@@ -1,0 +1,338 @@
+package ca
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func started(t *testing.T, change ...func(*ca.Config)) (*signer, objects) {
+	t.Helper()
+	namespace, cfg := newNamespace(t)
+	s := startSigner(t, namespace, cfg, change...)
+	s.eventuallyReason(t, "")
+	o := objects{namespace, admin}
+	o.eventuallyStatus(t, func(*corev1.ConfigMap) bool { return true })
+	return s, o
+}
+
+func TestFirstStartCreates(t *testing.T) {
+	s, o := started(t)
+	authority, err := s.Authority()
+	require.NoError(t, err)
+	require.NoError(t, s.Ready(nil))
+	assert.NoError(t, pki.CheckCA(authority.Certificate, authority.Key, time.Now()))
+	assert.Equal(t, ca.DefaultCADuration, pki.Lifetime(authority.Certificate))
+	assert.Empty(t, authority.Chain, "a first generation is signed by none")
+	assert.True(t, authority.SignUntil.After(time.Now().Add(api.DefaultLimits().MaxDuration)))
+
+	stored, err := ca.ParseState(o.secret(t).Data)
+	require.NoError(t, err)
+	assert.True(t, stored.Generations[0].Root.Equal(authority.Certificate))
+	assert.NotContains(t, o.secret(t).Labels, api.LabelManagedBy, "the CA is no certificate to re-issue")
+
+	cm := o.status(t)
+	assert.Equal(t, string(authority.Bundle.PEM()), cm.Data[api.BundleKey])
+	assert.Equal(t, authority.Bundle.Hash(), cm.Data[ca.StatusBundleHash])
+	assert.Equal(t, "1", cm.Data[ca.StatusGeneration])
+	assert.NotContains(t, cm.Data, ca.StatusProblem)
+	eventuallyEvent(t, o, ca.EventCreated)
+}
+
+func TestRestartLoadsTheSame(t *testing.T) {
+	namespace, cfg := newNamespace(t)
+	first := startSigner(t, namespace, cfg)
+	first.eventuallyReason(t, "")
+	before, err := first.Authority()
+	require.NoError(t, err)
+	o := objects{namespace, admin}
+	o.eventuallyStatus(t, func(*corev1.ConfigMap) bool { return true })
+	first.stop(t)
+	secret, status := o.secret(t), o.status(t)
+
+	second := startSigner(t, namespace, cfg)
+	second.eventuallyReason(t, "")
+	after, err := second.Authority()
+	require.NoError(t, err)
+	assert.True(t, before.Certificate.Equal(after.Certificate))
+	second.stop(t)
+	assert.Equal(t, secret.ResourceVersion, o.secret(t).ResourceVersion, "a restart writes nothing")
+	assert.Equal(t, status.ResourceVersion, o.status(t).ResourceVersion, "a restart writes nothing")
+}
+
+func TestTwoAtOnceEndWithOne(t *testing.T) {
+	namespace, cfg := newNamespace(t)
+	signers := make([]*signer, 4)
+	for i := range signers {
+		signers[i] = startSigner(t, namespace, cfg)
+	}
+	o := objects{namespace, admin}
+	for _, s := range signers {
+		s.eventuallyReason(t, "")
+	}
+	o.eventuallyStatus(t, func(*corev1.ConfigMap) bool { return true })
+	stored, err := ca.ParseState(o.secret(t).Data)
+	require.NoError(t, err)
+	for _, s := range signers {
+		authority, err := s.Authority()
+		require.NoError(t, err)
+		assert.True(t, stored.Generations[0].Root.Equal(authority.Certificate), "a signer signs with a CA that is not stored")
+	}
+}
+
+func TestLostIsNeverMadeAnew(t *testing.T) {
+	s, o := started(t)
+	before, err := s.Authority()
+	require.NoError(t, err)
+	backup, bundle := o.secret(t).Data, o.status(t).Data[api.BundleKey]
+
+	o.deleteSecret(t)
+	s.eventuallyReason(t, ca.ReasonLost)
+	cm := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[ca.StatusProblem], ca.ReasonLost) })
+	assert.Equal(t, bundle, cm.Data[api.BundleKey], "clients keep trusting what is served")
+	require.Error(t, s.Ready(nil))
+	eventuallyEvent(t, o, ca.ReasonLost)
+
+	// Neither a stranger's root in the meantime nor a restart changes it.
+	patchStatus(t, o, map[string]any{"data": map[string]any{api.BundleKey: bundle + "stranger"}})
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.Data[api.BundleKey] == bundle })
+	s.stop(t)
+	again := startSigner(t, o.namespace, plane.AdminConfig())
+	again.eventuallyReason(t, ca.ReasonLost)
+	_, err = admin.CoreV1().Secrets(o.namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "a new CA was made: %v", err)
+
+	o.createSecret(t, backup)
+	again.eventuallyReason(t, "")
+	after, err := again.Authority()
+	require.NoError(t, err)
+	assert.True(t, before.Certificate.Equal(after.Certificate))
+	require.NoError(t, again.Ready(nil))
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[ca.StatusProblem]; return !ok })
+	eventuallyEvent(t, o, ca.EventUsable)
+	assert.GreaterOrEqual(t, again.changes.Load(), int32(2), "the signer is told of the loss and of its end")
+}
+
+func TestManagedSecretsShowALoss(t *testing.T) {
+	namespace, cfg := newNamespace(t)
+	s := startSigner(t, namespace, cfg, func(c *ca.Config) {
+		c.ManagedExist = func(context.Context) (bool, error) { return true, nil }
+	})
+	s.eventuallyReason(t, ca.ReasonLost)
+	_, err := admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "a status would be evidence of a CA for ever: %v", err)
+}
+
+func TestNotKnowingIsNoFirstStart(t *testing.T) {
+	namespace, cfg := newNamespace(t)
+	s := startSigner(t, namespace, cfg, func(c *ca.Config) {
+		c.ManagedExist = func(context.Context) (bool, error) { return false, errors.New("API server away") }
+	})
+	require.Eventually(t, func() bool { return s.Ready(nil) != nil }, waitFor, tick)
+	assert.Equal(t, ca.ReasonPending, s.reason())
+	assert.ErrorContains(t, s.Ready(nil), "API server away")
+	_, err := admin.CoreV1().Secrets(namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
+	assert.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+func TestEmptiedAndCorrupt(t *testing.T) {
+	s, o := started(t)
+	backup := o.secret(t).Data
+	other, _ := started(t)
+	stranger, err := other.Authority()
+	require.NoError(t, err)
+	strangerKey, err := pki.EncodeKey(stranger.Key)
+	require.NoError(t, err)
+
+	with := func(key string, value []byte) map[string][]byte {
+		data := map[string][]byte{}
+		for k, v := range backup {
+			data[k] = v
+		}
+		data[key] = value
+		return data
+	}
+	cases := []struct {
+		name   string
+		data   map[string][]byte
+		reason string
+	}{
+		{"emptied", nil, ca.ReasonLost},
+		{"garbage", with("generation-1.crt", []byte("garbage")), ca.ReasonCorrupt},
+		{"truncated key", with("generation-1.key", backup["generation-1.key"][:60]), ca.ReasonCorrupt},
+		{"another's key", with("generation-1.key", strangerKey), ca.ReasonCorrupt},
+		{"no state", with("state.json", []byte{}), ca.ReasonCorrupt},
+	}
+	for _, c := range cases {
+		o.replaceSecretData(t, c.data)
+		s.eventuallyReason(t, c.reason)
+		require.Error(t, s.Ready(nil), c.name)
+		o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[ca.StatusProblem], c.reason) })
+		assert.Equal(t, c.data, o.secret(t).Data, "%s: the Secret was touched", c.name)
+
+		o.replaceSecretData(t, backup)
+		s.eventuallyReason(t, "")
+	}
+	assertNoKey(t, backup["generation-1.key"], s.log.String())
+}
+
+func TestStatusIsRestored(t *testing.T) {
+	s, o := started(t)
+	authority, err := s.Authority()
+	require.NoError(t, err)
+	want := o.status(t)
+	other, _ := started(t)
+	stranger, err := other.Authority()
+	require.NoError(t, err)
+
+	patchStatus(t, o, map[string]any{
+		"metadata": map[string]any{
+			"annotations": map[string]any{api.AnnotationRotate: "because"},
+			"labels":      map[string]any{"app.kubernetes.io/name": "other", "mine": "stays"},
+		},
+		"data": map[string]any{api.BundleKey: string(authority.Bundle.PEM()) + string(stranger.Bundle.PEM()), "more": "x"},
+	})
+	restored := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.Data[api.BundleKey] == want.Data[api.BundleKey] })
+	assert.Equal(t, want.Data, restored.Data)
+	assert.Equal(t, "because", restored.Annotations[api.AnnotationRotate], "a user's annotation stays")
+	assert.Equal(t, "stays", restored.Labels["mine"], "a user's label stays")
+	assert.Equal(t, "servingcert", restored.Labels["app.kubernetes.io/name"])
+	eventuallyEvent(t, o, ca.EventRestored)
+
+	require.NoError(t, admin.CoreV1().ConfigMaps(o.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
+	restored = o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.UID != want.UID })
+	assert.Equal(t, want.Data, restored.Data)
+}
+
+// The CA Secret is written before the status: a crash between the two leaves a
+// CA that the next start publishes.
+func TestCrashBetweenTheWritesResumes(t *testing.T) {
+	first, o := started(t)
+	before, err := first.Authority()
+	require.NoError(t, err)
+	first.stop(t)
+	require.NoError(t, admin.CoreV1().ConfigMaps(o.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
+
+	cfg, err := plane.ServiceAccountConfig(t.Context(), o.namespace, "signer")
+	require.NoError(t, err)
+	second := startSigner(t, o.namespace, cfg)
+	cm := o.eventuallyStatus(t, func(*corev1.ConfigMap) bool { return true })
+	assert.Equal(t, string(before.Bundle.PEM()), cm.Data[api.BundleKey])
+	second.eventuallyReason(t, "")
+}
+
+func TestClock(t *testing.T) {
+	s, o := started(t)
+	s.offset.Store(int64(-time.Hour))
+	assert.Equal(t, ca.ReasonNotYetValid, s.reason(), "the clock counts at once, not at the next reconcile")
+	touch(t, o)
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool {
+		return strings.HasPrefix(cm.Data[ca.StatusProblem], ca.ReasonNotYetValid)
+	})
+	require.Error(t, s.Ready(nil))
+
+	s.offset.Store(int64(2 * ca.DefaultCADuration))
+	touch(t, o)
+	s.eventuallyReason(t, ca.ReasonExpired)
+
+	s.offset.Store(0)
+	touch(t, o)
+	s.eventuallyReason(t, "")
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[ca.StatusProblem]; return !ok })
+}
+
+func TestMarkIsRaisedOnceADay(t *testing.T) {
+	s, o := started(t)
+	mark := func() time.Time {
+		stored, err := ca.ParseState(o.secret(t).Data)
+		require.NoError(t, err)
+		return stored.Generations[0].UsedUntil
+	}
+	before, changes := mark(), s.changes.Load()
+
+	s.offset.Store(int64(25 * time.Hour))
+	touch(t, o)
+	require.Eventually(t, func() bool { return mark().After(before) }, waitFor, tick)
+	raised := mark()
+	assert.InDelta(t, 25*time.Hour, raised.Sub(before), float64(time.Minute))
+	require.Eventually(t, func() bool { a, err := s.Authority(); return err == nil && a.SignUntil.Equal(raised) }, waitFor, tick)
+	assert.Equal(t, changes, s.changes.Load(), "a raised mark is no reason to look at every certificate")
+
+	s.offset.Store(int64(48 * time.Hour))
+	rv := o.secret(t).ResourceVersion
+	cm := touch(t, o)
+	o.eventuallyStatus(t, func(now *corev1.ConfigMap) bool { return now.ResourceVersion != cm.ResourceVersion })
+	assert.Equal(t, rv, o.secret(t).ResourceVersion, "the mark was raised twice within a day")
+}
+
+func TestChangedConstraintsGoOn(t *testing.T) {
+	first, o := started(t)
+	before, err := first.Authority()
+	require.NoError(t, err)
+	first.stop(t)
+	second := startSigner(t, o.namespace, plane.AdminConfig(), func(c *ca.Config) {
+		c.Constraints.PermittedDNS = append(c.Constraints.PermittedDNS, "example.com")
+	})
+	second.eventuallyReason(t, "")
+	after, err := second.Authority()
+	require.NoError(t, err)
+	assert.True(t, before.Certificate.Equal(after.Certificate))
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool {
+		return strings.HasPrefix(cm.Data[ca.StatusWarning], ca.ReasonConstraintsChanged)
+	})
+	eventuallyEvent(t, o, ca.ReasonConstraintsChanged)
+}
+
+// touch makes the signer look again, by spoiling the status, and returns what
+// was written.
+func touch(t *testing.T, o objects) *corev1.ConfigMap {
+	t.Helper()
+	return patchStatus(t, o, map[string]any{"data": map[string]any{"touched": time.Now().String()}})
+}
+
+func patchStatus(t *testing.T, o objects, patch map[string]any) *corev1.ConfigMap {
+	t.Helper()
+	body, err := json.Marshal(patch)
+	require.NoError(t, err)
+	cm, err := admin.CoreV1().ConfigMaps(o.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, body, metav1.PatchOptions{})
+	require.NoError(t, err)
+	return cm
+}
+
+func eventuallyEvent(t *testing.T, o objects, reason string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		events, err := admin.EventsV1().Events(o.namespace).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		for _, e := range events.Items {
+			if e.Reason == reason && e.Regarding.Name == api.CASecretName {
+				return true
+			}
+		}
+		return false
+	}, waitFor, tick, "no event %s", reason)
+}
+
+// assertNoKey looks for any line of the key's PEM.
+func assertNoKey(t *testing.T, key []byte, text string) {
+	t.Helper()
+	for line := range strings.Lines(string(key)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "-----") {
+			assert.NotContains(t, text, line)
+		}
+	}
+}

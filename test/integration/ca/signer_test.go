@@ -1,0 +1,214 @@
+package ca
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+const (
+	waitFor = 30 * time.Second
+	tick    = 20 * time.Millisecond
+)
+
+// rules are what pkg/ca needs in the namespace of the signer.
+var rules = []rbacv1.PolicyRule{
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CASecretName}, Verbs: []string{"get", "list", "watch", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.CAStatusName}, Verbs: []string{"get", "list", "watch", "update"}},
+	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+}
+
+// newNamespace makes a namespace with a ServiceAccount that has exactly rules,
+// and returns the connection of that account.
+func newNamespace(t *testing.T) (namespace string, signer *rest.Config) {
+	t.Helper()
+	ctx := t.Context()
+	ns, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "ca-"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	meta := metav1.ObjectMeta{Name: "signer", Namespace: ns.Name}
+	_, err = admin.CoreV1().ServiceAccounts(ns.Name).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = admin.RbacV1().Roles(ns.Name).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = admin.RbacV1().RoleBindings(ns.Name).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "signer"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "signer", Namespace: ns.Name}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	cfg, err := plane.ServiceAccountConfig(ctx, ns.Name, "signer")
+	require.NoError(t, err)
+	return ns.Name, cfg
+}
+
+// signer is one running process as far as pkg/ca is concerned.
+type signer struct {
+	*ca.Controller
+	changes atomic.Int32
+	log     *logBuffer
+	offset  *atomic.Int64 // added to the clock, in nanoseconds
+
+	stopOnce sync.Once
+	cancel   context.CancelFunc
+	done     chan error
+}
+
+// logBuffer holds what was logged; safe for concurrent use.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// startSigner runs a controller until stop or the end of the test.
+func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...func(*ca.Config)) *signer {
+	t.Helper()
+	s := &signer{log: &logBuffer{}, offset: &atomic.Int64{}, done: make(chan error, 1)}
+	limits := api.DefaultLimits()
+	config := ca.Config{
+		Namespace:    namespace,
+		MaxDuration:  limits.MaxDuration,
+		Constraints:  limits.Constraints(),
+		Clock:        func() time.Time { return time.Now().Add(time.Duration(s.offset.Load())) },
+		ManagedExist: func(context.Context) (bool, error) { return false, nil },
+	}
+	for _, fn := range change {
+		fn(&config)
+	}
+	var err error
+	s.Controller, err = ca.New(config)
+	require.NoError(t, err)
+	s.OnChange(func() { s.changes.Add(1) })
+	mgr := newManager(t, cfg, s.log)
+	require.NoError(t, s.SetupWithManager(mgr))
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go func() { s.done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		s.stop(t)
+		if t.Failed() {
+			t.Logf("log of the signer:\n%s", s.log)
+		}
+	})
+	return s
+}
+
+func newManager(t *testing.T, cfg *rest.Config, log *logBuffer) manager.Manager {
+	t.Helper()
+	yes := true
+	mgr, err := ctrl.NewManager(rest.CopyConfig(cfg), manager.Options{
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Controller: config.Controller{SkipNameValidation: &yes},
+	})
+	require.NoError(t, err)
+	return mgr
+}
+
+func (s *signer) stop(t *testing.T) {
+	t.Helper()
+	s.stopOnce.Do(func() {
+		s.cancel()
+		require.NoError(t, <-s.done)
+	})
+}
+
+// eventuallyReason waits until the signer cannot sign for the reason; "" waits
+// until it can.
+func (s *signer) eventuallyReason(t *testing.T, reason string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.reason() == reason }, waitFor, tick, "the reason did not become %q", reason)
+}
+
+func (s *signer) reason() string {
+	_, err := s.Authority()
+	if notReady := (*ca.NotReadyError)(nil); errors.As(err, &notReady) {
+		return notReady.Reason()
+	}
+	return ""
+}
+
+// objects reads and writes as a cluster administrator.
+type objects struct {
+	namespace string
+	client    kubernetes.Interface
+}
+
+func (o objects) secret(t *testing.T) *corev1.Secret {
+	t.Helper()
+	s, err := o.client.CoreV1().Secrets(o.namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return s
+}
+
+func (o objects) status(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	cm, err := o.client.CoreV1().ConfigMaps(o.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return cm
+}
+
+// eventuallyStatus waits until the status ConfigMap exists and is as ok says.
+func (o objects) eventuallyStatus(t *testing.T, ok func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+	t.Helper()
+	var last *corev1.ConfigMap
+	require.Eventually(t, func() bool {
+		cm, err := o.client.CoreV1().ConfigMaps(o.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+		last = cm
+		return err == nil && ok(cm)
+	}, waitFor, tick, "the status ConfigMap is not as it should be: %v", last)
+	return last
+}
+
+func (o objects) replaceSecretData(t *testing.T, data map[string][]byte) {
+	t.Helper()
+	s := o.secret(t)
+	s.Data = data
+	_, err := o.client.CoreV1().Secrets(o.namespace).Update(t.Context(), s, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+func (o objects) deleteSecret(t *testing.T) {
+	t.Helper()
+	require.NoError(t, o.client.CoreV1().Secrets(o.namespace).Delete(t.Context(), api.CASecretName, metav1.DeleteOptions{}))
+}
+
+func (o objects) createSecret(t *testing.T, data map[string][]byte) {
+	t.Helper()
+	_, err := o.client.CoreV1().Secrets(o.namespace).Create(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: api.CASecretName}, Data: data}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
