@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// pollInterval is how often the files are read. They are two small ones, and
+// polling sees what file system events miss: a directory that comes later, a
+// symbolic link that is swapped further up.
+const pollInterval = time.Second
+
+// errNoCertificate is what clients and the readiness check get until the files
+// are there.
+var errNoCertificate = errors.New("no certificate yet")
+
+// certFiles serves the certificate of tls.crt and tls.key in a directory. It
+// compares the files' bytes, so that a chain that changed under the same leaf is
+// noticed too.
+type certFiles struct {
+	certFile, keyFile string
+	log               logr.Logger
+
+	mu       sync.RWMutex
+	cert     *tls.Certificate // nil until one could be loaded
+	certPEM  []byte
+	keyPEM   []byte
+	lastFail string
+}
+
+func newCertFiles(dir string, log logr.Logger) *certFiles {
+	return &certFiles{
+		certFile: filepath.Join(dir, "tls.crt"), keyFile: filepath.Join(dir, "tls.key"), log: log,
+	}
+}
+
+// GetCertificate returns what was loaded last, as tls.Config wants it.
+func (f *certFiles) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.cert == nil {
+		return nil, errNoCertificate
+	}
+	return f.cert, nil
+}
+
+// watch loads the files now and whenever they change, until ctx ends.
+func (f *certFiles) watch(ctx context.Context) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		f.load()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// load takes the files over if they changed and fit. What does not fit (the
+// files of a pair that is just being replaced) leaves the last one in place.
+func (f *certFiles) load() {
+	changed, err := f.tryLoad()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case err != nil && err.Error() != f.lastFail && f.cert == nil:
+		f.lastFail = err.Error()
+		f.log.Info("not ready: waiting for the certificate", "reason", err.Error())
+	case err != nil && err.Error() != f.lastFail:
+		f.lastFail = err.Error()
+		f.log.Error(err, "the certificate's files cannot be loaded; serving the last one")
+	case err == nil:
+		f.lastFail = ""
+		if changed {
+			f.log.Info("certificate loaded", "leaf", pki.Fingerprint(f.cert.Leaf), "notAfter", f.cert.Leaf.NotAfter, "chain", len(f.cert.Certificate))
+		}
+	}
+}
+
+func (f *certFiles) tryLoad() (changed bool, err error) {
+	certPEM, err := os.ReadFile(f.certFile)
+	if err != nil {
+		return false, err
+	}
+	keyPEM, err := os.ReadFile(f.keyFile)
+	if err != nil {
+		return false, err
+	}
+	f.mu.RLock()
+	same := bytes.Equal(certPEM, f.certPEM) && bytes.Equal(keyPEM, f.keyPEM)
+	f.mu.RUnlock()
+	if same {
+		return false, nil
+	}
+	cert, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return false, fmt.Errorf("%s and %s: %w", f.certFile, f.keyFile, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cert, f.certPEM, f.keyPEM = &cert, certPEM, keyPEM
+	return true, nil
+}

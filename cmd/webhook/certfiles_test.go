@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pair returns a self-signed certificate and its key in PEM.
+func pair(t *testing.T, name string) (certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+}
+
+func write(t *testing.T, dir string, certPEM, keyPEM []byte) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), certPEM, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), keyPEM, 0o600))
+}
+
+func TestCertFiles(t *testing.T) {
+	var log bytes.Buffer
+	logger := funcr.New(func(prefix, args string) { log.WriteString(args + "\n") }, funcr.Options{})
+	dir := filepath.Join(t.TempDir(), "later")
+	f := newCertFiles(dir, logger)
+	chain := func() int {
+		cert, err := f.GetCertificate(nil)
+		require.NoError(t, err)
+		return len(cert.Certificate)
+	}
+
+	f.load()
+	f.load()
+	_, err := f.GetCertificate(nil)
+	require.ErrorIs(t, err, errNoCertificate)
+	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("waiting for the certificate")), "said once: %s", log.String())
+
+	cert, key := pair(t, "first")
+	write(t, dir, cert, key)
+	f.load()
+	assert.Equal(t, 1, chain())
+
+	issuer, _ := pair(t, "issuer")
+	write(t, dir, append(bytes.Clone(cert), issuer...), key)
+	f.load()
+	assert.Equal(t, 2, chain(), "only the chain changed, under the same leaf and key")
+
+	other, _ := pair(t, "other")
+	write(t, dir, other, key)
+	f.load()
+	assert.Equal(t, 2, chain(), "a certificate without its key leaves the last pair in place")
+	assert.Contains(t, log.String(), "serving the last one")
+
+	require.NoError(t, os.RemoveAll(dir))
+	f.load()
+	assert.Equal(t, 2, chain(), "so do files that are gone")
+	assert.NotContains(t, log.String(), "PRIVATE KEY")
+}
+
+func TestWrongFlags(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tls.crt")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, tc := range []struct {
+		cfg  Config
+		says string
+	}{
+		{Config{CertDir: "", Port: 9443}, "--cert-dir: must be a directory"},
+		{Config{CertDir: file, Port: 9443}, "is a file; must be the directory of tls.crt and tls.key"},
+		{Config{CertDir: "x", Port: 0}, "--port: 0: must be between 1 and 65535"},
+		{Config{CertDir: "x", Port: 65536}, "--port: 65536: must be between 1 and 65535"},
+		{Config{CertDir: "x", Port: 1, BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
+	} {
+		assert.ErrorContains(t, tc.cfg.validate(), tc.says)
+	}
+	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, BindAddress: "::1"}.validate())
+}

@@ -1,0 +1,62 @@
+// Command webhook answers the AdmissionReviews of pods that are created in
+// opted-in namespaces. Every replica is active; none writes anything.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+)
+
+func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
+
+// Config is what the webhook needs to run.
+type Config struct {
+	Common *process.Common
+
+	// CertDir holds tls.crt and tls.key, as the kubelet projects them. They may
+	// come later than the process, and change.
+	CertDir string
+	// BindAddress is the IP address to listen on; empty: all.
+	BindAddress string
+	Port        int
+}
+
+func command() process.Command {
+	cfg := Config{Common: process.NewCommon(false)}
+	return process.Command{
+		Name:   "webhook",
+		About:  "Gives the pods of opted-in namespaces their serving certificates: an admission webhook\nfor pods, without side effects, reached by the API server over HTTPS.",
+		Common: cfg.Common,
+		Flags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&cfg.CertDir, "cert-dir", "/etc/servingcert", "directory with the webhook's own tls.crt and tls.key; it waits until they are there, and loads them again when they change")
+			fs.IntVar(&cfg.Port, "port", 9443, "port to serve HTTPS on")
+			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
+		},
+		Validate: func() error { return cfg.validate() },
+		Run:      func(ctx context.Context) error { return run(ctx, cfg) },
+	}
+}
+
+func (c Config) validate() error {
+	if c.CertDir == "" {
+		return errors.New("--cert-dir: must be a directory")
+	}
+	if info, err := os.Stat(c.CertDir); err == nil && !info.IsDir() {
+		return fmt.Errorf("--cert-dir: %s is a file; must be the directory of tls.crt and tls.key", filepath.Clean(c.CertDir))
+	}
+	if c.Port < 1 || c.Port > 65535 {
+		return fmt.Errorf("--port: %d: must be between 1 and 65535", c.Port)
+	}
+	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
+		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)
+	}
+	return nil
+}
