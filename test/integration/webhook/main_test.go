@@ -1,0 +1,58 @@
+// Package webhook_test runs cmd/webhook as a process of its own, with no more
+// rights than it needs, against a real kube-apiserver that reaches it through
+// its Service.
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+)
+
+// cluster is the one control plane of this package's tests.
+var (
+	cluster *controlplane.ControlPlane
+	client  kubernetes.Interface // cluster-admin
+	hook    *webhookProcess
+)
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	// The first run on a machine may have to build the control plane.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
+	defer cancel()
+	if cluster, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+		return 1, err
+	}
+	defer func() { _ = cluster.Stop() }()
+	if client, err = kubernetes.NewForConfig(cluster.AdminConfig()); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "servingcert-webhook-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if hook, err = install(ctx, dir); err != nil {
+		return 1, err
+	}
+	defer hook.stop()
+	if err := hook.awaitReady(ctx); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
