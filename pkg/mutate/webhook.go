@@ -19,7 +19,7 @@ import (
 )
 
 // Path is where the webhook answers.
-const Path = "/mutate-pods"
+const Path = "/mutate-v1-pod"
 
 // auditReasons is the key of the audit annotation; the API server puts the
 // webhook's name before it.
