@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	_ "embed"
@@ -19,26 +20,33 @@ import (
 //go:embed install.yaml
 var install []byte
 
-// Objects returns the objects of install.yaml, in its order. A key that stands
-// twice in one mapping is an error.
+// Objects returns the objects of install.yaml, in its order.
 func Objects() ([]*unstructured.Unstructured, error) {
+	objects, err := Decode(install)
+	if err != nil {
+		return nil, fmt.Errorf("install.yaml: %w", err)
+	}
+	return objects, nil
+}
+
+// Decode returns the objects of a manifest, in its order. A key that stands twice
+// in one mapping is an error.
+func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(install)))
-	defer func() { _ = documents.Close() }() // reads from memory
-	buffer := make([]byte, len(install))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	for n := 1; ; n++ {
-		size, err := documents.Read(buffer)
+		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return objects, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("install.yaml, document %d: %w", n, err)
+			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
 		var content map[string]any
-		if err := yaml.UnmarshalStrict(buffer[:size], &content); err != nil {
-			return nil, fmt.Errorf("install.yaml, document %d: %w", n, err)
+		if err := yaml.UnmarshalStrict(document, &content); err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
-		if len(content) > 0 { // the comment at the top is a document too
+		if len(content) > 0 { // a comment between two separators is a document too
 			objects = append(objects, &unstructured.Unstructured{Object: content})
 		}
 	}
@@ -49,15 +57,20 @@ func Objects() ([]*unstructured.Unstructured, error) {
 //	kubectl apply --server-side --field-manager=OWNER -f install.yaml
 //
 // does. The API server refuses unknown and doubled fields of an apply.
-func Apply(ctx context.Context, c client.Client, owner string) ([]*unstructured.Unstructured, error) {
+func Apply(ctx context.Context, c client.Client, owner string) error {
 	objects, err := Objects()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	return ApplyObjects(ctx, c, owner, objects)
+}
+
+// ApplyObjects applies the objects as Apply does, one after the other.
+func ApplyObjects(ctx context.Context, c client.Client, owner string, objects []*unstructured.Unstructured) error {
 	for _, obj := range objects {
 		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(owner)); err != nil {
-			return nil, fmt.Errorf("apply %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
+			return fmt.Errorf("apply %s %s: %w", obj.GetKind(), client.ObjectKeyFromObject(obj), err)
 		}
 	}
-	return objects, nil
+	return nil
 }

@@ -27,8 +27,7 @@ func TestApplyAgainChangesNothing(t *testing.T) {
 	require.NotEmpty(t, webhook.Webhooks[0].ClientConfig.CABundle)
 
 	before := versions(t, admin)
-	_, err := deploy.Apply(t.Context(), admin, owner)
-	require.NoError(t, err)
+	require.NoError(t, deploy.Apply(t.Context(), admin, owner))
 	assert.Equal(t, before, versions(t, admin))
 
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(webhook), webhook))

@@ -57,7 +57,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := deploy.Apply(ctx, admin, owner); err != nil {
+	if err := deploy.Apply(ctx, admin, owner); err != nil {
 		return 0, err
 	}
 	return m.Run(), nil

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // Nobody answers for the webhook here, so a pod that the API server would ask it
@@ -88,4 +91,11 @@ func restrictedPod(namespace string) *corev1.Pod {
 			}},
 		},
 	}
+}
+
+// The paths stand in two places, the file and the code, and must be the same.
+func TestWebhookPath(t *testing.T) {
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "servingcert"}}
+	require.NoError(t, adminClient(t).Get(t.Context(), client.ObjectKeyFromObject(config), config))
+	assert.Equal(t, mutate.Path, *config.Webhooks[0].ClientConfig.Service.Path)
 }
