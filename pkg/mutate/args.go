@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // commandLine is what a container runs, as far as the pod says: command and
@@ -149,7 +151,7 @@ const (
 // or two dashes, with = or a space, written out or in a variable that the pod
 // defines.
 func flagsIn(in *input, c *corev1.Container) flagState {
-	tokens := expanded(c)
+	tokens := in.expanded(c)
 	cert, certValue := find(tokens, in.request.CertFlag)
 	key, keyValue := find(tokens, in.request.KeyFlag)
 	switch {
@@ -183,8 +185,8 @@ func find(tokens []string, flag string) (found bool, value string) {
 var reference = regexp.MustCompile(`\$\(([^()]*)\)`)
 
 // expanded returns the command line with those variables replaced that the pod
-// itself gives a value.
-func expanded(c *corev1.Container) []string {
+// gives a value, or that it is about to be given.
+func (in *input) expanded(c *corev1.Container) []string {
 	tokens := commandLineOf(c).tokens
 	var values map[string]string
 	for i, t := range tokens {
@@ -192,10 +194,7 @@ func expanded(c *corev1.Container) []string {
 			continue
 		}
 		if values == nil {
-			values = make(map[string]string, len(c.Env))
-			for _, e := range c.Env {
-				values[e.Name] = e.Value
-			}
+			values = in.variables(c)
 		}
 		tokens[i] = reference.ReplaceAllStringFunc(t, func(ref string) string {
 			if v, ok := values[ref[2:len(ref)-1]]; ok {
@@ -205,4 +204,17 @@ func expanded(c *corev1.Container) []string {
 		})
 	}
 	return tokens
+}
+
+func (in *input) variables(c *corev1.Container) map[string]string {
+	values := make(map[string]string, len(c.Env)+3)
+	if in.request.Mode != api.ModeMount {
+		for _, e := range in.environment() {
+			values[e.Name] = e.Value
+		}
+	}
+	for _, e := range c.Env {
+		values[e.Name] = e.Value
+	}
+	return values
 }

@@ -144,10 +144,14 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	}
 	for _, s := range all {
 		name, asks := api.Wants(s)
-		if !asks || !selects(s, pod) || c.Secret != "" && name != c.Secret && len(validation.IsDNS1123Subdomain(name)) == 0 {
+		if !asks || !selects(s, pod) {
 			continue
 		}
-		if detail := refusal(s); detail != "" {
+		detail := refusal(s)
+		switch {
+		case len(validation.IsDNS1123Subdomain(name)) > 0:
+			notes = append(notes, Note{Reason: ReasonImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
+		case name == c.Secret && detail != "":
 			notes = append(notes, Note{Reason: ReasonServiceRefused, Detail: "Service " + s.Name + ": " + detail})
 		}
 	}

@@ -50,20 +50,30 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 			continue
 		}
 		report.Reason = check.reason
+		switch check.reason {
+		case ReasonNotConcerned:
+			noteContext(in, &report)
+		case ReasonWindows:
+			report.note(Note{Reason: ReasonWindows})
+		}
 		if !report.Concerned() {
 			return nil, report
 		}
-		report.note(Note{Reason: check.reason})
 		return writeStatus(in, nil, &report), report
 	}
-	for _, n := range choice.Notes {
-		report.note(n)
-	}
-	if unknown := api.UnknownPodAnnotations(pod.Annotations); len(unknown) > 0 {
-		report.note(Note{Reason: ReasonUnknownAnnotation, Detail: list(unknown)})
-	}
+	noteContext(in, &report)
 	patch := injectContainers(in, &report)
 	return writeStatus(in, patch, &report), report
+}
+
+// noteContext notes what is odd about the Services and the pod's annotations.
+func noteContext(in *input, report *Report) {
+	for _, n := range in.choice.Notes {
+		report.note(n)
+	}
+	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {
+		report.note(Note{Reason: ReasonUnknownAnnotation, Detail: list(unknown)})
+	}
 }
 
 // injectContainers returns the operations on volumes and containers.
@@ -73,6 +83,7 @@ func injectContainers(in *input, report *Report) Patch {
 	chosen := selectContainers(in, in.volume)
 	for _, n := range chosen.notes {
 		report.note(n)
+		report.Reason = n.Reason // unless something is injected after all
 	}
 	volume := newVolume(in, chosen.targets)
 	if !found {
@@ -83,6 +94,7 @@ func injectContainers(in *input, report *Report) Patch {
 	for _, c := range chosen.targets {
 		if note, keep := firstOf(fileChecks, in, c); keep {
 			report.note(note)
+			report.Reason = note.Reason
 			continue
 		}
 		placed = append(placed, c)
@@ -97,6 +109,7 @@ func injectContainers(in *input, report *Report) Patch {
 	if len(placed) == 0 {
 		return nil
 	}
+	report.Reason = ReasonInjected
 	if !found {
 		var volumes Patch
 		appendTo(&volumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume}, "spec", "volumes")

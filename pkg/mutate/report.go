@@ -81,9 +81,9 @@ const (
 	PartProbes Part = "probes" // probes or hooks that became HTTPS
 )
 
-// Concerned reports whether the pod is any of our business: it carries a status
-// then.
-func (r Report) Concerned() bool { return !ruleOf(r.Reason).Silent }
+// Concerned reports whether the pod is any of our business, or its owner might
+// think so: it carries a status then.
+func (r Report) Concerned() bool { return !ruleOf(r.Reason).Silent || len(r.Notes) > 0 }
 
 // Injected reports whether any container got anything.
 func (r Report) Injected() bool { return len(r.Containers) > 0 }

@@ -24,6 +24,7 @@ const (
 	ReasonWindows      Reason = "Windows"
 
 	ReasonSeveralServices    Reason = "SeveralServices"
+	ReasonImpossibleSecret   Reason = "ImpossibleSecret"
 	ReasonServiceRefused     Reason = "ServiceRefused"
 	ReasonUnknownAnnotation  Reason = "UnknownAnnotation"
 	ReasonUnknownContainer   Reason = "UnknownContainer"
@@ -66,6 +67,7 @@ var rules = []Rule{
 	{Reason: ReasonWindows, When: "the pod is for Windows nodes", Then: "nothing is injected", Do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
 	{Reason: ReasonSeveralServices, When: "several annotated Services select the pod", Then: "the oldest decides", Do: "name the Secret in the pod's annotation " + api.AnnotationSecretName},
+	{Reason: ReasonImpossibleSecret, When: "a Service that selects the pod names a Secret that cannot exist", Then: "it counts as one that names none", Do: "correct the Service"},
 	{Reason: ReasonServiceRefused, When: "the Service gets no new certificate", Then: "the pod is injected and starts only if its Secret exists", Do: "correct the Service"},
 	{Reason: ReasonUnknownAnnotation, When: "an annotation means nothing on a pod", Then: "it is ignored", Do: "correct its name, or put it on the Service if it belongs there"},
 	{Reason: ReasonUnknownContainer, When: "the pod has no such container", Then: "nothing is injected for that name", Do: "correct " + api.AnnotationContainers},
