@@ -62,7 +62,7 @@ func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]s
 		return found, nil
 	}
 	if len(found) > 0 {
-		fmt.Fprintf(log, "%s has no %s: building that one\n", envAssets, strings.Join(missing, ", "))
+		fmt.Fprintf(log, "%s has no %s: the pinned version is used\n", envAssets, strings.Join(missing, ", "))
 	}
 	b, err := newBuilder(log)
 	if err != nil {
