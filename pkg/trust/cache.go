@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -70,7 +71,7 @@ func transform(strip func(client.Object)) toolscache.TransformFunc {
 			return in, nil
 		}
 		if accessor, err := meta.Accessor(obj); err == nil {
-			accessor.SetManagedFields(nil)
+			accessor.SetManagedFields(ours(accessor.GetManagedFields()))
 			accessor.SetOwnerReferences(nil)
 			accessor.SetFinalizers(nil)
 			accessor.SetLabels(only(accessor.GetLabels(), api.LabelInject))
@@ -79,6 +80,16 @@ func transform(strip func(client.Object)) toolscache.TransformFunc {
 		strip(obj)
 		return obj, nil
 	}
+}
+
+// ours returns the fact that FieldManager owns something, without what.
+func ours(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	for _, e := range entries {
+		if isOurs(e) {
+			return []metav1.ManagedFieldsEntry{{Manager: e.Manager, Operation: e.Operation}}
+		}
+	}
+	return nil
 }
 
 // only returns m with no other key than the given one.

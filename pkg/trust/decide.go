@@ -14,6 +14,8 @@ type gathered struct {
 	source  error // why there is no bundle, or nil
 	asked   bool  // something asks for the bundle at this place
 	exists  bool  // the object is there
+	owned   bool  // FieldManager owns the field
+	release bool  // the kind's fields are not to be owned (Target.Release)
 	held    Judgement
 	version string // the object's resourceVersion
 	last    record // what was known before; zero if nothing
@@ -33,21 +35,22 @@ func Whys() []Why { return []Why{WhyCreate, WhyUpdate, WhyRestore} }
 
 // decision is what is to be done about a place, and why.
 type decision struct {
-	forget bool      // nothing asks for the bundle here
-	held   Judgement // to be recorded
-	write  Why       // "" for no write
-	after  time.Duration
+	forget  bool      // nothing asks for the bundle here
+	release bool      // give up the ownership of the field, and leave it
+	held    Judgement // to be recorded
+	write   Why       // "" for no write
+	after   time.Duration
 }
 
 // decide is pure. The first rule that applies decides.
 func decide(g gathered) decision {
 	switch {
 	case !g.asked:
-		return decision{forget: true}
+		return decision{forget: true, release: g.owned}
 	case g.source != nil:
 		return decision{held: Judgement{StatePending, ReasonNoSource, g.source.Error()}}
 	case g.exists && g.held.State == StateHolds:
-		return decision{held: holds(), after: untilExpired(g)}
+		return decision{held: holds(), release: g.owned && g.release, after: untilExpired(g)}
 	case g.exists && g.held.State != StatePending:
 		return decision{held: g.held, after: untilExpired(g)}
 	}

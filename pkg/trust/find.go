@@ -3,6 +3,7 @@ package trust
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,14 +27,19 @@ type place struct {
 }
 
 // exists reports whether the object is there.
-func (p place) exists() bool { return p.object.GetResourceVersion() != "" }
+func (p place) exists() bool { return p.object != nil && p.object.GetResourceVersion() != "" }
+
+// owned reports whether FieldManager owns a field of the object.
+func (p place) owned() bool {
+	return p.exists() && slices.ContainsFunc(p.object.GetManagedFields(), isOurs)
+}
 
 // finder finds the places of one kind.
 type finder interface {
 	// watches returns what leads to a look at a place.
 	watches(c cache.Cache) []source.Source
-	// get returns the place at key, or false if nothing asks for the bundle
-	// there. The object is the cache's and must not be changed.
+	// get returns the place at key, and whether something asks for the bundle
+	// there. If not, the object may be nil. It is a copy of the cache's.
 	get(ctx context.Context, r client.Reader, key types.NamespacedName) (place, bool, error)
 	// list returns all places.
 	list(ctx context.Context, r client.Reader) ([]place, error)
@@ -110,14 +116,15 @@ func (f perNamespace) watches(c cache.Cache) []source.Source {
 
 func (f perNamespace) get(ctx context.Context, r client.Reader, key types.NamespacedName) (place, bool, error) {
 	ns := namespaceMetadata()
-	if err := r.Get(ctx, types.NamespacedName{Name: key.Namespace}, ns); err != nil {
-		return place{}, false, client.IgnoreNotFound(err)
+	err := r.Get(ctx, types.NamespacedName{Name: key.Namespace}, ns)
+	if client.IgnoreNotFound(err) != nil {
+		return place{}, false, fmt.Errorf("read Namespace %s from the cache: %w", key.Namespace, err)
 	}
-	if !optedIn(ns) {
+	if ns.DeletionTimestamp != nil {
 		return place{}, false, nil
 	}
-	p, err := f.in(ctx, r, ns)
-	return p, err == nil, err
+	p, err := f.in(ctx, r, key.Namespace)
+	return p, optedIn(ns), err
 }
 
 func (f perNamespace) list(ctx context.Context, r client.Reader) ([]place, error) {
@@ -131,7 +138,7 @@ func (f perNamespace) list(ctx context.Context, r client.Reader) ([]place, error
 		if !optedIn(&namespaces.Items[i]) {
 			continue
 		}
-		p, err := f.in(ctx, r, &namespaces.Items[i])
+		p, err := f.in(ctx, r, namespaces.Items[i].Name)
 		if err != nil {
 			return nil, err
 		}
@@ -140,9 +147,9 @@ func (f perNamespace) list(ctx context.Context, r client.Reader) ([]place, error
 	return places, nil
 }
 
-// in returns the place in an opted-in namespace.
-func (f perNamespace) in(ctx context.Context, r client.Reader, ns *metav1.PartialObjectMetadata) (place, error) {
-	key := types.NamespacedName{Namespace: ns.Name, Name: f.name}
+// in returns the place in a namespace.
+func (f perNamespace) in(ctx context.Context, r client.Reader, namespace string) (place, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: f.name}
 	cm := &corev1.ConfigMap{}
 	err := r.Get(ctx, key, cm)
 	if apierrors.IsNotFound(err) {

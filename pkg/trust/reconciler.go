@@ -22,6 +22,7 @@ type reconciler struct {
 	targets client.Reader // the cache that the finder watches
 	source  sourceReader
 	writer  client.Writer
+	live    client.Reader // the API server
 	ledger  *ledger
 	events  eventWriter
 	metrics *metrics
@@ -58,14 +59,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (gathered, client.Object, error) {
 	g := gathered{now: r.now(), last: r.ledger.get(target{r.target.Kind, key})}
 	p, asked, err := r.target.finder.get(ctx, r.targets, key)
-	if err != nil || !asked {
+	if err != nil {
 		return g, nil, err
+	}
+	g.asked, g.exists, g.owned, g.release = asked, p.exists(), p.owned(), r.target.Release
+	if !asked {
+		return g, p.object, nil
 	}
 	cm, err := r.source.read(ctx)
 	if err != nil {
 		return g, nil, err
 	}
-	g.asked, g.exists, g.version = true, p.exists(), p.object.GetResourceVersion()
+	g.version = p.object.GetResourceVersion()
 	if g.bundle, g.source = ReadSource(cm, g.now); g.source == nil {
 		g.held = r.target.Judge(p.object, g.bundle.PEM)
 	}
@@ -76,7 +81,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 	t := target{r.target.Kind, key}
 	if d.forget {
 		r.ledger.forget(t)
-		return reconcile.Result{}, nil
+		return r.release(ctx, object, d)
 	}
 	next := record{Judgement: d.held, hash: g.bundle.Hash, version: g.version, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
 	var failed error
@@ -94,6 +99,9 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 	}
 	r.ledger.put(t, next)
 	r.report(ctx, object, g, d, next)
+	if d.release {
+		return r.release(ctx, object, d)
+	}
 	return outcome(d, failed, next.Reason)
 }
 

@@ -85,6 +85,7 @@ func setup(mgr manager.Manager, cfg Config, kinds []Target) error {
 			targets: c.targets,
 			source:  status.source,
 			writer:  status.writer,
+			live:    mgr.GetAPIReader(),
 			ledger:  status.ledger,
 			events:  status.events,
 			metrics: metrics,

@@ -20,6 +20,9 @@ type Target struct {
 	// Strip removes from an object what neither the finder nor Judge reads,
 	// before it enters the cache. Identity and the annotation are kept anyway.
 	Strip func(client.Object)
+	// Release gives up the ownership of the field after each write; see release.
+	// It is for fields inside a structure that is not valid with them alone.
+	Release bool
 	// Judge says what the object, which is asked to hold the bundle, holds. Pure.
 	Judge func(obj client.Object, bundle []byte) Judgement
 	// Document is the server-side-apply document that puts the bundle into the

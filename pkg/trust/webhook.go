@@ -14,9 +14,10 @@ import (
 // by a Service. A url is outside the cluster, with a certificate that is not ours.
 func mutatingWebhookConfiguration() Target {
 	return Target{
-		Kind:   "MutatingWebhookConfiguration",
-		Object: &admissionv1.MutatingWebhookConfiguration{},
-		finder: annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}},
+		Kind:    "MutatingWebhookConfiguration",
+		Object:  &admissionv1.MutatingWebhookConfiguration{},
+		Release: true,
+		finder:  annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}},
 		Strip: func(obj client.Object) {
 			config := obj.(*admissionv1.MutatingWebhookConfiguration)
 			for i, w := range config.Webhooks {

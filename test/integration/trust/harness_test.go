@@ -1,0 +1,237 @@
+package trust
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+const (
+	soon = 30 * time.Second      // far longer than anything here takes on two busy cores
+	tick = 20 * time.Millisecond // between two looks
+
+	backoff = 2 * time.Second // the longest, in these tests
+)
+
+// eventually waits until what is nil. The last error tells what was missing.
+func eventually(t *testing.T, what func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
+		if err = what(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "after %s", soon)
+}
+
+// rotator is one running process, as far as pkg/trust is concerned.
+type rotator struct {
+	requests *requests
+	registry *prometheus.Registry
+}
+
+// startRotator runs pkg/trust as the rotator's ServiceAccount until the test ends.
+func startRotator(t *testing.T) *rotator {
+	t.Helper()
+	r := &rotator{requests: &requests{}, registry: prometheus.NewRegistry()}
+	scheme := runtime.NewScheme()
+	require.NoError(t, trust.AddToScheme(scheme))
+	cfg := rest.CopyConfig(account)
+	cfg.Wrap(r.requests.wrap)
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Logger:  testr.New(t),
+	})
+	require.NoError(t, err)
+	config := trust.DefaultConfig()
+	config.Now, config.Metrics = time.Now, r.registry
+	config.MaxBackoff, config.StatusDelay = backoff, 100*time.Millisecond
+	require.NoError(t, trust.Setup(mgr, config))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return r
+}
+
+// requests are the writes that a rotator sent, in order.
+type requests struct {
+	mu     sync.Mutex
+	writes []string // METHOD PATH
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		if req.Method != http.MethodGet {
+			r.mu.Lock()
+			r.writes = append(r.writes, req.Method+" "+req.URL.Path)
+			r.mu.Unlock()
+		}
+		return next.RoundTrip(req)
+	})
+}
+
+// count returns how many writes went to paths that contain part.
+func (r *requests) count(part string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, w := range r.writes {
+		if strings.Contains(w, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// since returns the writes after the first n.
+func (r *requests) since(n int) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.writes[n:])
+}
+
+// newRoot returns a CA certificate of generation n that ends at notAfter.
+func newRoot(t *testing.T, n int, notAfter time.Time) pki.Bundle {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, n, api.DefaultLimits().Constraints(), pki.NotBefore(time.Now()), notAfter)
+	require.NoError(t, err)
+	return pki.NewBundle(root)
+}
+
+// newBundle returns a bundle of one fresh root.
+func newBundle(t *testing.T) string {
+	t.Helper()
+	return string(newRoot(t, 1, time.Now().Add(time.Hour)).PEM())
+}
+
+// setSource writes what the signer writes, and removes it when the test ends.
+func setSource(t *testing.T, bundle string) {
+	t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName}}
+	err := admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm)
+	cm.Data = map[string]string{api.BundleKey: bundle, "phase": "Stable"}
+	if apierrors.IsNotFound(err) {
+		require.NoError(t, admin.Create(t.Context(), cm))
+		t.Cleanup(func() { remove(t, cm) })
+		return
+	}
+	require.NoError(t, err)
+	require.NoError(t, admin.Update(t.Context(), cm))
+}
+
+// remove deletes an object, which need not be there.
+func remove(t *testing.T, obj client.Object) {
+	t.Helper()
+	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), obj)))
+}
+
+// newNamespace makes an opted-in namespace, and deletes it when the test ends.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
+	create(t, ns)
+	return ns.Name
+}
+
+// create makes an object, and deletes it when the test ends.
+func create(t *testing.T, obj client.Object) {
+	t.Helper()
+	require.NoError(t, admin.Create(t.Context(), obj))
+	t.Cleanup(func() { remove(t, obj) })
+}
+
+func bundleConfigMap(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.BundleName}}
+}
+
+// read returns the object as the API server has it.
+func read[T client.Object](t *testing.T, obj T) T {
+	t.Helper()
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	return obj
+}
+
+// change reads the object, changes it and updates it, again if someone else was
+// quicker.
+func change[T client.Object](t *testing.T, obj T, how func(T)) {
+	t.Helper()
+	eventually(t, func() error {
+		read(t, obj)
+		how(obj)
+		return admin.Update(t.Context(), obj)
+	})
+}
+
+// holds waits until the namespace's ConfigMap has the bundle.
+func holds(t *testing.T, namespace, bundle string) {
+	t.Helper()
+	eventually(t, func() error {
+		cm := bundleConfigMap(namespace)
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
+			return err
+		}
+		if cm.Data[api.BundleKey] != bundle {
+			return fmt.Errorf("ConfigMap in %s holds %.40q, want %.40q", namespace, cm.Data[api.BundleKey], bundle)
+		}
+		return nil
+	})
+}
+
+// passed waits until a new namespace was served, with what the watches had to
+// tell before it.
+func passed(t *testing.T, bundle string) {
+	t.Helper()
+	holds(t, newNamespace(t), bundle)
+}
+
+// status waits until the trust status says all that want says.
+func status(t *testing.T, want map[string]string) map[string]string {
+	t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.TrustStatusName}}
+	eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
+			return err
+		}
+		for k, v := range want {
+			if cm.Data[k] != v {
+				return fmt.Errorf("trust status: %s is %q, want %q; all of it: %v", k, cm.Data[k], v, cm.Data)
+			}
+		}
+		return nil
+	})
+	return cm.Data
+}

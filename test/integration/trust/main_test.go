@@ -1,0 +1,93 @@
+// Package trust tests pkg/trust against a real kube-apiserver and etcd, with the
+// rights of the rotator's ServiceAccount and no more.
+//
+// Namespaces that a test is done with are deleted and stay Terminating, as no
+// kube-controller-manager runs: to the rotator they are no targets.
+package trust
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+const system = api.DefaultNamespace
+
+var (
+	cluster *controlplane.ControlPlane
+	account *rest.Config  // the rotator's
+	admin   client.Client // sees everything, without a cache
+
+	//go:embed testdata/rbac.yaml
+	rbac string
+)
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	var err error
+	if cluster, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() {
+		if err := cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
+	if err := prepare(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// prepare makes what an installation has before the rotator starts.
+func prepare(ctx context.Context) error {
+	all := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(all), trust.AddToScheme(all)); err != nil {
+		return err
+	}
+	var err error
+	if admin, err = client.New(cluster.AdminConfig(), client.Options{Scheme: all}); err != nil {
+		return err
+	}
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator", Namespace: system}},
+	}
+	for document := range strings.SplitSeq(rbac, "\n---\n") {
+		rule := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &rule.Object); err != nil {
+			return fmt.Errorf("testdata/rbac.yaml: %w", err)
+		}
+		objects = append(objects, rule)
+	}
+	for _, obj := range objects {
+		if err := admin.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator")
+	return err
+}

@@ -1,0 +1,145 @@
+package trust
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func TestNamespaceGetsBundle(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	startRotator(t)
+
+	early := newNamespace(t)
+	holds(t, early, bundle)
+	assert.Equal(t, map[string]string{api.BundleKey: bundle}, read(t, bundleConfigMap(early)).Data)
+
+	plain := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "plain-"}}
+	create(t, plain)
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-", Labels: map[string]string{api.LabelInject: "yes"}}}
+	create(t, other)
+	passed(t, bundle)
+	for _, ns := range []*corev1.Namespace{plain, other} {
+		assert.Error(t, admin.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: api.BundleName}, &corev1.ConfigMap{}), ns.Name)
+	}
+	change(t, plain, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
+	holds(t, plain.Name, bundle)
+}
+
+func TestBundleIsRestored(t *testing.T) {
+	bundle := newBundle(t)
+	stranger := newBundle(t)
+	setSource(t, bundle)
+	startRotator(t)
+	ns := newNamespace(t)
+	holds(t, ns, bundle)
+
+	tests := map[string]func(*corev1.ConfigMap){
+		"garbage":         func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" },
+		"empty":           func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" },
+		"key removed":     func(cm *corev1.ConfigMap) { delete(cm.Data, api.BundleKey) },
+		"stranger's root": func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] += stranger },
+		"one byte more":   func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] += "\n" },
+		"ownership removed": func(cm *corev1.ConfigMap) {
+			cm.ManagedFields = []metav1.ManagedFieldsEntry{{}}
+			cm.Data[api.BundleKey] = "garbage"
+		},
+	}
+	for name, edit := range tests {
+		t.Run(name, func(t *testing.T) {
+			change(t, bundleConfigMap(ns), edit)
+			holds(t, ns, bundle)
+		})
+	}
+	t.Run("deleted", func(t *testing.T) {
+		remove(t, bundleConfigMap(ns))
+		holds(t, ns, bundle)
+	})
+	t.Run("edited by server-side apply", func(t *testing.T) {
+		doc := applycorev1.ConfigMap(api.BundleName, ns).WithData(map[string]string{api.BundleKey: "theirs"})
+		require.NoError(t, admin.Apply(t.Context(), doc, client.FieldOwner("someone"), client.ForceOwnership))
+		holds(t, ns, bundle)
+	})
+	event(t, ns, "TrustBundleRestored", api.BundleName)
+}
+
+func TestForeignConfigMapIsGivenTheKey(t *testing.T) {
+	bundle := newBundle(t)
+	ns := newNamespace(t)
+	doc := applycorev1.ConfigMap(api.BundleName, ns).
+		WithLabels(map[string]string{"team": "shop"}).
+		WithData(map[string]string{api.BundleKey: "theirs", "extra": "kept"})
+	require.NoError(t, admin.Apply(t.Context(), doc, client.FieldOwner("someone")))
+	setSource(t, bundle)
+	startRotator(t)
+
+	holds(t, ns, bundle)
+	cm := read(t, bundleConfigMap(ns))
+	assert.Equal(t, "kept", cm.Data["extra"])
+	assert.Equal(t, map[string]string{"team": "shop"}, cm.Labels)
+
+	change(t, cm, func(cm *corev1.ConfigMap) { cm.Data["more"], cm.Data[api.BundleKey] = "kept too", "garbage" })
+	holds(t, ns, bundle)
+	assert.Equal(t, "kept too", read(t, cm).Data["more"])
+}
+
+func TestLabelTakenAwayLeavesConfigMap(t *testing.T) {
+	first, second := newBundle(t), newBundle(t)
+	setSource(t, first)
+	r := startRotator(t)
+	ns := newNamespace(t)
+	holds(t, ns, first)
+
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = nil })
+	passed(t, first) // the rotator knows
+	writes := r.requests.count("/" + ns + "/")
+
+	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "mine now" })
+	setSource(t, second)
+	passed(t, second)
+	assert.Equal(t, "mine now", read(t, bundleConfigMap(ns)).Data[api.BundleKey])
+	assert.Equal(t, writes, r.requests.count("/"+ns+"/"))
+
+	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
+	holds(t, ns, second)
+}
+
+func TestNamespaceBeingDeletedIsLeftAlone(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	r := startRotator(t)
+	ns := newNamespace(t)
+	holds(t, ns, bundle)
+
+	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}) // stays Terminating
+	remove(t, bundleConfigMap(ns))
+	passed(t, bundle)
+	assert.Error(t, admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: api.BundleName}, &corev1.ConfigMap{}))
+	assert.Empty(t, events(t, ns), "a namespace that goes away is no reason for an event")
+	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
+}
+
+func TestServingcertsOwnNamespace(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	startRotator(t)
+	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}
+	change(t, own, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
+	t.Cleanup(func() {
+		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"servingcert.dev/inject":null}}}`))
+		require.NoError(t, admin.Patch(context.Background(), own, label))
+		remove(t, bundleConfigMap(system))
+	})
+	holds(t, system, bundle)
+}

@@ -1,0 +1,81 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// events returns "REASON NAME: NOTE" of each event about objects in a namespace,
+// "default" for those that are in none.
+func events(t *testing.T, namespace string) []string {
+	t.Helper()
+	clientset, err := kubernetes.NewForConfig(cluster.AdminConfig())
+	require.NoError(t, err)
+	list, err := clientset.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var out []string
+	for i := range list.Items {
+		out = append(out, describe(&list.Items[i]))
+	}
+	return out
+}
+
+func describe(e *eventsv1.Event) string {
+	return fmt.Sprintf("%s %s: %s", e.Reason, e.Regarding.Name, e.Note)
+}
+
+// event waits for an event and returns it.
+func event(t *testing.T, namespace, reason, name string) string {
+	t.Helper()
+	found := ""
+	eventually(t, func() error {
+		all := events(t, namespace)
+		for _, e := range all {
+			if strings.HasPrefix(e, reason+" "+name+": ") {
+				found = e
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s on %s; there are %q", reason, name, all)
+	})
+	return found
+}
+
+// series returns the values of a metric by its labels, "a=1 b=2".
+func (r *rotator) series(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	require.NoError(t, err)
+	out := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			out[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return out
+}
+
+// shows waits until the metric has the value.
+func (r *rotator) shows(t *testing.T, name, labels string, value float64) {
+	t.Helper()
+	eventually(t, func() error {
+		all := r.series(t, name)
+		if got, ok := all[labels]; !ok || got != value {
+			return fmt.Errorf("%s{%s} is not %v: %v", name, labels, value, all)
+		}
+		return nil
+	})
+}
