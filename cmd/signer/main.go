@@ -99,7 +99,7 @@ func (c *Config) validate() error {
 	if err := c.signerConfig().Validate(); err != nil {
 		return err
 	}
-	return c.caConfig(nil).Validate()
+	return c.caConfig(nil, nil).Validate()
 }
 
 // signerConfig is complete but for what run wires: Sign and the CA.
@@ -113,15 +113,20 @@ func (c *Config) signerConfig() signer.Config {
 	}
 }
 
-// caConfig is complete but for the client.
-func (c *Config) caConfig(live client.Reader) ca.Config {
+// caConfig takes the client that tells a first start from a loss, and the clock's
+// check: a first CA made by a clock that is wrong would begin in the future, or
+// be half over. Neither is needed to validate it.
+func (c *Config) caConfig(live client.Reader, skew *signer.Skew) ca.Config {
 	return ca.Config{
 		Namespace:    c.Common.Namespace,
 		CADuration:   c.CADuration,
 		MaxDuration:  c.Limits.MaxDuration,
 		Constraints:  c.constraints,
 		Clock:        c.clock,
-		ManagedExist: func(ctx context.Context) (bool, error) { return managedExist(ctx, live, c.Instance) },
+		ManagedExist: func(ctx context.Context) (bool, error) {
+			exist, err := managedExist(ctx, live, c.Instance)
+			return exist, errors.Join(err, skew.Check())
+		},
 	}
 }
 
@@ -141,7 +146,7 @@ func run(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	authority, err := ca.New(cfg.caConfig(mgr.GetAPIReader()))
+	authority, err := ca.New(cfg.caConfig(mgr.GetAPIReader(), skew))
 	if err != nil {
 		return err
 	}

@@ -217,8 +217,11 @@ func (c *Controller) settle(ctx context.Context, s Situation, d Decision, cause 
 		written, err := c.setCondition(ctx, change)
 		if err != nil {
 			errs = append(errs, err)
-		} else if written {
+		} else if written && change.Ready != nil && change.Ready.Status == metav1.ConditionFalse {
 			emitNotReady(c.events, change.Service, change.Ready)
+			if cause == nil { // or it was counted already
+				c.metrics.failures.WithLabelValues(change.Ready.Reason).Inc()
+			}
 		}
 	}
 	if cause != nil && s.Secret.usable(s.Now) {

@@ -25,11 +25,9 @@ func emitRenewalFailed(r events.EventRecorder, svc *corev1.Service, secret strin
 	r.Eventf(svc, nil, corev1.EventTypeWarning, eventRenewalFailed, actionIssue, "Secret %q keeps the certificate it has: %s", secret, why)
 }
 
-// emitNotReady tells of a condition that was just written, if it is bad news.
+// emitNotReady tells of a condition that has just turned False.
 func emitNotReady(r events.EventRecorder, svc *corev1.Service, c *metav1.Condition) {
-	if c != nil && c.Status == metav1.ConditionFalse {
-		r.Eventf(svc, nil, corev1.EventTypeWarning, c.Reason, actionIssue, "%s", bounded(c.Message))
-	}
+	r.Eventf(svc, nil, corev1.EventTypeWarning, c.Reason, actionIssue, "%s", bounded(c.Message))
 }
 
 // maxEventNote is the API's bound on an event's note, in bytes.

@@ -22,7 +22,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_issue_failures_total",
-			Help: "Certificates that were needed and could not be issued or written, by reason.",
+			Help: "Certificates that were asked for or due and not issued, by reason: each attempt that failed, and each request when it is refused.",
 		}, []string{"reason"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "servingcert_issue_duration_seconds",

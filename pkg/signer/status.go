@@ -100,7 +100,7 @@ func Conditions(s Situation, d Decision) []ConditionChange {
 		case d.Verdict.Reason != "":
 			decide(svc, condition(false, d.Verdict.Reason, d.Verdict.Message))
 		case d.Verdict.Retained:
-			decide(svc, condition(true, ReasonRetained, fmt.Sprintf("not asked for any more; Secret %q is kept, and renewed until it is deleted (%s)", s.Key.Name, api.LeafInMessage(d.Verdict.Leaf))))
+			decide(svc, condition(true, ReasonRetained, retainedMessage(s, d)))
 		default:
 			decide(svc, condition(true, ReasonIssued, issuedMessage(s, d, svc)))
 		}
@@ -119,6 +119,14 @@ func issuedMessage(s Situation, d Decision, svc *corev1.Service) string {
 		message += fmt.Sprintf("; kept from before and renewed until deleted: %q", kept)
 	}
 	return message
+}
+
+func retainedMessage(s Situation, d Decision) string {
+	why := "not asked for any more"
+	if !s.OptedIn {
+		why = fmt.Sprintf("namespace %q is not labelled %s=%s any more", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
+	}
+	return fmt.Sprintf("%s; Secret %q is kept, and renewed until it is deleted (%s)", why, s.Key.Name, api.LeafInMessage(d.Verdict.Leaf))
 }
 
 // usable reports whether a server can go on with what the Secret holds.
