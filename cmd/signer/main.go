@@ -118,11 +118,11 @@ func (c *Config) signerConfig() signer.Config {
 // be half over. Neither is needed to validate it.
 func (c *Config) caConfig(live client.Reader, skew *signer.Skew) ca.Config {
 	return ca.Config{
-		Namespace:    c.Common.Namespace,
-		CADuration:   c.CADuration,
-		MaxDuration:  c.Limits.MaxDuration,
-		Constraints:  c.constraints,
-		Clock:        c.clock,
+		Namespace:   c.Common.Namespace,
+		CADuration:  c.CADuration,
+		MaxDuration: c.Limits.MaxDuration,
+		Constraints: c.constraints,
+		Clock:       c.clock,
 		ManagedExist: func(ctx context.Context) (bool, error) {
 			exist, err := managedExist(ctx, live, c.Instance)
 			return exist, errors.Join(err, skew.Check())
