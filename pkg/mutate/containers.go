@@ -61,20 +61,20 @@ type selection struct {
 }
 
 // selectors choose the containers. The first that finds any decides.
-var selectors = []func(in *input, volume string) selection{
+var selectors = []func(in *input) selection{
 	byAnnotation, byTrust, byTargetPort, byBeingAlone, byDefaultContainer, byEarlierPass, byNothing,
 }
 
-func selectContainers(in *input, volume string) selection {
+func selectContainers(in *input) selection {
 	for _, choose := range selectors {
-		if s := choose(in, volume); len(s.targets)+len(s.notes) > 0 {
+		if s := choose(in); len(s.targets)+len(s.notes) > 0 {
 			return s
 		}
 	}
 	return selection{}
 }
 
-func byAnnotation(in *input, _ string) selection {
+func byAnnotation(in *input) selection {
 	s := selection{flags: true}
 	var unknown []string
 	for _, name := range in.request.Containers {
@@ -91,14 +91,14 @@ func byAnnotation(in *input, _ string) selection {
 }
 
 // byTrust gives a client's files to every container: they are public.
-func byTrust(in *input, _ string) selection {
+func byTrust(in *input) selection {
 	if in.choice.By != ByNothing {
 		return selection{}
 	}
 	return selection{targets: serving(in.pod)}
 }
 
-func byTargetPort(in *input, _ string) selection {
+func byTargetPort(in *input) selection {
 	return oneOrNone(slices.DeleteFunc(serving(in.pod), func(c ref) bool {
 		for _, t := range in.choice.Ports {
 			if declares(c.Container, t) {
@@ -109,9 +109,9 @@ func byTargetPort(in *input, _ string) selection {
 	}))
 }
 
-func byBeingAlone(in *input, _ string) selection { return oneOrNone(serving(in.pod)) }
+func byBeingAlone(in *input) selection { return oneOrNone(serving(in.pod)) }
 
-func byDefaultContainer(in *input, _ string) selection {
+func byDefaultContainer(in *input) selection {
 	name := in.pod.Annotations[defaultContainer]
 	return oneOrNone(slices.DeleteFunc(serving(in.pod), func(c ref) bool { return name == "" || c.Name != name }))
 }
@@ -124,21 +124,29 @@ func oneOrNone(found []ref) selection {
 }
 
 // byEarlierPass finds the containers that an earlier pass chose, when others
-// have added theirs since and the choice is no longer clear.
-func byEarlierPass(in *input, volume string) selection {
-	s := selection{targets: slices.DeleteFunc(serving(in.pod), func(c ref) bool {
-		return volume == "" || !mounted(c.Container, volume, in.request.MountPath)
-	})}
-	if len(s.targets) == 0 || in.request.Mode != api.ModeArgs {
-		return s
+// have added theirs since and the choice is no longer clear: those that have the
+// files while some, which could, have not.
+func byEarlierPass(in *input) selection {
+	var s selection
+	added := false
+	for _, c := range serving(in.pod) {
+		if in.volume != "" && mounted(c.Container, in.volume, in.request.MountPath) {
+			s.targets = append(s.targets, c)
+		} else if _, keep := firstOf(fileChecks, in, c); !keep {
+			added = true
+		}
 	}
-	if !slices.ContainsFunc(s.targets, func(c ref) bool { return flagsIn(in, c.Container) == flagsOurs }) {
+	if len(s.targets) == 0 || !added {
+		return selection{}
+	}
+	hasFlags := slices.ContainsFunc(s.targets, func(c ref) bool { return flagsIn(in, c.Container) == flagsOurs })
+	if in.request.Mode == api.ModeArgs && !hasFlags {
 		s.notes = []Note{ambiguous(in)}
 	}
 	return s
 }
 
-func byNothing(in *input, _ string) selection {
+func byNothing(in *input) selection {
 	s := selection{targets: serving(in.pod)}
 	if in.request.Mode == api.ModeArgs {
 		s.notes = []Note{ambiguous(in)}

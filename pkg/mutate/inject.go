@@ -13,7 +13,7 @@ type input struct {
 	pod     *corev1.Pod
 	request api.PodRequest
 	choice  Choice
-	volume  string // the name of the volume, found or to be made
+	volume  string // the name of the volume that was found or is made; empty before
 }
 
 // file returns where a file of the volume is in a container.
@@ -80,7 +80,7 @@ func noteContext(in *input, report *Report) {
 func injectContainers(in *input, report *Report) Patch {
 	in.volume = findVolume(in)
 	found := in.volume != ""
-	chosen := selectContainers(in, in.volume)
+	chosen := selectContainers(in)
 	for _, n := range chosen.notes {
 		report.note(n)
 		report.Reason = n.Reason // unless something is injected after all

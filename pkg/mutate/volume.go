@@ -129,11 +129,22 @@ func groupCanRead(pod *corev1.Pod, targets []ref) bool {
 	})
 }
 
-// freeVolumeName returns a name that no volume of the pod has: the same one for
-// the same pod.
+// freeVolumeName returns a name that no volume of the pod has and that no mount
+// asks for: the same one for the same pod.
 func freeVolumeName(pod *corev1.Pod) string {
+	taken := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		taken[v.Name] = true
+	}
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			for _, m := range containers[i].VolumeMounts {
+				taken[m.Name] = true
+			}
+		}
+	}
 	name := volumeName
-	for n := 2; slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }); n++ {
+	for n := 2; taken[name]; n++ {
 		name = volumeName + "-" + strconv.Itoa(n)
 	}
 	return name

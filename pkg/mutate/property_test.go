@@ -1,0 +1,343 @@
+package mutate_test
+
+import (
+	"encoding/json"
+	"os"
+	"path"
+	"reflect"
+	"slices"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
+
+// failer is what testing.TB and rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// pass runs one pass over a pod and checks what must hold of any: the patch
+// applies, a second pass changes and says nothing new, and all of the user's is
+// still there, in its order.
+func pass(t failer, pod *corev1.Pod, known mutate.Known) *corev1.Pod {
+	t.Helper()
+	patch, report, err := mutate.Mutate(pod, known)
+	if err != nil {
+		return pod // denied
+	}
+	after := patched(t, pod, patch)
+	checkKept(t, pod, after)
+	checkSound(t, pod, after)
+
+	again, second, err := mutate.Mutate(after, known)
+	if err != nil || len(again) != 0 || !reflect.DeepEqual(report, second) {
+		ops, _ := again.JSON()
+		t.Fatalf("a second pass differs: %v\n%s\nfirst  %+v\nsecond %+v", err, ops, report, second)
+	}
+	return after
+}
+
+func patched(t failer, pod *corev1.Pod, patch mutate.Patch) *corev1.Pod {
+	t.Helper()
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	ops, err := patch.JSON()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if ops != nil {
+		decoded, err := jsonpatch.DecodePatch(ops)
+		if err != nil {
+			t.Fatalf("%v: %s", err, ops)
+		}
+		if raw, err = decoded.Apply(raw); err != nil {
+			t.Fatalf("%v: %s", err, ops)
+		}
+	}
+	after := &corev1.Pod{}
+	if err := json.Unmarshal(raw, after); err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return after
+}
+
+// checkKept fails if something of before is missing in after, or in another
+// order, or changed, apart from what the webhook is there to change.
+func checkKept(t failer, before, after *corev1.Pod) {
+	t.Helper()
+	b, a := normal(t, before), normal(t, after)
+	subsequence(t, "volumes", b.Spec.Volumes, a.Spec.Volumes)
+	a.Spec.Volumes = b.Spec.Volumes
+	for _, pair := range [][2][]corev1.Container{{b.Spec.Containers, a.Spec.Containers}, {b.Spec.InitContainers, a.Spec.InitContainers}} {
+		if len(pair[0]) != len(pair[1]) {
+			t.Fatalf("%d containers became %d", len(pair[0]), len(pair[1]))
+		}
+		for i := range pair[0] {
+			from, to := &pair[0][i], &pair[1][i]
+			subsequence(t, "env", from.Env, to.Env)
+			subsequence(t, "command", from.Command, to.Command)
+			subsequence(t, "args", from.Args, to.Args)
+			subsequence(t, "volumeMounts", from.VolumeMounts, to.VolumeMounts)
+			to.Env, to.Command, to.Args, to.VolumeMounts = from.Env, from.Command, from.Args, from.VolumeMounts
+			for _, c := range []*corev1.Container{from, to} {
+				forgetSchemes(c)
+			}
+		}
+	}
+	for _, meta := range []*metav1.ObjectMeta{&b.ObjectMeta, &a.ObjectMeta} {
+		delete(meta.Labels, api.LabelInjected)
+		delete(meta.Annotations, api.AnnotationStatus)
+	}
+	b, a = normal(t, b), normal(t, a)
+	if !reflect.DeepEqual(b, a) {
+		t.Fatalf("changed what is the user's:\nbefore %+v\nafter  %+v", b, a)
+	}
+}
+
+// normal returns a copy as it comes out of JSON, where nil and empty are one.
+func normal(t failer, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	return patched(t, pod, nil)
+}
+
+func forgetSchemes(c *corev1.Container) {
+	for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+		if p != nil && p.HTTPGet != nil {
+			p.HTTPGet.Scheme = ""
+		}
+	}
+	if c.Lifecycle == nil {
+		return
+	}
+	for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if h != nil && h.HTTPGet != nil {
+			h.HTTPGet.Scheme = ""
+		}
+	}
+}
+
+func subsequence[T any](t failer, what string, part, whole []T) {
+	t.Helper()
+	i := 0
+	for _, v := range whole {
+		if i < len(part) && reflect.DeepEqual(part[i], v) {
+			i++
+		}
+	}
+	if i < len(part) {
+		t.Fatalf("%s: %+v is no longer in, or not in its place in %+v", what, part[i], whole)
+	}
+}
+
+// checkSound fails if the pod that came out breaks a rule of the API server
+// that the pod that went in kept.
+func checkSound(t failer, before, after *corev1.Pod) {
+	t.Helper()
+	unique(t, "volume name", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) string { return v.Name })
+	for i := range after.Spec.Containers {
+		unique(t, "mount path", before.Spec.Containers[i].VolumeMounts, after.Spec.Containers[i].VolumeMounts, func(m corev1.VolumeMount) string { return path.Clean(m.MountPath) })
+		unique(t, "variable", before.Spec.Containers[i].Env, after.Spec.Containers[i].Env, func(e corev1.EnvVar) string { return e.Name })
+		for _, m := range after.Spec.Containers[i].VolumeMounts[len(before.Spec.Containers[i].VolumeMounts):] {
+			if !slices.ContainsFunc(after.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+				t.Fatalf("mount of volume %q, which is not there", m.Name)
+			}
+		}
+	}
+	size := func(p *corev1.Pod) (n int) {
+		for k, v := range p.Annotations {
+			n += len(k) + len(v)
+		}
+		return n
+	}
+	const limit = 256 << 10
+	if size(before) <= limit && size(after) > limit {
+		t.Fatalf("%d bytes of annotations", size(after))
+	}
+}
+
+func unique[T any](t failer, what string, before, after []T, key func(T) string) {
+	t.Helper()
+	count := func(list []T) (duplicates int) {
+		seen := map[string]bool{}
+		for _, v := range list {
+			if seen[key(v)] {
+				duplicates++
+			}
+			seen[key(v)] = true
+		}
+		return duplicates
+	}
+	if count(after) > count(before) {
+		t.Fatalf("a %s occurs twice: %+v", what, after)
+	}
+}
+
+func TestProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pod, known := drawPod(t), drawKnown(t)
+		first := pass(t, pod, known)
+		foreign := drawForeign(t, first)
+		pass(t, foreign, known) // with another's changes in between: before, after, between
+	})
+}
+
+func FuzzInject(f *testing.F) {
+	for _, in := range goldens(f) {
+		data, err := os.ReadFile(in)
+		if err != nil {
+			f.Fatal(err)
+		}
+		s := readScene(f, data)
+		service := []byte("{}")
+		if len(s.known.Services) > 0 {
+			if service, err = json.Marshal(s.known.Services[0]); err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.Add(s.pod, service, s.known.ConventionalSecret)
+	}
+	f.Fuzz(func(t *testing.T, podJSON, serviceJSON []byte, conventional bool) {
+		pod, svc := &corev1.Pod{}, &corev1.Service{}
+		if json.Unmarshal(podJSON, pod) != nil || json.Unmarshal(serviceJSON, svc) != nil {
+			return
+		}
+		pass(t, pod, mutate.Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional})
+	})
+}
+
+// The generators draw from few words, so that things collide.
+
+var (
+	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data"})
+	envNames = rapid.SampledFrom([]string{"A", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
+	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls"})
+	tokens   = rapid.SampledFrom([]string{
+		"serve", "--", "sh", "/bin/bash", "-c", "-ec", "exec /web --x", "tini", "dumb-init", "env", "A=b", "-o", "pipefail", "timeout", "10",
+		"--tls-cert-file", "--tls-cert-file=/etc/servingcert/tls.crt", "-tls-private-key-file=/etc/servingcert/tls.key", "$(A)", "$(TLS_CERT_FILE)", "--port=1", "busybox",
+	})
+	ports  = rapid.Int32Range(8442, 8444)
+	values = rapid.SampledFrom([]string{"", "x", "/etc/servingcert/tls.crt", "--tls-cert-file=/x", "$(TLS_CERT_FILE)"})
+)
+
+func drawContainer(t *rapid.T, name string) corev1.Container {
+	c := corev1.Container{
+		Name:    name,
+		Command: rapid.SliceOfN(tokens, 0, 4).Draw(t, "command"),
+		Args:    rapid.SliceOfN(tokens, 0, 4).Draw(t, "args"),
+	}
+	for _, n := range rapid.SliceOfNDistinct(envNames, 0, 4, rapid.ID).Draw(t, "env") {
+		c.Env = append(c.Env, corev1.EnvVar{Name: n, Value: values.Draw(t, "value")})
+	}
+	for _, p := range rapid.SliceOfNDistinct(paths, 0, 3, path.Clean).Draw(t, "mounts") {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: words.Draw(t, "volume"), MountPath: p, ReadOnly: rapid.Bool().Draw(t, "ro")})
+	}
+	for _, p := range rapid.SliceOfNDistinct(ports, 0, 2, rapid.ID).Draw(t, "ports") {
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: rapid.SampledFrom([]string{"", "https", "http"}).Draw(t, "portName"), ContainerPort: p})
+	}
+	if rapid.Bool().Draw(t, "probe") {
+		c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(ports.Draw(t, "probePort"))}}}
+		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("https"), Scheme: "HTTP"}}}
+	}
+	if rapid.Bool().Draw(t, "envFrom") {
+		c.EnvFrom = []corev1.EnvFromSource{{Prefix: "x"}}
+	}
+	return c
+}
+
+func drawPod(t *rapid.T) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	pod.Labels = rapid.MapOfN(rapid.SampledFrom([]string{"app", api.LabelInjected}), rapid.SampledFrom([]string{"web", "true"}), 0, 2).Draw(t, "labels")
+	pod.Annotations = map[string]string{}
+	for _, a := range []struct {
+		key     string
+		allowed []string
+	}{
+		{api.AnnotationSecretName, []string{"web-tls", "Bad"}},
+		{api.AnnotationContainers, []string{"web", "proxy,web", "none"}},
+		{api.AnnotationMode, []string{"args", "env", "mount", "bad"}},
+		{api.AnnotationCertFlag, []string{"-cert"}},
+		{api.AnnotationMountPath, []string{"/data/tls", "/data"}},
+		{api.AnnotationHTTPSProbes, []string{"true", "false"}},
+		{api.AnnotationTrust, []string{"true", "false"}},
+		{api.AnnotationStatus, []string{"{}"}},
+		{"kubectl.kubernetes.io/default-container", []string{"web", "x"}},
+		{"servingcert.dev/typo", []string{"x"}},
+	} {
+		if rapid.IntRange(0, 5).Draw(t, a.key) == 1 {
+			pod.Annotations[a.key] = rapid.SampledFrom(a.allowed).Draw(t, "value")
+		}
+	}
+	for _, n := range rapid.SliceOfNDistinct(words, 0, 3, rapid.ID).Draw(t, "volumes") {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, drawVolume(t, n))
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	for i, n := range rapid.SliceOfNDistinct(words, 1, 4, rapid.ID).Draw(t, "containers") {
+		c := drawContainer(t, n)
+		switch kind := rapid.IntRange(0, 4).Draw(t, "kind"); {
+		case i == 0 || kind > 1:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		case kind == 1:
+			c.RestartPolicy = &always
+			fallthrough
+		default:
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		}
+	}
+	if rapid.Bool().Draw(t, "securityContext") {
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: rapid.Ptr(rapid.Int64Range(0, 1), true).Draw(t, "fsGroup"), RunAsUser: rapid.Ptr(rapid.Int64Range(0, 1), true).Draw(t, "user")}
+	}
+	return pod
+}
+
+func drawVolume(t *rapid.T, name string) corev1.Volume {
+	v := corev1.Volume{Name: name}
+	if rapid.Bool().Draw(t, "projected") {
+		v.Projected = &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}}}
+	} else {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+	}
+	return v
+}
+
+func drawKnown(t *rapid.T) mutate.Known {
+	known := mutate.Known{ConventionalSecret: rapid.Bool().Draw(t, "conventional")}
+	for _, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID).Draw(t, "services") {
+		known.Services = append(known.Services, &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: map[string]string{api.AnnotationSecretName: rapid.SampledFrom([]string{"web-tls", "other-tls", "serving-cert", "Bad"}).Draw(t, "secret")}},
+			Spec: corev1.ServiceSpec{
+				Selector: map[string]string{"app": "web"},
+				Ports:    []corev1.ServicePort{{Port: 443, TargetPort: rapid.SampledFrom([]intstr.IntOrString{{}, intstr.FromString("https"), intstr.FromInt32(8443)}).Draw(t, "target")}},
+			},
+		})
+	}
+	return known
+}
+
+// drawForeign returns the pod as another webhook might leave it: with a sidecar
+// before, between or after the containers, variables, mounts, an annotation.
+func drawForeign(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
+	pod = pod.DeepCopy()
+	at := rapid.IntRange(0, len(pod.Spec.Containers)).Draw(t, "at")
+	pod.Spec.Containers = slices.Insert(pod.Spec.Containers, at, drawContainer(t, "foreign"))
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		c.Env = append([]corev1.EnvVar{{Name: "FOREIGN_" + c.Name}}, c.Env...)
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "foreign", MountPath: "/foreign"})
+	}
+	pod.Spec.Volumes = slices.Insert(pod.Spec.Volumes, 0, corev1.Volume{Name: "foreign"})
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations["foreign.example/injected"] = "yes"
+	return pod
+}
