@@ -169,8 +169,10 @@ func judge(s Situation, d Decision) Decision {
 		}
 	}
 	d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
-	d.NextAt = s.Secret.Leaf.RenewAt
-	if at := d.Wanted.RenewAfter; at.After(s.Now) && at.Before(d.NextAt) {
+	if at := s.Secret.Leaf.RenewAt; at.After(s.Now) {
+		d.NextAt = at
+	}
+	if at := d.Wanted.RenewAfter; at.After(s.Now) && (d.NextAt.IsZero() || at.Before(d.NextAt)) {
 		d.NextAt = at
 	}
 	return d
@@ -189,7 +191,7 @@ func (d Decision) issue(action Action, reason Reason, message string) Decision {
 func foreign(s Situation, members []*corev1.Service) string {
 	owned := slices.ContainsFunc(members, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
 	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, members)
-	known := s.Secret.Empty || s.Secret.SignedBy(s.Authority) != nil
+	known := s.Secret.Empty && len(s.Secret.Extra) == 0 || s.Secret.SignedBy(s.Authority) != nil
 	switch {
 	case s.Secret.Type != corev1.SecretTypeTLS:
 		return fmt.Sprintf("it is of type %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)

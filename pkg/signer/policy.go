@@ -115,8 +115,10 @@ func isExpired(c candidate) (Reason, string) {
 	return ReasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339)
 }
 
+// isDue leaves a certificate alone that ends when its CA does: another would end
+// then too, and close to that end be due the moment it is issued.
 func isDue(c candidate) (Reason, string) {
-	if c.now.Before(c.secret.Leaf.RenewAt) {
+	if c.now.Before(c.secret.Leaf.RenewAt) || !c.secret.Leaf.NotAfter.Before(c.ca.Certificate.NotAfter) {
 		return "", ""
 	}
 	return ReasonDue, "due for renewal since " + c.secret.Leaf.RenewAt.Format(time.RFC3339)
