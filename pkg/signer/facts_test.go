@@ -1,0 +1,160 @@
+package signer
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func TestFactsOfAGoodSecret(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issue(t, ca, wantedBy(web), epoch)
+	secret := managed(issued, web)
+	secret.Data["ca.crt"], secret.Data["b"] = []byte("x"), []byte("y")
+	secret.Annotations = map[string]string{"anything": "goes"}
+
+	f := FactsOf(secret, api.DefaultInstance)
+	assert.Equal(t, metav1.ObjectMeta{
+		Namespace: "shop", Name: "web-tls", UID: "uid-of-secret", ResourceVersion: "100",
+		OwnerReferences: ownerReferences(nil, []*corev1.Service{web}),
+	}, f.ObjectMeta, "no labels, no annotations: they may be large, and nothing is decided from them")
+	assert.True(t, f.Labelled)
+	assert.True(t, f.OwnedBy(web.UID))
+	assert.Equal(t, corev1.SecretTypeTLS, f.Type)
+	assert.False(t, f.Immutable)
+	assert.False(t, f.Empty)
+	assert.Equal(t, []string{"b", "ca.crt"}, f.Extra)
+	assert.Empty(t, f.Defect)
+	assert.Equal(t, LeafFacts{
+		Raw: issued.Leaf.Raw, Fingerprint: pki.Fingerprint(issued.Leaf),
+		DNSNames: []string{"web.shop.svc", "web.shop.svc.cluster.local"}, KeyAlgorithm: pki.ECDSAP256,
+		NotBefore: time.Date(2026, 3, 1, 11, 55, 0, 0, time.UTC), NotAfter: time.Date(2026, 3, 31, 11, 55, 0, 0, time.UTC),
+		IssuedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), RenewAt: pki.RenewAt(issued.Leaf), Chain: chainDigest(nil),
+	}, f.Leaf)
+	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
+	assert.False(t, FactsOf(secret, "another").Labelled, "the label is another instance's")
+}
+
+func TestFactsOfDamage(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	good, other := issue(t, ca, wantedBy(web), epoch), issue(t, ca, wantedBy(web), epoch)
+	block := func(kind string, der []byte) []byte {
+		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	}
+	keyBlock, _ := pem.Decode(good.KeyPEM)
+	for name, c := range map[string]struct {
+		cert, key []byte
+		defect    Reason
+		detail    string
+		empty     bool
+	}{
+		"nothing":                          {nil, nil, ReasonKeyMissing, "no data under tls.crt", true},
+		"empty values":                     {[]byte{}, []byte{}, ReasonKeyMissing, "no data under tls.crt", true},
+		"no certificate":                   {nil, good.KeyPEM, ReasonKeyMissing, "no data under tls.crt", false},
+		"no key":                           {good.CertPEM, nil, ReasonKeyMissing, "no data under tls.key", false},
+		"blanks for a certificate":         {[]byte(" \n"), good.KeyPEM, ReasonGarbage, "tls.crt: no certificate", false},
+		"text for a certificate":           {[]byte("hello"), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 1: not PEM", false},
+		"PEM without an end":               {good.CertPEM[:len(good.CertPEM)-30], good.KeyPEM, ReasonGarbage, "tls.crt: certificate 1: damaged PEM", false},
+		"text after the certificate":       {append(bytes.Clone(good.CertPEM), "# web"...), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 2: not PEM", false},
+		"key in the certificate's place":   {good.KeyPEM, good.KeyPEM, ReasonGarbage, `tls.crt: certificate 1: PEM block is a "PRIVATE KEY", must be a "CERTIFICATE"`, false},
+		"key after the certificate":        {append(bytes.Clone(good.CertPEM), good.KeyPEM...), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 2: PEM block is", false},
+		"certificate of other bytes":       {block("CERTIFICATE", []byte("bytes")), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 1: x509: malformed certificate", false},
+		"text for a key":                   {good.CertPEM, []byte("hello"), ReasonGarbage, "tls.key: no PEM block in the private key", false},
+		"certificate in the key's place":   {good.CertPEM, good.CertPEM, ReasonGarbage, `tls.key: PEM block is a "CERTIFICATE", must be a "PRIVATE KEY" (PKCS #8)`, false},
+		"key in a form OpenSSL may refuse": {good.CertPEM, block("EC PRIVATE KEY", keyBlock.Bytes), ReasonGarbage, `tls.key: PEM block is a "EC PRIVATE KEY"`, false},
+		"key of other bytes":               {good.CertPEM, block("PRIVATE KEY", []byte("bytes")), ReasonGarbage, "tls.key: the private key is no valid PKCS #8", false},
+		"two keys":                         {good.CertPEM, append(bytes.Clone(good.KeyPEM), other.KeyPEM...), ReasonGarbage, "tls.key: data after the private key", false},
+		"key of another certificate":       {good.CertPEM, other.KeyPEM, ReasonMismatch, "tls.key does not belong to the certificate", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := managed(Issued{CertPEM: c.cert, KeyPEM: c.key}, web)
+			f := FactsOf(secret, api.DefaultInstance)
+			assert.Equal(t, c.defect, f.Defect)
+			assert.Contains(t, f.Detail, c.detail)
+			assert.Equal(t, c.empty, f.Empty)
+			assert.False(t, f.usable(epoch))
+		})
+	}
+}
+
+func TestSignedByVerifiesTheSignature(t *testing.T) {
+	ca, next, web := testCA(t), testCA(t), service("web")
+	forged := forge(t, ca)
+	succeeded := &pki.Authority{Certificate: next.Certificate, Key: next.Key, Bundle: pki.NewBundle(ca.Certificate, next.Certificate)}
+	factsUnder := func(by *pki.Authority) *SecretFacts {
+		return FactsOf(managed(issue(t, by, wantedBy(web), epoch), web), api.DefaultInstance)
+	}
+	assert.Nil(t, factsUnder(forged).SignedBy(ca), "issuer and key id are right, the signature is not")
+	assert.Nil(t, factsUnder(next).SignedBy(ca))
+	assert.Nil(t, FactsOf(managed(Issued{}, web), api.DefaultInstance).SignedBy(ca))
+
+	f := factsUnder(ca)
+	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
+	assert.Nil(t, f.SignedBy(next), "the answer is remembered for the CA that was asked about, and no other")
+	assert.Equal(t, ca.Certificate, f.SignedBy(succeeded), "an earlier generation of the bundle is known too")
+	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
+}
+
+func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
+	limits := api.DefaultLimits()
+	limits.PermitClusterIPs = true
+	web := service("web", api.AnnotationClusterIPs, "true")
+	wanted, _, ok := api.Merge([]*corev1.Service{web}, limits)
+	require.True(t, ok)
+	ca := newCA(t, limits.Constraints(), epoch.Add(-day), epoch.Add(1000*day))
+	ca.Chain = []*x509.Certificate{testCA(t).Certificate}
+	issued := issue(t, ca, wanted, epoch)
+	secret := managed(issued, web)
+
+	want, got := FactsOf(secret, api.DefaultInstance), factsOfIssued(&secret.ObjectMeta, issued, ca)
+	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
+	assert.Equal(t, ca.Certificate, got.SignedBy(ca), "without a check: it was checked when it was issued")
+	assert.Equal(t, ca.Certificate, want.SignedBy(ca))
+	want.verified.Store(got.verified.Load())
+	assert.Equal(t, want, got)
+}
+
+// Invariant 9: what the informer keeps of a Secret holds no private key, and
+// nothing through which one could be reached.
+func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.Ed25519, pki.RSA2048} {
+		wanted := wantedBy(web)
+		wanted.Params.KeyAlgorithm = algorithm
+		good, other := issue(t, ca, wanted, epoch), issue(t, ca, wanted, epoch)
+		for name, issued := range map[string]Issued{
+			"good":        good,
+			"mismatch":    {CertPEM: other.CertPEM, KeyPEM: good.KeyPEM},
+			"swapped":     {CertPEM: good.KeyPEM, KeyPEM: good.CertPEM},
+			"two keys":    {CertPEM: good.CertPEM, KeyPEM: append(bytes.Clone(good.KeyPEM), good.KeyPEM...)},
+			"key in both": {CertPEM: append(bytes.Clone(good.CertPEM), good.KeyPEM...), KeyPEM: good.KeyPEM},
+		} {
+			secret := managed(issued, web)
+			secret.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": string(good.KeyPEM)}
+			secret.Data["copy"] = good.KeyPEM
+			f := FactsOf(secret, api.DefaultInstance)
+			everything := everythingIn(reflect.ValueOf(f), map[uintptr]bool{})
+			require.Contains(t, everything, "web-tls", "the walk sees the facts")
+			for _, piece := range piecesOf(t, good.KeyPEM) {
+				require.NotContains(t, everything, piece, "%s, %s", algorithm, name)
+			}
+		}
+		secret := managed(good, web)
+		issuedFacts := everythingIn(reflect.ValueOf(factsOfIssued(&secret.ObjectMeta, good, ca).Leaf), map[uintptr]bool{})
+		for _, piece := range piecesOf(t, good.KeyPEM) {
+			require.NotContains(t, issuedFacts, piece, "what was just written")
+		}
+	}
+}
