@@ -17,7 +17,6 @@ type gathered struct {
 	owned   bool  // FieldManager owns the field
 	release bool  // the kind's fields are not to be owned (Target.Release)
 	held    Judgement
-	version string // the object's resourceVersion
 	last    record // what was known before; zero if nothing
 }
 
@@ -49,15 +48,12 @@ func decide(g gathered) decision {
 		return decision{forget: true, release: g.owned}
 	case g.source != nil:
 		return decision{held: Judgement{StatePending, ReasonNoSource, g.source.Error()}}
-	case g.exists && g.held.State == StateHolds:
+	case g.held.State == StateHolds:
 		return decision{held: holds(), release: g.owned && g.release, after: untilExpired(g)}
-	case g.exists && g.held.State != StatePending:
+	case g.held.State != StatePending:
 		return decision{held: g.held, after: untilExpired(g)}
 	}
 	d := decision{held: g.held, write: why(g)}
-	if !g.exists {
-		d.held = Judgement{StatePending, ReasonMissing, "the object does not exist"}
-	}
 	if rest := minInterval - g.now.Sub(g.last.wroteAt); g.last.wrote == g.bundle.Hash && rest > 0 {
 		d.write, d.after = "", rest
 	}

@@ -29,6 +29,14 @@ type place struct {
 // exists reports whether the object is there.
 func (p place) exists() bool { return p.object != nil && p.object.GetResourceVersion() != "" }
 
+// judge says what the place holds. Pure.
+func (p place) judge(kind Target, bundle Bundle) Judgement {
+	if !p.exists() {
+		return Judgement{StatePending, ReasonMissing, "the object does not exist"}
+	}
+	return kind.Judge(p.object, bundle.PEM)
+}
+
 // owned reports whether FieldManager owns a field of the object.
 func (p place) owned() bool {
 	return p.exists() && slices.ContainsFunc(p.object.GetManagedFields(), isOurs)

@@ -2,7 +2,6 @@ package trust
 
 import (
 	"sync"
-
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,18 +13,17 @@ type target struct {
 	key  types.NamespacedName
 }
 
-// record is what is known of a target.
+// record is what the last look at a target led to.
 type record struct {
 	Judgement
 	hash     string    // of the bundle that it was judged against
-	version  string    // the resourceVersion that was judged; "" if there was no object
 	heldHash string    // the last bundle that it was seen to hold
 	wrote    string    // the bundle that was last written to it
 	wroteAt  time.Time // and when
 }
 
-// ledger is what was last seen of every target. "Holds" enters it from what was
-// read, never from a write that succeeded.
+// ledger is what is known of the targets beyond what the caches say: why writes
+// failed, and when they were made. Losing it costs an attempt.
 type ledger struct {
 	mu      sync.Mutex
 	records map[target]record

@@ -70,9 +70,8 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (gath
 	if err != nil {
 		return g, nil, err
 	}
-	g.version = p.object.GetResourceVersion()
 	if g.bundle, g.source = ReadSource(cm, g.now); g.source == nil {
-		g.held = r.target.Judge(p.object, g.bundle.PEM)
+		g.held = p.judge(r.target, g.bundle)
 	}
 	return g, p.object, nil
 }
@@ -83,7 +82,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 		r.ledger.forget(t)
 		return r.release(ctx, object, d)
 	}
-	next := record{Judgement: d.held, hash: g.bundle.Hash, version: g.version, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
+	next := record{Judgement: d.held, hash: g.bundle.Hash, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
 	var failed error
 	switch {
 	case d.held.State == StateHolds:

@@ -26,8 +26,7 @@ const (
 	// StatusNotHolding names those that do not hold it, one in a line, at most
 	// MaxListed: "KIND NAMESPACE/NAME: REASON: MESSAGE". For people.
 	StatusNotHolding = "not-holding"
-	// StatusProblem says why there is no bundle; absent if there is one. For
-	// people.
+	// StatusProblem says why there is no bundle; "" if there is one. For people.
 	StatusProblem = "problem"
 )
 
@@ -46,52 +45,47 @@ type Status struct {
 }
 
 // Data returns the ConfigMap's data. It holds no time, so that equal status is
-// equal data.
+// equal data, and every key always, so that none that someone else set survives.
 func (s Status) Data() map[string]string {
-	data := map[string]string{
+	return map[string]string{
 		StatusBundleHash: s.BundleHash,
 		StatusTargets:    strconv.Itoa(s.Targets),
 		StatusHolding:    strconv.Itoa(s.Holding),
 		StatusPending:    strconv.Itoa(s.Targets - s.Holding - s.Refusing),
 		StatusRefusing:   strconv.Itoa(s.Refusing),
 		StatusNotHolding: strings.Join(s.NotHolding, "\n"),
+		StatusProblem:    s.Problem,
 	}
-	if s.Problem != "" {
-		data[StatusProblem] = s.Problem
-	}
-	return data
 }
 
-// sameData reports whether a ConfigMap says all that data says, and no problem
-// that is over. Keys that others added do not count.
+// sameData reports whether a ConfigMap says all that data says. Keys that others
+// added do not count.
 func sameData(has, data map[string]string) bool {
 	for k, v := range data {
 		if got, ok := has[k]; !ok || got != v {
 			return false
 		}
 	}
-	_, had := has[StatusProblem]
-	_, want := data[StatusProblem]
-	return had == want
+	return true
 }
 
-// seen is a target that the caches know, with what was last recorded of it.
+// seen is a target as the caches have it.
 type seen struct {
 	target
-	version string // the object's resourceVersion in the cache
-	record  record // zero if it was not looked at yet
+	held   Judgement // zero if there is no bundle to compare with
+	record record    // of the last attempt to write it; zero if there was none
 }
 
-// judgement is the record's as long as it speaks of this bundle and of what is
-// in the cache: anything else has yet to be looked at.
+// judgement is what the cache says; the last attempt only adds why a target that
+// does not hold this bundle does not.
 func (s seen) judgement(bundleHash string) Judgement {
-	if s.record.State == "" {
-		return Judgement{StatePending, ReasonDiffers, "not looked at yet"}
+	switch {
+	case s.held.State == "":
+		return Judgement{StatePending, ReasonNoSource, "no bundle to compare with"}
+	case s.held.State == StatePending && s.record.hash == bundleHash && s.record.State == StateRefuses:
+		return s.record.Judgement
 	}
-	if s.record.State == StateHolds && (s.record.hash != bundleHash || s.record.version != s.version) {
-		return Judgement{StatePending, ReasonDiffers, "changed, not looked at yet"}
-	}
-	return s.record.Judgement
+	return s.held
 }
 
 // summary is the status, and the counts for the metrics.
@@ -112,9 +106,6 @@ func summarize(kinds []string, bundle Bundle, source error, targets []seen) summ
 	var open []openTarget
 	for _, t := range targets {
 		j := t.judgement(bundle.Hash)
-		if source != nil && j.State == StateHolds {
-			j = Judgement{StatePending, ReasonNoSource, "no bundle to compare with"}
-		}
 		s.counts[t.kind][j.State]++
 		switch j.State {
 		case StateUnsuitable:

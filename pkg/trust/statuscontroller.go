@@ -63,6 +63,7 @@ func (r *statusReconciler) gather(ctx context.Context) (summary, *corev1.ConfigM
 	if err != nil {
 		return fail(err)
 	}
+	bundle, problem := ReadSource(source, now)
 	var (
 		all   []seen
 		kinds []string
@@ -75,10 +76,13 @@ func (r *statusReconciler) gather(ctx context.Context) (summary, *corev1.ConfigM
 		kinds = append(kinds, kind.Kind)
 		for _, p := range places {
 			t := target{kind.Kind, p.key}
-			all = append(all, seen{t, p.object.GetResourceVersion(), r.ledger.get(t)})
+			s := seen{target: t, record: r.ledger.get(t)}
+			if problem == nil {
+				s.held = p.judge(kind, bundle)
+			}
+			all = append(all, s)
 		}
 	}
-	bundle, problem := ReadSource(source, now)
 	until := time.Duration(0)
 	if problem == nil {
 		until = untilExpired(gathered{now: now, bundle: bundle})

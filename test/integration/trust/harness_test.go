@@ -31,7 +31,8 @@ const (
 	soon = 30 * time.Second      // far longer than anything here takes on two busy cores
 	tick = 20 * time.Millisecond // between two looks
 
-	backoff = 2 * time.Second // the longest, in these tests
+	backoff     = 2 * time.Second // the longest, in these tests
+	statusDelay = 100 * time.Millisecond
 )
 
 // eventually waits until what is nil. The last error tells what was missing.
@@ -68,7 +69,7 @@ func startRotator(t *testing.T) *rotator {
 	require.NoError(t, err)
 	config := trust.DefaultConfig()
 	config.Now, config.Metrics = time.Now, r.registry
-	config.MaxBackoff, config.StatusDelay = backoff, 100*time.Millisecond
+	config.MaxBackoff, config.StatusDelay = backoff, statusDelay
 	require.NoError(t, trust.Setup(mgr, config))
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,8 +84,9 @@ func startRotator(t *testing.T) *rotator {
 
 // requests are the writes that a rotator sent, in order.
 type requests struct {
-	mu     sync.Mutex
-	writes []string // METHOD PATH
+	mu       sync.Mutex
+	writes   []string // METHOD PATH
+	failures int      // requests of any kind without an answer
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -98,8 +100,21 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 			r.writes = append(r.writes, req.Method+" "+req.URL.Path)
 			r.mu.Unlock()
 		}
-		return next.RoundTrip(req)
+		resp, err := next.RoundTrip(req)
+		if err != nil {
+			r.mu.Lock()
+			r.failures++
+			r.mu.Unlock()
+		}
+		return resp, err
 	})
+}
+
+// failed returns how many requests got no answer.
+func (r *requests) failed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failures
 }
 
 // count returns how many writes went to paths that contain part.

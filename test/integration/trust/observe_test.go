@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
@@ -75,6 +76,22 @@ func (r *rotator) shows(t *testing.T, name, labels string, value float64) {
 		all := r.series(t, name)
 		if got, ok := all[labels]; !ok || got != value {
 			return fmt.Errorf("%s{%s} is not %v: %v", name, labels, value, all)
+		}
+		return nil
+	})
+}
+
+// settled waits until no write was sent for ten status delays: at rest, as far as
+// a test can see.
+func (r *rotator) settled(t *testing.T) {
+	t.Helper()
+	last, since := len(r.requests.since(0)), time.Now()
+	eventually(t, func() error {
+		if n := len(r.requests.since(0)); n != last {
+			last, since = n, time.Now()
+		}
+		if quiet := time.Since(since); quiet < 10*statusDelay {
+			return fmt.Errorf("quiet for %s only", quiet)
 		}
 		return nil
 	})

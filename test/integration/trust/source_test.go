@@ -1,0 +1,132 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+func sourceConfigMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName}}
+}
+
+func hash(t *testing.T, bundle string) string {
+	t.Helper()
+	b, err := pki.ParseBundle([]byte(bundle))
+	require.NoError(t, err)
+	return b.Hash()
+}
+
+// On a fresh install the rotator may well be first.
+func TestSourceAppearsLater(t *testing.T) {
+	r := startRotator(t)
+	ns := newNamespace(t)
+	create(t, mutating("early", byService("a")))
+	got := status(t, map[string]string{trust.StatusTargets: "2", trust.StatusHolding: "0", trust.StatusBundleHash: ""})
+	assert.Contains(t, got[trust.StatusProblem], "does not exist")
+	event(t, system, trust.EventSourceInvalid, api.CAStatusName)
+	r.shows(t, "servingcert_trust_source_valid", "", 0)
+	assert.Zero(t, r.requests.count(ns))
+	assert.Zero(t, r.requests.count("webhookconfigurations"))
+
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	holds(t, ns, bundle)
+	caBundles(t, "early", bundle)
+	status(t, map[string]string{
+		trust.StatusTargets: "2", trust.StatusHolding: "2", trust.StatusBundleHash: hash(t, bundle),
+		trust.StatusNotHolding: "", trust.StatusProblem: "",
+	})
+	r.shows(t, "servingcert_trust_source_valid", "", 1)
+	r.shows(t, "servingcert_trust_bundle_info", "hash="+hash(t, bundle), 1)
+}
+
+func TestBadSourceChangesNoTarget(t *testing.T) {
+	bundle := newBundle(t)
+	expired := string(newRoot(t, 1, time.Now().Add(-time.Minute)).PEM())
+	setSource(t, bundle)
+	r := startRotator(t)
+	ns := newNamespace(t)
+	create(t, mutating("kept", byService("a")))
+	holds(t, ns, bundle)
+	caBundles(t, "kept", bundle)
+
+	tests := []struct {
+		name    string
+		damage  func(*corev1.ConfigMap)
+		problem string
+	}{
+		{"garbage", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" }, "not PEM"},
+		{"empty", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" }, "no certificate"},
+		{"half", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = bundle[:len(bundle)/2] }, "damaged PEM"},
+		{"key removed", func(cm *corev1.ConfigMap) { cm.Data = nil }, "has no key"},
+		{"all expired", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = expired }, "expired"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			setSource(t, bundle)
+			status(t, map[string]string{trust.StatusHolding: "2", trust.StatusBundleHash: hash(t, bundle)})
+			writes := r.requests.count("/" + ns + "/")
+			change(t, sourceConfigMap(), tt.damage)
+			eventually(t, func() error {
+				got := status(t, map[string]string{trust.StatusBundleHash: "", trust.StatusHolding: "0", trust.StatusTargets: "2"})
+				if !strings.Contains(got[trust.StatusProblem], tt.problem) {
+					return fmt.Errorf("problem is %q", got[trust.StatusProblem])
+				}
+				return nil
+			})
+			r.shows(t, "servingcert_trust_source_valid", "", 0)
+			holds(t, ns, bundle)
+			caBundles(t, "kept", bundle)
+			assert.Equal(t, writes, r.requests.count("/"+ns+"/"))
+		})
+	}
+	t.Run("deleted", func(t *testing.T) {
+		remove(t, sourceConfigMap())
+		status(t, map[string]string{trust.StatusBundleHash: "", trust.StatusHolding: "0"})
+		holds(t, ns, bundle)
+		caBundles(t, "kept", bundle)
+	})
+	event(t, system, trust.EventSourceInvalid, api.CAStatusName)
+}
+
+// What is distributed has no duplicates and a stable order, whatever the source
+// looks like, so that another order is no reason to write.
+func TestSourceIsNormalized(t *testing.T) {
+	a, b := newRoot(t, 1, time.Now().Add(time.Hour)), newRoot(t, 2, time.Now().Add(time.Hour))
+	both := string(pki.NewBundle(append(a.Certificates(), b.Certificates()...)...).PEM())
+	setSource(t, string(b.PEM())+"\n\n"+string(a.PEM())+string(b.PEM()))
+	r := startRotator(t)
+	ns := newNamespace(t)
+	holds(t, ns, both)
+
+	setSource(t, string(a.PEM())+string(b.PEM()))
+	passed(t, both)
+	assert.Equal(t, 1, r.requests.count("/"+ns+"/configmaps"))
+}
+
+// A root that expires leaves the bundle by itself.
+func TestExpiredRootLeaves(t *testing.T) {
+	old, current := newRoot(t, 1, time.Now().Add(3*time.Second)), newRoot(t, 2, time.Now().Add(time.Hour))
+	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
+	setSource(t, string(both.PEM()))
+	startRotator(t)
+	ns := newNamespace(t)
+	create(t, mutating("expires", byService("a")))
+	holds(t, ns, string(both.PEM()))
+	caBundles(t, "expires", string(both.PEM()))
+
+	holds(t, ns, string(current.PEM()))
+	caBundles(t, "expires", string(current.PEM()))
+	status(t, map[string]string{trust.StatusBundleHash: current.Hash(), trust.StatusHolding: "2", trust.StatusTargets: "2"})
+}

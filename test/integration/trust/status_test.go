@@ -1,0 +1,134 @@
+package trust
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+func trustStatus() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.TrustStatusName}}
+}
+
+// A new bundle reaches every target with one write each, the status with a few,
+// and then nothing is written any more: not by this process, and not by the next.
+func TestRotationReachesAll(t *testing.T) {
+	const namespaces, webhooks = 40, 5
+	first, second := newBundle(t), newBundle(t)
+	setSource(t, first)
+	r := startRotator(t)
+	var all []string
+	for range namespaces {
+		all = append(all, newNamespace(t))
+	}
+	for i := range webhooks {
+		create(t, mutating(fmt.Sprintf("all-%d", i), byService("a"), byService("b")))
+	}
+	everyone := fmt.Sprint(namespaces + webhooks)
+	quiet := func(bundle string) {
+		t.Helper()
+		status(t, map[string]string{
+			trust.StatusBundleHash: hash(t, bundle), trust.StatusTargets: everyone, trust.StatusHolding: everyone,
+			trust.StatusPending: "0", trust.StatusRefusing: "0", trust.StatusNotHolding: "",
+		})
+		for i := range webhooks {
+			eventually(t, func() error { return disowned(t, mutating(fmt.Sprintf("all-%d", i))) })
+		}
+	}
+	quiet(first)
+	before, statusBefore := len(r.requests.since(0)), r.requests.count(api.TrustStatusName)
+
+	setSource(t, second)
+	quiet(second)
+	for _, ns := range all {
+		holds(t, ns, second)
+		assert.Equal(t, 2, r.requests.count("/"+ns+"/configmaps"), "one write for each bundle")
+	}
+	for i := range webhooks {
+		caBundles(t, fmt.Sprintf("all-%d", i), second, second)
+		assert.Equal(t, 4, r.requests.count(fmt.Sprintf("/all-%d", i)), "a write and a release for each bundle")
+	}
+	statusWrites := r.requests.count(api.TrustStatusName) - statusBefore
+	assert.Less(t, statusWrites, namespaces/2, "coalesced")
+	assert.Equal(t, namespaces+2*webhooks+statusWrites, len(r.requests.since(before)), "nothing else was written")
+	r.shows(t, "servingcert_trust_targets", "kind=NamespaceConfigMap state=holds", namespaces)
+	r.shows(t, "servingcert_trust_writes_total", "kind=NamespaceConfigMap why=create", namespaces)
+	r.shows(t, "servingcert_trust_writes_total", "kind=NamespaceConfigMap why=update", namespaces)
+	r.shows(t, "servingcert_trust_writes_total", "kind=NamespaceConfigMap why=restore", 0)
+
+	t.Run("at rest nothing is written", func(t *testing.T) {
+		again := startRotator(t)
+		again.shows(t, "servingcert_trust_targets", "kind=NamespaceConfigMap state=holds", namespaces)
+		again.shows(t, "servingcert_trust_targets", "kind=MutatingWebhookConfiguration state=holds", webhooks)
+		for _, change := range []map[string]string{{"phase": "Soaking"}, {"phase": "Stable"}} { // the signer's other news
+			cm := read(t, sourceConfigMap())
+			cm.Data["phase"] = change["phase"]
+			require.NoError(t, admin.Update(t.Context(), cm))
+		}
+		again.settled(t)
+		assert.Empty(t, again.requests.since(0))
+	})
+}
+
+func TestStatusIsRestored(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	startRotator(t)
+	newNamespace(t)
+	want := map[string]string{trust.StatusBundleHash: hash(t, bundle), trust.StatusHolding: "1", trust.StatusTargets: "1"}
+	status(t, want)
+	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[trust.StatusHolding] = "99" })
+	status(t, want)
+	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[trust.StatusProblem] = "none of ours" })
+	status(t, map[string]string{trust.StatusProblem: ""})
+	remove(t, trustStatus())
+	status(t, want)
+}
+
+// What was not looked at yet, or not since it changed, does not count as holding.
+func TestStatusFollowsTargets(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	startRotator(t)
+	ns := newNamespace(t)
+	config := mutating("follows", byService("a"))
+	create(t, config)
+	status(t, map[string]string{trust.StatusTargets: "2", trust.StatusHolding: "2"})
+	change(t, config, func(c *admissionv1.MutatingWebhookConfiguration) { c.Annotations = nil })
+	status(t, map[string]string{trust.StatusTargets: "1", trust.StatusHolding: "1"})
+	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	status(t, map[string]string{trust.StatusTargets: "0", trust.StatusHolding: "0"})
+}
+
+// The API server's absence costs time, and nothing else.
+func TestAPIServerAway(t *testing.T) {
+	first, second := newBundle(t), newBundle(t)
+	setSource(t, first)
+	r := startRotator(t)
+	ns := newNamespace(t)
+	create(t, mutating("away", byService("a")))
+	holds(t, ns, first)
+	caBundles(t, "away", first)
+
+	cluster.StopAPIServer()
+	eventually(t, func() error { // watches broke, and were tried again in vain
+		if n := r.requests.failed(); n < 10 {
+			return fmt.Errorf("%d requests failed", n)
+		}
+		return nil
+	})
+	require.NoError(t, cluster.StartAPIServer(t.Context()))
+
+	setSource(t, second)
+	holds(t, ns, second)
+	caBundles(t, "away", second)
+	passed(t, second)
+}
