@@ -20,7 +20,12 @@ func (c *Controller) store(ctx context.Context, f found, d Decision) {
 	} else {
 		next.authority = d.State.Authority(f.Now)
 	}
-	old := c.current.Swap(next)
+	old := c.current.Load() // only this goroutine stores
+	if next.authority != nil && old.authority != nil && sameAuthority(old.authority, next.authority) &&
+		old.authority.SignUntil.Equal(next.authority.SignUntil) {
+		next.authority = old.authority // what others derived from it stays good
+	}
+	c.current.Store(next)
 	c.report(ctx, f, old, next)
 	if changed(old, next) {
 		for _, fn := range c.onChange {

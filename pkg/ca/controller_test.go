@@ -1,0 +1,314 @@
+package ca
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func noneManaged(context.Context) (bool, error) { return false, nil }
+
+// harness is a Controller without an API server: decisions are handed to it.
+type harness struct {
+	*Controller
+	ctx     context.Context
+	now     time.Time
+	changes int
+	log     bytes.Buffer
+	events  *events.FakeRecorder
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	h := &harness{now: start, events: events.NewFakeRecorder(100)}
+	c, err := New(Config{
+		Namespace: "servingcert-system", MaxDuration: maxDuration, Constraints: clusterOnly,
+		Clock: func() time.Time { return h.now }, ManagedExist: noneManaged,
+	})
+	require.NoError(t, err)
+	h.Controller = c
+	h.Controller.events = h.events
+	h.OnChange(func() { h.changes++ })
+	h.ctx = ctrl.LoggerInto(t.Context(), logr.FromSlogHandler(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})))
+	return h
+}
+
+// observe decides from the Secret's data and stores the outcome.
+func (h *harness) observe(data map[string][]byte) {
+	f := found{Observed: Observed{Secret: data, StatusExists: true, Wanted: clusterOnly, MaxDuration: maxDuration, Now: h.now}}
+	h.store(h.ctx, f, Decide(f.Observed))
+}
+
+func (h *harness) drainEvents() string {
+	var all []string
+	for {
+		select {
+		case e := <-h.events.Events:
+			all = append(all, e)
+		default:
+			return strings.Join(all, "\n")
+		}
+	}
+}
+
+func reasonOf(t *testing.T, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	var notReady *NotReadyError
+	require.ErrorAs(t, err, &notReady)
+	assert.Equal(t, notReady.Reason()+": "+notReady.Message(), err.Error())
+	return notReady.Reason()
+}
+
+func TestStandbyIsReadyAndCannotSign(t *testing.T) {
+	h := newHarness(t)
+	_, err := h.Authority()
+	assert.Equal(t, ReasonPending, reasonOf(t, err))
+	assert.NoError(t, h.Ready(nil), "a replica that does not lead is no broken one")
+	assert.Zero(t, testutil.CollectAndCount(h), "and it raises no alert")
+}
+
+func TestUnreadable(t *testing.T) {
+	h := newHarness(t)
+	h.unreadable(errors.New("the API server is away"))
+	_, err := h.Authority()
+	assert.Equal(t, ReasonPending, reasonOf(t, err))
+	assert.ErrorContains(t, h.Ready(nil), "the API server is away", "it leads and cannot work")
+
+	h.observe(secretData(t, first(t)))
+	require.NoError(t, h.Ready(nil))
+	h.unreadable(errors.New("away again"))
+	_, err = h.Authority()
+	assert.NoError(t, err, "a CA that was read does not become wrong")
+
+	h.observe(nil)
+	h.unreadable(errors.New("away again"))
+	_, err = h.Authority()
+	assert.Equal(t, ReasonLost, reasonOf(t, err), "nor a loss undone")
+}
+
+func TestTheClockCountsAtOnce(t *testing.T) {
+	h := newHarness(t)
+	s := first(t)
+	h.observe(secretData(t, s))
+	root := s.Generations[0].Root
+	for _, c := range []struct {
+		now    time.Time
+		reason string
+	}{
+		{start, ""},
+		{root.NotBefore.Add(-time.Second), ReasonNotYetValid},
+		{root.NotBefore, ""},
+		{root.NotAfter, ""},
+		{root.NotAfter.Add(time.Second), ReasonExpired},
+	} {
+		h.now = c.now
+		_, err := h.Authority()
+		assert.Equal(t, c.reason, reasonOf(t, err), "%s", c.now)
+		assert.Equal(t, c.reason != "", h.Ready(nil) != nil)
+	}
+}
+
+func TestChangesAreTold(t *testing.T) {
+	h := newHarness(t)
+	one := first(t)
+	observe := func(what string, data map[string][]byte, told int, event string) {
+		t.Helper()
+		before := h.changes
+		h.drainEvents()
+		h.observe(data)
+		assert.Equal(t, told, h.changes-before, what)
+		if events := h.drainEvents(); event == "" {
+			assert.Empty(t, events, what)
+		} else {
+			assert.Contains(t, events, event, what)
+		}
+	}
+	observe("usable", secretData(t, one), 1, "")
+	authority, err := h.Authority()
+	require.NoError(t, err)
+	observe("the same", secretData(t, one), 0, "")
+	again, err := h.Authority()
+	require.NoError(t, err)
+	assert.Same(t, authority, again, "what others derived from it stays good")
+
+	raised := one.raised(start.Add(2*day), maxDuration)
+	observe("a raised mark", secretData(t, raised), 0, "")
+	again, err = h.Authority()
+	require.NoError(t, err)
+	assert.True(t, again.SignUntil.After(authority.SignUntil))
+
+	observe("lost", nil, 1, "Warning CALost")
+	observe("still lost", nil, 0, "")
+	observe("corrupt", map[string][]byte{"x": nil}, 1, "Warning CACorrupt")
+	observe("restored", secretData(t, raised), 1, "Normal CAUsable")
+	h.now = start.Add(10 * day)
+	observe("another chain and bundle", secretData(t, ladder(t, 1, 2, 2)), 1, "")
+}
+
+// Invariant 7: whatever the Secret holds, the key is in no log, event, metric,
+// error or status.
+func TestTheKeyIsNeverTold(t *testing.T) {
+	h := newHarness(t)
+	s := ladder(t, 1, 2, 2)
+	good := secretData(t, s)
+	key := good["generation-2.key"]
+	h.now = start.Add(10 * day)
+	var told strings.Builder
+	for _, data := range []map[string][]byte{
+		good, nil,
+		with(good, map[string][]byte{"generation-2.crt": key}),
+		with(good, map[string][]byte{"generation-2.cross.crt": key}),
+		with(good, map[string][]byte{"state.json": key}),
+		with(good, map[string][]byte{"state.json": append([]byte(`{"version": 1, "`), key...)}),
+		with(good, map[string][]byte{"state.json": []byte(`{"version": 1, "phase": "` + strings.ReplaceAll(string(key), "\n", " ") + `", "generations": [{"number": 2}], "signing": 2}`)}),
+		with(good, map[string][]byte{"state.json": []byte(`{"version": 1, "` + strings.ReplaceAll(string(key), "\n", " ") + `": 1}`)}),
+		with(good, map[string][]byte{"generation-2.key": key[:100]}),
+		with(good, map[string][]byte{"generation-1.key": key}),
+		good,
+	} {
+		o := Observed{Secret: data, StatusExists: true, Wanted: pki.Constraints{PermittedDNS: []string{"other"}}, MaxDuration: maxDuration, Now: h.now}
+		d := Decide(o)
+		h.store(h.ctx, found{Observed: o}, d)
+		for k, v := range statusData(d, nil) {
+			told.WriteString(k + "=" + v + "\n")
+		}
+		if err := h.Ready(nil); err != nil {
+			told.WriteString(err.Error() + "\n")
+		}
+		told.WriteString(exposed(t, h))
+	}
+	told.WriteString(h.log.String())
+	told.WriteString(h.drainEvents())
+	require.Greater(t, told.Len(), 5000, "there is something to look at")
+	require.Contains(t, string(key), base64.StdEncoding.EncodeToString(scalarOf(t, key)[:6]), "what is looked for is what the PEM holds")
+	assertNoKey(t, key, told.String(), "what was told")
+}
+
+func TestMetrics(t *testing.T) {
+	h := newHarness(t)
+	s := first(t)
+	h.observe(secretData(t, s))
+	assert.NoError(t, testutil.CollectAndCompare(h, strings.NewReader(`
+# HELP servingcert_ca_constraints_changed 1 if the flags permit other names than the CA does, else 0.
+# TYPE servingcert_ca_constraints_changed gauge
+servingcert_ca_constraints_changed 0
+# HELP servingcert_ca_not_after_timestamp_seconds When the root of a generation of the CA expires, in seconds since 1970.
+# TYPE servingcert_ca_not_after_timestamp_seconds gauge
+servingcert_ca_not_after_timestamp_seconds{generation="1"} 1.8669741e+09
+# HELP servingcert_ca_problem 1 for the reason why no certificate can be issued, 0 for every other reason.
+# TYPE servingcert_ca_problem gauge
+servingcert_ca_problem{reason="CACorrupt"} 0
+servingcert_ca_problem{reason="CAExpired"} 0
+servingcert_ca_problem{reason="CALost"} 0
+servingcert_ca_problem{reason="CANotYetValid"} 0
+servingcert_ca_problem{reason="CAPending"} 0
+# HELP servingcert_ca_signing_generation The number of the generation of the CA that signs.
+# TYPE servingcert_ca_signing_generation gauge
+servingcert_ca_signing_generation 1
+# HELP servingcert_ca_used_until_timestamp_seconds Until when certificates of a generation of the CA may be in use, in seconds since 1970.
+# TYPE servingcert_ca_used_until_timestamp_seconds gauge
+servingcert_ca_used_until_timestamp_seconds{generation="1"} 1.780232400e+09
+`)))
+	problems, err := testutil.GatherAndLint(registryOf(t, h))
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+
+	h.observe(nil)
+	assert.NoError(t, testutil.CollectAndCompare(h, strings.NewReader(`
+# HELP servingcert_ca_problem 1 for the reason why no certificate can be issued, 0 for every other reason.
+# TYPE servingcert_ca_problem gauge
+servingcert_ca_problem{reason="CACorrupt"} 0
+servingcert_ca_problem{reason="CAExpired"} 0
+servingcert_ca_problem{reason="CALost"} 1
+servingcert_ca_problem{reason="CANotYetValid"} 0
+servingcert_ca_problem{reason="CAPending"} 0
+`), "servingcert_ca_problem"))
+}
+
+func TestStatusData(t *testing.T) {
+	s := ladder(t, 1, 2, 2)
+	data := statusData(Decision{Action: ActionLoad, State: &s}, nil)
+	bundle, err := pki.ParseBundle([]byte(data[api.BundleKey]))
+	require.NoError(t, err)
+	assert.Equal(t, s.Bundle().PEM(), bundle.PEM(), "exactly the roots")
+	assert.Equal(t, map[string]string{
+		api.BundleKey: data[api.BundleKey], StatusBundleHash: bundle.Hash(), StatusGeneration: "2",
+		StatusPhase: "Stable", StatusSince: "2026-03-01T12:00:00Z", StatusNotAfter: "2029-03-02T12:00:00Z",
+	}, data)
+
+	lost := Decision{Action: ActionStop, Reason: ReasonLost, Message: "gone"}
+	without := statusData(lost, data)
+	assert.Equal(t, data[api.BundleKey], without[api.BundleKey], "what is trusted stays trusted")
+	assert.Equal(t, "CALost: gone", without[StatusProblem])
+	assert.NotContains(t, data, StatusProblem, "the argument was changed")
+	assert.NotContains(t, statusData(Decision{Action: ActionLoad, State: &s}, without), StatusProblem, "a problem that is over stays on")
+
+	expired := Decision{Action: ActionStop, Reason: ReasonExpired, Message: "over", State: &s}
+	assert.Equal(t, data[api.BundleKey], statusData(expired, nil)[api.BundleKey])
+	assert.Equal(t, "CAExpired: over", statusData(expired, nil)[StatusProblem])
+}
+
+func TestSameStatus(t *testing.T) {
+	data := map[string]string{api.BundleKey: "x"}
+	cm := withStatus(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{api.AnnotationRotate: "because"}, Labels: map[string]string{"mine": "stays"},
+	}}, data)
+	require.True(t, sameStatus(cm, data))
+	assert.Equal(t, "because", cm.Annotations[api.AnnotationRotate])
+	assert.Equal(t, "stays", cm.Labels["mine"])
+	for name, spoil := range map[string]func(*corev1.ConfigMap){
+		"a changed key":   func(cm *corev1.ConfigMap) { cm.Data = map[string]string{api.BundleKey: "y"} },
+		"a missing key":   func(cm *corev1.ConfigMap) { cm.Data = nil },
+		"one more key":    func(cm *corev1.ConfigMap) { cm.Data = map[string]string{api.BundleKey: "x", "more": ""} },
+		"binary data":     func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"more": nil} },
+		"a label is gone": func(cm *corev1.ConfigMap) { delete(cm.Labels, "app.kubernetes.io/name") },
+	} {
+		spoiled := cm.DeepCopy()
+		spoil(spoiled)
+		assert.False(t, sameStatus(spoiled, data), name)
+		assert.True(t, sameStatus(withStatus(spoiled, data), data), name)
+	}
+}
+
+func TestWait(t *testing.T) {
+	cases := []struct {
+		name string
+		d    Decision
+		want time.Duration
+	}{
+		{"nothing to come", Decision{Action: ActionLoad}, lookAgain},
+		{"far away", Decision{Action: ActionLoad, Next: start.Add(day)}, lookAgain},
+		{"soon", Decision{Action: ActionLoad, Next: start.Add(time.Minute)}, time.Minute},
+		{"past", Decision{Action: ActionLoad, Next: start.Add(-time.Minute)}, atOnce},
+		{"stopped", Decision{Action: ActionStop}, lookAgainStopped},
+		{"stopped, soon over", Decision{Action: ActionStop, Next: start.Add(time.Second)}, time.Second},
+	}
+	for _, c := range cases {
+		assert.Equal(t, c.want, wait(c.d, start), c.name)
+	}
+}
+
+func TestNotesAreBounded(t *testing.T) {
+	assert.Len(t, bounded(strings.Repeat("x", 5000)), 1000+len("…"))
+	assert.Equal(t, "short", bounded("short"))
+}
