@@ -107,6 +107,8 @@ func checkIssued(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority
 		return fmt.Errorf("its names are %q, and %q were asked for", leaf.DNSNames, request.DNSNames)
 	case !slices.Equal(sortedIPs(leaf), request.IPs):
 		return fmt.Errorf("its IP addresses are %v, and %v were asked for", leaf.IPAddresses, request.IPs)
+	case leaf.Subject.CommonName != "" && !slices.Contains(request.DNSNames, leaf.Subject.CommonName):
+		return fmt.Errorf("its subject names %q, and %q were asked for", leaf.Subject.CommonName, request.DNSNames)
 	case leaf.NotAfter.After(request.NotAfter):
 		return fmt.Errorf("it ends at %s, after the %s that was asked for", leaf.NotAfter.Format(time.RFC3339), request.NotAfter.Format(time.RFC3339))
 	case leaf.NotBefore.After(now):
