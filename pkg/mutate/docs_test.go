@@ -1,0 +1,81 @@
+package mutate_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
+
+const (
+	docFile  = "../../docs/injection.md"
+	docBegin = "<!-- rules: written by go test ./pkg/mutate -run TestDocumentation -update -->\n"
+	docEnd   = "<!-- end of rules -->\n"
+)
+
+// TestDocumentation holds the table in docs/injection.md to the rules.
+func TestDocumentation(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
+	for _, r := range mutate.Rules() {
+		do := r.Do
+		if do == "" {
+			do = "–"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Reason, r.When, r.Then, do)
+	}
+	data, err := os.ReadFile(docFile)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(data), docBegin)
+	require.True(t, ok, "the mark before the table is gone")
+	have, after, ok := strings.Cut(rest, docEnd)
+	require.True(t, ok, "the mark after the table is gone")
+	if *update {
+		require.NoError(t, os.WriteFile(docFile, []byte(before+docBegin+table.String()+docEnd+after), 0o644))
+		have = table.String()
+	}
+	assert.Equal(t, table.String(), have)
+}
+
+// TestEveryRuleHasAGolden: a reason that no golden shows is not known to work.
+func TestEveryRuleHasAGolden(t *testing.T) {
+	seen := map[mutate.Reason]bool{}
+	for _, in := range goldens(t) {
+		data, err := os.ReadFile(in)
+		require.NoError(t, err)
+		s := readScene(t, data)
+		_, report, err := mutate.Mutate(decodePod(t, s.pod), s.known)
+		if err != nil {
+			continue
+		}
+		for _, r := range report.Reasons() {
+			seen[r] = true
+		}
+	}
+	for _, r := range mutate.Rules() {
+		if r.Reason == mutate.ReasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
+			continue
+		}
+		assert.True(t, seen[r.Reason], "no golden for %s", r.Reason)
+	}
+}
+
+// TestDocumentationNamesGoldens: every golden that the page refers to exists.
+func TestDocumentationNamesGoldens(t *testing.T) {
+	data, err := os.ReadFile(docFile)
+	require.NoError(t, err)
+	for trap := 1; trap <= 20; trap++ {
+		assert.Contains(t, string(data), fmt.Sprintf("\n| %d | ", trap), "trap %d is not in the page", trap)
+	}
+	for _, word := range strings.FieldsFunc(string(data), func(c rune) bool { return strings.ContainsRune(" `,|\n", c) }) {
+		if strings.HasPrefix(word, "trap") && strings.Contains(word, "-") {
+			assert.FileExists(t, filepath.Join("testdata", word+".in.yaml"))
+		}
+	}
+}
