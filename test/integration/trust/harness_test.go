@@ -171,7 +171,7 @@ func setSource(t *testing.T, bundle string) {
 // remove deletes an object, which need not be there.
 func remove(t *testing.T, obj client.Object) {
 	t.Helper()
-	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), obj)))
+	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), obj)))
 }
 
 // newNamespace makes an opted-in namespace, and deletes it when the test ends.
@@ -193,21 +193,21 @@ func bundleConfigMap(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.BundleName}}
 }
 
-// read returns the object as the API server has it.
+// read returns the object as the API server has it. It may be called in a cleanup.
 func read[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
-	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj))
+	require.NoError(t, admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj))
 	return obj
 }
 
 // change reads the object, changes it and updates it, again if someone else was
-// quicker.
+// quicker. It may be called in a cleanup.
 func change[T client.Object](t *testing.T, obj T, how func(T)) {
 	t.Helper()
 	eventually(t, func() error {
 		read(t, obj)
 		how(obj)
-		return admin.Update(t.Context(), obj)
+		return admin.Update(context.WithoutCancel(t.Context()), obj)
 	})
 }
 

@@ -15,12 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -55,6 +57,7 @@ func runTests(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
+	ctrl.SetLogger(logr.Discard()) // managers log to their tests
 	if err := prepare(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,14 +1,12 @@
 package trust
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -137,8 +135,7 @@ func TestServingcertsOwnNamespace(t *testing.T) {
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}
 	change(t, own, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
 	t.Cleanup(func() {
-		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"servingcert.dev/inject":null}}}`))
-		require.NoError(t, admin.Patch(context.Background(), own, label))
+		change(t, own, func(ns *corev1.Namespace) { delete(ns.Labels, api.LabelInject) })
 		remove(t, bundleConfigMap(system))
 	})
 	holds(t, system, bundle)
