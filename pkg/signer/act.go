@@ -226,7 +226,7 @@ func (c *Controller) settle(ctx context.Context, s Situation, d Decision, cause 
 	}
 	if cause != nil && s.Secret.usable(s.Now) {
 		for _, svc := range d.Members {
-			emitRenewalFailed(c.events, svc, s.Key.Name, bounded(cause.Error()))
+			emitRenewalFailed(c.events, svc, s.Key.Name, cause.Error())
 		}
 	}
 	return errors.Join(errs...)

@@ -46,8 +46,8 @@ func (c Config) Validate() error {
 
 func validateLimits(l api.Limits) error {
 	switch {
-	case l.MinDuration < 10*time.Minute:
-		return fmt.Errorf("--min-duration: %s: must be at least 10m: a certificate is backdated by %s and renewed at least 5m before its end", l.MinDuration, pki.Backdate)
+	case l.MinDuration < 15*time.Minute:
+		return fmt.Errorf("--min-duration: %s: must be at least 15m: a certificate is backdated by %s and renewed at least 5m before its end", l.MinDuration, pki.Backdate)
 	case l.MaxDuration < l.MinDuration:
 		return fmt.Errorf("--max-duration: %s: must be at least --min-duration, %s", l.MaxDuration, l.MinDuration)
 	case l.DefaultDuration < l.MinDuration || l.DefaultDuration > l.MaxDuration:

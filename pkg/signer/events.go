@@ -1,6 +1,9 @@
 package signer
 
 import (
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -18,24 +21,25 @@ const (
 )
 
 func emitReissued(r events.EventRecorder, svc *corev1.Service, secret string, reason Reason, why string) {
-	r.Eventf(svc, nil, corev1.EventTypeNormal, eventReissued, actionIssue, "%s: Secret %q has a new certificate: %s", reason, secret, why)
+	emit(r, svc, corev1.EventTypeNormal, eventReissued, fmt.Sprintf("%s: Secret %q has a new certificate: %s", reason, secret, why))
 }
 
 func emitRenewalFailed(r events.EventRecorder, svc *corev1.Service, secret string, why string) {
-	r.Eventf(svc, nil, corev1.EventTypeWarning, eventRenewalFailed, actionIssue, "Secret %q keeps the certificate it has: %s", secret, why)
+	emit(r, svc, corev1.EventTypeWarning, eventRenewalFailed, fmt.Sprintf("Secret %q keeps the certificate it has: %s", secret, why))
 }
 
 // emitNotReady tells of a condition that has just turned False.
 func emitNotReady(r events.EventRecorder, svc *corev1.Service, c *metav1.Condition) {
-	r.Eventf(svc, nil, corev1.EventTypeWarning, c.Reason, actionIssue, "%s", bounded(c.Message))
+	emit(r, svc, corev1.EventTypeWarning, c.Reason, c.Message)
 }
 
-// maxEventNote is the API's bound on an event's note, in bytes.
+// maxEventNote is the API's bound on an event's note, in bytes: it refuses the
+// event otherwise.
 const maxEventNote = 1024
 
-func bounded(s string) string {
-	if len(s) <= maxEventNote {
-		return s
+func emit(r events.EventRecorder, svc *corev1.Service, kind, reason, note string) {
+	if len(note) > maxEventNote {
+		note = strings.ToValidUTF8(note[:maxEventNote-len("…")], "") + "…"
 	}
-	return s[:maxEventNote-len("…")] + "…"
+	r.Eventf(svc, nil, kind, reason, actionIssue, "%s", note)
 }
