@@ -22,14 +22,20 @@ func commandLineOf(c *corev1.Container) commandLine {
 	return commandLine{slices.Concat(c.Command, c.Args), len(c.Command)}
 }
 
-// wrappers are programs that start another one, the rest of the command line;
-// the number is how many words of their own come before it, or -1 for those
-// that need a bare "--" before it.
-var wrappers = map[string]int{
-	"tini": 0, "tini-static": 0, "docker-init": 0, "dumb-init": 0, "catatonit": 0,
-	"env": 0, "exec": 0, "nice": 0, "ionice": 0, "setpriv": 0, "setsid": 0, "stdbuf": 0, "vault-env": 0,
-	"gosu": 1, "su-exec": 1, "timeout": 1,
-	"chamber": -1, "dlv": -1, "doppler": -1, "envconsul": -1, "npm": -1, "npx": -1, "pnpm": -1, "yarn": -1,
+// A wrapper is a program that starts another one, the rest of its command line.
+type wrapper struct {
+	operands int  // how many words of its own come before it
+	dashes   bool // a bare "--" after an option of its own ends its part
+	needs    bool // without a bare "--" it starts nothing that could be told
+}
+
+var wrappers = map[string]wrapper{
+	"tini": {dashes: true}, "tini-static": {dashes: true}, "docker-init": {dashes: true}, "dumb-init": {dashes: true},
+	"catatonit": {dashes: true}, "setpriv": {dashes: true}, "vault-env": {dashes: true},
+	"env": {}, "exec": {}, "nice": {}, "ionice": {}, "setsid": {}, "stdbuf": {},
+	"gosu": {operands: 1}, "su-exec": {operands: 1}, "timeout": {operands: 1},
+	"chamber": {needs: true}, "dlv": {needs: true}, "doppler": {needs: true}, "envconsul": {needs: true},
+	"npm": {needs: true}, "npx": {needs: true}, "pnpm": {needs: true}, "yarn": {needs: true},
 }
 
 // program returns where the program starts after wrappers such as "tini --" and
@@ -37,11 +43,11 @@ var wrappers = map[string]int{
 func (l commandLine) program() int {
 	start := 0
 	for start < len(l.tokens) {
-		operands, ok := wrappers[path.Base(l.tokens[start])]
+		w, ok := wrappers[path.Base(l.tokens[start])]
 		if !ok {
 			return start
 		}
-		n := wrapped(l.tokens[start+1:], operands)
+		n := w.program(l.tokens[start+1:])
 		if n < 0 {
 			return start
 		}
@@ -50,26 +56,31 @@ func (l commandLine) program() int {
 	return start
 }
 
-// wrapped returns where in a wrapper's arguments its program starts, or -1.
-func wrapped(args []string, operands int) int {
+// program returns where in the wrapper's arguments its program starts, or -1.
+func (w wrapper) program(args []string) int {
 	dashes := slices.Index(args, "--")
-	if dashes >= 0 && (operands < 0 || strings.HasPrefix(args[0], "-")) {
+	if dashes >= 0 && (w.needs || w.dashes && strings.HasPrefix(args[0], "-")) {
 		return dashes + 1 // an option before it might have a value: do not guess
 	}
-	if operands < 0 {
+	if w.needs {
 		return -1
 	}
 	for i, a := range args {
 		switch {
+		case a == "--" && w.operands == 0:
+			return i + 1
 		case strings.HasPrefix(a, "-"), strings.Contains(a, "="): // an option, or a variable of env
-		case operands > 0:
-			operands--
+		case i > 0 && strings.HasPrefix(args[i-1], "-") && number.MatchString(a): // nice -n 10
+		case w.operands > 0:
+			w.operands--
 		default:
 			return i
 		}
 	}
 	return -1
 }
+
+var number = regexp.MustCompile(`^[0-9]+$`)
 
 // end returns where flags go: before a bare "--", after which all is
 // positional, else at the end.

@@ -1,0 +1,257 @@
+package mutate_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
+
+// world is what a handler under test is told about the cluster.
+type world struct {
+	cached, live mutate.Known
+	unsynced     bool
+	err          error
+	panics       bool
+	asked        []string // namespaces of live reads
+}
+
+func (w *world) handler(t testing.TB, log logr.Logger) (*mutate.Handler, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := mutate.NewMetrics(registry)
+	require.NoError(t, err)
+	return &mutate.Handler{
+		Cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
+		Live: func(_ context.Context, namespace string) (mutate.Known, error) {
+			if w.panics {
+				panic("a bug")
+			}
+			w.asked = append(w.asked, namespace)
+			return w.live, w.err
+		},
+		Metrics: metrics, Log: log,
+	}, registry
+}
+
+var webService = &corev1.Service{
+	ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+	Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"app": "web"},
+		Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)}},
+	},
+}
+
+func knows(services ...*corev1.Service) mutate.Known { return mutate.Known{Services: services} }
+
+func reviewOf(t testing.TB, pod *corev1.Pod) *admissionv1.AdmissionReview {
+	t.Helper()
+	raw, err := json.Marshal(pod)
+	require.NoError(t, err)
+	return &admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "1", Operation: admissionv1.Create, Namespace: "shop",
+			Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
+			Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
+			Object:   runtime.RawExtension{Raw: raw},
+		},
+	}
+}
+
+func plainPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "web", Image: "example.com/web", Args: []string{"serve"}, Ports: []corev1.ContainerPort{{ContainerPort: 8443}},
+		}}},
+	}
+}
+
+// ask posts the review as the API server does.
+func ask(t testing.TB, h http.Handler, review *admissionv1.AdmissionReview) (status int, body string, resp *admissionv1.AdmissionResponse) {
+	t.Helper()
+	data, err := json.Marshal(review)
+	require.NoError(t, err)
+	req := httptest.NewRequest(http.MethodPost, mutate.Path, bytes.NewReader(data))
+	req.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	var answer admissionv1.AdmissionReview
+	if rec.Code == http.StatusOK {
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &answer))
+		require.NotNil(t, answer.Response)
+		require.Equal(t, review.Request.UID, answer.Response.UID)
+	}
+	return rec.Code, rec.Body.String(), answer.Response
+}
+
+func TestAMatchInTheInformersAsksNothing(t *testing.T) {
+	w := &world{cached: knows(webService)}
+	h, registry := w.handler(t, logr.Discard())
+	_, _, resp := ask(t, h, reviewOf(t, plainPod()))
+	require.True(t, resp.Allowed)
+	assert.Contains(t, string(resp.Patch), "web-tls")
+	assert.Equal(t, admissionv1.PatchTypeJSONPatch, *resp.PatchType)
+	assert.Equal(t, map[string]string{"reasons": "Injected"}, resp.AuditAnnotations)
+	assert.Empty(t, w.asked)
+
+	named := plainPod()
+	named.Labels, named.Annotations = nil, map[string]string{api.AnnotationSecretName: "web-tls"}
+	_, _, resp = ask(t, h, reviewOf(t, named))
+	assert.Contains(t, string(resp.Patch), api.BundleName, "a Service asks for the Secret, so the bundle verifies it")
+	assert.Empty(t, w.asked, "rule 1, by a Secret that a Service in the informers asks for")
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP servingcert_webhook_reviews_total Admission reviews answered, by result (injected, untouched, denied, failed) and reason.
+# TYPE servingcert_webhook_reviews_total counter
+servingcert_webhook_reviews_total{reason="Injected",result="injected"} 2
+`), "servingcert_webhook_reviews_total"))
+}
+
+func TestAServiceThatTheInformersHaveNotSeenIsAskedFor(t *testing.T) {
+	for name, w := range map[string]*world{
+		"not seen yet":   {live: knows(webService)},
+		"not synced yet": {live: knows(webService), cached: knows(webService), unsynced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := w.handler(t, logr.Discard())
+			_, _, resp := ask(t, h, reviewOf(t, plainPod()))
+			assert.Contains(t, string(resp.Patch), "web-tls")
+			assert.Equal(t, []string{"shop"}, w.asked, "the request's namespace; the pod's is empty")
+		})
+	}
+}
+
+func TestPodsThatAreAloneAskNothing(t *testing.T) {
+	optedOut, mirror := plainPod(), plainPod()
+	optedOut.Labels[api.LabelInject] = api.InjectDisabled
+	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+	for _, pod := range []*corev1.Pod{optedOut, mirror} {
+		w := &world{live: knows(webService)}
+		h, _ := w.handler(t, logr.Discard())
+		_, _, resp := ask(t, h, reviewOf(t, pod))
+		assert.True(t, resp.Allowed)
+		assert.Empty(t, resp.Patch)
+		assert.Empty(t, resp.Warnings)
+		assert.Empty(t, w.asked)
+	}
+}
+
+func TestOnlyCreateIsAnswered(t *testing.T) {
+	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
+		"update":      func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
+		"delete":      func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
+		"subresource": func(r *admissionv1.AdmissionRequest) { r.SubResource = "ephemeralcontainers" },
+		"other kind":  func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "services" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{cached: knows(webService)}
+			h, _ := w.handler(t, logr.Discard())
+			review := reviewOf(t, plainPod())
+			change(review.Request)
+			_, _, resp := ask(t, h, review)
+			assert.True(t, resp.Allowed)
+			assert.Empty(t, resp.Patch)
+		})
+	}
+}
+
+func TestAWrongAnnotationDenies(t *testing.T) {
+	w := &world{cached: knows(webService)}
+	h, registry := w.handler(t, logr.Discard())
+	pod := plainPod()
+	pod.Annotations = map[string]string{api.AnnotationMode: "flags"}
+	_, _, resp := ask(t, h, reviewOf(t, pod))
+	assert.False(t, resp.Allowed)
+	assert.Equal(t, `servingcert.dev/mode: "flags": must be "args", "env" or "mount"`, resp.Result.Message)
+	assert.EqualValues(t, http.StatusForbidden, resp.Result.Code)
+	count, err := testutil.GatherAndCount(registry, "servingcert_webhook_reviews_total")
+	require.NoError(t, err)
+	assert.Equal(t, 1, count)
+}
+
+// TestNoAnswerIsAnHTTPError: an answer of allowed=false would refuse the pod
+// even where failurePolicy says Ignore.
+func TestNoAnswerIsAnHTTPError(t *testing.T) {
+	for name, tc := range map[string]struct {
+		world world
+		says  string
+	}{
+		"the API server cannot be asked": {world{err: errors.New(`list Services of namespace "shop": timeout`)}, `servingcert cannot tell whether the pod gets a certificate: list Services of namespace "shop": timeout`},
+		"a fault of ours":                {world{panics: true}, "an internal error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			h, registry := tc.world.handler(t, funcr.New(func(_, args string) { log.WriteString(args) }, funcr.Options{}))
+			pod := plainPod()
+			pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}
+			status, body, _ := ask(t, h, reviewOf(t, pod))
+			assert.Equal(t, http.StatusInternalServerError, status)
+			assert.Contains(t, body, tc.says)
+			assert.Contains(t, log.String(), "review failed")
+			assert.NotContains(t, log.String(), "hunter2")
+			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP servingcert_webhook_reviews_total Admission reviews answered, by result (injected, untouched, denied, failed) and reason.
+# TYPE servingcert_webhook_reviews_total counter
+servingcert_webhook_reviews_total{reason="Error",result="failed"} 1
+`), "servingcert_webhook_reviews_total"))
+		})
+	}
+}
+
+func TestWarningsAndAuditAnnotation(t *testing.T) {
+	w := &world{cached: knows(webService)}
+	h, registry := w.handler(t, logr.Discard())
+	pod := plainPod()
+	pod.Spec.Containers[0].Args = nil
+	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{}}
+	_, _, resp := ask(t, h, reviewOf(t, pod))
+	require.Len(t, resp.Warnings, 2)
+	assert.Equal(t, "EnvFrom,Injected,NoArgs", resp.AuditAnnotations["reasons"])
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP servingcert_webhook_notes_total Things not done, or not as might be expected, in admission reviews, by reason (see docs/injection.md).
+# TYPE servingcert_webhook_notes_total counter
+servingcert_webhook_notes_total{reason="EnvFrom"} 1
+servingcert_webhook_notes_total{reason="NoArgs"} 1
+`), "servingcert_webhook_notes_total"))
+}
+
+func TestStatusLeavesRoom(t *testing.T) {
+	pod := plainPod()
+	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
+	patch, report, err := mutate.Mutate(pod, knows(webService))
+	require.NoError(t, err)
+	assert.Equal(t, []mutate.Reason{mutate.ReasonInjected, mutate.ReasonStatusTooLarge}, report.Reasons())
+	ops, err := patch.JSON()
+	require.NoError(t, err)
+	assert.NotContains(t, string(ops), "annotations")
+}
+
+func TestTheDecodedObjectMayBeAnything(t *testing.T) {
+	w := &world{cached: knows(webService)}
+	h, _ := w.handler(t, logr.Discard())
+	review := reviewOf(t, plainPod())
+	review.Request.Object.Raw = []byte(`{"spec":{"containers":"none"}}`)
+	status, body, _ := ask(t, h, review)
+	assert.Equal(t, http.StatusInternalServerError, status)
+	assert.Contains(t, body, "read the pod")
+}
