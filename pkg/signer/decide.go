@@ -2,6 +2,7 @@ package signer
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -117,7 +118,9 @@ func claim(s Situation) Decision {
 		}
 	}
 	if ok {
-		d.Wanted, d.Owners = wanted, ownerReferences(s.Secret, d.Members)
+		stay := refusedOwners(s, d.Refused)
+		d.Wanted = withNamesOf(wanted, stay, s.Limits)
+		d.Owners = ownerReferences(s.Secret, append(slices.Clone(d.Members), stay...))
 		return d
 	}
 	if s.Secret == nil {
@@ -132,6 +135,34 @@ func claim(s Situation) Decision {
 	d.Wanted = retainedWanted(s, d.Members)
 	d.Owners = s.Secret.OwnerReferences
 	return d
+}
+
+// refusedOwners are the Services that have a part in the Secret and ask for what
+// is not allowed now. A mistake in an annotation does not cost them what they had.
+func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
+	var owners []*corev1.Service
+	for _, m := range refused {
+		if s.Secret != nil && s.Secret.OwnedBy(m.Service.UID) {
+			owners = append(owners, m.Service)
+		}
+	}
+	return owners
+}
+
+// withNamesOf adds the names that the Services may have, as far as there is room.
+func withNamesOf(wanted api.Wanted, services []*corev1.Service, limits api.Limits) api.Wanted {
+	for _, svc := range services {
+		of := api.Retained([]*corev1.Service{svc}, limits)
+		names := slices.Concat(wanted.DNSNames, of.DNSNames)
+		slices.Sort(names)
+		if names = slices.Compact(names); len(names) > api.MaxNames {
+			continue
+		}
+		ips := slices.Concat(wanted.IPs, of.IPs)
+		slices.SortFunc(ips, netip.Addr.Compare)
+		wanted.DNSNames, wanted.IPs = names, slices.Compact(ips)
+	}
+	return wanted
 }
 
 // retainedWanted is what a Secret that nobody asks for validly is renewed with:

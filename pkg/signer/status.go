@@ -85,8 +85,12 @@ func Conditions(s Situation, d Decision) []ConditionChange {
 	kept := d.Verdict.Leaf != "" || s.Secret.usable(s.Now)
 	for _, m := range d.Refused {
 		message := m.Err.Error()
-		if d.Verdict.Retained && kept && slices.Contains(d.Members, m.Service) {
+		switch {
+		case !kept || !s.Secret.OwnedBy(m.Service.UID):
+		case d.Verdict.Retained:
 			message += fmt.Sprintf("; the certificate in Secret %q is kept and renewed as it was", s.Key.Name)
+		default:
+			message += fmt.Sprintf("; its names stay in the certificate of Secret %q", s.Key.Name)
 		}
 		decide(m.Service, condition(false, ReasonInvalid, message))
 	}

@@ -1,0 +1,141 @@
+package signer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// world is what all drawn scenes have in common: our CA, another and a forged one.
+type world struct{ ca, other, forged *pki.Authority }
+
+func newWorld(t interface {
+	Errorf(string, ...any)
+	FailNow()
+}) world {
+	ca := testCA(t)
+	return world{ca, testCA(t), forge(t, ca)}
+}
+
+func oneOf[T any](t *rapid.T, label string, values ...T) T {
+	return rapid.SampledFrom(values).Draw(t, label)
+}
+
+// seldom is true once in n draws.
+func seldom(t *rapid.T, n int, label string) bool {
+	return rapid.IntRange(1, n).Draw(t, label) == n
+}
+
+// scene draws a namespace in any state that its users, and somebody with ill
+// intent, can bring it to.
+func (w world) scene(t *rapid.T) *scene {
+	s := newScene(w.ca, nil)
+	for _, name := range []string{"api", "db", "web"} {
+		if rapid.Bool().Draw(t, name) {
+			s.services = append(s.services, drawService(t, name))
+		}
+	}
+	if !seldom(t, 4, "no Secret") {
+		s.secret = w.drawSecret(t, s.services)
+	}
+	s.now = epoch.Add(time.Duration(rapid.IntRange(0, 40*24).Draw(t, "hours later")) * time.Hour)
+	s.notOptedIn, s.terminating = seldom(t, 5, "not opted in"), seldom(t, 8, "terminating")
+	if seldom(t, 5, "CA cannot sign") {
+		s.caErr = caError(oneOf(t, "why", "CALost", string(ReasonPending)))
+	}
+	return s
+}
+
+// drawService draws a Service that may ask for web-tls, for another Secret or for
+// none, and for what is allowed or not.
+func drawService(t *rapid.T, name string) *corev1.Service {
+	svc := service(name,
+		api.AnnotationSecretName, oneOf(t, "secret", "web-tls", "web-tls", "web-tls", "other-tls", "Not_Valid", "-"),
+		api.AnnotationDuration, oneOf(t, "duration", "-", "-", "24h", "48h", "abc"),
+		api.AnnotationKeyAlgorithm, oneOf(t, "algorithm", "-", "-", "ECDSAP256", "ED25519", "DSA"),
+		api.AnnotationExtraDNSNames, oneOf(t, "extra", "-", "-", "x."+name+".shop.svc", "example.com"),
+		api.AnnotationRenewAfter, oneOf(t, "renew", "-", "-", "2026-02-28T00:00:00Z", "2026-03-10T00:00:00Z", "soon"),
+	)
+	svc.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * day))
+	if rapid.Bool().Draw(t, "headless") {
+		svc.Spec.ClusterIP = corev1.ClusterIPNone
+	}
+	if seldom(t, 8, "deleted") {
+		now := metav1.NewTime(epoch)
+		svc.DeletionTimestamp = &now
+	}
+	return svc
+}
+
+func (w world) drawSecret(t *rapid.T, services []*corev1.Service) *corev1.Secret {
+	secret := managed(w.drawPair(t, services))
+	for _, name := range []string{"api", "db", "web"} {
+		switch oneOf(t, "owner "+name, "no", "no", "lives", "lives", "before", "other kind") {
+		case "lives":
+			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: name, UID: types.UID("uid-of-" + name)})
+		case "before":
+			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: name, UID: types.UID("before-" + name)})
+		case "other kind":
+			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID("uid-of-" + name)})
+		}
+	}
+	secret.Labels = map[string]string{"app": "web"}
+	if label := oneOf(t, "label", api.DefaultInstance, api.DefaultInstance, api.DefaultInstance, "another", ""); label != "" {
+		secret.Labels[api.LabelManagedBy] = label
+	}
+	if seldom(t, 8, "opaque") {
+		secret.Type = corev1.SecretTypeOpaque
+	}
+	if seldom(t, 4, "extra key") {
+		secret.Data["password"] = []byte("x")
+	}
+	if seldom(t, 5, "immutable") {
+		yes := true
+		secret.Immutable = &yes
+	}
+	if seldom(t, 8, "secret deleted") {
+		now := metav1.NewTime(epoch)
+		secret.DeletionTimestamp = &now
+	}
+	return secret
+}
+
+// drawPair draws what lies under tls.crt and tls.key: as it should be, or as
+// damage or somebody else has left it.
+func (w world) drawPair(t *rapid.T, services []*corev1.Service) Issued {
+	wanted := wantedBy(services...)
+	if len(wanted.DNSNames) == 0 || seldom(t, 4, "for others") {
+		wanted = wantedBy(service("web"))
+	}
+	by := oneOf(t, "by", w.ca, w.ca, w.ca, w.ca, w.other, w.forged)
+	issued := issue(t, by, wanted, epoch)
+	switch damage := oneOf(t, "damage", "no", "no", "no", "no", "empty", "no key", "no certificate", "garbage", "mismatch", "root"); damage {
+	case "empty":
+		return Issued{}
+	case "no key":
+		issued.KeyPEM = nil
+	case "no certificate":
+		issued.CertPEM = nil
+	case "garbage":
+		issued.CertPEM = fmt.Appendf(nil, "garbage %s", issued.CertPEM)
+	case "mismatch":
+		issued.KeyPEM = issue(t, by, wanted, epoch).KeyPEM
+	case "root":
+		issued.CertPEM = pki.EncodeCertificates(issued.Leaf, by.Certificate)
+	}
+	return issued
+}
+
+func split(keyAndValue string) []string { return strings.SplitN(keyAndValue, "=", 2) }
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
