@@ -1,6 +1,8 @@
 package signer
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"testing"
 	"time"
 
@@ -146,6 +148,9 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 	web := service("web")
 	good, other := issue(t, ca, wantedBy(web), epoch), issue(t, ca, wantedBy(web), epoch)
 	forged := issue(t, forge(t, ca), wantedBy(web), epoch)
+	client := signed(t, ca, func(c *x509.Certificate, _ *pki.Authority) {
+		c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	})
 	set := func(key string, value []byte) func(w *scene) {
 		return func(w *scene) { w.secret.Data[key] = value }
 	}
@@ -174,6 +179,8 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 		{name: "root served with it", action: Reissue, reason: ReasonChainChanged, message: "the 0 that this CA has served",
 			change: use(Issued{CertPEM: pki.EncodeCertificates(good.Leaf, ca.Certificate), KeyPEM: good.KeyPEM})},
 
+		{name: "for clients too, by our CA", action: Reissue, reason: ReasonWrongUsage, message: "not for serving: its extended key usages are", change: use(client)},
+
 		{name: "a moment before it is due", change: func(w *scene) { use(good)(w); at(due.Add(-1))(w) }},
 		{name: "due", action: Reissue, reason: ReasonDue, message: due.Format(time.RFC3339), change: func(w *scene) { use(good)(w); at(due)(w) }},
 		{name: "expired", action: Reissue, reason: ReasonExpired, change: at(epoch.Add(31 * day))},
@@ -194,6 +201,24 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 		{name: "immutable, owner missing", action: Repair, change: immutable(func(w *scene) { w.secret.OwnerReferences = nil })},
 		{name: "immutable, extra keys", action: Replace, reason: ReasonGarbage, message: `"ca.crt"`, change: immutable(set("ca.crt", []byte("x")))},
 	})
+}
+
+// signed is a pair that this CA would never have let out, with its signature.
+func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki.Authority)) Issued {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(nil, &x509.CertificateRequest{}, key)
+	require.NoError(t, err)
+	wanted := wantedBy(service("web"))
+	leaf, err := plainSign(change)(t.Context(), ca, SigningRequest{
+		CSR:      pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		DNSNames: wanted.DNSNames, KeyAlgorithm: wanted.Params.KeyAlgorithm,
+		NotBefore: pki.NotBefore(epoch), NotAfter: pki.NotBefore(epoch).Add(wanted.Params.Duration),
+	})
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return Issued{Leaf: leaf, CertPEM: pki.EncodeCertificates(leaf), KeyPEM: keyPEM}
 }
 
 func TestDecideUnderACAThatCannotSign(t *testing.T) {
