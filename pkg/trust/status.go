@@ -150,7 +150,8 @@ func listed(open []openTarget) []string {
 			}
 			return 1
 		}
-		return cmp.Or(refuses(a)-refuses(b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.key.String(), b.key.String()))
+		return cmp.Or(refuses(a)-refuses(b), cmp.Compare(a.kind, b.kind),
+			cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
 	})
 	var lines []string
 	for i, o := range open {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+)
+
+func TestHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	assert.Equal(t, process.ExitOK, process.Main([]string{"--help"}, &stdout, &stderr, command()))
+	assert.Empty(t, stderr.String())
+	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "--kubeconfig", "--namespace", "--workers", "--max-backoff"} {
+		assert.Contains(t, stdout.String(), word)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--nonsense"}, "unknown flag: --nonsense"},
+		{[]string{"extra"}, `unexpected argument "extra"`},
+		{[]string{"--workers=0"}, "workers 0: must be 1 or more"},
+		{[]string{"--workers=many"}, "invalid argument"},
+		{[]string{"--max-backoff=1ms"}, "longest backoff 1ms: must be 100ms or more"},
+		{[]string{"--namespace=No_Name"}, `--namespace: "No_Name"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.want, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			assert.Equal(t, process.ExitUsage, process.Main(tt.args, &stdout, &stderr, command()))
+			assert.Empty(t, stdout.String())
+			assert.Contains(t, stderr.String(), tt.want)
+			assert.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte("\n")), "one line: %q", stderr.String())
+		})
+	}
+}
+
+func TestNoAPIServer(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	args := []string{"--kubeconfig=testdata/no-such-file", "--metrics-addr=0", "--health-addr=0"}
+	assert.Equal(t, process.ExitError, process.Main(args, &stdout, &stderr, command()))
+	assert.Contains(t, stderr.String(), "no-such-file")
+}

@@ -1,0 +1,90 @@
+package trust
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// rootBundle returns a bundle of one CA certificate that is valid from an hour
+// before noon.
+func rootBundle(t *testing.T, notAfter time.Time) pki.Bundle {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), noon.Add(-time.Hour), notAfter)
+	require.NoError(t, err)
+	return pki.NewBundle(root)
+}
+
+func join(bundles ...pki.Bundle) pki.Bundle {
+	var all pki.Bundle
+	for _, b := range bundles {
+		all = pki.NewBundle(slices.Concat(all.Certificates(), b.Certificates())...)
+	}
+	return all
+}
+
+func TestReadSource(t *testing.T) {
+	long, short, over := rootBundle(t, noon.Add(48*time.Hour)), rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(-time.Second))
+	pem := func(bundles ...pki.Bundle) string {
+		out := ""
+		for _, b := range bundles {
+			out += string(b.PEM()) + "\n"
+		}
+		return out
+	}
+	tests := []struct {
+		name  string
+		data  string
+		want  pki.Bundle
+		until time.Time
+	}{
+		{"one", pem(long), long, noon.Add(48 * time.Hour)},
+		{"two", pem(long, short), join(long, short), noon.Add(time.Hour)},
+		{"any order, twice", pem(short, long, short), join(long, short), noon.Add(time.Hour)},
+		{"one has expired", pem(over, long), long, noon.Add(48 * time.Hour)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ReadSource(&corev1.ConfigMap{Data: map[string]string{api.BundleKey: tt.data}}, noon)
+			require.NoError(t, err)
+			assert.Equal(t, Bundle{PEM: tt.want.PEM(), Hash: tt.want.Hash(), Until: tt.until}, got)
+		})
+	}
+}
+
+func TestReadSourceRefuses(t *testing.T) {
+	over := rootBundle(t, noon.Add(-time.Second))
+	tests := []struct {
+		name string
+		cm   *corev1.ConfigMap
+		want string
+	}{
+		{"missing", nil, "does not exist"},
+		{"no data", &corev1.ConfigMap{}, "has no key ca.crt"},
+		{"empty", sourceOf(""), "no certificate"},
+		{"garbage", sourceOf("garbage"), "not PEM"},
+		{"garbage after a certificate", sourceOf(string(rootBundle(t, noon.Add(time.Hour)).PEM()) + "garbage"), "certificate 2: not PEM"},
+		{"all expired", sourceOf(string(over.PEM())), "every certificate in it has expired"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ReadSource(tt.cm, noon)
+			assert.ErrorContains(t, err, api.CAStatusName)
+			assert.ErrorContains(t, err, tt.want)
+			assert.Zero(t, got)
+		})
+	}
+}
+
+func sourceOf(data string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{Data: map[string]string{api.BundleKey: data}}
+}

@@ -1,0 +1,37 @@
+package trust
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfig(t *testing.T) {
+	valid := func() Config {
+		c := DefaultConfig()
+		c.Now, c.Metrics = time.Now, prometheus.NewRegistry()
+		return c
+	}
+	require.NoError(t, valid().Validate())
+	tests := map[string]struct {
+		spoil func(*Config)
+		want  string
+	}{
+		"namespace": {func(c *Config) { c.Namespace = "No Name" }, `namespace "No Name": no name of a namespace`},
+		"workers":   {func(c *Config) { c.Workers = 0 }, "workers 0: must be 1 or more"},
+		"backoff":   {func(c *Config) { c.MaxBackoff = 0 }, "longest backoff 0s: must be 100ms or more"},
+		"delay":     {func(c *Config) { c.StatusDelay = -1 }, "status delay -1ns: must be 0 or more"},
+		"clock":     {func(c *Config) { c.Now = nil }, "no clock"},
+		"metrics":   {func(c *Config) { c.Metrics = nil }, "no registry"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := valid()
+			tt.spoil(&c)
+			assert.ErrorContains(t, c.Validate(), tt.want)
+		})
+	}
+}

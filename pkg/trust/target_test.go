@@ -1,0 +1,157 @@
+package trust
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// identity is what an existing object of these tests has.
+func identity(namespace string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: "it", UID: "u", ResourceVersion: "7",
+		Labels:        map[string]string{"app": "x", api.LabelInject: api.InjectEnabled},
+		Annotations:   map[string]string{"note": "x", api.AnnotationInjectCABundle: "true"},
+		Finalizers:    []string{"example.com/x"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: "Apply"}, {Manager: FieldManager, Operation: "Apply", FieldsV1: &metav1.FieldsV1{}}},
+	}
+}
+
+func kindNamed(t *testing.T, name string) Target {
+	t.Helper()
+	for _, kind := range Targets() {
+		if kind.Kind == name {
+			return kind
+		}
+	}
+	require.Fail(t, "no kind "+name)
+	return Target{}
+}
+
+func configMap(data map[string]string, immutable bool) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: identity("shop"), Data: data, Immutable: &immutable, BinaryData: map[string][]byte{"b": {1}}}
+}
+
+func mutating(clients ...admissionv1.WebhookClientConfig) *admissionv1.MutatingWebhookConfiguration {
+	config := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: identity("")}
+	for i, c := range clients {
+		ignore := admissionv1.Ignore
+		config.Webhooks = append(config.Webhooks, admissionv1.MutatingWebhook{Name: string(rune('a' + i)), ClientConfig: c, FailurePolicy: &ignore})
+	}
+	return config
+}
+
+func byService(bundle string) admissionv1.WebhookClientConfig {
+	return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "s"}, CABundle: []byte(bundle)}
+}
+
+func byURL(bundle string) admissionv1.WebhookClientConfig {
+	url := "https://example.com"
+	return admissionv1.WebhookClientConfig{URL: &url, CABundle: []byte(bundle)}
+}
+
+// Every row is judged as the API server has it and as the cache does.
+func TestJudge(t *testing.T) {
+	const bundle = "bundle"
+	tests := []struct {
+		kind, name string
+		object     client.Object
+		state      State
+		reason     Reason
+		document   string // the fields that are set; "" if none is to be written
+	}{
+		{"NamespaceConfigMap", "holds", configMap(map[string]string{"ca.crt": bundle, "x": "y"}, false), StateHolds, "", ""},
+		{"NamespaceConfigMap", "holds, immutable", configMap(map[string]string{"ca.crt": bundle}, true), StateHolds, "", ""},
+		{"NamespaceConfigMap", "differs", configMap(map[string]string{"ca.crt": "other", "x": "y"}, false), StatePending, ReasonDiffers, `{"data":{"ca.crt":"bundle"}}`},
+		{"NamespaceConfigMap", "no key", configMap(map[string]string{"x": "y"}, false), StatePending, ReasonDiffers, `{"data":{"ca.crt":"bundle"}}`},
+		{"NamespaceConfigMap", "no data", configMap(nil, false), StatePending, ReasonDiffers, `{"data":{"ca.crt":"bundle"}}`},
+		{"NamespaceConfigMap", "differs, immutable", configMap(map[string]string{"ca.crt": "other"}, true), StateRefuses, ReasonImmutable, ""},
+
+		{"MutatingWebhookConfiguration", "holds", mutating(byService(bundle), byURL("theirs"), byService(bundle)), StateHolds, "", ""},
+		{"MutatingWebhookConfiguration", "one differs", mutating(byService(bundle), byURL("theirs"), byService("old")), StatePending, ReasonDiffers,
+			`{"webhooks":[{"name":"a","clientConfig":{"caBundle":"YnVuZGxl"}},{"name":"c","clientConfig":{"caBundle":"YnVuZGxl"}}]}`},
+		{"MutatingWebhookConfiguration", "empty", mutating(byService("")), StatePending, ReasonDiffers, `{"webhooks":[{"name":"a","clientConfig":{"caBundle":"YnVuZGxl"}}]}`},
+		{"MutatingWebhookConfiguration", "urls only", mutating(byURL("")), StateUnsuitable, ReasonNoField, ""},
+		{"MutatingWebhookConfiguration", "no webhooks", mutating(), StateUnsuitable, ReasonNoField, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.kind+"/"+tt.name, func(t *testing.T) {
+			kind := kindNamed(t, tt.kind)
+			cached, err := transform(kind.Strip)(tt.object.DeepCopyObject())
+			require.NoError(t, err)
+			for from, object := range map[string]client.Object{"API server": tt.object, "cache": cached.(client.Object)} {
+				got := kind.Judge(object, []byte(bundle))
+				assert.Equal(t, tt.state, got.State, from)
+				assert.Equal(t, tt.reason, got.Reason, from)
+				assert.Equal(t, tt.state == StateHolds, got.Message == "", "%s: a message where something is to be said: %q", from, got.Message)
+				if tt.document != "" {
+					assert.JSONEq(t, tt.document, document(t, kind, object, bundle), from)
+				}
+			}
+		})
+	}
+}
+
+// document returns the document as JSON, without its identity, which it checks.
+func document(t *testing.T, kind Target, object client.Object, bundle string) string {
+	t.Helper()
+	data, err := json.Marshal(kind.Document(object, []byte(bundle)))
+	require.NoError(t, err)
+	var doc map[string]any
+	require.NoError(t, json.Unmarshal(data, &doc))
+	meta := doc["metadata"].(map[string]any)
+	assert.Equal(t, object.GetName(), meta["name"])
+	if object.GetNamespace() == "" {
+		// Without these an apply would make anew what was just deleted.
+		assert.Equal(t, "u", meta["uid"])
+		assert.Equal(t, "7", meta["resourceVersion"])
+	}
+	for _, key := range []string{"metadata", "apiVersion", "kind"} {
+		delete(doc, key)
+	}
+	data, err = json.Marshal(doc)
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestTransform(t *testing.T) {
+	kind := kindNamed(t, "NamespaceConfigMap")
+	got, err := transform(kind.Strip)(configMap(map[string]string{"ca.crt": "x", "big": "data"}, false))
+	require.NoError(t, err)
+	no := false
+	assert.Equal(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "it", UID: "u", ResourceVersion: "7",
+			Labels:        map[string]string{api.LabelInject: api.InjectEnabled},
+			Annotations:   map[string]string{api.AnnotationInjectCABundle: "true"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: "Apply"}},
+		},
+		Data:      map[string]string{"ca.crt": "x"},
+		Immutable: &no,
+	}, got)
+
+	webhooks, err := transform(kindNamed(t, "MutatingWebhookConfiguration").Strip)(mutating(byService("x")))
+	require.NoError(t, err)
+	assert.Equal(t, []admissionv1.MutatingWebhook{{Name: "a", ClientConfig: byService("x")}}, webhooks.(*admissionv1.MutatingWebhookConfiguration).Webhooks)
+
+	tombstone := struct{}{}
+	left, err := transform(kind.Strip)(tombstone)
+	require.NoError(t, err)
+	assert.Equal(t, tombstone, left)
+}
+
+func TestKindsAreDistinct(t *testing.T) {
+	names := map[string]bool{}
+	for _, kind := range Targets() {
+		assert.False(t, names[kind.Kind], kind.Kind)
+		names[kind.Kind] = true
+	}
+}
