@@ -87,9 +87,6 @@ func Decide(s Situation) Decision {
 	case s.Obstacle != nil:
 		d.Verdict = conflict(s, "it does not carry this signer's label")
 		return d
-	case s.Secret == nil && d.Verdict.Retained:
-		d.Members = nil // a retained Secret that was deleted is not made again
-		return d
 	case s.Secret == nil:
 		return d.issue(Create, missingReason(s), "the Secret does not exist")
 	}
