@@ -36,26 +36,35 @@ type Handler struct {
 	Log     logr.Logger
 }
 
-// ServeHTTP answers AdmissionReviews. Where there is no answer, because the
-// cluster could not be asked or by a fault of ours, the HTTP status says so:
+// HTTP returns the handler of AdmissionReviews. Where there is no answer, because
+// the cluster could not be asked or by a fault of ours, the HTTP status says so:
 // a review that denies would refuse the pod whatever failurePolicy says.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	failure := &failure{ResponseWriter: w}
+func (h *Handler) HTTP() http.Handler {
 	hook := &admission.Webhook{
-		Handler: admission.HandlerFunc(func(ctx context.Context, req admission.Request) (resp admission.Response) {
-			defer func() {
-				if p := recover(); p != nil {
-					h.Log.Error(fmt.Errorf("panic: %v", p), "review failed", "namespace", req.Namespace, "pod", req.Name, "stack", string(debug.Stack()))
-					failure.err = errors.New("an internal error, see the log of the webhook")
-					h.Metrics.count(resultFailed, reasonError, nil)
-				}
-			}()
-			resp, failure.err = h.review(ctx, req)
-			return resp
-		}),
+		Handler:        admission.HandlerFunc(h.answerOrFail),
+		LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return h.Log },
 	}
-	hook.ServeHTTP(failure, r)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		failure := &failure{ResponseWriter: w}
+		hook.ServeHTTP(failure, r.WithContext(context.WithValue(r.Context(), failureKey{}, failure)))
+	})
 }
+
+// answerOrFail leaves an error with the writer that HTTP put into ctx.
+func (h *Handler) answerOrFail(ctx context.Context, req admission.Request) (resp admission.Response) {
+	failure := ctx.Value(failureKey{}).(*failure)
+	defer func() {
+		if p := recover(); p != nil {
+			h.Log.Error(fmt.Errorf("panic: %v", p), "review failed", "namespace", req.Namespace, "pod", req.Name, "stack", string(debug.Stack()))
+			failure.err = errors.New("an internal error, see the log of the webhook")
+			h.Metrics.count(resultFailed, reasonError, nil)
+		}
+	}()
+	resp, failure.err = h.review(ctx, req)
+	return resp
+}
+
+type failureKey struct{}
 
 // failure writes an error instead of an answer if there is one.
 type failure struct {
@@ -70,16 +79,6 @@ func (f *failure) Write(answer []byte) (int, error) {
 	}
 	http.Error(f.ResponseWriter, "servingcert cannot tell whether the pod gets a certificate: "+f.err.Error(), http.StatusInternalServerError)
 	return len(answer), nil
-}
-
-// Handle answers one review, as an admission.Handler. A review that fails is
-// an error of code 500 here; ServeHTTP does better.
-func (h *Handler) Handle(ctx context.Context, req admission.Request) admission.Response {
-	resp, err := h.review(ctx, req)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, err)
-	}
-	return resp
 }
 
 // review answers one review, or says why it cannot.

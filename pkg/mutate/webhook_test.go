@@ -35,12 +35,12 @@ type world struct {
 	asked        []string // namespaces of live reads
 }
 
-func (w *world) handler(t testing.TB, log logr.Logger) (*mutate.Handler, *prometheus.Registry) {
+func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	metrics, err := mutate.NewMetrics(registry)
 	require.NoError(t, err)
-	return &mutate.Handler{
+	h := &mutate.Handler{
 		Cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
 		Live: func(_ context.Context, namespace string) (mutate.Known, error) {
 			if w.panics {
@@ -50,7 +50,8 @@ func (w *world) handler(t testing.TB, log logr.Logger) (*mutate.Handler, *promet
 			return w.live, w.err
 		},
 		Metrics: metrics, Log: log,
-	}, registry
+	}
+	return h.HTTP(), registry
 }
 
 var webService = &corev1.Service{

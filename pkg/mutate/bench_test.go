@@ -1,0 +1,187 @@
+package mutate_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
+
+// ordinaryPod is what a ReplicaSet creates for a small web server, as the
+// webhook sees it: with defaults filled in and the token's volume there.
+func ordinaryPod() *corev1.Pod {
+	yes, mode, expires, grace := true, int32(420), int64(3607), int64(30)
+	return &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "web-6d4b75cb6d-", Namespace: "shop",
+			Labels: map[string]string{"app": "web", "pod-template-hash": "6d4b75cb6d"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-6d4b75cb6d", UID: types.UID("5f0e5c1e-4f3c-4a8e-9b1e-1d2c3b4a5968"), Controller: &yes, BlockOwnerDeletion: &yes,
+			}},
+		},
+		Spec: corev1.PodSpec{
+			Volumes: []corev1.Volume{{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				DefaultMode: &mode,
+				Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: &expires, Path: "token"}},
+					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
+				},
+			}}}},
+			Containers: []corev1.Container{{
+				Name: "web", Image: "registry.example.com/shop/web:v1.4.2", Args: []string{"serve", "--port=8443"},
+				Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 8443, Protocol: corev1.ProtocolTCP}},
+				Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{"cpu": resource.MustParse("100m"), "memory": resource.MustParse("128Mi")},
+					Limits:   corev1.ResourceList{"memory": resource.MustParse("256Mi")},
+				},
+				VolumeMounts:           []corev1.VolumeMount{{Name: "kube-api-access-x7k2p", ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
+				ReadinessProbe:         &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("https"), Scheme: "HTTPS"}}, TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3},
+				TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullIfNotPresent,
+			}},
+			RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace, DNSPolicy: corev1.DNSClusterFirst,
+			ServiceAccountName: "default", DeprecatedServiceAccount: "default", SecurityContext: &corev1.PodSecurityContext{}, SchedulerName: "default-scheduler",
+			Tolerations: []corev1.Toleration{
+				{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64)},
+				{Key: "node.kubernetes.io/unreachable", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64)},
+			},
+			EnableServiceLinks: &yes, Priority: new(int32), PreemptionPolicy: new(corev1.PreemptionPolicy),
+		},
+	}
+}
+
+// hugePod has a megabyte of environment.
+func hugePod() *corev1.Pod {
+	pod := ordinaryPod()
+	for i := range 2000 {
+		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%04d", i), Value: strings.Repeat("x", 480)})
+	}
+	return pod
+}
+
+func TestTheOrdinaryPatchIsSmall(t *testing.T) {
+	pod := ordinaryPod()
+	patch, report, err := mutate.Mutate(pod, knows(webService))
+	require.NoError(t, err)
+	require.Empty(t, report.Notes)
+	ops, err := patch.JSON()
+	require.NoError(t, err)
+	t.Logf("%d operations, %d bytes", len(patch), len(ops))
+	// The volume, the three variables, the two flags, label and status of the
+	// contract are this long where no array of the user's is written again.
+	require.LessOrEqual(t, len(ops), 1160)
+
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "info"}}
+	patch, _, err = mutate.Mutate(pod, knows(webService))
+	require.NoError(t, err)
+	ops, err = patch.JSON()
+	require.NoError(t, err)
+	t.Logf("with variables of its own: %d operations, %d bytes", len(patch), len(ops))
+}
+
+// BenchmarkInject is the decision alone, without HTTP and JSON.
+func BenchmarkInject(b *testing.B) {
+	for name, pod := range map[string]*corev1.Pod{"ordinary": ordinaryPod(), "1MB": hugePod()} {
+		b.Run(name, func(b *testing.B) {
+			known := knows(webService)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := mutate.Mutate(pod, known); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkReview is a review over HTTPS: by our handler, and by the floor, the
+// same server answering allowed without work.
+func BenchmarkReview(b *testing.B) {
+	w := &world{cached: knows(webService)}
+	ours, _ := w.handler(b, logr.Discard())
+	floor := &admission.Webhook{
+		Handler:        admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }),
+		LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() },
+	}
+	for _, size := range []struct {
+		name string
+		pod  *corev1.Pod
+	}{{"ordinary", ordinaryPod()}, {"1MB", hugePod()}} {
+		body, err := json.Marshal(reviewOf(b, size.pod))
+		require.NoError(b, err)
+		for _, connections := range []int{1, 8} {
+			for _, server := range []struct {
+				name    string
+				handler http.Handler
+			}{{"allowed", floor}, {"servingcert", ours}} {
+				b.Run(fmt.Sprintf("%s/connections=%d/%s", size.name, connections, server.name), func(b *testing.B) {
+					benchmarkServer(b, server.handler, body, connections)
+				})
+			}
+		}
+	}
+}
+
+func benchmarkServer(b *testing.B, handler http.Handler, body []byte, connections int) {
+	srv := httptest.NewUnstartedServer(handler)
+	srv.TLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	srv.StartTLS()
+	defer srv.Close()
+	client := srv.Client()
+	client.Transport.(*http.Transport).MaxIdleConnsPerHost = connections
+	work := make(chan struct{})
+	done := make(chan error, connections)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for range connections {
+		go func() {
+			for range work {
+				if err := post(client, srv.URL, body); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for b.Loop() {
+		work <- struct{}{}
+	}
+	close(work)
+	for range connections {
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reviews/s")
+}
+
+func post(client *http.Client, url string, body []byte) error {
+	resp, err := client.Post(url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && !bytes.Contains(answer, []byte(`"allowed":true`)) {
+		err = fmt.Errorf("%s: %s", resp.Status, answer)
+	}
+	return err
+}
