@@ -70,8 +70,7 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 		if first == nil {
 			first, wanted.Params = svc, r.Params
 		}
-		wanted.DNSNames = union(wanted.DNSNames, r.DNSNames, cmp.Compare[string])
-		wanted.IPs = union(wanted.IPs, r.IPs, netip.Addr.Compare)
+		wanted = wanted.With(Wanted{DNSNames: r.DNSNames, IPs: r.IPs})
 		if r.RenewAfter.After(wanted.RenewAfter) {
 			wanted.RenewAfter = r.RenewAfter
 		}
@@ -88,21 +87,33 @@ func Retained(services []*corev1.Service, limits Limits) Wanted {
 	slices.SortStableFunc(services, OlderFirst)
 	wanted := Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}
 	for _, svc := range services {
-		names := ServiceNames(svc, limits.ClusterDomain)
-		for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
-			if checkExtraName(svc, name, limits) == nil {
-				names = append(names, name)
-			}
-		}
-		var r Request
-		if r.parseIPs(svc, limits) == nil {
-			wanted.IPs = union(wanted.IPs, r.IPs, netip.Addr.Compare)
-		}
-		if all := union(wanted.DNSNames, names, cmp.Compare[string]); len(all) <= MaxNames {
-			wanted.DNSNames = all
-		}
+		wanted = wanted.With(allowedOf(svc, limits))
 	}
 	return wanted
+}
+
+// allowedOf returns the names that a Service may have, without what is wrong.
+func allowedOf(svc *corev1.Service, limits Limits) Wanted {
+	names := ServiceNames(svc, limits.ClusterDomain)
+	for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
+		if checkExtraName(svc, name, limits) == nil {
+			names = append(names, name)
+		}
+	}
+	var r Request
+	_ = r.parseIPs(svc, limits) // what is not permitted is not in it
+	return Wanted{DNSNames: names, IPs: r.IPs}
+}
+
+// With returns what w and others want together: w's parameters, and the names of
+// both, unless that would be more than MaxNames; then w as it is.
+func (w Wanted) With(other Wanted) Wanted {
+	names := union(w.DNSNames, other.DNSNames, cmp.Compare[string])
+	if len(names) > MaxNames {
+		return w
+	}
+	w.DNSNames, w.IPs = names, union(w.IPs, other.IPs, netip.Addr.Compare)
+	return w
 }
 
 // contradiction says why a Service that asks for r cannot join what first and

@@ -2,7 +2,6 @@ package signer
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -116,7 +115,7 @@ func claim(s Situation) Decision {
 	}
 	if ok {
 		stay := refusedOwners(s, d.Refused)
-		d.Wanted = withNamesOf(wanted, stay, s.Limits)
+		d.Wanted = wanted.With(api.Retained(stay, s.Limits))
 		d.Owners = ownerReferences(s.Secret, append(slices.Clone(d.Members), stay...))
 		return d
 	}
@@ -144,22 +143,6 @@ func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 		}
 	}
 	return owners
-}
-
-// withNamesOf adds the names that the Services may have, as far as there is room.
-func withNamesOf(wanted api.Wanted, services []*corev1.Service, limits api.Limits) api.Wanted {
-	for _, svc := range services {
-		of := api.Retained([]*corev1.Service{svc}, limits)
-		names := slices.Concat(wanted.DNSNames, of.DNSNames)
-		slices.Sort(names)
-		if names = slices.Compact(names); len(names) > api.MaxNames {
-			continue
-		}
-		ips := slices.Concat(wanted.IPs, of.IPs)
-		slices.SortFunc(ips, netip.Addr.Compare)
-		wanted.DNSNames, wanted.IPs = names, slices.Compact(ips)
-	}
-	return wanted
 }
 
 // retainedWanted is what a Secret that nobody asks for validly is renewed with:

@@ -82,39 +82,49 @@ func Conditions(s Situation, d Decision) []ConditionChange {
 			changes = append(changes, ConditionChange{svc, c})
 		}
 	}
-	kept := d.Verdict.Leaf != "" || s.Secret.usable(s.Now)
 	for _, m := range d.Refused {
-		message := m.Err.Error()
-		switch {
-		case !kept || !s.Secret.OwnedBy(m.Service.UID):
-		case d.Verdict.Retained:
-			message += fmt.Sprintf("; the certificate in Secret %q is kept and renewed as it was", s.Key.Name)
-		default:
-			message += fmt.Sprintf("; its names stay in the certificate of Secret %q", s.Key.Name)
-		}
-		decide(m.Service, condition(false, ReasonInvalid, message))
+		decide(m.Service, condition(false, ReasonInvalid, refusedMessage(s, d, m)))
 	}
 	for _, svc := range d.Members {
 		if name, asks := api.Wants(svc); asks && name != s.Key.Name {
 			continue // the Secret that it asks for now decides
 		}
-		switch {
-		case d.Verdict.Waits && kept && api.Condition(svc, api.ConditionReady) != nil:
+		if d.Verdict.Waits && s.Secret.usable(s.Now) && api.Condition(svc, api.ConditionReady) != nil {
 			decided[svc.UID] = true // it has a certificate, whatever the CA is up to
-		case d.Verdict.Reason != "":
-			decide(svc, condition(false, d.Verdict.Reason, d.Verdict.Message))
-		case d.Verdict.Retained:
-			decide(svc, condition(true, ReasonRetained, retainedMessage(s, d)))
-		default:
-			decide(svc, condition(true, ReasonIssued, issuedMessage(s, d, svc)))
+			continue
 		}
+		decide(svc, memberCondition(s, d, svc))
 	}
-	for _, svc := range s.Asking {
-		if !s.OptedIn {
+	if !s.OptedIn {
+		for _, svc := range s.Asking {
 			decide(svc, nil) // what is not opted in gets no word from us, and keeps none
 		}
 	}
 	return changes
+}
+
+func memberCondition(s Situation, d Decision, svc *corev1.Service) *metav1.Condition {
+	switch {
+	case d.Verdict.Reason != "":
+		return condition(false, d.Verdict.Reason, d.Verdict.Message)
+	case d.Verdict.Retained:
+		return condition(true, ReasonRetained, retainedMessage(s, d))
+	}
+	return condition(true, ReasonIssued, issuedMessage(s, d, svc))
+}
+
+// refusedMessage says what is wrong, and to a Service that has a certificate
+// what becomes of that.
+func refusedMessage(s Situation, d Decision, m api.Member) string {
+	message := m.Err.Error()
+	switch {
+	case !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID):
+	case d.Verdict.Retained:
+		message += fmt.Sprintf("; the certificate in Secret %q is kept and renewed as it was", s.Key.Name)
+	default:
+		message += fmt.Sprintf("; its names stay in the certificate of Secret %q", s.Key.Name)
+	}
+	return message
 }
 
 func issuedMessage(s Situation, d Decision, svc *corev1.Service) string {
