@@ -59,6 +59,9 @@ func ParseSuffixRule(s, clusterDomain string) (SuffixRule, error) {
 	if errs := validation.IsDNS1123Subdomain(suffix); len(errs) > 0 {
 		return SuffixRule{}, fmt.Errorf("%q: %q is no DNS name: %s", s, suffix, strings.Join(errs, "; "))
 	}
+	if looksLikeIP(suffix) {
+		return SuffixRule{}, fmt.Errorf("%q: %q is no DNS name but an IP address", s, suffix)
+	}
 	for _, own := range []string{"svc", clusterDomain} {
 		if within(suffix, own) || within(own, suffix) {
 			return SuffixRule{}, fmt.Errorf("%q: %q overlaps %q, where the names of Services are: only domains outside the cluster may be permitted", s, suffix, own)

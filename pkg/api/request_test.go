@@ -1,0 +1,335 @@
+package api
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// service is shop/web, which asks for Secret web-tls; pairs of annotations are
+// added.
+func service(annotations ...string) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web", Namespace: "shop", CreationTimestamp: metav1.NewTime(created),
+			Annotations: map[string]string{AnnotationSecretName: "web-tls"},
+		},
+		Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", ClusterIPs: []string{"10.96.0.7", "fd00::7"},
+			Selector: map[string]string{"app": "web"},
+		},
+	}
+	for i := 0; i < len(annotations); i += 2 {
+		svc.Annotations[annotations[i]] = annotations[i+1]
+	}
+	return svc
+}
+
+// permissive limits let namespaces team-* and shop ask for more.
+func permissive() Limits {
+	limits := DefaultLimits()
+	limits.PermitDNSSuffixes = []SuffixRule{{"team-*", "teams.example.com"}, {"shop", "apps.example.com"}}
+	limits.PermitClusterIPs = true
+	return limits
+}
+
+func TestParseDefaults(t *testing.T) {
+	r, err := Parse(service(), DefaultLimits())
+	require.NoError(t, err)
+	assert.Equal(t, Request{
+		SecretName: "web-tls",
+		DNSNames:   []string{"web.shop.svc", "web.shop.svc.cluster.local"},
+		Params:     Params{pki.ECDSAP256, 720 * time.Hour},
+	}, r)
+}
+
+func TestParseReadsEveryAnnotation(t *testing.T) {
+	svc := service(
+		AnnotationDuration, "90m", AnnotationKeyAlgorithm, "ED25519", AnnotationClusterIPs, "true",
+		AnnotationExtraDNSNames, "www.apps.example.com, a.web.shop.svc,*.apps.example.com,a.web.shop.svc",
+		AnnotationRenewAfter, "2026-03-01T13:00:00.7+01:00",
+	)
+	r, err := Parse(svc, permissive())
+	require.NoError(t, err)
+	assert.Equal(t, Request{
+		SecretName: "web-tls",
+		DNSNames:   []string{"*.apps.example.com", "a.web.shop.svc", "web.shop.svc", "web.shop.svc.cluster.local", "www.apps.example.com"},
+		IPs:        []netip.Addr{netip.MustParseAddr("10.96.0.7"), netip.MustParseAddr("fd00::7")},
+		Params:     Params{pki.Ed25519, 90 * time.Minute},
+		Asked:      Params{pki.Ed25519, 90 * time.Minute},
+		RenewAfter: created,
+	}, r)
+}
+
+func TestHeadless(t *testing.T) {
+	svc := service(AnnotationClusterIPs, "true")
+	svc.Spec.ClusterIP, svc.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+	r, err := Parse(svc, permissive())
+	require.NoError(t, err)
+	assert.Equal(t, []string{"*.web.shop.svc", "*.web.shop.svc.cluster.local", "web.shop.svc", "web.shop.svc.cluster.local"}, r.DNSNames)
+	assert.Empty(t, r.IPs, "None is no address")
+}
+
+func TestWants(t *testing.T) {
+	name, ok := Wants(service())
+	assert.True(t, ok)
+	assert.Equal(t, "web-tls", name)
+	plain := service()
+	delete(plain.Annotations, AnnotationSecretName)
+	_, ok = Wants(plain)
+	assert.False(t, ok)
+	leaving := service()
+	leaving.DeletionTimestamp = &metav1.Time{Time: created}
+	_, ok = Wants(leaving)
+	assert.False(t, ok, "a Service that is being deleted asks for nothing")
+}
+
+func TestParseRefuses(t *testing.T) {
+	const tooLong = "a-name-that-is-longer-than-what-is-shown-of-it-and-goes-on-and-on-and-on-and-on-until-its-end"
+	cases := []struct {
+		name       string
+		annotation string
+		value      string
+		change     func(*corev1.Service)
+		field      string // if not the annotation
+		want       string
+	}{
+		{name: "duration in words", annotation: AnnotationDuration, value: "abc", want: "must be a Go duration between 1h and 2160h, such as 720h"},
+		{name: "no duration", annotation: AnnotationDuration, value: "", want: "must be a Go duration"},
+		{name: "days", annotation: AnnotationDuration, value: "30d", want: "must be a Go duration"},
+		{name: "a negative duration", annotation: AnnotationDuration, value: "-1h", want: "must be between 1h and 2160h"},
+		{name: "a short duration", annotation: AnnotationDuration, value: "1m", want: "must be between 1h and 2160h"},
+		{name: "a second too short", annotation: AnnotationDuration, value: "59m59s", want: "must be between"},
+		{name: "a long duration", annotation: AnnotationDuration, value: "99999h", want: "must be between 1h and 2160h"},
+		{name: "a duration beyond int64", annotation: AnnotationDuration, value: "9999999999h", want: "must be a Go duration"},
+		{name: "half a second", annotation: AnnotationDuration, value: "3600.5s", want: "whole seconds"},
+		{name: "unknown algorithm", annotation: AnnotationKeyAlgorithm, value: "DSA", want: "must be one of ECDSAP256, "},
+		{name: "a size that is not offered", annotation: AnnotationKeyAlgorithm, value: "RSA1024", want: "must be one of"},
+		{name: "an algorithm in small letters", annotation: AnnotationKeyAlgorithm, value: "ecdsap256", want: "must be one of"},
+		{name: "no algorithm", annotation: AnnotationKeyAlgorithm, value: "", want: "must be one of"},
+		{name: "no Secret name", annotation: AnnotationSecretName, value: "", want: "no name of a Secret"},
+		{name: "capitals", annotation: AnnotationSecretName, value: "Web", want: "no name of a Secret"},
+		{name: "underscore", annotation: AnnotationSecretName, value: "web_tls", want: "no name of a Secret"},
+		{name: "another namespace", annotation: AnnotationSecretName, value: "other/web-tls", want: "no name of a Secret"},
+		{name: "a path", annotation: AnnotationSecretName, value: "../web", want: "no name of a Secret"},
+		{name: "a space", annotation: AnnotationSecretName, value: "web tls", want: "no name of a Secret"},
+		{name: "254 characters", annotation: AnnotationSecretName, value: strings.Repeat("a", 254), want: "no name of a Secret"},
+		{name: "a host that is not permitted", annotation: AnnotationExtraDNSNames, value: "example.com", want: "not permitted: must be below web.shop.svc or web.shop.svc.cluster.local, or below a suffix that the signer permits to namespace \"shop\" (apps.example.com)"},
+		{name: "another namespace's suffix", annotation: AnnotationExtraDNSNames, value: "a.teams.example.com", want: "not permitted"},
+		{name: "a suffix's parent", annotation: AnnotationExtraDNSNames, value: "example.com", want: "not permitted"},
+		{name: "a suffix without its dot", annotation: AnnotationExtraDNSNames, value: "myapps.example.com", want: "not permitted"},
+		{name: "its own name without the dot", annotation: AnnotationExtraDNSNames, value: "myweb.shop.svc", want: "not permitted"},
+		{name: "another Service", annotation: AnnotationExtraDNSNames, value: "db.shop.svc", want: "not permitted"},
+		{name: "another Service's long name", annotation: AnnotationExtraDNSNames, value: "db.shop.svc.cluster.local", want: "not permitted"},
+		{name: "another namespace's Service", annotation: AnnotationExtraDNSNames, value: "web.bank.svc", want: "not permitted"},
+		{name: "the API server", annotation: AnnotationExtraDNSNames, value: "kubernetes.default.svc", want: "not permitted"},
+		{name: "one label", annotation: AnnotationExtraDNSNames, value: "web", want: "not permitted"},
+		{name: "two labels", annotation: AnnotationExtraDNSNames, value: "web.shop", want: "not permitted"},
+		{name: "all Services", annotation: AnnotationExtraDNSNames, value: "*.svc", want: "not permitted"},
+		{name: "all of the namespace", annotation: AnnotationExtraDNSNames, value: "*.shop.svc", want: "not permitted"},
+		{name: "everything", annotation: AnnotationExtraDNSNames, value: "*", want: "a wildcard may only be the whole first label"},
+		{name: "a wildcard in the middle", annotation: AnnotationExtraDNSNames, value: "a.*.apps.example.com", want: "a wildcard may only be"},
+		{name: "a part of a label", annotation: AnnotationExtraDNSNames, value: "a*.apps.example.com", want: "a wildcard may only be"},
+		{name: "two wildcards", annotation: AnnotationExtraDNSNames, value: "*.*.apps.example.com", want: "a wildcard may only be"},
+		{name: "a wildcard of nothing", annotation: AnnotationExtraDNSNames, value: "*.", want: "no DNS name"},
+		{name: "IPv4", annotation: AnnotationExtraDNSNames, value: "10.96.0.7", want: "an IP address is no DNS name"},
+		{name: "IPv6", annotation: AnnotationExtraDNSNames, value: "fd00::7", want: "an IP address is no DNS name"},
+		{name: "IPv6 in brackets", annotation: AnnotationExtraDNSNames, value: "[::1]", want: "an IP address is no DNS name"},
+		{name: "capitals in a name", annotation: AnnotationExtraDNSNames, value: "A.web.shop.svc", want: "no DNS name"},
+		{name: "no name", annotation: AnnotationExtraDNSNames, value: "", want: "an empty name"},
+		{name: "an empty name", annotation: AnnotationExtraDNSNames, value: "a.web.shop.svc,,b.web.shop.svc", want: "an empty name"},
+		{name: "a comma at the end", annotation: AnnotationExtraDNSNames, value: "a.web.shop.svc,", want: "an empty name"},
+		{name: "a dot at the end", annotation: AnnotationExtraDNSNames, value: "a.web.shop.svc.", want: "no DNS name"},
+		{name: "an empty label", annotation: AnnotationExtraDNSNames, value: "a..web.shop.svc", want: "no DNS name"},
+		{name: "a space in a name", annotation: AnnotationExtraDNSNames, value: "a b.web.shop.svc", want: "no DNS name"},
+		{name: "a URI", annotation: AnnotationExtraDNSNames, value: "https://a.web.shop.svc", want: "no DNS name"},
+		{name: "a port", annotation: AnnotationExtraDNSNames, value: "a.web.shop.svc:443", want: "no DNS name"},
+		{name: "a label of 64", annotation: AnnotationExtraDNSNames, value: strings.Repeat("a", 64) + ".web.shop.svc", want: "longer than 63"},
+		{name: "254 characters in a name", annotation: AnnotationExtraDNSNames, value: strings.Repeat("a.", 121) + "web.shop.svc", want: "253"},
+		{name: "too long with its wildcard", annotation: AnnotationExtraDNSNames, value: "*." + strings.Repeat("a.", 120) + "web.shop.svc", want: "longer than 253"},
+		{name: "too many names", annotation: AnnotationExtraDNSNames, value: names(99), want: "a certificate holds at most 100"},
+		{name: "no bool", annotation: AnnotationClusterIPs, value: "yes", want: `must be "true" or "false"`},
+		{name: "an empty bool", annotation: AnnotationClusterIPs, value: "", want: `must be "true" or "false"`},
+		{name: "a bool in capitals", annotation: AnnotationClusterIPs, value: "True", want: `must be "true" or "false"`},
+		{name: "a date", annotation: AnnotationRenewAfter, value: "2026-03-01", want: "must be RFC 3339"},
+		{name: "now", annotation: AnnotationRenewAfter, value: "now", want: "must be RFC 3339"},
+		{name: "no time", annotation: AnnotationRenewAfter, value: "", want: "must be RFC 3339"},
+		{name: "a host outside", change: func(s *corev1.Service) {
+			s.Spec.Type, s.Spec.ExternalName = corev1.ServiceTypeExternalName, "example.com"
+		}, field: "spec.type", want: "must be ClusterIP, NodePort or LoadBalancer"},
+		{name: "everybody's Secret", annotation: AnnotationSecretName, value: "serving-cert", change: func(s *corev1.Service) { s.Spec.Selector = nil }, want: "only if it has a selector"},
+		{name: "a long value", annotation: AnnotationKeyAlgorithm, value: tooLong, want: "…"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			svc := service()
+			if c.annotation != "" {
+				svc.Annotations[c.annotation] = c.value
+			}
+			if c.change != nil {
+				c.change(svc)
+			}
+			r, err := Parse(svc, permissive())
+			var field *FieldError
+			require.ErrorAs(t, err, &field)
+			assert.Contains(t, err.Error(), c.want)
+			if c.field == "" {
+				c.field = c.annotation
+			}
+			assert.Equal(t, c.field, field.Field, "the error names where")
+			assert.True(t, strings.HasPrefix(err.Error(), c.field+": "))
+			assert.NotContains(t, err.Error(), "\n", "one line")
+			assert.Less(t, len(err.Error()), 1000)
+			assert.Equal(t, Request{}, r, "nothing of a wrong request is used")
+		})
+	}
+}
+
+// names returns n different names below shop/web.
+func names(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("n%d.web.shop.svc", i))
+	}
+	return strings.Join(all, ",")
+}
+
+func TestParseAtTheLimits(t *testing.T) {
+	for name, svc := range map[string]*corev1.Service{
+		"a hundred names":                    service(AnnotationExtraDNSNames, names(98)),
+		"the shortest":                       service(AnnotationDuration, "1h"),
+		"the longest":                        service(AnnotationDuration, "2160h"),
+		"serving-cert with a selector":       service(AnnotationSecretName, "serving-cert"),
+		"a name with dots":                   service(AnnotationSecretName, "web.tls"),
+		"the suffix itself":                  service(AnnotationExtraDNSNames, "apps.example.com"),
+		"a name of 63":                       service(AnnotationExtraDNSNames, strings.Repeat("a", 63)+".web.shop.svc"),
+		"no addresses asked for":             service(AnnotationClusterIPs, "false"),
+		"an annotation that is no one's":     service("servingcert.dev/other", "x"),
+		"a wildcard below its own long name": service(AnnotationExtraDNSNames, "*.web.shop.svc.cluster.local"),
+	} {
+		_, err := Parse(svc, permissive())
+		assert.NoError(t, err, name)
+	}
+}
+
+func TestClusterIPsNeedAPermission(t *testing.T) {
+	_, err := Parse(service(AnnotationClusterIPs, "true"), DefaultLimits())
+	assert.ErrorContains(t, err, "--permit-cluster-ips")
+	_, err = Parse(service(AnnotationClusterIPs, "false"), DefaultLimits())
+	assert.NoError(t, err)
+}
+
+func TestParseSuffixRule(t *testing.T) {
+	for _, s := range []string{"*=apps.example.com", "team-*=example.com", "shop=localhost", "[ab]?=x.y", "shop=mysvc", "shop=cluster.local.example.com"} {
+		rule, err := ParseSuffixRule(s, "cluster.local")
+		require.NoError(t, err, s)
+		assert.Equal(t, s, rule.String())
+	}
+	for s, want := range map[string]string{
+		"":                       "must be NAMESPACE-GLOB=SUFFIX",
+		"apps.example.com":       "must be NAMESPACE-GLOB=SUFFIX",
+		"=apps.example.com":      "must be NAMESPACE-GLOB=SUFFIX",
+		"shop=":                  "must be NAMESPACE-GLOB=SUFFIX",
+		"[=apps.example.com":     "no glob",
+		"team-[a=x.example.com":  "no glob",
+		"shop=*.example.com":     "no DNS name",
+		"shop=.example.com":      "no DNS name",
+		"shop=example.com.":      "no DNS name",
+		"shop=Example.com":       "no DNS name",
+		"shop=a=b":               "no DNS name",
+		"shop=10.0.0.1":          "no DNS name",
+		"shop=svc":               "overlaps",
+		"shop=x.svc":             "overlaps",
+		"shop=cluster.local":     "overlaps",
+		"shop=svc.cluster.local": "overlaps",
+		"shop=local":             "overlaps",
+	} {
+		_, err := ParseSuffixRule(s, "cluster.local")
+		assert.ErrorContains(t, err, want, s)
+		assert.ErrorContains(t, err, fmt.Sprintf("%q", s), "the error shows what was given")
+	}
+}
+
+func TestConstraints(t *testing.T) {
+	assert.Equal(t, pki.Constraints{PermittedDNS: []string{"cluster.local", "svc"}}, DefaultLimits().Constraints())
+	assert.Equal(t, pki.Constraints{PermittedDNS: []string{"apps.example.com", "cluster.local", "svc", "teams.example.com"}, PermitIPs: true}, permissive().Constraints())
+}
+
+// drawnName is a name as a user might write it, right or wrong.
+func drawnName(t *rapid.T) string {
+	label := rapid.SampledFrom([]string{"*", "a", "web", "shop", "svc", "db", "cluster", "local", "apps", "example", "com", "10", "A", "", "a*"})
+	tail := rapid.SampledFrom([]string{"", ".web.shop.svc", ".web.shop.svc.cluster.local", ".apps.example.com", ".shop.svc", ".teams.example.com"})
+	return strings.Join(rapid.SliceOfN(label, 1, 3).Draw(t, "labels"), ".") + tail.Draw(t, "tail")
+}
+
+// What is let through is the Service's own or permitted, and the CA that is made
+// for the same limits signs it.
+func TestWhatIsParsedIsPermittedByTheCA(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	limits := permissive()
+	root, err := pki.NewRoot(key, 1, limits.Constraints(), created, created.Add(24*time.Hour))
+	require.NoError(t, err)
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var extra []string
+		for range rapid.IntRange(1, 3).Draw(t, "how many") {
+			extra = append(extra, drawnName(t))
+		}
+		svc := service(AnnotationExtraDNSNames, strings.Join(extra, ","), AnnotationClusterIPs, "true")
+		if rapid.Bool().Draw(t, "headless") {
+			svc.Spec.ClusterIP, svc.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+		}
+		r, err := Parse(svc, limits)
+		if err != nil {
+			var field *FieldError
+			require.ErrorAs(t, err, &field)
+			return
+		}
+		accepted++
+		require.True(t, slices.IsSorted(r.DNSNames))
+		for _, name := range r.DNSNames {
+			own := false
+			for _, domain := range []string{"web.shop.svc", "web.shop.svc.cluster.local", "apps.example.com"} {
+				own = own || name == domain || strings.HasSuffix(name, "."+domain)
+			}
+			require.True(t, own, "%s was let through", name)
+		}
+		require.NoError(t, pki.VerifyServing(leafFor(t, r, root, key), nil, root, created.Add(time.Minute)))
+	})
+	require.Positive(t, accepted, "something must have been let through")
+}
+
+func leafFor(t require.TestingT, r Request, root *x509.Certificate, key *ecdsa.PrivateKey) *x509.Certificate {
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(7), DNSNames: r.DNSNames, NotBefore: created, NotAfter: created.Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, ip := range r.IPs {
+		template.IPAddresses = append(template.IPAddresses, net.IP(ip.AsSlice()))
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, root, key.Public(), key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return leaf
+}

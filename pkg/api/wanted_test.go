@@ -1,0 +1,228 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// named is a Service of namespace shop that asks for Secret web-tls and was
+// created age after created.
+func named(name string, age time.Duration, annotations ...string) *corev1.Service {
+	svc := service(annotations...)
+	svc.Name, svc.CreationTimestamp = name, metav1.NewTime(created.Add(age))
+	return svc
+}
+
+// refusals returns who has no part, and why.
+func refusals(members []Member) map[string]string {
+	out := map[string]string{}
+	for _, m := range members {
+		if m.Err != nil {
+			out[m.Service.Name] = m.Err.Error()
+		}
+	}
+	return out
+}
+
+func TestMergeUnitesNames(t *testing.T) {
+	wanted, members, ok := Merge([]*corev1.Service{
+		named("b", 2*time.Second, AnnotationRenewAfter, "2026-05-01T00:00:00Z"),
+		named("a", time.Second, AnnotationKeyAlgorithm, "RSA2048", AnnotationRenewAfter, "2026-04-01T00:00:00Z"),
+	}, DefaultLimits())
+	require.True(t, ok)
+	assert.Empty(t, refusals(members))
+	assert.Equal(t, "a", members[0].Service.Name, "oldest first")
+	assert.Equal(t, []string{"a.shop.svc", "a.shop.svc.cluster.local", "b.shop.svc", "b.shop.svc.cluster.local"}, wanted.DNSNames)
+	assert.Equal(t, Params{pki.RSA2048, 720 * time.Hour}, wanted.Params, "the oldest one's parameters; a default contradicts none")
+	assert.Equal(t, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), wanted.RenewAfter)
+}
+
+func TestMergeRefusesTheNewcomer(t *testing.T) {
+	cases := []struct {
+		name     string
+		services []*corev1.Service
+		want     Params
+		refused  map[string]string // a part of why
+	}{
+		{
+			"another algorithm",
+			[]*corev1.Service{named("a", 0, AnnotationKeyAlgorithm, "RSA2048"), named("b", 1, AnnotationKeyAlgorithm, "ED25519"), named("c", 2)},
+			Params{pki.RSA2048, 720 * time.Hour},
+			map[string]string{"b": `servingcert.dev/key-algorithm: "ED25519": Secret "web-tls" is shared with Service "a", which is older and has RSA2048`},
+		},
+		{
+			"another duration",
+			[]*corev1.Service{named("a", 0, AnnotationDuration, "2h"), named("b", time.Hour, AnnotationDuration, "3h"), named("c", 2*time.Hour, AnnotationDuration, "120m")},
+			Params{pki.ECDSAP256, 2 * time.Hour},
+			map[string]string{"b": `servingcert.dev/duration: "3h": Secret "web-tls" is shared with Service "a", which is older and has 2h`},
+		},
+		{
+			"other than the default that the oldest has",
+			[]*corev1.Service{named("a", 0), named("b", time.Hour, AnnotationKeyAlgorithm, "RSA2048")},
+			Params{pki.ECDSAP256, 720 * time.Hour},
+			map[string]string{"b": "older and has ECDSAP256"},
+		},
+		{
+			"a wrong oldest does not decide",
+			[]*corev1.Service{named("a", 0, AnnotationKeyAlgorithm, "DSA"), named("b", time.Hour, AnnotationKeyAlgorithm, "RSA2048"), named("c", 2*time.Hour, AnnotationKeyAlgorithm, "ED25519")},
+			Params{pki.RSA2048, 720 * time.Hour},
+			map[string]string{"a": "unknown key algorithm", "c": `Service "b"`},
+		},
+		{
+			"equal age: the name decides",
+			[]*corev1.Service{named("b", 0, AnnotationDuration, "3h"), named("a", 0, AnnotationDuration, "2h")},
+			Params{pki.ECDSAP256, 2 * time.Hour},
+			map[string]string{"b": `Service "a"`},
+		},
+		{
+			"too many names together",
+			[]*corev1.Service{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour)},
+			Params{pki.ECDSAP256, 720 * time.Hour},
+			map[string]string{"x": "would have 101 names together, and a certificate holds at most 100"},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			wanted, members, ok := Merge(c.services, DefaultLimits())
+			require.True(t, ok)
+			assert.Equal(t, c.want, wanted.Params)
+			refused := refusals(members)
+			assert.Len(t, refused, len(c.refused), "%v", refused)
+			for name, why := range c.refused {
+				assert.Contains(t, refused[name], why)
+				assert.False(t, slices.ContainsFunc(wanted.DNSNames, func(n string) bool { return strings.HasPrefix(n, name+".") }), "names of a refused Service")
+			}
+			for _, m := range members {
+				if m.Err == nil {
+					assert.Contains(t, wanted.DNSNames, m.Service.Name+".shop.svc")
+				}
+			}
+		})
+	}
+}
+
+func TestMergeOfNone(t *testing.T) {
+	_, members, ok := Merge(nil, DefaultLimits())
+	assert.False(t, ok)
+	assert.Empty(t, members)
+	_, members, ok = Merge([]*corev1.Service{named("a", 0, AnnotationDuration, "abc")}, DefaultLimits())
+	assert.False(t, ok)
+	assert.Len(t, members, 1)
+}
+
+// A newcomer, whatever it asks for, changes neither the parameters nor the part
+// of those that were there.
+func TestANewcomerDisturbsNobody(t *testing.T) {
+	limits := permissive()
+	draw := func(t *rapid.T, name string, age time.Duration) *corev1.Service {
+		svc := named(name, age)
+		for key, values := range map[string][]string{
+			AnnotationDuration:      {"", "2h", "3h", "abc"},
+			AnnotationKeyAlgorithm:  {"", "RSA2048", "ED25519", "DSA"},
+			AnnotationExtraDNSNames: {"", "www.apps.example.com", "x." + name + ".shop.svc", "example.org", strings.ReplaceAll(names(60), "web.shop", name+".shop")},
+			AnnotationClusterIPs:    {"", "true", "false", "maybe"},
+		} {
+			if v := rapid.SampledFrom(values).Draw(t, key); v != "" {
+				svc.Annotations[key] = v
+			}
+		}
+		return svc
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var services []*corev1.Service
+		for i := range rapid.IntRange(0, 4).Draw(t, "services") {
+			services = append(services, draw(t, fmt.Sprintf("s%d", i), time.Duration(i)*time.Second))
+		}
+		before, members, ok := Merge(services, limits)
+		all := append(slices.Clone(services), draw(t, "newcomer", time.Hour))
+		after, membersAfter, okAfter := Merge(rapid.Permutation(all).Draw(t, "order"), limits)
+
+		require.LessOrEqual(t, len(after.DNSNames), MaxNames)
+		require.Len(t, membersAfter, len(all))
+		for i, m := range members {
+			require.Same(t, m.Service, membersAfter[i].Service)
+			require.Equal(t, m.Err == nil, membersAfter[i].Err == nil, "%s", m.Service.Name)
+		}
+		if !ok {
+			return
+		}
+		require.True(t, okAfter)
+		require.Equal(t, before.Params, after.Params)
+		for _, name := range before.DNSNames {
+			require.Contains(t, after.DNSNames, name)
+		}
+		if membersAfter[len(membersAfter)-1].Err != nil {
+			require.Equal(t, before, after, "a refused newcomer changes nothing at all")
+			require.Equal(t, before.Hash(), after.Hash())
+		}
+	})
+}
+
+func TestHash(t *testing.T) {
+	hash := func(change ...string) string {
+		wanted, _, ok := Merge([]*corev1.Service{service(change...)}, permissive())
+		require.True(t, ok)
+		return wanted.Hash()
+	}
+	base := hash()
+	assert.Regexp(t, `^[0-9a-f]{16}$`, base)
+	assert.Equal(t, base, hash())
+	assert.Equal(t, base, hash(AnnotationRenewAfter, "2026-05-01T00:00:00Z"), "when is not what")
+	assert.Equal(t, base, hash(AnnotationDuration, "720h"), "the default said in words")
+	seen := map[string]bool{base: true}
+	for _, change := range [][]string{
+		{AnnotationDuration, "2h"}, {AnnotationKeyAlgorithm, "RSA2048"}, {AnnotationExtraDNSNames, "a.web.shop.svc"}, {AnnotationClusterIPs, "true"},
+	} {
+		h := hash(change...)
+		assert.False(t, seen[h], "%v changes nothing", change)
+		seen[h] = true
+	}
+}
+
+func TestRetained(t *testing.T) {
+	wanted := Retained([]*corev1.Service{
+		named("b", time.Hour, AnnotationKeyAlgorithm, "DSA", AnnotationExtraDNSNames, "x.b.shop.svc,example.org", AnnotationClusterIPs, "maybe"),
+		named("a", 0, AnnotationClusterIPs, "true"),
+	}, permissive())
+	assert.Equal(t, []string{"a.shop.svc", "a.shop.svc.cluster.local", "b.shop.svc", "b.shop.svc.cluster.local", "x.b.shop.svc"}, wanted.DNSNames,
+		"each name that a Service may have, and none that it may not")
+	assert.Len(t, wanted.IPs, 2)
+	assert.Equal(t, Params{pki.ECDSAP256, 720 * time.Hour}, wanted.Params)
+
+	full := Retained([]*corev1.Service{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour), named("old", -time.Hour)}, permissive())
+	assert.LessOrEqual(t, len(full.DNSNames), MaxNames)
+	assert.Contains(t, full.DNSNames, "old.shop.svc", "the oldest first")
+}
+
+func TestLeafInMessage(t *testing.T) {
+	fingerprint := strings.Repeat("0123456789abcdef", 4)
+	svc := service()
+	_, ok := LeafOf(svc)
+	assert.False(t, ok, "no condition")
+	set := func(conditionType, message string) {
+		svc.Status.Conditions = []metav1.Condition{{Type: "Other", Message: LeafInMessage(strings.Repeat("f", 64))}, {Type: conditionType, Message: message}}
+	}
+	set(ConditionReady, "request abc, "+LeafInMessage(fingerprint)+".")
+	got, ok := LeafOf(svc)
+	assert.True(t, ok)
+	assert.Equal(t, fingerprint, got)
+	set(ConditionServing, LeafInMessage(fingerprint))
+	_, ok = LeafOf(svc)
+	assert.False(t, ok, "another condition")
+	for _, message := range []string{"", "leaf sha256:", LeafInMessage(fingerprint[:63]), LeafInMessage(fingerprint + "0"), strings.ToUpper(LeafInMessage(fingerprint))} {
+		set(ConditionReady, message)
+		_, ok = LeafOf(svc)
+		assert.False(t, ok, "%q", message)
+	}
+}
