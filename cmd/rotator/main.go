@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,8 +23,8 @@ import (
 const leaseName = "servingcert-rotator"
 
 const about = `rotator keeps the CA bundle where clients look for it: in ConfigMap servingcert-ca.crt (key ca.crt)
-of every namespace labelled servingcert.dev/inject=enabled, and in the caBundle of every
-MutatingWebhookConfiguration annotated servingcert.dev/inject-ca-bundle: "true". It writes one
+of every namespace labelled servingcert.dev/inject=enabled, and in the caBundle of objects that
+are annotated servingcert.dev/inject-ca-bundle: "true" and of a kind in --targets. It writes one
 field of each, and only when it differs.
 
 The bundle comes from ConfigMap servingcert-ca-status in --namespace, which the signer writes.
@@ -48,6 +49,8 @@ func command() process.Command {
 		About:  about,
 		Common: cfg.Common,
 		Flags: func(fs *pflag.FlagSet) {
+			fs.StringSliceVar(&cfg.Trust.Targets, "targets", cfg.Trust.Targets,
+				"kinds of place that the bundle is kept in, of "+strings.Join(trust.Kinds(), ", ")+"; each needs the right to list, watch, get and patch it")
 			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "targets of one kind that are written at a time")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")
 		},

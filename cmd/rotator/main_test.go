@@ -26,6 +26,8 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--nonsense"}, "unknown flag: --nonsense"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"--workers=0"}, "workers 0: must be 1 or more"},
+		{[]string{"--targets=Secret"}, `target "Secret" is unknown: must be of NamespaceConfigMap, `},
+		{[]string{"--targets="}, "no targets"},
 		{[]string{"--workers=many"}, "invalid argument"},
 		{[]string{"--max-backoff=1ms"}, "longest backoff 1ms: must be 100ms or more"},
 		{[]string{"--namespace=No_Name"}, `--namespace: "No_Name"`},

@@ -3,6 +3,7 @@ package trust
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 type Config struct {
 	// Namespace holds the source and the trust status.
 	Namespace string
+	// Targets are the kinds that are kept, of those that Kinds lists. Each is
+	// watched, so that each needs its rights.
+	Targets []string
 	// Workers is how many targets of one kind are worked on at a time.
 	Workers int
 	// MaxBackoff bounds how long a target that refused waits for the next
@@ -35,6 +39,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Namespace:   api.DefaultNamespace,
+		Targets:     []string{namespaceConfigMap().Kind, mutatingWebhookConfiguration().Kind},
 		Workers:     4,
 		MaxBackoff:  time.Minute,
 		StatusDelay: time.Second,
@@ -45,6 +50,14 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {
 		return fmt.Errorf("namespace %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
+	}
+	if len(c.Targets) == 0 {
+		return fmt.Errorf("no targets: must be some of %s", strings.Join(Kinds(), ", "))
+	}
+	for _, kind := range c.Targets {
+		if !slices.Contains(Kinds(), kind) {
+			return fmt.Errorf("target %q is unknown: must be of %s", kind, strings.Join(Kinds(), ", "))
+		}
 	}
 	if c.Workers < 1 {
 		return fmt.Errorf("workers %d: must be 1 or more", c.Workers)

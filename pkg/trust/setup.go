@@ -3,13 +3,16 @@ package trust
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,7 +30,9 @@ const minBackoff = 100 * time.Millisecond
 
 // AddToScheme adds the types that Setup's manager must know.
 func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, admissionv1.AddToScheme, apiregistrationv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return err
 		}
@@ -42,7 +47,8 @@ func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
-	if err := setup(mgr, cfg, Targets()); err != nil {
+	kept := slices.DeleteFunc(Targets(), func(t Target) bool { return !slices.Contains(cfg.Targets, t.Kind) })
+	if err := setup(mgr, cfg, kept); err != nil {
 		return fmt.Errorf("set up trust: %w", err)
 	}
 	return nil

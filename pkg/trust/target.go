@@ -36,7 +36,19 @@ func Targets() []Target {
 	return []Target{
 		namespaceConfigMap(),
 		mutatingWebhookConfiguration(),
+		validatingWebhookConfiguration(),
+		apiService(),
+		customResourceDefinition(),
 	}
+}
+
+// Kinds returns the names of all kinds.
+func Kinds() []string {
+	var names []string
+	for _, t := range Targets() {
+		names = append(names, t.Kind)
+	}
+	return names
 }
 
 // State is how a target stands to the bundle. Its values are those of the

@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -49,6 +51,37 @@ func mutating(clients ...admissionv1.WebhookClientConfig) *admissionv1.MutatingW
 	return config
 }
 
+func validating(clients ...admissionv1.WebhookClientConfig) *admissionv1.ValidatingWebhookConfiguration {
+	config := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: identity("")}
+	for i, c := range clients {
+		config.Webhooks = append(config.Webhooks, admissionv1.ValidatingWebhook{Name: string(rune('a' + i)), ClientConfig: c})
+	}
+	return config
+}
+
+func apiServiceWith(service, insecure bool, bundle string) *apiregistrationv1.APIService {
+	s := &apiregistrationv1.APIService{
+		ObjectMeta: identity(""),
+		Spec:       apiregistrationv1.APIServiceSpec{InsecureSkipTLSVerify: insecure, CABundle: []byte(bundle), Group: "g"},
+	}
+	if service {
+		s.Spec.Service = &apiregistrationv1.ServiceReference{Name: "s"}
+	}
+	return s
+}
+
+func crdWith(strategy apiextensionsv1.ConversionStrategyType, config *apiextensionsv1.WebhookClientConfig) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: identity(""),
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "g",
+			Conversion: &apiextensionsv1.CustomResourceConversion{
+				Strategy: strategy, Webhook: &apiextensionsv1.WebhookConversion{ClientConfig: config, ConversionReviewVersions: []string{"v1"}},
+			},
+		},
+	}
+}
+
 func byService(bundle string) admissionv1.WebhookClientConfig {
 	return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "s"}, CABundle: []byte(bundle)}
 }
@@ -81,6 +114,22 @@ func TestJudge(t *testing.T) {
 		{"MutatingWebhookConfiguration", "empty", mutating(byService("")), StatePending, ReasonDiffers, `{"webhooks":[{"name":"a","clientConfig":{"caBundle":"YnVuZGxl"}}]}`},
 		{"MutatingWebhookConfiguration", "urls only", mutating(byURL("")), StateUnsuitable, ReasonNoField, ""},
 		{"MutatingWebhookConfiguration", "no webhooks", mutating(), StateUnsuitable, ReasonNoField, ""},
+
+		{"ValidatingWebhookConfiguration", "holds", validating(byService(bundle), byURL("theirs")), StateHolds, "", ""},
+		{"ValidatingWebhookConfiguration", "differs", validating(byURL(""), byService("old")), StatePending, ReasonDiffers, `{"webhooks":[{"name":"b","clientConfig":{"caBundle":"YnVuZGxl"}}]}`},
+		{"ValidatingWebhookConfiguration", "urls only", validating(byURL("")), StateUnsuitable, ReasonNoField, ""},
+
+		{"APIService", "holds", apiServiceWith(true, false, bundle), StateHolds, "", ""},
+		{"APIService", "differs", apiServiceWith(true, false, "old"), StatePending, ReasonDiffers, `{"spec":{"caBundle":"YnVuZGxl"}}`},
+		{"APIService", "skips verification", apiServiceWith(true, true, ""), StateUnsuitable, ReasonNoField, ""},
+		{"APIService", "local", apiServiceWith(false, false, ""), StateUnsuitable, ReasonNoField, ""},
+
+		{"CustomResourceDefinition", "holds", crdWith("Webhook", &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{}, CABundle: []byte(bundle)}), StateHolds, "", ""},
+		{"CustomResourceDefinition", "differs", crdWith("Webhook", &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{}}), StatePending, ReasonDiffers,
+			`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":"YnVuZGxl"}}}}}`},
+		{"CustomResourceDefinition", "by url", crdWith("Webhook", &apiextensionsv1.WebhookClientConfig{}), StateUnsuitable, ReasonNoField, ""},
+		{"CustomResourceDefinition", "no client", crdWith("Webhook", nil), StateUnsuitable, ReasonNoField, ""},
+		{"CustomResourceDefinition", "no conversion", crdWith("None", nil), StateUnsuitable, ReasonNoField, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.kind+"/"+tt.name, func(t *testing.T) {

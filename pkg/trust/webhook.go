@@ -41,6 +41,44 @@ func mutatingWebhookConfiguration() Target {
 	}
 }
 
+// validatingWebhookConfiguration is the same for the other kind of webhook.
+func validatingWebhookConfiguration() Target {
+	return Target{
+		Kind:    "ValidatingWebhookConfiguration",
+		Object:  &admissionv1.ValidatingWebhookConfiguration{},
+		Release: true,
+		finder:  annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}},
+		Strip: func(obj client.Object) {
+			config := obj.(*admissionv1.ValidatingWebhookConfiguration)
+			for i, w := range config.Webhooks {
+				config.Webhooks[i] = admissionv1.ValidatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
+			}
+		},
+		Judge: func(obj client.Object, bundle []byte) Judgement {
+			return judgeWebhooks(validatingWebhooks(obj), bundle)
+		},
+		Document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+			config := applyadmissionv1.ValidatingWebhookConfiguration(obj.GetName()).
+				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
+			for _, w := range validatingWebhooks(obj) {
+				if w.isOurs() {
+					config.WithWebhooks(applyadmissionv1.ValidatingWebhook().WithName(w.name).
+						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
+				}
+			}
+			return config
+		},
+	}
+}
+
+func validatingWebhooks(obj client.Object) []webhook {
+	var out []webhook
+	for _, w := range obj.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
+		out = append(out, webhook{w.Name, w.ClientConfig})
+	}
+	return out
+}
+
 func mutatingWebhooks(obj client.Object) []webhook {
 	var out []webhook
 	for _, w := range obj.(*admissionv1.MutatingWebhookConfiguration).Webhooks {

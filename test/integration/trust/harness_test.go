@@ -68,7 +68,7 @@ func startRotator(t *testing.T) *rotator {
 	})
 	require.NoError(t, err)
 	config := trust.DefaultConfig()
-	config.Now, config.Metrics = time.Now, r.registry
+	config.Now, config.Metrics, config.Targets = time.Now, r.registry, trust.Kinds()
 	config.MaxBackoff, config.StatusDelay = backoff, statusDelay
 	require.NoError(t, trust.Setup(mgr, config))
 

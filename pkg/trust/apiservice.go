@@ -1,0 +1,41 @@
+package trust
+
+import (
+	"bytes"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	applyapiregistrationv1 "k8s.io/kube-aggregator/pkg/client/applyconfiguration/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// apiService is the caBundle of an API that is served by a Service. One that
+// skips verification may not have any.
+func apiService() Target {
+	return Target{
+		Kind:   "APIService",
+		Object: &apiregistrationv1.APIService{},
+		finder: annotated{&apiregistrationv1.APIService{}, &apiregistrationv1.APIServiceList{}},
+		Strip: func(obj client.Object) {
+			service := obj.(*apiregistrationv1.APIService)
+			service.Status = apiregistrationv1.APIServiceStatus{}
+		},
+		Judge: func(obj client.Object, bundle []byte) Judgement {
+			spec := obj.(*apiregistrationv1.APIService).Spec
+			switch {
+			case spec.Service == nil:
+				return Judgement{StateUnsuitable, ReasonNoField, "it refers to no Service: the API server serves it itself"}
+			case spec.InsecureSkipTLSVerify:
+				return Judgement{StateUnsuitable, ReasonNoField, "insecureSkipTLSVerify is set: a caBundle is not allowed beside it"}
+			case !bytes.Equal(spec.CABundle, bundle):
+				return differs("caBundle is missing or holds something else")
+			}
+			return holds()
+		},
+		Document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+			return applyapiregistrationv1.APIService(obj.GetName()).
+				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion()).
+				WithSpec(applyapiregistrationv1.APIServiceSpec().WithCABundle(bundle...))
+		},
+	}
+}
