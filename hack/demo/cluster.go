@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -47,7 +48,7 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 // build leaves CGO_ENABLED as it is, unlike the images' build, so that what go run
 // has just compiled for the demo itself is not compiled a second time.
 func (d *demo) build(ctx context.Context) error {
-	root, err := output1(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
+	root, err := outputOf(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
 	if err != nil {
 		return err
 	}
@@ -55,12 +56,16 @@ func (d *demo) build(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", d.path("bin")+string(os.PathSeparator),
 		"./cmd/signer", "./cmd/rotator", "./cmd/webhook", "./hack/demo/httpsserver")
 	cmd.Dir = root
-	_, err = output1(cmd)
+	_, err = outputOf(cmd)
 	return err
 }
 
-// output1 returns what a command prints, or an error with what it complains of.
-func output1(cmd *exec.Cmd) (string, error) {
+// outputOf returns what a command prints, or an error with what it complains of.
+func outputOf(cmd *exec.Cmd) (string, error) {
+	// Interrupted, go build ends its compilers; killed, it would leave them behind.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.SysProcAttr = procAttr(syscall.SIGINT)
+	cmd.WaitDelay = grace
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -21,6 +21,14 @@ type component struct {
 	done chan struct{} // closed when it has ended and was waited for
 }
 
+// endedError is why the demo ends when a component does.
+type endedError struct {
+	component string
+	how       *os.ProcessState
+}
+
+func (e *endedError) Error() string { return e.component + " ended: " + e.how.String() }
+
 // start runs a program as a component, its output in its log file. If it ends
 // before the demo stops it, that ends the demo.
 func (d *demo) start(name, path string, args, env []string) (*component, error) {
@@ -32,7 +40,7 @@ func (d *demo) start(name, path string, args, env []string) (*component, error) 
 	c := &component{name: name, cmd: exec.Command(path, args...), done: make(chan struct{})}
 	c.cmd.Dir, c.cmd.Env = d.dir, env
 	c.cmd.Stdout, c.cmd.Stderr = log, log
-	c.cmd.SysProcAttr = procAttr()
+	c.cmd.SysProcAttr = procAttr(syscall.SIGKILL)
 	started := make(chan error)
 	go func() {
 		// The kernel's "kill it when its parent dies" means the parent's thread, not
@@ -47,7 +55,7 @@ func (d *demo) start(name, path string, args, env []string) (*component, error) 
 		}
 		_ = c.cmd.Wait() // how it ended is in ProcessState
 		if !d.stopping.Load() {
-			d.cancel(fmt.Errorf("%s ended: %s", name, c.cmd.ProcessState))
+			d.cancel(&endedError{name, c.cmd.ProcessState})
 		}
 	}()
 	if err := <-started; err != nil {

@@ -108,10 +108,10 @@ It goes on running until Ctrl-C (logs: %s):
 	for {
 		select {
 		case <-ctx.Done():
-			if err := context.Cause(ctx); !errors.Is(err, errInterrupted) {
-				return err
+			if errors.Is(context.Cause(ctx), errInterrupted) {
+				return nil
 			}
-			return nil
+			return d.failure(ctx, ctx.Err(), step{title: "kept running"})
 		case <-ticker.C:
 		}
 		for _, volume := range []mounted{d.webhookVolume, d.podVolume} {

@@ -42,19 +42,29 @@ func (d *demo) runSteps(ctx context.Context, steps []step) error {
 		stopBeat := d.out.beat(start)
 		err := s.do(ctx)
 		stopBeat()
-		if err != nil && ctx.Err() != nil {
-			err = context.Cause(ctx) // that a component died says more than a wait that was broken off
-		}
-		if errors.Is(err, errInterrupted) {
-			return err
-		}
 		if err != nil {
-			d.showLogs(s.concerned)
-			return fmt.Errorf("step %d, %s: %w", i+1, s.title, err)
+			return d.failure(ctx, err, s)
 		}
 		d.out.printf("ok, %s\n", short(time.Since(start)))
 	}
 	return nil
+}
+
+// failure says what a step failed for, after it has shown the logs that tell more.
+func (d *demo) failure(ctx context.Context, err error, s step) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx) // says more than a wait that was broken off
+	}
+	var ended *endedError
+	switch {
+	case errors.Is(err, errInterrupted):
+		return err
+	case errors.As(err, &ended):
+		d.showLogs([]string{ended.component})
+	default:
+		d.showLogs(s.concerned)
+	}
+	return fmt.Errorf("%s: %w", s.title, err)
 }
 
 // showLogs prints the ends of the logs of those components that were started.
