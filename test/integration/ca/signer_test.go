@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -96,6 +98,12 @@ func (b *logBuffer) String() string {
 // startSigner runs a controller until stop or the end of the test.
 func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...func(*ca.Config)) *signer {
 	t.Helper()
+	return startSignerThrough(t, interceptor.Funcs{}, namespace, cfg, change...)
+}
+
+// startSignerThrough has the signer's writes pass through funcs.
+func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*ca.Config)) *signer {
+	t.Helper()
 	s := &signer{log: &logBuffer{}, offset: &atomic.Int64{}, done: make(chan error, 1)}
 	limits := api.DefaultLimits()
 	config := ca.Config{
@@ -112,7 +120,7 @@ func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...fun
 	s.Controller, err = ca.New(config)
 	require.NoError(t, err)
 	s.OnChange(func() { s.changes.Add(1) })
-	mgr := newManager(t, cfg, s.log)
+	mgr := newManager(t, cfg, s.log, funcs)
 	require.NoError(t, s.SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -126,13 +134,17 @@ func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...fun
 	return s
 }
 
-func newManager(t *testing.T, cfg *rest.Config, log *logBuffer) manager.Manager {
+func newManager(t *testing.T, cfg *rest.Config, log *logBuffer, funcs interceptor.Funcs) manager.Manager {
 	t.Helper()
 	yes := true
 	mgr, err := ctrl.NewManager(rest.CopyConfig(cfg), manager.Options{
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Controller: config.Controller{SkipNameValidation: &yes},
+		NewClient: func(cfg *rest.Config, options client.Options) (client.Client, error) {
+			inner, err := client.NewWithWatch(cfg, options)
+			return interceptor.NewClient(inner, funcs), err
+		},
 	})
 	require.NoError(t, err)
 	return mgr
