@@ -3,6 +3,7 @@ package signer
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,7 +117,7 @@ func claim(s Situation) Decision {
 	if ok {
 		stay := refusedOwners(s, d.Refused)
 		d.Wanted = wanted.With(api.Retained(stay, s.Limits))
-		d.Owners = ownerReferences(s.Secret, append(slices.Clone(d.Members), stay...))
+		d.Owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
 		return d
 	}
 	if s.Secret == nil {
@@ -245,11 +246,11 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
 }
 
-// missingReason tells a Secret that never was from one that somebody deleted:
-// the condition of a Service still names its leaf.
+// missingReason tells a Secret that never was from one that somebody deleted: it
+// is the one that the condition of a Service tells of.
 func missingReason(s Situation) Reason {
 	for _, svc := range s.Asking {
-		if _, ok := api.LeafOf(svc); ok {
+		if c := api.Condition(svc, api.ConditionReady); c != nil && strings.HasPrefix(c.Message, issuedPrefix(s.Key.Name)) {
 			return ReasonMissing
 		}
 	}

@@ -51,15 +51,19 @@ func (a Action) String() string {
 
 func TestDecideWhoAsks(t *testing.T) {
 	deleted := metav1.NewTime(epoch)
+	told := func(secret string) func(w *scene) {
+		return func(w *scene) {
+			s, d := w.decide()
+			s.Key.Name = secret
+			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{*memberCondition(s, d, w.services[0])}
+		}
+	}
 	specify(t, testCA(t), []row{
 		{name: "one Service, all is well", change: func(*scene) {}},
 		{name: "no Secret", action: Create, reason: ReasonFirst, message: "does not exist",
 			change: func(w *scene) { w.secret = nil }},
-		{name: "no Secret, and the condition names a leaf", action: Create, reason: ReasonMissing,
-			change: func(w *scene) {
-				w.secret = nil
-				w.services[0].Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Message: api.LeafInMessage(pki.Fingerprint(w.ca.Certificate))}}
-			}},
+		{name: "no Secret, and the condition tells of it", action: Create, reason: ReasonMissing, change: told("web-tls")},
+		{name: "no Secret, and the condition tells of another", action: Create, reason: ReasonFirst, change: told("old-tls")},
 		{name: "no Secret, namespace not opted in",
 			change: func(w *scene) { w.secret, w.notOptedIn = nil, true }},
 		{name: "no Secret, namespace being deleted",

@@ -128,12 +128,15 @@ func refusedMessage(s Situation, d Decision, m api.Member) string {
 }
 
 func issuedMessage(s Situation, d Decision, svc *corev1.Service) string {
-	message := fmt.Sprintf("Secret %q: %s (request %s, %s)", s.Key.Name, describeNames(d.Wanted.DNSNames, d.Wanted.IPs), d.Wanted.Hash(), api.LeafInMessage(d.Verdict.Leaf))
+	message := fmt.Sprintf("%s%s (request %s, %s)", issuedPrefix(s.Key.Name), describeNames(d.Wanted.DNSNames, d.Wanted.IPs), d.Wanted.Hash(), api.LeafInMessage(d.Verdict.Leaf))
 	if kept := s.Kept[svc.UID]; len(kept) > 0 {
 		message += fmt.Sprintf("; kept from before and renewed until deleted: %q", kept)
 	}
 	return message
 }
+
+// issuedPrefix starts the message of a Service whose certificate is in the Secret.
+func issuedPrefix(secret string) string { return fmt.Sprintf("Secret %q: ", secret) }
 
 func retainedMessage(s Situation, d Decision) string {
 	why := "not asked for any more"
