@@ -3,6 +3,7 @@ package signer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -115,7 +116,7 @@ func (s *secretSource) WaitForSync(ctx context.Context) error {
 }
 
 // Start implements source.Source.
-func (s *secretSource) Start(_ context.Context, q queue) error {
+func (s *secretSource) Start(ctx context.Context, q queue) error {
 	changed := func(object any) *SecretFacts {
 		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
@@ -128,14 +129,34 @@ func (s *secretSource) Start(_ context.Context, q queue) error {
 		return f
 	}
 	_, err := s.c.secrets.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { changed(object) },
-		UpdateFunc: func(_, object any) { changed(object) },
+		AddFunc: func(object any) { changed(object) },
+		UpdateFunc: func(old, object any) {
+			f := changed(object)
+			if before, ok := old.(*SecretFacts); ok && f != nil && !slices.EqualFunc(before.OwnerReferences, f.OwnerReferences, sameOwner) {
+				s.c.enqueueOwners(ctx, q, before)
+			}
+		},
 		DeleteFunc: func(object any) {
 			if f := changed(object); f != nil {
 				s.c.wroteSecret.deleted(types.NamespacedName{Namespace: f.Namespace, Name: f.Name}, f.ResourceVersion)
 				enqueue(q, f.Namespace, "") // a Service that it was retained for has nothing left
+				s.c.enqueueOwners(ctx, q, f)
 			}
 		},
 	})
 	return err
+}
+
+// enqueueOwners enqueues the Secrets that the owners of one ask for now: their
+// conditions tell of it if it is another.
+func (c *Controller) enqueueOwners(ctx context.Context, q queue, f *SecretFacts) {
+	_, owning, err := c.services.partIn(ctx, f)
+	if err != nil {
+		return // the cache does not fail
+	}
+	for _, svc := range owning {
+		if name, ok := nameOf(svc); ok {
+			enqueue(q, svc.Namespace, name)
+		}
+	}
 }
