@@ -1,0 +1,189 @@
+package signer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func TestFirstIssue(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	svc := makeService(t, ns, "web", api.AnnotationExtraDNSNames, "a.web."+ns+".svc")
+	have := r.waitGood(t, ns, "web", "web-tls")
+
+	assert.Equal(t, corev1.SecretTypeTLS, have.secret.Type)
+	assert.Len(t, have.secret.Data, 2, "tls.crt and tls.key, nothing else")
+	assert.Equal(t, map[string]string{api.LabelManagedBy: r.instance}, have.secret.Labels)
+	no := false
+	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: svc.UID, BlockOwnerDeletion: &no}}, have.secret.OwnerReferences)
+	assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local", "a.web." + ns + ".svc"}, have.leaf.DNSNames)
+	assert.Empty(t, have.leaf.IPAddresses)
+	assert.Equal(t, 720*time.Hour, pki.Lifetime(have.leaf))
+	assert.Empty(t, have.chain, "the root is not served, and there is nothing between")
+
+	c := waitReady(t, ns, "web", metav1.ConditionTrue, "Issued")
+	assert.Contains(t, c.Message, `Secret "web-tls": a.web.`+ns+".svc, web.")
+	makeService(t, ns, "barrier", api.AnnotationDuration, "abc")
+	waitEvent(t, ns, "barrier", "Warning InvalidAnnotation")
+	events, err := eventsOf(t.Context(), ns, "web")
+	require.NoError(t, err)
+	assert.Empty(t, events, "a first issue is told of by the condition alone")
+}
+
+func TestParameters(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP384, pki.ECDSAP521, pki.Ed25519, pki.RSA2048} {
+		name := strings.ToLower(string(algorithm))
+		makeService(t, ns, name, api.AnnotationKeyAlgorithm, string(algorithm), api.AnnotationDuration, "36h")
+		have := r.waitGood(t, ns, name, name+"-tls")
+		got, _ := pki.AlgorithmOf(have.leaf.PublicKey)
+		assert.Equal(t, algorithm, got)
+		assert.Equal(t, 36*time.Hour, pki.Lifetime(have.leaf))
+	}
+}
+
+// OpenSSL is another reader of what is served than the one that wrote it.
+func TestOpenSSLVerifiesWhatIsServed(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	dir := t.TempDir()
+	makeService(t, ns, "web", api.AnnotationKeyAlgorithm, string(pki.Ed25519))
+	have := r.waitGood(t, ns, "web", "web-tls")
+	bundle, err := r.bundle(t.Context())
+	require.NoError(t, err)
+	files := map[string][]byte{"ca.crt": bundle, "tls.crt": have.secret.Data[corev1.TLSCertKey], "tls.key": have.secret.Data[corev1.TLSPrivateKeyKey]}
+	for name, data := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
+	}
+	openssl := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "openssl", args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	verify := []string{"verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.crt", "-untrusted", "tls.crt", "-verify_hostname"}
+	for _, name := range []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"} {
+		out, err := openssl(append(slices.Clone(verify), name, "tls.crt")...)
+		require.NoError(t, err, out)
+	}
+	out, err := openssl(append(slices.Clone(verify), "web", "tls.crt")...)
+	require.Error(t, err)
+	require.Contains(t, out, "hostname mismatch")
+	out, err = openssl("pkey", "-in", "tls.key", "-noout", "-check")
+	require.NoError(t, err, out)
+}
+
+// As `kubectl wait --for=condition=servingcert.dev/Ready service/web` does: it
+// watches the one Service, and looks at the condition's status.
+func TestAWatchSeesTheConditionTurnTrue(t *testing.T) {
+	sharedSigner(t)
+	ns := newNamespace(t)
+	ctx, cancel := context.WithTimeout(t.Context(), waitFor)
+	defer cancel()
+	makeService(t, ns, "web", api.AnnotationDuration, "abc")
+	waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
+	watch, err := admin.CoreV1().Services(ns).Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "web").String()})
+	require.NoError(t, err)
+	defer watch.Stop()
+	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "24h"})
+	for event := range watch.ResultChan() {
+		c := api.Condition(event.Object.(*corev1.Service), api.ConditionReady)
+		require.NotNil(t, c)
+		if c.Status == metav1.ConditionTrue {
+			_, err := admin.CoreV1().Secrets(ns).Get(ctx, "web-tls", metav1.GetOptions{})
+			require.NoError(t, err, "the Secret is there before the condition says so")
+			return
+		}
+	}
+	t.Fatal("the condition did not turn True")
+}
+
+// Other writers of Service status (the rotator, load balancers) keep theirs.
+func TestConditionsOfOthersStay(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	web := newService("web", api.AnnotationDuration, "abc")
+	web.Spec.Type = corev1.ServiceTypeLoadBalancer
+	_, err := admin.CoreV1().Services(ns).Create(t.Context(), web, metav1.CreateOptions{})
+	require.NoError(t, err)
+	waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
+	body := `{"status":{"conditions":[{"type":"servingcert.dev/Serving","status":"False","reason":"Stale","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}],"loadBalancer":{"ingress":[{"ip":"192.0.2.7"}]}}}`
+	_, err = admin.CoreV1().Services(ns).Patch(t.Context(), "web", types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: nil})
+	r.waitGood(t, ns, "web", "web-tls")
+	svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Len(t, svc.Status.Conditions, 2)
+	assert.Equal(t, "Stale", api.Condition(svc, api.ConditionServing).Reason)
+	assert.Equal(t, "192.0.2.7", svc.Status.LoadBalancer.Ingress[0].IP)
+}
+
+func TestOptIn(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	unlabelled := namespaceOf(t) + "-out"
+	makeNamespace(t, unlabelled, nil)
+	makeService(t, unlabelled, "web")
+	makeService(t, ns, "web")
+	first := r.waitGood(t, ns, "web", "web-tls")
+	require.NoError(t, secretGone(t, unlabelled, "web-tls"))
+	svc, err := admin.CoreV1().Services(unlabelled).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Nil(t, api.Condition(svc, api.ConditionReady), "what is not opted in gets no word")
+
+	label := func(namespace string, value any) {
+		_, err := admin.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, metadataPatch(t, "labels", map[string]any{api.LabelInject: value}), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	label(unlabelled, api.InjectEnabled)
+	r.waitGood(t, unlabelled, "web", "web-tls")
+
+	label(ns, nil)
+	c := waitReady(t, ns, "web", metav1.ConditionTrue, "Retained")
+	assert.Contains(t, c.Message, "is not labelled")
+	makeService(t, ns, "later")
+	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: ""}})
+	r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+	require.NoError(t, secretGone(t, ns, "later-tls"), "new work stops")
+}
+
+// RenewAfter is a time: once that is there, what was issued before is replaced,
+// and only once.
+func TestRenewAfter(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	makeService(t, ns, "web")
+	first := r.waitGood(t, ns, "web", "web-tls")
+	// Not before the next second: a certificate tells its time no finer.
+	at := pki.IssuedAt(first.leaf).Add(2 * time.Second)
+	annotate(t, ns, "web", map[string]any{api.AnnotationRenewAfter: at.Format(time.RFC3339)})
+	second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+	assert.False(t, pki.IssuedAt(second.leaf).Before(at), "nor before it was asked for")
+	assert.NotEqual(t, first.secret.Data[corev1.TLSPrivateKeyKey], second.secret.Data[corev1.TLSPrivateKeyKey], "a new key (invariant 5)")
+	assert.Equal(t, first.secret.UID, second.secret.UID)
+	waitEvent(t, ns, "web", fmt.Sprintf(`Normal CertificateReissued: RenewRequested: Secret "web-tls" has a new certificate: renewal of what was issued before %s was requested`, at.Format(time.RFC3339)))
+
+	annotate(t, ns, "web", map[string]any{"touched": "yes"})
+	makeService(t, ns, "barrier")
+	r.waitGood(t, ns, "barrier", "barrier-tls")
+	assert.Equal(t, second.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
+}

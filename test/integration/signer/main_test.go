@@ -1,0 +1,70 @@
+// Package signer tests the signer against a real API server, etcd and garbage
+// collector: what is promised of Services, their Secrets and their conditions.
+//
+// Tests that need a signer of their own, or break the cluster, run one after the
+// other and first. The rest share one signer and run in parallel, each in its
+// own namespace.
+package signer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	cfssllog "github.com/cloudflare/cfssl/log"
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+)
+
+var (
+	plane  *controlplane.ControlPlane
+	admin  *kubernetes.Clientset
+	binary string // of cmd/signer
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctrl.SetLogger(logr.Discard()) // each signer has a log of its own
+	klog.SetLogger(logr.Discard())
+	cfssllog.Level = cfssllog.LevelError
+	dir, err := os.MkdirTemp("", "servingcert-signer-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "signer")
+	if out, err := exec.Command("go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/signer").CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build cmd/signer: %w\n%s", err, out)
+	}
+	if plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true}); err != nil {
+		return 1, err
+	}
+	defer func() { _ = plane.Stop() }()
+	if admin, err = kubernetes.NewForConfig(plane.AdminConfig()); err != nil {
+		return 1, err
+	}
+	code = m.Run()
+	if shared.signer != nil {
+		err := errors.Join(shared.signer.stop(), keyIn(shared.signer.log.String(), ""))
+		if err != nil {
+			return 1, fmt.Errorf("the shared signer: %w", err)
+		}
+	}
+	return code, nil
+}

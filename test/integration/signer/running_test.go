@@ -1,0 +1,314 @@
+package signer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// deployment is where a signer keeps its CA, and what marks its Secrets. Signers
+// of one deployment are replicas, or the same one before and after a restart.
+type deployment struct{ namespace, instance string }
+
+func newDeployment(t *testing.T) deployment {
+	name := "sys-" + rand.String(6)
+	makeNamespace(t, name, nil)
+	return deployment{name, name}
+}
+
+// running is a signer that runs, in this process or in its own.
+type running struct {
+	deployment
+	log      *logBuffer
+	clock    *clock               // in this process only
+	registry *prometheus.Registry // in this process only
+	metrics  string               // URL, in its own process only
+	ready    string               // URL, in its own process only
+	stop     func() error
+}
+
+// clock is the real one plus an offset.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time   { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *clock) set(to time.Time) { c.offset.Store(int64(time.Until(to))) }
+
+// logBuffer holds what was logged; safe for concurrent use.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// options of a signer in this process.
+type options struct {
+	clock  *clock
+	limits func(*api.Limits)
+	wrap   func(http.RoundTripper) http.RoundTripper
+}
+
+// startHere runs a signer in this process, wired as cmd/signer wires it, where
+// the race detector sees it and its clock can be set.
+func startHere(t *testing.T, d deployment, o options) *running {
+	t.Helper()
+	r, err := here(d, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { finish(t, r) })
+	return r
+}
+
+func here(d deployment, o options) (*running, error) {
+	if o.clock == nil {
+		o.clock = &clock{}
+	}
+	limits := api.DefaultLimits()
+	if o.limits != nil {
+		o.limits(&limits)
+	}
+	r := &running{deployment: d, log: &logBuffer{}, clock: o.clock, registry: prometheus.NewRegistry()}
+	cfg := plane.AdminConfig()
+	if o.wrap != nil {
+		cfg.Wrap(o.wrap)
+	}
+	mgr, err := newManager(cfg, d, r.log)
+	if err != nil {
+		return nil, err
+	}
+	authority, err := ca.New(ca.Config{
+		Namespace:    d.namespace,
+		MaxDuration:  limits.MaxDuration,
+		Constraints:  limits.Constraints(),
+		Clock:        o.clock.now,
+		ManagedExist: func(ctx context.Context) (bool, error) { return managedExist(ctx, d.instance) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	changed := make(chan struct{}, 1)
+	authority.OnChange(func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	sign, err := signer.NewCFSSL()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	_, addErr := signer.Add(ctx, mgr, signer.Config{
+		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
+		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
+		AuthorityChanged: changed, Clock: o.clock.now, Registerer: r.registry,
+	})
+	if err := errors.Join(addErr, authority.SetupWithManager(mgr), r.registry.Register(authority)); err != nil {
+		cancel()
+		return nil, err
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	return r, nil
+}
+
+func newManager(cfg *rest.Config, d deployment, log io.Writer) (ctrl.Manager, error) {
+	cacheOptions, err := signer.CacheOptions(d.instance)
+	if err != nil {
+		return nil, err
+	}
+	yes := true
+	return ctrl.NewManager(cfg, ctrl.Options{
+		Cache:      cacheOptions,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Controller: config.Controller{SkipNameValidation: &yes},
+	})
+}
+
+// startProcess runs the binary.
+func startProcess(t *testing.T, d deployment, flags ...string) *running {
+	t.Helper()
+	metrics, health := freeAddress(t), freeAddress(t)
+	r := &running{deployment: d, log: &logBuffer{}, metrics: "http://" + metrics + "/metrics", ready: "http://" + health + "/readyz"}
+	cmd := exec.Command(binary, append([]string{
+		"--kubeconfig=" + plane.KubeconfigFile(), "--namespace=" + d.namespace, "--instance=" + d.instance,
+		"--metrics-addr=" + metrics, "--health-addr=" + health, "--leader-elect=false", "--log-level=debug",
+	}, flags...)...)
+	cmd.Stdout, cmd.Stderr = r.log, r.log
+	require.NoError(t, cmd.Start())
+	r.stop = sync.OnceValue(func() error { return errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()) })
+	t.Cleanup(func() { finish(t, r) })
+	return r
+}
+
+// finish stops the signer, which must end well, and have told nobody a key.
+func finish(t *testing.T, r *running) {
+	if err := r.stop(); err != nil {
+		t.Errorf("the signer ended with: %v", err)
+	}
+	if err := keyIn(r.log.String(), ""); err != nil {
+		t.Error(err)
+	}
+	if t.Failed() {
+		t.Logf("log of the signer:\n%s", r.log)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// get fetches a URL; the body is returned whatever the status.
+func get(url string) (status int, body string, err error) {
+	response, err := http.Get(url)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(data), err
+}
+
+// metric returns the value of a series as it is scraped, and whether there is one.
+func (r *running) metric(series string) (value string, ok bool) {
+	_, body, err := get(r.metrics)
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(body) {
+		if rest, found := strings.CutPrefix(line, series+" "); found {
+			return strings.TrimSpace(rest), true
+		}
+	}
+	return "", false
+}
+
+// shared is the signer of the tests that run in parallel.
+var shared struct {
+	once   sync.Once
+	signer *running
+	err    error
+}
+
+func sharedSigner(t *testing.T) *running {
+	t.Helper()
+	t.Parallel()
+	shared.once.Do(func() {
+		d := deployment{"sys-shared", "shared"}
+		makeNamespaceForever(d.namespace)
+		shared.signer, shared.err = here(d, options{limits: func(l *api.Limits) {
+			rule, err := api.ParseSuffixRule("ext-*=apps.example.com", l.ClusterDomain)
+			if err != nil {
+				panic(err)
+			}
+			l.PermitDNSSuffixes = []api.SuffixRule{rule}
+		}})
+	})
+	require.NoError(t, shared.err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("log of the shared signer, as far as it says %q:\n%s", t.Name(), linesWith(shared.signer.log.String(), namespaceOf(t)))
+		}
+	})
+	return shared.signer
+}
+
+func linesWith(text, part string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+// eventually waits until f is nil; its last error says what was missing.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(waitFor); time.Now().Before(deadline); time.Sleep(tick) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, fmt.Errorf("not within %s: %w", waitFor, err))
+}
+
+const (
+	waitFor = time.Minute // two cores may be shared with other packages' tests
+	tick    = 20 * time.Millisecond
+)
+
+// now is the signer's clock.
+func (r *running) now() time.Time {
+	if r.clock == nil {
+		return time.Now()
+	}
+	return r.clock.now()
+}
+
+func managedExist(ctx context.Context, instance string) (bool, error) {
+	list, err := admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{LabelSelector: api.LabelManagedBy + "=" + instance, Limit: 1})
+	if err != nil {
+		return false, err
+	}
+	return len(list.Items) > 0, nil
+}
+
+// gauge returns the value of a series of a certificate of a signer in this
+// process, zero if there is none.
+func (r *running) gauge(t *testing.T, name, namespace, secret string) float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && len(m.GetLabel()) == 2 && m.GetLabel()[0].GetValue() == namespace && m.GetLabel()[1].GetValue() == secret {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
