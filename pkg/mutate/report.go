@@ -172,3 +172,6 @@ func (r *Report) has(c ref, p Part) {
 		r.Containers[i].Has = append(r.Containers[i].Has, p)
 	}
 }
+
+// Explain returns what was found that led to the Reason.
+func (r Report) Explain() string { return ruleOf(r.Reason).When }

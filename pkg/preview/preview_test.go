@@ -1,0 +1,143 @@
+package preview_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+func run(t *testing.T, input string) (string, []preview.Outcome) {
+	t.Helper()
+	docs, err := preview.Parse("in.yaml", []byte(input))
+	require.NoError(t, err)
+	docs, outcomes, err := preview.Run(t.Context(), docs, preview.Options{})
+	require.NoError(t, err)
+	return string(preview.Join(docs)), outcomes
+}
+
+// TestTheWebhooksGoldens: what the webhook makes of a pod is what is shown.
+func TestTheWebhooksGoldens(t *testing.T) {
+	inputs, err := filepath.Glob("../mutate/testdata/*.in.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, inputs)
+	for _, in := range inputs {
+		t.Run(strings.TrimSuffix(filepath.Base(in), ".in.yaml"), func(t *testing.T) {
+			input, err := os.ReadFile(in)
+			require.NoError(t, err)
+			golden, err := os.ReadFile(strings.TrimSuffix(in, ".in.yaml") + ".out.yaml")
+			require.NoError(t, err)
+			got, outcomes := run(t, string(input))
+			require.Len(t, outcomes, 1)
+			if denied, ok := strings.CutPrefix(string(golden), "# denied: "); ok {
+				require.EqualError(t, outcomes[0].Refused, strings.TrimSpace(denied))
+				assert.Equal(t, string(input), got)
+				return
+			}
+			parts := strings.Split(got, "\n---\n")
+			assert.YAMLEq(t, string(golden), parts[len(parts)-1])
+			assert.Contains(t, string(golden), "# "+string(outcomes[0].Report.Reason)+"\n")
+		})
+	}
+}
+
+const service = `apiVersion: v1
+kind: Service
+metadata: {name: web, annotations: {servingcert.dev/secret-name: web-tls}}   # a comment
+spec: {ports: [{port: 443, targetPort: 8443}], selector: {app: web}}
+`
+
+func deployment(kind, wrap string) string {
+	return strings.ReplaceAll("apiVersion: x/v1\nkind: "+kind+"\nmetadata: {name: web}\n"+wrap, "TEMPLATE",
+		"{metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: x, args: [serve]}]}}")
+}
+
+func TestEveryKindWithATemplate(t *testing.T) {
+	for kind, wrap := range map[string]string{
+		"Deployment": "spec: {template: TEMPLATE}", "StatefulSet": "spec: {template: TEMPLATE}", "DaemonSet": "spec: {template: TEMPLATE}",
+		"ReplicaSet": "spec: {template: TEMPLATE}", "ReplicationController": "spec: {template: TEMPLATE}", "Job": "spec: {template: TEMPLATE}",
+		"CronJob": "spec: {jobTemplate: {spec: {template: TEMPLATE}}}", "PodTemplate": "template: TEMPLATE", "Rollout": "spec: {template: TEMPLATE}",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			got, outcomes := run(t, service+"---\n"+deployment(kind, wrap))
+			require.Len(t, outcomes, 1)
+			assert.Equal(t, kind, outcomes[0].Kind)
+			assert.True(t, outcomes[0].Changed)
+			assert.Contains(t, got, "--tls-cert-file=/etc/servingcert/tls.crt")
+			assert.True(t, strings.HasPrefix(got, service), "the Service stays byte for byte")
+		})
+	}
+}
+
+func TestWhatIsNotOursStaysByteForByte(t *testing.T) {
+	for name, input := range map[string]string{
+		"other kinds and comments": "# a file\n\n---\n# one\nkind: ConfigMap\napiVersion: v1\ndata:\n    b: 1 # odd indent\n    a: |\n      x\n---\n\n---\nkind: Thing\napiVersion: a/b\nspec: {template: {spec: {}}}\n",
+		"no newline at the end":    "kind: ConfigMap\napiVersion: v1",
+		"windows line ends":        "kind: ConfigMap\r\napiVersion: v1\r\n---\r\nkind: ConfigMap\r\n",
+		"empty":                    "",
+		"pod of no service":        "kind: Pod\napiVersion: v1\nmetadata: {name: x}\nspec: {containers: [{image: b, name: a}]}\n",
+		"json":                     `{"kind":"ConfigMap",  "apiVersion":"v1"}`,
+		"namespace not opted in":   "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n---\n" + service + "---\n" + deployment("Deployment", "spec: {template: TEMPLATE}\n"),
+		"namespace left out":       strings.ReplaceAll(service+"---\n"+deployment("Deployment", "spec: {template: TEMPLATE}\n"), "{name: web", "{namespace: kube-system, name: web"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, outcomes := run(t, input)
+			assert.Equal(t, input, got)
+			for _, o := range outcomes {
+				assert.False(t, o.Changed)
+			}
+		})
+	}
+}
+
+func TestListsAndJSON(t *testing.T) {
+	raw, err := yaml.YAMLToJSON([]byte("apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(service), "\n", "\n  ") + "\n- " + strings.ReplaceAll(deployment("Deployment", "spec: {template: TEMPLATE}"), "\n", "\n  ")))
+	require.NoError(t, err)
+	got, outcomes := run(t, string(raw))
+	require.Len(t, outcomes, 1)
+	require.True(t, outcomes[0].Changed)
+	require.True(t, strings.HasPrefix(got, "{\n"), "JSON stays JSON")
+	var list struct {
+		Items []struct {
+			Spec struct{ Template corev1.PodTemplateSpec }
+		}
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(got), &list))
+	require.Equal(t, "true", list.Items[1].Spec.Template.Labels[api.LabelInjected])
+}
+
+func TestATemplateWithoutMetadata(t *testing.T) {
+	got, _ := run(t, "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: web, image: x, args: [serve]}]}\n---\napiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata: {name: serving-cert}\n")
+	assert.NotContains(t, got, api.LabelInjected, "no port, so not concerned")
+	got, _ = run(t, "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 1}]}]}\n---\napiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata: {name: serving-cert}\n")
+	assert.Contains(t, got, api.LabelInjected)
+}
+
+func TestBrokenInputIsNamed(t *testing.T) {
+	_, err := preview.Parse("x.yaml", []byte("kind: A\n---\n{{ helm }}\n"))
+	require.ErrorContains(t, err, "x.yaml, document 2")
+	_, err = preview.Parse("x.yaml", []byte("- a\n"))
+	require.ErrorContains(t, err, "not an object")
+}
+
+func FuzzRoundTrip(f *testing.F) {
+	f.Add([]byte("a: b\n---\n# c\n---\nd: e"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		docs, err := preview.Parse("x", data)
+		if err != nil {
+			return
+		}
+		if got := preview.Join(docs); !bytes.Equal(data, got) {
+			t.Fatalf("%q became %q", data, got)
+		}
+	})
+}
