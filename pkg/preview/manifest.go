@@ -102,3 +102,13 @@ func (d Document) Name() string { return d.name }
 
 // Bytes returns the document without its separator.
 func (d Document) Bytes() []byte { return d.body }
+
+// Normal returns the document's content as a changed one is written, so that a
+// difference between the two is one of content.
+func (d Document) Normal() ([]byte, error) {
+	object, err := json.Marshal(d.object)
+	if err != nil {
+		return nil, err
+	}
+	return d.encode(object)
+}

@@ -62,6 +62,9 @@ func Run(ctx context.Context, docs []Document, opts Options) ([]Document, []Outc
 // excluded are the namespaces that the webhook's configuration leaves out.
 var excluded = []string{api.DefaultNamespace, metav1.NamespaceSystem}
 
+// Excluded reports whether the webhook never sees the pods of a namespace.
+func Excluded(namespace string) bool { return slices.Contains(excluded, namespace) }
+
 // document decides over the workloads of one document and patches it.
 func (s *scene) document(ctx context.Context, doc *Document) ([]Outcome, error) {
 	if doc.object == nil {
@@ -211,7 +214,7 @@ func (s *scene) addSecret(object map[string]any) {
 // known returns what is known of a namespace, or why the webhook is not asked
 // about its pods.
 func (s *scene) known(ctx context.Context, namespace string) (known mutate.Known, optedOut string, err error) {
-	if slices.Contains(excluded, namespace) {
+	if Excluded(namespace) {
 		return mutate.Known{}, "namespace " + namespace + " is left out", nil
 	}
 	optedIn, written := s.namespaces[namespace]

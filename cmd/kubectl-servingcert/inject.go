@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+// injectFlags are what inject was asked.
+type injectFlags struct {
+	files      []string
+	recursive  bool
+	namespace  string
+	output     string
+	diff       bool
+	live       bool
+	kubeconfig string
+	context    string
+}
+
+func injectCommand() command {
+	return command{
+		name:  "inject",
+		about: "Show what the webhook would make of manifests, before anything is created.",
+		usage: "inject -f FILE|DIR|- [flags]",
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
+			var f injectFlags
+			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files) or - for standard input; may be given several times")
+			fs.BoolVarP(&f.recursive, "recursive", "R", false, "directories within directories too")
+			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not say (default \"default\")")
+			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the manifests as they would be; report: a table of what is done and why not")
+			fs.BoolVar(&f.diff, "diff", false, "only what changes, as a unified diff")
+			fs.BoolVar(&f.live, "live", false, "use the Services and Namespaces of the cluster too; without -f, report its pods that were missed")
+			fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig, for --live")
+			fs.StringVar(&f.context, "context", "", "context of the kubeconfig, for --live")
+			return func(ctx context.Context, args []string, std streams) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx, std)
+			}
+		},
+	}
+}
+
+func (f *injectFlags) validate(args []string) error {
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q: files are given with -f", args[0])
+	case f.output != "yaml" && f.output != "report":
+		return usagef("-o %q: must be yaml or report", f.output)
+	case f.diff && f.output == "report":
+		return usagef("--diff and -o report exclude each other")
+	case len(f.files) == 0 && !f.live:
+		return usagef("-f is missing: a file, a directory or - for standard input")
+	case len(f.files) == 0 && f.output != "report":
+		return usagef("--live without -f reports pods that were missed: it needs -o report")
+	}
+	if f.namespace != "" {
+		if errs := validation.IsDNS1123Label(f.namespace); len(errs) > 0 {
+			return usagef("-n %q: no name of a namespace: %s", f.namespace, strings.Join(errs, "; "))
+		}
+	}
+	return nil
+}
+
+func (f *injectFlags) run(ctx context.Context, std streams) error {
+	opts := preview.Options{Namespace: f.namespace}
+	if f.live {
+		cluster, err := connect(f.kubeconfig, f.context)
+		if err != nil {
+			return err
+		}
+		if len(f.files) == 0 {
+			rows, err := cluster.missed(ctx, f.namespace)
+			if err != nil {
+				return err
+			}
+			return writeReport(std.out, rows)
+		}
+		opts.Live = cluster.known
+	}
+	docs, err := f.read(std.in)
+	if err != nil {
+		return err
+	}
+	after, outcomes, err := preview.Run(ctx, docs, opts)
+	if err != nil {
+		return err
+	}
+	if err := f.write(std.out, docs, after, outcomes); err != nil {
+		return err
+	}
+	return f.complain(std.err, outcomes)
+}
+
+func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outcomes []preview.Outcome) error {
+	switch {
+	case f.output == "report":
+		return writeReport(w, preview.Rows(outcomes))
+	case !f.diff:
+		_, err := w.Write(preview.Join(after))
+		return err
+	}
+	for i := range before {
+		if bytes.Equal(before[i].Bytes(), after[i].Bytes()) {
+			continue
+		}
+		from, err := before[i].Normal()
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(diff.Diff(before[i].Name(), from, before[i].Name()+", injected", after[i].Bytes())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complain says what the webhook would warn about or refuse, unless the report
+// has said it. Something refused is an error.
+func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
+	refused := false
+	for _, o := range outcomes {
+		if o.Refused != nil {
+			refused = true
+			_, _ = fmt.Fprintf(w, "refused: %s %s/%s: %v\n", o.Kind, o.Namespace, o.Name, o.Refused)
+		}
+		if f.output == "report" {
+			continue
+		}
+		for _, warning := range o.Report.Warnings() {
+			_, _ = fmt.Fprintf(w, "Warning: %s %s/%s: %s\n", o.Kind, o.Namespace, o.Name, warning)
+		}
+	}
+	if refused {
+		return errSaid
+	}
+	return nil
+}
+
+func writeReport(w io.Writer, rows []preview.Row) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "NAMESPACE\tWORKLOAD\tCONTAINER\tSECRET\tDONE\tWHY")
+	for _, r := range rows {
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Namespace, r.Workload, r.Container, r.Secret, r.Done, r.Why)
+	}
+	return tab.Flush()
+}
+
+// read reads all files, in the order given.
+func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
+	var docs []preview.Document
+	for _, name := range f.files {
+		files := []string{name}
+		if name != "-" {
+			var err error
+			if files, err = f.expand(name); err != nil {
+				return nil, err
+			}
+		}
+		for _, file := range files {
+			parsed, err := readFile(file, stdin)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, parsed...)
+		}
+	}
+	return docs, nil
+}
+
+func readFile(name string, stdin io.Reader) ([]preview.Document, error) {
+	if name == "-" {
+		data, err := io.ReadAll(stdin)
+		if err != nil {
+			return nil, fmt.Errorf("standard input: %w", err)
+		}
+		return preview.Parse("standard input", data)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return preview.Parse(name, data)
+}
+
+// expand returns the manifests of a directory, sorted, or the file itself.
+func (f *injectFlags) expand(name string) ([]string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(name, func(path string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != name && !f.recursive:
+			return filepath.SkipDir
+		case !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("%s: no .yaml, .yml or .json file in it", name)
+	}
+	return files, err
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+// liveCluster answers what a cluster knows, with its user's rights.
+type liveCluster struct{ client kubernetes.Interface }
+
+func connect(kubeconfig, contextName string) (liveCluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName}).ClientConfig()
+	if err != nil {
+		return liveCluster{}, fmt.Errorf("--live: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	return liveCluster{client}, err
+}
+
+// known is preview.Options.Live. A user who may not see whether the conventional
+// Secret exists is shown a preview without it.
+func (l liveCluster) known(ctx context.Context, namespace string) (mutate.Known, bool, error) {
+	ns, err := l.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return mutate.Known{}, false, nil
+	}
+	if err != nil {
+		return mutate.Known{}, false, err
+	}
+	known, err := l.services(ctx, namespace)
+	return known, ns.Labels[api.LabelInject] == api.InjectEnabled, err
+}
+
+func (l liveCluster) services(ctx context.Context, namespace string) (mutate.Known, error) {
+	services, err := l.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return mutate.Known{}, err
+	}
+	var known mutate.Known
+	for i := range services.Items {
+		known.Services = append(known.Services, &services.Items[i])
+	}
+	secret, err := l.client.CoreV1().Secrets(namespace).Get(ctx, api.ConventionalSecretName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+	case err != nil:
+		return mutate.Known{}, err
+	default:
+		known.ConventionalSecret = secret.Type == corev1.SecretTypeTLS
+	}
+	return known, nil
+}
+
+// missed returns the pods of opted-in namespaces that an annotated Service
+// selects, or that name a Secret, and that were never injected: created before
+// the label, or while the webhook was away.
+func (l liveCluster) missed(ctx context.Context, namespace string) ([]preview.Row, error) {
+	namespaces, err := l.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
+	if err != nil {
+		return nil, err
+	}
+	var rows []preview.Row
+	for _, ns := range namespaces.Items {
+		if namespace != "" && ns.Name != namespace || preview.Excluded(ns.Name) {
+			continue
+		}
+		known, err := l.services(ctx, ns.Name)
+		if err != nil {
+			return nil, err
+		}
+		pods, err := l.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for i := range pods.Items {
+			if row, ok := missedPod(&pods.Items[i], known); ok {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows, nil
+}
+
+func missedPod(pod *corev1.Pod, known mutate.Known) (preview.Row, bool) {
+	row := preview.Row{Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: "-"}
+	patch, report, err := mutate.Mutate(pod, known)
+	if err != nil {
+		row.Done, row.Why = "missed", err.Error()
+		return row, true
+	}
+	if report.Secret != "" {
+		row.Secret = report.Secret
+	}
+	for _, op := range patch {
+		if strings.HasPrefix(op.Path, "/spec/volumes") {
+			row.Done, row.Why = "missed", "created before the namespace's label or its Service, or while the webhook was away: create it again"
+			return row, true
+		}
+	}
+	return row, false
+}

@@ -1,0 +1,111 @@
+// Command kubectl-servingcert is a plugin of kubectl: "kubectl servingcert".
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // it failed, or what was asked about would be refused
+	exitUsage = 2 // a flag or argument is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// streams are what a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// command is one subcommand.
+type command struct {
+	name, about, usage string
+	// setup adds the flags and returns what runs when they are parsed.
+	setup func(*pflag.FlagSet) func(ctx context.Context, args []string, std streams) error
+}
+
+func commands() []command { return []command{injectCommand()} }
+
+// usageError is a wrong flag or argument.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func run(ctx context.Context, args []string, std streams) int {
+	if len(args) == 0 || slices.Contains([]string{"-h", "--help", "help"}, args[0]) {
+		_, _ = io.WriteString(std.out, help())
+		return exitOK
+	}
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] })
+	if i < 0 {
+		return fail(std.err, usagef("unknown command %q: must be %s", args[0], names(all)))
+	}
+	cmd := all[i]
+	fs := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.SortFlags = false
+	do := cmd.setup(fs)
+	switch err := fs.Parse(args[1:]); {
+	case errors.Is(err, pflag.ErrHelp):
+		_, _ = fmt.Fprintf(std.out, "%s\n\nUsage:\n  kubectl servingcert %s\n\nFlags:\n%s", cmd.about, cmd.usage, fs.FlagUsagesWrapped(100))
+		return exitOK
+	case err != nil:
+		return fail(std.err, usageError{err})
+	}
+	if err := do(ctx, fs.Args(), std); err != nil {
+		return fail(std.err, err)
+	}
+	return exitOK
+}
+
+// errSaid is an error whose text was written already.
+var errSaid = errors.New("said already")
+
+func fail(w io.Writer, err error) int {
+	if errors.Is(err, errSaid) {
+		return exitError
+	}
+	_, _ = fmt.Fprintf(w, "kubectl servingcert: %v\n", err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitError
+}
+
+func names(all []command) string {
+	out := make([]string, len(all))
+	for i, c := range all {
+		out[i] = c.name
+	}
+	return strings.Join(out, ", ")
+}
+
+func help() string {
+	var b strings.Builder
+	b.WriteString("Serving certificates for Kubernetes workloads.\n\nUsage:\n  kubectl servingcert COMMAND [flags]\n\nCommands:\n")
+	for _, c := range commands() {
+		_, _ = fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about) // a Builder does not fail
+	}
+	b.WriteString("\nkubectl servingcert COMMAND --help lists the flags.\n")
+	return b.String()
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets scripts run this program as a person types it.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"kubectl-servingcert": func() {
+			os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+		},
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: os.Getenv("UPDATE") != ""})
+}
+
+func TestExitCodes(t *testing.T) {
+	for want, argLists := range map[int][][]string{
+		exitOK:    {nil, {"--help"}, {"inject", "--help"}},
+		exitError: {{"inject", "-f", "missing.yaml"}},
+		exitUsage: {{"conjure"}, {"inject"}, {"inject", "--no-such-flag"}, {"inject", "-f", "x", "-o", "json"}, {"inject", "x"}},
+	} {
+		for _, args := range argLists {
+			if got := run(t.Context(), args, streams{strings.NewReader(""), io.Discard, io.Discard}); got != want {
+				t.Errorf("%v: exit code %d, want %d", args, got, want)
+			}
+		}
+	}
+}
