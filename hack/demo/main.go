@@ -18,6 +18,9 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 )
 
 // errInterrupted is why the demo's context ends on a signal.
@@ -45,6 +48,7 @@ func (d *demo) steps() []step {
 }
 
 func run() int {
+	klog.SetLogger(logr.Discard()) // what client-go has to say is in the errors that it returns
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	stopSignals := cancelOnSignal(cancel)

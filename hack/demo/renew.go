@@ -41,6 +41,9 @@ func (d *demo) renew(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if at.After(start) {
+		start = at // it was asked for ahead of its time
+	}
 	took := time.Since(start)
 	d.measure("from the request for a renewal to the new certificate", took)
 	d.out.printf("a new certificate is in the Secret, and its hash in the condition, after %s\n", short(took))
