@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -107,8 +108,8 @@ func (d *demo) runProcess(ctx context.Context, name string, extra ...string) (ti
 	if err != nil {
 		return 0, err
 	}
-	args := append(spec.Containers[0].Args, "--kubeconfig="+kubeconfig, "--health-addr="+health, "--metrics-addr=0")
-	args = append(args, extra...)
+	outside := []string{"--kubeconfig=" + kubeconfig, "--health-addr=" + health, "--metrics-addr=0"}
+	args := slices.Concat(spec.Containers[0].Args, outside, extra) // of a flag given twice the last counts
 	c, err := d.start(name, d.path("bin", name), args, nil)
 	if err != nil {
 		return 0, err
