@@ -2,7 +2,6 @@ package mutate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -88,8 +87,8 @@ func (h *Handler) review(ctx context.Context, req admission.Request) (admission.
 		return admission.Allowed(""), nil // only new pods are changed, whatever a configuration sends
 	}
 	log := h.Log.WithValues("namespace", req.Namespace, "pod", req.Name)
-	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+	pod, err := decodePod(req.Object.Raw)
+	if err != nil {
 		log.Error(err, "review failed: the pod cannot be read")
 		h.Metrics.count(resultFailed, reasonError, nil)
 		return admission.Response{}, fmt.Errorf("read the pod: %w", err)

@@ -1,0 +1,113 @@
+package mutate
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// decodePod reads of a pod what the rules look at, and skips the rest: resource
+// quantities, affinities and managed fields are half the work of reading it
+// whole. What a rule begins to look at belongs here too; the tests hold the
+// decisions over the two to each other.
+func decodePod(raw []byte) (*corev1.Pod, error) {
+	var v podView
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: v.Metadata.Name, Labels: v.Metadata.Labels, Annotations: v.Metadata.Annotations},
+		Spec: corev1.PodSpec{
+			Volumes: v.Spec.Volumes, OS: v.Spec.OS, NodeSelector: v.Spec.NodeSelector,
+			InitContainers: containers(v.Spec.InitContainers), Containers: containers(v.Spec.Containers),
+		},
+	}
+	for _, o := range v.Metadata.OwnerReferences {
+		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: o.Kind})
+	}
+	if s := v.Spec.SecurityContext; s != nil {
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: s.FSGroup, RunAsUser: s.RunAsUser}
+	}
+	return pod, nil
+}
+
+type podView struct {
+	Metadata struct {
+		Name            string                  `json:"name"`
+		Labels          map[string]string       `json:"labels"`
+		Annotations     map[string]string       `json:"annotations"`
+		OwnerReferences []struct{ Kind string } `json:"ownerReferences"`
+	} `json:"metadata"`
+	Spec struct {
+		Volumes         []corev1.Volume   `json:"volumes"`
+		InitContainers  []containerView   `json:"initContainers"`
+		Containers      []containerView   `json:"containers"`
+		OS              *corev1.PodOS     `json:"os"`
+		NodeSelector    map[string]string `json:"nodeSelector"`
+		SecurityContext *securityView     `json:"securityContext"`
+	} `json:"spec"`
+}
+
+// securityView is of a pod or of a container, which has no fsGroup.
+type securityView struct {
+	FSGroup   *int64 `json:"fsGroup"`
+	RunAsUser *int64 `json:"runAsUser"`
+}
+
+type containerView struct {
+	Name            string                         `json:"name"`
+	Command         []string                       `json:"command"`
+	Args            []string                       `json:"args"`
+	Env             []envView                      `json:"env"`
+	EnvFrom         []struct{}                     `json:"envFrom"`
+	Ports           []corev1.ContainerPort         `json:"ports"`
+	VolumeMounts    []corev1.VolumeMount           `json:"volumeMounts"`
+	VolumeDevices   []corev1.VolumeDevice          `json:"volumeDevices"`
+	StartupProbe    *corev1.ProbeHandler           `json:"startupProbe"`
+	ReadinessProbe  *corev1.ProbeHandler           `json:"readinessProbe"`
+	LivenessProbe   *corev1.ProbeHandler           `json:"livenessProbe"`
+	Lifecycle       *corev1.Lifecycle              `json:"lifecycle"`
+	RestartPolicy   *corev1.ContainerRestartPolicy `json:"restartPolicy"`
+	SecurityContext *securityView                  `json:"securityContext"`
+}
+
+// envView does not keep where a value is from, only that it is not here.
+type envView struct {
+	Name      string    `json:"name"`
+	Value     string    `json:"value"`
+	ValueFrom *struct{} `json:"valueFrom"`
+}
+
+func containers(views []containerView) []corev1.Container {
+	if len(views) == 0 {
+		return nil
+	}
+	out := make([]corev1.Container, len(views))
+	for i := range views {
+		v, c := &views[i], &out[i]
+		c.Name, c.Command, c.Args, c.Ports = v.Name, v.Command, v.Args, v.Ports
+		c.VolumeMounts, c.VolumeDevices = v.VolumeMounts, v.VolumeDevices
+		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = probe(v.StartupProbe), probe(v.ReadinessProbe), probe(v.LivenessProbe)
+		c.Lifecycle, c.RestartPolicy = v.Lifecycle, v.RestartPolicy
+		c.EnvFrom = make([]corev1.EnvFromSource, len(v.EnvFrom))
+		c.Env = make([]corev1.EnvVar, len(v.Env))
+		for j, e := range v.Env {
+			c.Env[j] = corev1.EnvVar{Name: e.Name, Value: e.Value}
+			if e.ValueFrom != nil {
+				c.Env[j].ValueFrom = &corev1.EnvVarSource{}
+			}
+		}
+		if v.SecurityContext != nil {
+			c.SecurityContext = &corev1.SecurityContext{RunAsUser: v.SecurityContext.RunAsUser}
+		}
+	}
+	return out
+}
+
+func probe(handler *corev1.ProbeHandler) *corev1.Probe {
+	if handler == nil {
+		return nil
+	}
+	return &corev1.Probe{ProbeHandler: *handler}
+}
