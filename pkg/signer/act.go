@@ -50,15 +50,23 @@ func (c *Controller) act(ctx context.Context, s Situation, d Decision) (reconcil
 	return reconcile.Result{RequeueAfter: c.nextLook(s, d)}, nil
 }
 
+// writeError is a certificate that was issued and not written.
+type writeError struct{ error }
+
+func (e writeError) Unwrap() error { return e.error }
+
 // failure says in one word why issuing failed.
 func failure(err error) Reason {
 	var refused *RefusedError
 	var status apierrors.APIStatus
+	var write writeError
 	switch {
 	case errors.As(err, &refused):
 		return ReasonRefused
 	case errors.As(err, &status):
 		return ReasonWriteRefused
+	case errors.As(err, &write):
+		return ReasonWriteFailed
 	}
 	return ReasonSignFailed
 }
@@ -108,7 +116,7 @@ func (c *Controller) issueInto(ctx context.Context, s Situation, d Decision) (*S
 		object, err = c.createSecret(ctx, s, d, issued, nil)
 	}
 	if err != nil {
-		return nil, err
+		return nil, writeError{err}
 	}
 	facts := factsOfIssued(object, issued, s.Authority)
 	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
@@ -162,7 +170,7 @@ func (c *Controller) replaceSecret(ctx context.Context, s Situation, d Decision,
 func (c *Controller) repair(ctx context.Context, s Situation, d Decision) (*SecretFacts, error) {
 	object, err := c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, nil))
 	if err != nil {
-		return nil, err
+		return nil, writeError{err}
 	}
 	facts := &SecretFacts{ObjectMeta: s.Secret.ObjectMeta, Labelled: true, Type: s.Secret.Type, Immutable: s.Secret.Immutable, Leaf: s.Secret.Leaf}
 	facts.OwnerReferences, facts.ResourceVersion = d.Owners, object.ResourceVersion

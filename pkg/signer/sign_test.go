@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"fmt"
 	"net"
 	"net/url"
 	"testing"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -138,6 +141,18 @@ func TestIssueTimes(t *testing.T) {
 		_, err := Issue(context.Background(), plainSign(), newCA(t, clusterNames, epoch.Add(time.Minute), epoch.Add(day)), wanted, epoch)
 		assert.ErrorContains(t, err, "rejects it")
 	})
+}
+
+func TestFailureTellsWhoseItIs(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "web-tls", assert.AnError)
+	for want, err := range map[Reason]error{
+		ReasonRefused:      fmt.Errorf("x: %w", &RefusedError{assert.AnError}),
+		ReasonWriteRefused: writeError{fmt.Errorf("create Secret: %w", forbidden)},
+		ReasonWriteFailed:  writeError{fmt.Errorf("create Secret: %w", assert.AnError)},
+		ReasonSignFailed:   fmt.Errorf("sign: %w", assert.AnError),
+	} {
+		assert.Equal(t, want, failure(err))
+	}
 }
 
 func TestIssuePassesErrorsOn(t *testing.T) {

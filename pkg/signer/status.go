@@ -25,6 +25,7 @@ const (
 	ReasonRefused      Reason = "SigningRefused"    // False: what the CA signed is not what was asked for
 	ReasonSignFailed   Reason = "SigningFailed"     // False
 	ReasonWriteRefused Reason = "WriteRefused"      // False: the API server does not take the Secret
+	ReasonWriteFailed  Reason = "WriteFailed"       // False: the API server was not reached
 	ReasonUnavailable  Reason = "CAUnavailable"     // False: a CA that does not say why
 	ReasonClockSkew    Reason = "ClockSkew"         // False: this clock and the API server's differ
 	ReasonPending      Reason = "CAPending"         // never written: the CA is being read
