@@ -42,7 +42,16 @@ func unlabelled(s *corev1.Secret) { s.Labels = nil }
 func opaque(s *corev1.Secret)     { s.Type = corev1.SecretTypeOpaque }
 func filled(s *corev1.Secret)     { s.Data[corev1.TLSCertKey] = []byte("something else") }
 func owned(s *corev1.Secret) {
-	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "1"}}
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web"}}
+}
+
+// ownedBy completes what owned began: the garbage collector is at work here, and
+// deletes a Secret whose owner does not exist.
+func ownedBy(s *corev1.Secret, svc *corev1.Service) *corev1.Secret {
+	for i := range s.OwnerReferences {
+		s.OwnerReferences[i].UID = svc.UID
+	}
+	return s
 }
 
 // policiesInForce waits until the API server has taken the policies up, which it
@@ -97,15 +106,16 @@ func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := secret(newNamespace(t, true), "web-tls")
+			svc := newService(t, s.Namespace)
 			if test.there != nil {
 				test.there.Namespace, test.there.Name = s.Namespace, s.Name
-				s = test.there
+				s = ownedBy(test.there, svc)
 				require.NoError(t, admin.Create(t.Context(), s))
 			}
 			for _, change := range test.changes {
 				change(s)
 			}
-			refusedWith(t, test.write(s), test.refusal)
+			refusedWith(t, test.write(ownedBy(s, svc)), test.refusal)
 		})
 	}
 }
