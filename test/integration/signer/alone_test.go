@@ -1,0 +1,343 @@
+package signer
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Renewal, with a clock that can be set. A reconcile is had by touching the
+// Service: no timer knows of the clock.
+func TestRenewalWhenItIsDue(t *testing.T) {
+	d, ns := newDeployment(t), newNamespace(t)
+	c := &clock{}
+	r := startHere(t, d, options{clock: c})
+	makeService(t, ns, "web")
+	makeService(t, ns, "left", api.AnnotationKeyAlgorithm, "ED25519", api.AnnotationDuration, "48h")
+	first, left := r.waitGood(t, ns, "web", "web-tls"), r.waitGood(t, ns, "left", "left-tls")
+	annotate(t, ns, "left", map[string]any{api.AnnotationSecretName: nil, api.AnnotationDuration: nil})
+	waitReady(t, ns, "left", metav1.ConditionTrue, "Retained")
+	touch := func(name string) {
+		annotate(t, ns, name, map[string]any{"touched": time.Now().String()})
+	}
+
+	c.set(pki.RenewAt(left.leaf).Add(time.Second))
+	touch("left")
+	var renewed served
+	eventually(t, func() (err error) {
+		if renewed, err = whatIsServed(t.Context(), ns, "left-tls"); err == nil && renewed.fingerprint() == left.fingerprint() {
+			err = fmt.Errorf("not renewed")
+		}
+		return err
+	})
+	assert.Equal(t, left.leaf.DNSNames, renewed.leaf.DNSNames)
+	assert.Equal(t, pki.Lifetime(left.leaf), pki.Lifetime(renewed.leaf), "retained is renewed as it was")
+	assert.Equal(t, left.leaf.PublicKeyAlgorithm, renewed.leaf.PublicKeyAlgorithm)
+
+	c.set(pki.RenewAt(first.leaf).Add(-time.Minute))
+	touch("web")
+	makeService(t, ns, "barrier")
+	r.waitGood(t, ns, "barrier", "barrier-tls")
+	require.Equal(t, first.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion, "not early")
+
+	c.set(pki.RenewAt(first.leaf).Add(time.Second))
+	touch("web")
+	second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+	assert.NotEqual(t, first.leaf.PublicKey, second.leaf.PublicKey)
+	assert.WithinDuration(t, c.now(), pki.IssuedAt(second.leaf), time.Minute)
+	waitEvent(t, ns, "web", `Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since `)
+
+	require.NoError(t, r.stop())
+	c.set(pki.RenewAt(second.leaf).Add(time.Second))
+	r = startHere(t, d, options{clock: c}) // nothing was touched: what came due meanwhile is found
+	r.waitGood(t, ns, "web", "web-tls", second.fingerprint())
+}
+
+// A clock behind the CA's NotBefore would sign what is not valid yet.
+func TestClockBehindTheCA(t *testing.T) {
+	d, ns := newDeployment(t), newNamespace(t)
+	r := startHere(t, d, options{})
+	makeService(t, ns, "web")
+	first := r.waitGood(t, ns, "web", "web-tls")
+	require.NoError(t, r.stop())
+
+	c := &clock{}
+	c.set(time.Now().Add(-time.Hour))
+	r = startHere(t, d, options{clock: c})
+	makeService(t, ns, "later")
+	condition := waitReady(t, ns, "later", metav1.ConditionFalse, "CANotYetValid")
+	assert.Contains(t, condition.Message, "this machine's clock is behind that")
+	assert.Contains(t, r.log.String(), "CANotYetValid")
+	waitReady(t, ns, "web", metav1.ConditionTrue, "Issued") // it has a certificate
+	require.NoError(t, secretGone(t, ns, "later-tls"))
+
+	c.offset.Store(0)
+	patchSecret(t, d.namespace, api.CASecretName, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"touched": "yes"}}})
+	r.waitGood(t, ns, "later", "later-tls")
+	require.Equal(t, first.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
+}
+
+// A Service deleted and made again before the garbage collector has looked: the
+// Secret is the one before's, and works at once.
+func TestServiceMadeAgainBeforeTheCollectorLooks(t *testing.T) {
+	collector := plane.PIDs()[controlplane.KubeControllerManager]
+	require.NoError(t, syscall.Kill(collector, syscall.SIGSTOP))
+	defer func() { require.NoError(t, syscall.Kill(collector, syscall.SIGCONT)) }()
+	d := newDeployment(t)
+	r := startHere(t, d, options{})
+	unlabelled := map[string]any{"metadata": map[string]any{"labels": nil}}
+	immutable := map[string]any{"immutable": true}
+	for i, c := range []struct {
+		name     string
+		patches  []map[string]any
+		headless bool // and so another certificate
+	}{
+		{"as it was", nil, false},
+		{"as it was, headless", nil, true},
+		{"label stripped", []map[string]any{unlabelled}, false},
+		{"label stripped, headless", []map[string]any{unlabelled}, true},
+		{"immutable", []map[string]any{immutable}, false},
+		{"immutable, headless", []map[string]any{immutable}, true},
+		{"immutable, label stripped, headless", []map[string]any{immutable, unlabelled}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ns := fmt.Sprintf("made-again-%d-%s", i, d.instance)
+			makeNamespace(t, ns, optedIn)
+			makeService(t, ns, "web")
+			first := r.waitGood(t, ns, "web", "web-tls")
+			require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+			for _, patch := range c.patches {
+				patchSecret(t, ns, "web-tls", patch)
+			}
+			svc := newService("web")
+			if c.headless {
+				svc.Spec.ClusterIP = corev1.ClusterIPNone
+			}
+			svc, err := admin.CoreV1().Services(ns).Create(t.Context(), svc, metav1.CreateOptions{})
+			require.NoError(t, err)
+			have := r.waitGood(t, ns, "web", "web-tls")
+			require.Len(t, have.secret.OwnerReferences, 1)
+			require.Equal(t, svc.UID, have.secret.OwnerReferences[0].UID)
+			require.Equal(t, c.headless, first.fingerprint() != have.fingerprint())
+		})
+	}
+	t.Run("owner by name of somebody else's", func(t *testing.T) {
+		ns := "made-again-foreign-" + d.instance
+		makeNamespace(t, ns, optedIn)
+		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: "of-another"}
+		before, err := admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "web-tls", OwnerReferences: []metav1.OwnerReference{owner}},
+			Type:       corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("y")},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		makeService(t, ns, "web")
+		waitReady(t, ns, "web", metav1.ConditionFalse, "SecretConflict")
+		require.Equal(t, before, getSecret(t, ns, "web-tls"))
+	})
+}
+
+// Two signers at once, with leader election off: what must hold even if election
+// fails. One CA, one certificate for each Service, and rest.
+func TestTwoSignersAtOnce(t *testing.T) {
+	const n = 30
+	d, ns := newDeployment(t), newNamespace(t)
+	for i := range n / 2 {
+		makeService(t, ns, fmt.Sprintf("web-%d", i))
+	}
+	both := []*running{startProcess(t, d), startProcess(t, d)}
+	for i := n / 2; i < n; i++ {
+		makeService(t, ns, fmt.Sprintf("web-%d", i))
+	}
+	for i := range n {
+		name := fmt.Sprintf("web-%d", i)
+		both[0].waitGood(t, ns, name, name+"-tls")
+	}
+	bundle, err := both[0].bundle(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(bundle), "BEGIN CERTIFICATE"), "one CA")
+
+	issued := func() (sum int) {
+		for _, r := range both {
+			for _, reason := range []string{"FirstIssue", "SecretMissing", "SignedByOtherCA", "NamesChanged"} {
+				var n int
+				if value, ok := r.metric(`servingcert_certificates_issued_total{reason="` + reason + `"}`); ok {
+					_, err := fmt.Sscan(value, &n)
+					require.NoError(t, err)
+				}
+				sum += n
+			}
+		}
+		return sum
+	}
+	require.Equal(t, n, issued(), "one certificate for each Service, whoever was first")
+	versions := func() []string {
+		services, err := admin.CoreV1().Services(ns).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		secrets, err := admin.CoreV1().Secrets(ns).List(t.Context(), metav1.ListOptions{LabelSelector: api.LabelManagedBy})
+		require.NoError(t, err)
+		var out []string
+		for _, o := range services.Items {
+			out = append(out, o.Name+" "+o.ResourceVersion)
+		}
+		for _, o := range secrets.Items {
+			out = append(out, o.Name+" "+o.ResourceVersion)
+		}
+		return out
+	}
+	var last []string
+	quiet := 0
+	eventually(t, func() error { // a second without a write
+		now := versions()
+		if quiet++; !slices.Equal(now, last) {
+			last, quiet = now, 0
+		}
+		if quiet < 50 {
+			return fmt.Errorf("they still write")
+		}
+		return nil
+	})
+	require.Equal(t, n, issued())
+}
+
+// The API server goes away while renewals come due, and the signer goes on where
+// it was once that is back.
+func TestAPIServerAwayForAWhile(t *testing.T) {
+	d, ns := newDeployment(t), newNamespace(t)
+	r := startProcess(t, d)
+	makeService(t, ns, "web")
+	first := r.waitGood(t, ns, "web", "web-tls")
+	at := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	annotate(t, ns, "web", map[string]any{api.AnnotationRenewAfter: at.UTC().Format(time.RFC3339)})
+	plane.StopAPIServer()
+	t.Cleanup(func() { _ = plane.StartAPIServer(context.Background()) }) // an error if it runs
+	eventually(t, func() error {                                         // it tried, and could not
+		if value, ok := r.metric(`servingcert_issue_failures_total{reason="WriteFailed"}`); !ok {
+			return fmt.Errorf("no failure is counted: %q", value)
+		}
+		return nil
+	})
+	status, _, err := get(r.ready)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, "it has a CA, and that is what its readiness is about")
+	require.NoError(t, plane.StartAPIServer(t.Context()))
+	second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+	assert.Equal(t, first.secret.UID, second.secret.UID)
+	makeService(t, ns, "later")
+	r.waitGood(t, ns, "later", "later-tls")
+}
+
+// caSecret changes the CA Secret by a merge patch.
+func caSecret(t *testing.T, d deployment, patch string) {
+	_, err := admin.CoreV1().Secrets(d.namespace).Patch(t.Context(), api.CASecretName, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// A CA that is lost or spoiled: nothing is signed, everything says so, what is
+// there stays as it is, and no new CA is made. Restored, it goes on.
+func TestCALost(t *testing.T) {
+	for i, c := range []struct {
+		name, reason string
+		lose         func(t *testing.T, d deployment)
+		restart      bool
+	}{
+		{"gone", "CALost", func(t *testing.T, d deployment) {
+			require.NoError(t, admin.CoreV1().Secrets(d.namespace).Delete(t.Context(), api.CASecretName, metav1.DeleteOptions{}))
+		}, false},
+		{"gone while it was down, the status too", "CALost", func(t *testing.T, d deployment) {
+			require.NoError(t, admin.CoreV1().Secrets(d.namespace).Delete(t.Context(), api.CASecretName, metav1.DeleteOptions{}))
+			require.NoError(t, admin.CoreV1().ConfigMaps(d.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
+		}, true},
+		{"emptied", "CALost", func(t *testing.T, d deployment) { caSecret(t, d, `{"data":null}`) }, false},
+		{"corrupt", "CACorrupt", func(t *testing.T, d deployment) { caSecret(t, d, `{"data":{"generation-1.key":"eA=="}}`) }, false},
+		{"key removed", "CACorrupt", func(t *testing.T, d deployment) { caSecret(t, d, `{"data":{"generation-1.key":null}}`) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDeployment(t)
+			ns := fmt.Sprintf("ca-lost-%d-%s", i, d.instance)
+			makeNamespace(t, ns, optedIn)
+			r := startProcess(t, d)
+			makeService(t, ns, "web")
+			first := r.waitGood(t, ns, "web", "web-tls")
+			backup := getSecret(t, d.namespace, api.CASecretName)
+			if c.restart {
+				require.NoError(t, r.stop())
+			}
+			c.lose(t, d)
+			if c.restart {
+				r = startProcess(t, d)
+			}
+			problem := `servingcert_ca_problem{reason="` + c.reason + `"}`
+			eventually(t, func() error {
+				if value, _ := r.metric(problem); value != "1" {
+					return fmt.Errorf("%s is %q", problem, value)
+				}
+				return nil
+			})
+			status, body, err := get(r.ready)
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusInternalServerError, status, body)
+			assert.Contains(t, r.log.String(), "level=ERROR")
+			assert.Contains(t, r.log.String(), c.reason+": Secret servingcert-ca ")
+			makeService(t, ns, "later")
+			said := waitReady(t, ns, "later", metav1.ConditionFalse, c.reason)
+			assert.Contains(t, said.Message, "Restore")
+			waitEvent(t, ns, "later", "Warning "+c.reason+": ")
+			patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: ""}})
+			waitReady(t, ns, "web", metav1.ConditionFalse, c.reason)
+			require.NoError(t, secretGone(t, ns, "later-tls"))
+			requireNoCA(t, d)
+
+			backup.ResourceVersion, backup.UID = "", ""
+			secrets := admin.CoreV1().Secrets(d.namespace)
+			if _, err := secrets.Create(t.Context(), backup, metav1.CreateOptions{}); apierrors.IsAlreadyExists(err) {
+				_, err = secrets.Update(t.Context(), backup, metav1.UpdateOptions{})
+				require.NoError(t, err)
+			} else {
+				require.NoError(t, err)
+			}
+			r.waitGood(t, ns, "later", "later-tls")
+			second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+			require.NoError(t, second.leaf.CheckSignatureFrom(rootOf(t, r)))
+			require.NoError(t, first.leaf.CheckSignatureFrom(rootOf(t, r)), "the CA is the one before")
+			status, _, err = get(r.ready)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status)
+		})
+	}
+}
+
+// requireNoCA: what is in the CA Secret, if anything, is not a CA that works.
+func requireNoCA(t *testing.T, d deployment) {
+	secret, err := admin.CoreV1().Secrets(d.namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	require.NoError(t, err)
+	require.Less(t, len(secret.Data["generation-1.key"]), 10)
+}
+
+func rootOf(t *testing.T, r *running) *x509.Certificate {
+	bundle, err := r.bundle(t.Context())
+	require.NoError(t, err)
+	roots, err := pki.ParseCertificates(bundle)
+	require.NoError(t, err)
+	require.Len(t, roots, 1)
+	return roots[0]
+}

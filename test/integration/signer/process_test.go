@@ -1,0 +1,153 @@
+package signer
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// What is scraped, and that a series ends with its Secret.
+func TestMetrics(t *testing.T) {
+	d, ns := newDeployment(t), newNamespace(t)
+	r := startProcess(t, d)
+	makeService(t, ns, "web")
+	makeService(t, ns, "wrong", api.AnnotationDuration, "abc")
+	first := r.waitGood(t, ns, "web", "web-tls")
+	waitReady(t, ns, "wrong", metav1.ConditionFalse, "InvalidAnnotation")
+	annotate(t, ns, "web", map[string]any{api.AnnotationKeyAlgorithm: "ED25519"})
+	have := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+
+	labels := fmt.Sprintf(`{namespace=%q,secret="web-tls"}`, ns)
+	for series, want := range map[string]float64{
+		`servingcert_certificates_issued_total{reason="FirstIssue"}`:          1,
+		`servingcert_certificates_issued_total{reason="KeyAlgorithmChanged"}`: 1,
+		`servingcert_issue_failures_total{reason="InvalidAnnotation"}`:        1,
+		`servingcert_issue_duration_seconds_count`:                            2,
+		"servingcert_certificate_not_after_timestamp_seconds" + labels:        float64(have.leaf.NotAfter.Unix()),
+		"servingcert_certificate_renew_at_timestamp_seconds" + labels:         float64(pki.RenewAt(have.leaf).Unix()),
+		`servingcert_ca_not_after_timestamp_seconds{generation="1"}`:          float64(rootOf(t, r).NotAfter.Unix()),
+		`servingcert_ca_problem{reason="CALost"}`:                             0,
+	} {
+		eventually(t, func() error {
+			text, ok := r.metric(series)
+			if value, err := strconv.ParseFloat(text, 64); !ok || err != nil || value != want {
+				return fmt.Errorf("%s is %q, want %v", series, text, want)
+			}
+			return nil
+		})
+	}
+	_, ok := r.metric("servingcert_certificate_retained" + labels)
+	require.False(t, ok)
+	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: nil})
+	eventually(t, func() error {
+		if value, _ := r.metric("servingcert_certificate_retained" + labels); value != "1" {
+			return fmt.Errorf("retained is %q", value)
+		}
+		return nil
+	})
+	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
+	eventually(t, func() error {
+		if _, body, err := get(r.metrics); err != nil || strings.Contains(body, ns) {
+			return fmt.Errorf("there are series of the Secret that is gone (%v)", err)
+		}
+		return nil
+	})
+}
+
+// What the CA permits was settled when it was made. Flags that say otherwise stop
+// nothing that it permits.
+func TestFlagsThatPermitOtherNamesThanTheCA(t *testing.T) {
+	permit := []string{"--permit-cluster-ips", "--permit-dns-suffix=*=localhost"}
+	ask := []string{api.AnnotationClusterIPs, "true", api.AnnotationExtraDNSNames, "localhost"}
+	t.Run("less", func(t *testing.T) {
+		d, ns := newDeployment(t), newNamespace(t)
+		r := startProcess(t, d, permit...)
+		svc := makeService(t, ns, "web", ask...)
+		have := r.waitGood(t, ns, "web", "web-tls")
+		require.NoError(t, r.verify(t.Context(), have, svc.Spec.ClusterIP))
+		require.NoError(t, r.verify(t.Context(), have, "localhost"))
+		require.NoError(t, r.stop())
+
+		r = startProcess(t, d)
+		c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
+		assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept and renewed as it was`)
+		makeService(t, ns, "plain")
+		r.waitGood(t, ns, "plain", "plain-tls")
+		require.Equal(t, have.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
+	})
+	t.Run("more", func(t *testing.T) {
+		d, ns := newDeployment(t), newNamespace(t)
+		r := startProcess(t, d)
+		makeService(t, ns, "web")
+		have := r.waitGood(t, ns, "web", "web-tls")
+		require.NoError(t, r.stop())
+
+		r = startProcess(t, d, permit...)
+		makeService(t, ns, "more", ask...)
+		c := waitReady(t, ns, "more", metav1.ConditionFalse, "SigningRefused")
+		assert.Contains(t, c.Message, "rejects it")
+		require.NoError(t, secretGone(t, ns, "more-tls"))
+		annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "localhost"})
+		waitEvent(t, ns, "web", `Warning RenewalFailed: Secret "web-tls" keeps the certificate it has: `)
+		require.Equal(t, have.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
+		makeService(t, ns, "plain")
+		r.waitGood(t, ns, "plain", "plain-tls")
+	})
+}
+
+func TestAStandbyTakesOver(t *testing.T) {
+	d, ns := newDeployment(t), newNamespace(t)
+	leader := startProcess(t, d, "--leader-elect=true")
+	makeService(t, ns, "web")
+	leader.waitGood(t, ns, "web", "web-tls")
+	standby := startProcess(t, d, "--leader-elect=true")
+	eventually(t, func() error {
+		if status, body, err := get(standby.ready); err != nil || status != http.StatusOK {
+			return fmt.Errorf("standby is not ready: %d %s %w", status, body, err)
+		}
+		return nil
+	})
+	makeService(t, ns, "while")
+	leader.waitGood(t, ns, "while", "while-tls")
+	_, ok := standby.metric(`servingcert_certificates_issued_total{reason="FirstIssue"}`)
+	require.False(t, ok, "one leads, the other waits")
+	require.NoError(t, leader.stop())
+	makeService(t, ns, "later")
+	standby.waitGood(t, ns, "later", "later-tls")
+}
+
+func TestWrongFlags(t *testing.T) {
+	for flag, says := range map[string]string{
+		"--min-duration=1m":                         "--min-duration: 1m0s: must be at least 15m",
+		"--default-duration=99999h":                 "--default-duration: 99999h0m0s: must be between --min-duration",
+		"--max-duration=abc":                        `invalid argument "abc" for "--max-duration"`,
+		"--ca-duration=1h":                          "--ca-duration: 1h0m0s: a third of it must hold",
+		"--permit-dns-suffix=*=svc":                 `--permit-dns-suffix: "*=svc": "svc" overlaps "svc"`,
+		"--permit-dns-suffix=*=local":               `"local" overlaps "cluster.local"`,
+		"--permit-dns-suffix=*=x.svc.cluster.local": `"x.svc.cluster.local" overlaps`,
+		"--permit-dns-suffix=example.com":           "must be NAMESPACE-GLOB=SUFFIX",
+		"--instance=a b":                            `--instance: "a b": must be the value of a label`,
+		"--workers=0":                               "--workers: 0: must be at least 1",
+		"--namespace=A":                             `--namespace: "A": no name of a namespace`,
+		"--no-such-flag":                            "unknown flag: --no-such-flag",
+		"positional":                                `unexpected argument "positional"`,
+	} {
+		cmd := exec.CommandContext(t.Context(), binary, flag)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "%s: %s", flag, out)
+		assert.Equal(t, 2, exit.ExitCode(), "%s: %s", flag, out)
+		assert.Contains(t, string(out), says)
+		assert.Equal(t, 1, strings.Count(string(out), "\n"), "one line: %s", out)
+	}
+}
