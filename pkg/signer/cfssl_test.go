@@ -33,8 +33,8 @@ func cfsslSign(t *testing.T) Sign {
 	return sign
 }
 
-// requestFor returns a request for a new key, and a CA that may sign it.
-func requestFor(t *testing.T, algorithm pki.KeyAlgorithm, csr *x509.CertificateRequest) SigningRequest {
+// requestFor returns a request for a new key.
+func requestFor(t require.TestingT, algorithm pki.KeyAlgorithm, csr *x509.CertificateRequest) SigningRequest {
 	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
 	der, err := x509.CreateCertificateRequest(nil, csr, key)
