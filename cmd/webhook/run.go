@@ -71,11 +71,10 @@ func serve(ctx context.Context, mgr manager.Manager, synced func() bool) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	lookup := mutate.NewLookup(mgr.GetCache(), mgr.GetAPIReader(), synced)
-	handler := &mutate.Handler{
+	mgr.GetWebhookServer().Register(mutate.Path, &mutate.Handler{
 		Cached: lookup.Cached, Live: lookup.Live,
 		Metrics: counters, Log: ctrl.Log.WithName("review"),
-	}
-	mgr.GetWebhookServer().Register(mutate.Path, handler.HTTP())
+	})
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
@@ -113,8 +114,9 @@ func BenchmarkInject(b *testing.B) {
 	}
 }
 
-// BenchmarkReview is a review over HTTPS: by our handler, and by the floor, the
-// same server answering allowed without work.
+// BenchmarkReview is a review over HTTPS: by our handler, and by two floors, that
+// answer allowed without work: controller-runtime's, and ours for a pod that has
+// opted out.
 func BenchmarkReview(b *testing.B) {
 	w := &world{cached: knows(webService)}
 	ours, _ := w.handler(b, logr.Discard())
@@ -128,13 +130,18 @@ func BenchmarkReview(b *testing.B) {
 	}{{"ordinary", ordinaryPod()}, {"1MB", hugePod()}} {
 		body, err := json.Marshal(reviewOf(b, size.pod))
 		require.NoError(b, err)
+		optedOut := size.pod.DeepCopy()
+		optedOut.Labels[api.LabelInject] = api.InjectDisabled
+		bodyOptedOut, err := json.Marshal(reviewOf(b, optedOut))
+		require.NoError(b, err)
 		for _, connections := range []int{1, 8} {
 			for _, server := range []struct {
 				name    string
 				handler http.Handler
-			}{{"allowed", floor}, {"servingcert", ours}} {
+				body    []byte
+			}{{"allowed", floor, body}, {"opted-out", ours, bodyOptedOut}, {"servingcert", ours, body}} {
 				b.Run(fmt.Sprintf("%s/connections=%d/%s", size.name, connections, server.name), func(b *testing.B) {
-					benchmarkServer(b, server.handler, body, connections)
+					benchmarkServer(b, server.handler, server.body, connections)
 				})
 			}
 		}

@@ -1,37 +1,14 @@
 package mutate
 
 import (
-	"encoding/json"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decodePod reads of a pod what the rules look at, and skips the rest: resource
-// quantities, affinities and managed fields are half the work of reading it
-// whole. What a rule begins to look at belongs here too; the tests hold the
-// decisions over the two to each other.
-func decodePod(raw []byte) (*corev1.Pod, error) {
-	var v podView
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return nil, err
-	}
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: v.Metadata.Name, Labels: v.Metadata.Labels, Annotations: v.Metadata.Annotations},
-		Spec: corev1.PodSpec{
-			Volumes: v.Spec.Volumes, OS: v.Spec.OS, NodeSelector: v.Spec.NodeSelector,
-			InitContainers: containers(v.Spec.InitContainers), Containers: containers(v.Spec.Containers),
-		},
-	}
-	for _, o := range v.Metadata.OwnerReferences {
-		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: o.Kind})
-	}
-	if s := v.Spec.SecurityContext; s != nil {
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: s.FSGroup, RunAsUser: s.RunAsUser}
-	}
-	return pod, nil
-}
-
+// podView is what the rules look at of a pod; the rest is skipped when it is
+// read: resource quantities, affinities and managed fields are half the work.
+// What a rule begins to look at belongs here too; a test holds the decisions over
+// a view and over the whole pod to each other.
 type podView struct {
 	Metadata struct {
 		Name            string                  `json:"name"`
@@ -47,6 +24,24 @@ type podView struct {
 		NodeSelector    map[string]string `json:"nodeSelector"`
 		SecurityContext *securityView     `json:"securityContext"`
 	} `json:"spec"`
+}
+
+// pod returns the pod that was seen.
+func (v *podView) pod() *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: v.Metadata.Name, Labels: v.Metadata.Labels, Annotations: v.Metadata.Annotations},
+		Spec: corev1.PodSpec{
+			Volumes: v.Spec.Volumes, OS: v.Spec.OS, NodeSelector: v.Spec.NodeSelector,
+			InitContainers: containers(v.Spec.InitContainers), Containers: containers(v.Spec.Containers),
+		},
+	}
+	for _, o := range v.Metadata.OwnerReferences {
+		pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: o.Kind})
+	}
+	if s := v.Spec.SecurityContext; s != nil {
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: s.FSGroup, RunAsUser: s.RunAsUser}
+	}
+	return pod
 }
 
 // securityView is of a pod or of a container, which has no fsGroup.

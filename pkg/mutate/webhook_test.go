@@ -51,7 +51,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 		},
 		Metrics: metrics, Log: log,
 	}
-	return h.HTTP(), registry
+	return h, registry
 }
 
 var webService = &corev1.Service{
@@ -247,12 +247,27 @@ func TestStatusLeavesRoom(t *testing.T) {
 	assert.NotContains(t, string(ops), "annotations")
 }
 
-func TestTheDecodedObjectMayBeAnything(t *testing.T) {
-	w := &world{cached: knows(webService)}
-	h, _ := w.handler(t, logr.Discard())
-	review := reviewOf(t, plainPod())
-	review.Request.Object.Raw = []byte(`{"spec":{"containers":"none"}}`)
-	status, body, _ := ask(t, h, review)
-	assert.Equal(t, http.StatusInternalServerError, status)
-	assert.Contains(t, body, "read the pod")
+func TestWhatIsNoReview(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body, contentType string
+		status            int
+	}{
+		"nothing":       {"", "application/json", http.StatusBadRequest},
+		"no JSON":       {"x", "application/json", http.StatusBadRequest},
+		"no request":    {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "application/json", http.StatusBadRequest},
+		"other version": {`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`, "application/json", http.StatusBadRequest},
+		"other type":    {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`, "text/plain", http.StatusUnsupportedMediaType},
+		"no pod":        {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"object":{"spec":{"containers":"none"}}}}`, "application/json", http.StatusBadRequest},
+		"too much":      {strings.Repeat(" ", 7<<20+1), "application/json", http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := (&world{}).handler(t, logr.Discard())
+			req := httptest.NewRequest(http.MethodPost, mutate.Path, strings.NewReader(tc.body))
+			req.Header.Set("Content-Type", tc.contentType)
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, req)
+			assert.Equal(t, tc.status, rec.Code, rec.Body.String())
+			assert.Contains(t, rec.Body.String(), "servingcert cannot tell")
+		})
+	}
 }

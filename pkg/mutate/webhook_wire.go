@@ -1,0 +1,89 @@
+package mutate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxReview bounds a review in bytes: the API server takes objects of up to
+// 3 MiB, and a review may hold two and some more.
+const maxReview = 7 << 20
+
+// request is the part of an AdmissionRequest (admission.k8s.io/v1) that is looked
+// at. The pod is read with it, in one go: reading it again out of a raw copy
+// would cost as much as all the rest.
+type request struct {
+	UID         types.UID                   `json:"uid"`
+	Operation   admissionv1.Operation       `json:"operation"`
+	Resource    metav1.GroupVersionResource `json:"resource"`
+	SubResource string                      `json:"subResource"`
+	Namespace   string                      `json:"namespace"`
+	Name        string                      `json:"name"`
+	Object      podView                     `json:"object"`
+}
+
+// readReview reads the body. The error comes with the HTTP status for it.
+func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: must be application/json", r.Header.Get("Content-Type"))
+	}
+	body := make([]byte, 0, max(512, min(r.ContentLength+1, maxReview)))
+	body, err := readAll(body, http.MaxBytesReader(w, r.Body, maxReview))
+	if err != nil {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: %w", err)
+	}
+	var review struct {
+		APIVersion string   `json:"apiVersion"`
+		Kind       string   `json:"kind"`
+		Request    *request `json:"request"`
+	}
+	if err := json.Unmarshal(body, &review); err != nil {
+		return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
+	}
+	if review.Kind != "AdmissionReview" || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
+		return nil, http.StatusBadRequest, fmt.Errorf("%s %q: must be %s AdmissionReview", review.APIVersion, review.Kind, admissionv1.SchemeGroupVersion)
+	}
+	if review.Request == nil {
+		return nil, http.StatusBadRequest, errors.New("the review has no request")
+	}
+	return review.Request, http.StatusOK, nil
+}
+
+// readAll is io.ReadAll into a buffer that fits when the length was announced.
+func readAll(into []byte, from io.Reader) ([]byte, error) {
+	for {
+		if len(into) == cap(into) {
+			into = append(into, 0)[:len(into)]
+		}
+		n, err := from.Read(into[len(into):cap(into)])
+		into = into[:len(into)+n]
+		if errors.Is(err, io.EOF) {
+			return into, nil
+		}
+		if err != nil {
+			return into, err
+		}
+	}
+}
+
+func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) error {
+	data, err := json.Marshal(struct {
+		APIVersion string                         `json:"apiVersion"`
+		Kind       string                         `json:"kind"`
+		Response   *admissionv1.AdmissionResponse `json:"response"`
+	}{admissionv1.SchemeGroupVersion.String(), "AdmissionReview", resp})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(data)
+	return err
+}
