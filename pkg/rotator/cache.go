@@ -1,0 +1,174 @@
+package rotator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// podCache holds the facts of all pods that have not ended. It is an informer of
+// its own because controller-runtime's caches hold an object or its metadata,
+// and nothing derived from it.
+type podCache struct {
+	toolscache.SharedIndexInformer
+}
+
+// running leaves out pods that have ended, of which Jobs may leave thousands.
+var running = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+).String()
+
+func newPodCache(rest toolscache.Getter) (*podCache, error) {
+	lw := toolscache.NewFilteredListWatchFromClient(rest, "pods", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = running })
+	return newPodCacheFrom(lw)
+}
+
+func newPodCacheFrom(lw toolscache.ListerWatcher) (*podCache, error) {
+	byNamespace := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	informer := toolscache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, byNamespace)
+	err := informer.SetTransform(func(object any) (any, error) {
+		if pod, ok := object.(*corev1.Pod); ok {
+			return FactsOf(pod), nil
+		}
+		return object, nil // facts already, or a tombstone of them
+	})
+	return &podCache{informer}, err
+}
+
+// Start runs the cache until ctx ends; a manager calls it.
+func (c *podCache) Start(ctx context.Context) error {
+	c.RunWithContext(ctx)
+	return nil
+}
+
+// NeedLeaderElection keeps a standby from holding every pod of the cluster for
+// the sake of a metric: it fills the cache in seconds when it leads.
+func (c *podCache) NeedLeaderElection() bool { return true }
+
+func (c *podCache) in(namespace string) ([]*PodFacts, error) {
+	objects, err := c.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil, err
+	}
+	pods := make([]*PodFacts, 0, len(objects))
+	for _, o := range objects {
+		if f, ok := o.(*PodFacts); ok {
+			pods = append(pods, f)
+		}
+	}
+	return pods, nil
+}
+
+// podSource enqueues the namespace of a pod that came, went, or changed in what
+// is known of it: most of a pod's updates do not.
+type podSource struct {
+	pods    *podCache
+	enqueue func(q queue, namespace string)
+}
+
+// String names the source in logs.
+func (s *podSource) String() string { return "pods" }
+
+// WaitForSync returns once all pods are in the cache.
+func (s *podSource) WaitForSync(ctx context.Context) error {
+	if !toolscache.WaitForCacheSync(ctx.Done(), s.pods.HasSynced) {
+		return errors.New("the cache of pods did not fill")
+	}
+	return nil
+}
+
+// Start implements source.Source.
+func (s *podSource) Start(_ context.Context, q queue) error {
+	changed := func(object any) {
+		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		if f, ok := object.(*PodFacts); ok {
+			s.enqueue(q, f.Namespace)
+		}
+	}
+	_, err := s.pods.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		UpdateFunc: func(old, object any) {
+			before, ok := old.(*PodFacts)
+			after, ok2 := object.(*PodFacts)
+			if !ok || !ok2 || before.Template != after.Template || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
+				changed(object)
+			}
+		},
+		DeleteFunc: changed,
+	})
+	if err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
+	return nil
+}
+
+// cacheOptions are those of the cache of everything else: Services stripped to
+// what Choose reads, and the metadata of opted-in Namespaces.
+func cacheOptions() cache.Options {
+	return cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Service{}: {Transform: stripService},
+		namespaceMetadata(): {
+			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
+			Transform: stripNamespace,
+		},
+	}}
+}
+
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return o
+}
+
+// stripService leaves of a Service that asks for a Secret what decides over
+// pods, and of any other who it is.
+func stripService(object any) (any, error) {
+	svc, ok := object.(*corev1.Service)
+	if !ok {
+		return object, nil // a tombstone
+	}
+	out := &corev1.Service{ObjectMeta: identity(&svc.ObjectMeta)}
+	if secret, asks := api.Wants(svc); asks {
+		out.CreationTimestamp = svc.CreationTimestamp
+		out.Annotations = map[string]string{api.AnnotationSecretName: secret}
+		out.Spec.Selector = svc.Spec.Selector
+	}
+	return out, nil
+}
+
+func stripNamespace(object any) (any, error) {
+	ns, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil
+	}
+	return &metav1.PartialObjectMetadata{TypeMeta: ns.TypeMeta, ObjectMeta: identity(&ns.ObjectMeta)}, nil
+}
+
+func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp,
+	}
+}
+
+func request(namespace string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}
+}

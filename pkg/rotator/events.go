@@ -1,0 +1,87 @@
+package rotator
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+)
+
+// EventMissed, on a workload, or on the Service for bare pods: pods of it run
+// without the Secret that they would get if they were created now.
+const EventMissed = "PodsNotInjected"
+
+const actionInject = "Inject"
+
+// maxMistake bounds what a note repeats of a user's words; a note has room for
+// 1024 characters.
+const maxMistake = 300
+
+type eventWriter struct {
+	recorder events.EventRecorder
+}
+
+func (w eventWriter) missed(namespace string, m miss, services []*corev1.Service) {
+	regarding, related := m.objects(namespace, services)
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject, "%s", m.note(namespace))
+}
+
+// more tells of many workloads at once, on the first of them.
+func (w eventWriter) more(namespace string, rest []miss, services []*corev1.Service) {
+	pods := 0
+	for _, m := range rest {
+		pods += m.pods
+	}
+	regarding, related := rest[0].objects(namespace, services)
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject,
+		"%d pods of this and %d more workloads of namespace %s were not injected either; each needs a restart", pods, len(rest)-1, namespace)
+}
+
+// note says what was found, what may have led to it, and what to do.
+func (m miss) note(namespace string) string {
+	pods, were := fmt.Sprintf("pod %s", m.pod), "was"
+	if m.pods > 1 {
+		pods, were = fmt.Sprintf("%d pods (%s and others)", m.pods, m.pod), "were"
+	}
+	because := "as its annotation asks"
+	if m.service != "" {
+		because = "as Service " + m.service + " asks"
+	}
+	note := fmt.Sprintf("%s %s not injected with Secret %s, %s: created before that or before the namespace's label, or while the webhook was away; ",
+		pods, were, m.secret, because)
+	if m.mistake != "" {
+		note += "correct " + shorten(m.mistake) + "; then "
+	}
+	return note + m.workload.advice(namespace, m.pod)
+}
+
+// objects returns what an event is about, and the Service beside it or nil.
+func (m miss) objects(namespace string, services []*corev1.Service) (regarding, related runtime.Object) {
+	var service *corev1.ObjectReference
+	for _, s := range services {
+		if m.service == s.Name {
+			service = &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: s.Name, UID: s.UID}
+		}
+	}
+	switch {
+	case m.workload != Workload{}:
+		regarding = &corev1.ObjectReference{
+			APIVersion: m.workload.APIVersion, Kind: m.workload.Kind, Namespace: namespace, Name: m.workload.Name, UID: m.workload.UID,
+		}
+		if service == nil {
+			return regarding, nil
+		}
+		return regarding, service
+	case service != nil:
+		return service, nil
+	}
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: m.pod, UID: m.podUID}, nil
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > maxMistake {
+		return string(r[:maxMistake]) + "…"
+	}
+	return s
+}

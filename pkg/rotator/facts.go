@@ -1,0 +1,167 @@
+package rotator
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// PodFacts is all that is remembered of a pod. It is a runtime.Object so that an
+// informer can hold it in a pod's place.
+type PodFacts struct {
+	metav1.TypeMeta
+	// ObjectMeta holds namespace, name, resource version and deletion, and the
+	// UID of a pod that no workload made; nothing else.
+	metav1.ObjectMeta
+	Template unique.Handle[Template]
+}
+
+// Template is what the pods of one template have in common, and what all that is
+// decided about a pod follows from. One copy serves all of them.
+type Template struct {
+	Namespace  string
+	Labels     string // "key=value,…" by key, which no label's characters can break
+	SecretName string // the Secret that the pod names itself
+	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
+	// and separated by commas.
+	Mounts   string
+	Workload Workload
+	// Left is why the pod is left alone whatever its namespace holds, or empty.
+	Left Reason
+	// Mistake is what the webhook would refuse the pod for, or empty.
+	Mistake string
+	// Explained is the Secret for which the webhook saw the pod and said why
+	// nothing was injected, or empty.
+	Explained string
+}
+
+// FactsOf derives the facts of a pod.
+func FactsOf(pod *corev1.Pod) *PodFacts {
+	request, err := api.ParsePod(&pod.ObjectMeta)
+	t := Template{
+		Namespace:  pod.Namespace,
+		Labels:     encodeLabels(pod.Labels),
+		SecretName: request.SecretName,
+		Mounts:     strings.Join(mounts(pod.Spec.Volumes), ","),
+		Workload:   workloadOf(pod),
+		Left:       leftAlone(pod, request),
+		Explained:  explained(pod.Annotations[api.AnnotationStatus]),
+	}
+	if err != nil {
+		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
+	}
+	f := &PodFacts{Template: unique.Make(t)}
+	f.ObjectMeta = metav1.ObjectMeta{
+		Namespace:         f.Template.Value().Namespace, // the copy that all share
+		Name:              pod.Name,
+		ResourceVersion:   pod.ResourceVersion,
+		DeletionTimestamp: pod.DeletionTimestamp,
+	}
+	if t.Workload == (Workload{}) {
+		f.UID = pod.UID
+	}
+	return f
+}
+
+// DeepCopyObject implements runtime.Object.
+func (f *PodFacts) DeepCopyObject() runtime.Object {
+	out := *f
+	f.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+// podReasons leave a pod alone by what it is. The first that applies is the one.
+var podReasons = []struct {
+	reason  Reason
+	applies func(*corev1.Pod, api.PodRequest) bool
+}{
+	{ReasonMirrorPod, func(p *corev1.Pod, _ api.PodRequest) bool {
+		_, ok := p.Annotations[corev1.MirrorPodAnnotationKey]
+		return ok
+	}},
+	{ReasonOptedOut, func(_ *corev1.Pod, r api.PodRequest) bool { return r.OptedOut }},
+	{ReasonWindows, func(p *corev1.Pod, _ api.PodRequest) bool {
+		return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows || p.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows)
+	}},
+	{ReasonFinished, func(p *corev1.Pod, _ api.PodRequest) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	}},
+}
+
+func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
+	for _, r := range podReasons {
+		if r.applies(pod, request) {
+			return r.reason
+		}
+	}
+	return ""
+}
+
+// mounts returns the Secrets whose private key is in a volume, whoever wrote the
+// volume. A client that mounts nothing but ca.crt of a Secret does not serve it.
+func mounts(volumes []corev1.Volume) []string {
+	var names []string
+	add := func(name string, items []corev1.KeyToPath) {
+		hasKey := func(i corev1.KeyToPath) bool { return i.Key == corev1.TLSPrivateKeyKey }
+		if len(items) == 0 || slices.ContainsFunc(items, hasKey) {
+			names = append(names, name)
+		}
+	}
+	for _, v := range volumes {
+		if v.Secret != nil {
+			add(v.Secret.SecretName, v.Secret.Items)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil {
+				add(s.Secret.Name, s.Secret.Items)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// explained reads the webhook's status. One without a Secret was written when no
+// Service asked for the pod, and says nothing of one that asks now; what a copied
+// or forged status can do is to keep its pod out of the count.
+func explained(status string) (secret string) {
+	var s struct{ Secret, Reason string }
+	if status == "" || json.Unmarshal([]byte(status), &s) != nil || s.Reason == "" {
+		return ""
+	}
+	return s.Secret
+}
+
+func encodeLabels(labels map[string]string) string {
+	var b strings.Builder
+	for i, k := range slices.Sorted(maps.Keys(labels)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(k + "=" + labels[k])
+	}
+	return b.String()
+}
+
+func decodeLabels(s string) map[string]string {
+	if s == "" {
+		return nil
+	}
+	labels := make(map[string]string, strings.Count(s, ",")+1)
+	for pair := range strings.SplitSeq(s, ",") {
+		k, v, _ := strings.Cut(pair, "=")
+		labels[k] = v
+	}
+	return labels
+}
