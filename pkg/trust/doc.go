@@ -1,6 +1,6 @@
 // Package trust keeps the CA bundle wherever clients look for it: in a
 // ConfigMap of every opted-in namespace, and in the caBundle of webhook
-// configurations that ask for it.
+// configurations, APIServices and CustomResourceDefinitions that ask for it.
 //
 // # Source
 //
@@ -22,7 +22,9 @@
 //
 // Every write is a server-side apply, with force, of that one field under
 // [FieldManager], and is made only when the target differs: at rest there are
-// none. Everything else in the object stays its owner's. What is no longer
+// none. Everything else in the object stays its owner's. Where owning the field
+// would tie their hands, ownership is given up after the write ([Target.Release]).
+// What is no longer
 // asked for (a label or an annotation taken away, a namespace being deleted) is
 // left as it is; nothing is ever deleted.
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// What is gone, or changed meanwhile, is no failure: no error, no backoff.
+func TestOutcome(t *testing.T) {
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	d := decision{after: time.Hour}
+	tests := []struct {
+		name   string
+		failed error
+		after  time.Duration
+		fails  bool
+	}{
+		{"written", nil, time.Hour, false},
+		{"gone", apierrors.NewNotFound(configMaps, "x"), minInterval, false},
+		{"changed", apierrors.NewConflict(configMaps, "x", errors.New("no")), minInterval, false},
+		{"no rights", apierrors.NewForbidden(configMaps, "x", errors.New("no")), 0, true},
+		{"no answer", io.ErrUnexpectedEOF, 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var reason Reason
+			if tt.failed != nil {
+				reason = classify(tt.failed).Reason
+			}
+			got, err := outcome(d, tt.failed, reason)
+			assert.Equal(t, tt.after, got.RequeueAfter)
+			assert.Equal(t, tt.fails, err != nil)
+		})
+	}
+}
 
 func TestClassify(t *testing.T) {
 	configMaps := schema.GroupResource{Resource: "configmaps"}

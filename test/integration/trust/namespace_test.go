@@ -116,15 +116,22 @@ func TestLabelTakenAwayLeavesConfigMap(t *testing.T) {
 func TestNamespaceBeingDeletedIsLeftAlone(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
+	early, late := newNamespace(t), newNamespace(t)
+	terminate := func(ns string) { // for good: nobody finishes the deletion here
+		remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	}
+	terminate(early)
 	r := startRotator(t)
-	ns := newNamespace(t)
-	holds(t, ns, bundle)
-
-	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}) // stays Terminating
-	remove(t, bundleConfigMap(ns))
-	passed(t, bundle)
-	assert.Error(t, admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: api.BundleName}, &corev1.ConfigMap{}))
-	assert.Empty(t, events(t, ns), "a namespace that goes away is no reason for an event")
+	holds(t, late, bundle)
+	terminate(late)
+	passed(t, bundle) // the rotator knows
+	remove(t, bundleConfigMap(late))
+	r.settled(t)
+	for ns, writes := range map[string]int{early: 0, late: 1} {
+		assert.Error(t, admin.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: api.BundleName}, &corev1.ConfigMap{}))
+		assert.Equal(t, writes, r.requests.count("/"+ns+"/configmaps"), "it was not even tried")
+		assert.Empty(t, events(t, ns), "a namespace that goes away is no reason for an event")
+	}
 	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
 }
 

@@ -28,7 +28,11 @@ func events(t *testing.T, namespace string) []string {
 }
 
 func describe(e *eventsv1.Event) string {
-	return fmt.Sprintf("%s %s: %s", e.Reason, e.Regarding.Name, e.Note)
+	repeated := ""
+	if e.Series != nil {
+		repeated = " (repeated)"
+	}
+	return fmt.Sprintf("%s %s: %s%s", e.Reason, e.Regarding.Name, e.Note, repeated)
 }
 
 // event waits for an event and returns it.
