@@ -119,7 +119,7 @@ func TestAMistakeInALiveServiceKeepsItsCertificate(t *testing.T) {
 // Secrets, Services and the namespace itself go in any order.
 func TestNamespaceBeingDeleted(t *testing.T) {
 	r := sharedSigner(t)
-	for round := range 3 {
+	for round := range 2 {
 		ns := fmt.Sprintf("%s-%d", namespaceOf(t), round)
 		makeNamespace(t, ns, optedIn)
 		for i := range 10 {
@@ -134,7 +134,7 @@ func TestNamespaceBeingDeleted(t *testing.T) {
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
-			return fmt.Errorf("namespace is there (%v)", err)
+			return fmt.Errorf("namespace is there (%w)", err)
 		})
 		assert.Empty(t, linesWith(linesWith(r.log.String(), ns), "level=ERROR"))
 	}
@@ -173,7 +173,7 @@ func setQuota(t *testing.T, ns, secrets string) {
 	eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Create(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if forbidden := apierrors.IsForbidden(err); forbidden != (secrets == "0") {
-			return fmt.Errorf("quota is not in force: %v", err)
+			return fmt.Errorf("quota is not in force: %w", err)
 		}
 		return nil
 	})

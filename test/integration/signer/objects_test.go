@@ -120,7 +120,7 @@ func secretGone(t *testing.T, namespace, name string) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return fmt.Errorf("Secret %s is still there (%v)", name, err)
+	return fmt.Errorf("Secret %s is still there (%w)", name, err)
 }
 
 // waitReady waits for the Service's condition to have the status and reason.
@@ -252,7 +252,7 @@ func waitEvent(t *testing.T, namespace, service, words string) string {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %q among %q (%v)", words, events, err)
+		return fmt.Errorf("no event %q among %q (%w)", words, events, err)
 	})
 	return found
 }

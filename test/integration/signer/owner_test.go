@@ -103,7 +103,7 @@ func TestRetained(t *testing.T) {
 			events, err := eventsOf(t.Context(), ns, "web")
 			require.NoError(t, err)
 			require.Empty(t, events, "the new one is a first issue, and nothing became of the old")
-			require.Equal(t, float64(1), r.gauge(t, "servingcert_certificate_retained", ns, "web-tls"))
+			require.True(t, r.saysRetained(t, ns, "web-tls"))
 			require.Equal(t, first.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
 
 			patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: ""}})
@@ -119,7 +119,7 @@ func TestRetained(t *testing.T) {
 			makeService(t, ns, "barrier")
 			r.waitGood(t, ns, "barrier", "barrier-tls")
 			require.NoError(t, secretGone(t, ns, "web-tls"), "it is not made again")
-			require.Zero(t, r.gauge(t, "servingcert_certificate_retained", ns, "web-tls"))
+			require.False(t, r.saysRetained(t, ns, "web-tls"))
 		})
 	}
 }

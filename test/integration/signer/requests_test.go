@@ -34,7 +34,7 @@ func (c *requests) wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 func (c *requests) RoundTrip(r *http.Request) (*http.Response, error) {
-	if m := namespaced.FindStringSubmatch(r.URL.Path); m != nil && m[1] != c.system {
+	if m := namespaced.FindStringSubmatch(r.URL.Path); len(m) > 0 && m[1] != c.system {
 		c.mu.Lock()
 		c.by[r.Method+" "+m[2]+m[3]]++
 		c.mu.Unlock()
@@ -67,6 +67,7 @@ func TestRequestsPerCertificate(t *testing.T) {
 		name := fmt.Sprintf("web-%d", i)
 		r.waitGood(t, ns, name, name+"-tls")
 	}
+	first := r.waitGood(t, ns, "web-0", "web-0-tls").fingerprint()
 	require.NoError(t, r.stop())
 	require.Equal(t, map[string]int{"POST secrets": n, "PATCH services/status": n}, count.take())
 
@@ -89,7 +90,7 @@ func TestRequestsPerCertificate(t *testing.T) {
 	makeService(t, ns, "zzz")
 	r.waitGood(t, ns, "zzz", "zzz-tls")
 	annotate(t, ns, "web-0", map[string]any{api.AnnotationKeyAlgorithm: "ED25519"})
-	r.waitGood(t, ns, "web-0", "web-0-tls")
+	r.waitGood(t, ns, "web-0", "web-0-tls", first)
 	require.NoError(t, r.stop())
 	got := count.take()
 	require.Equal(t, 1, got["POST secrets"], "%v", got)

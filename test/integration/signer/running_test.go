@@ -297,18 +297,21 @@ func managedExist(ctx context.Context, instance string) (bool, error) {
 	return len(list.Items) > 0, nil
 }
 
-// gauge returns the value of a series of a certificate of a signer in this
-// process, zero if there is none.
-func (r *running) gauge(t *testing.T, name, namespace, secret string) float64 {
+// saysRetained reports whether a metric of a signer in this process says that
+// the Secret is retained.
+func (r *running) saysRetained(t *testing.T, namespace, secret string) bool {
 	t.Helper()
 	families, err := r.registry.Gather()
 	require.NoError(t, err)
 	for _, family := range families {
+		if family.GetName() != "servingcert_certificate_retained" {
+			continue
+		}
 		for _, m := range family.GetMetric() {
-			if family.GetName() == name && len(m.GetLabel()) == 2 && m.GetLabel()[0].GetValue() == namespace && m.GetLabel()[1].GetValue() == secret {
-				return m.GetGauge().GetValue()
+			if m.GetLabel()[0].GetValue() == namespace && m.GetLabel()[1].GetValue() == secret {
+				return m.GetGauge().GetValue() > 0
 			}
 		}
 	}
-	return 0
+	return false
 }
