@@ -1,21 +1,27 @@
 // Command rotator carries the CA bundle, and what follows from a rotation, to
-// those who use it.
+// those who use it, and finds the pods that the webhook missed.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -31,19 +37,25 @@ The bundle comes from ConfigMap servingcert-ca-status in --namespace, which the 
 As long as that is missing or damaged, no target is changed. ConfigMap servingcert-trust-status
 in --namespace says which targets hold the bundle, and which do not and why.
 
+It also finds the pods that would get a Secret if they were created now and run without it: those
+older than their namespace's label or their Service, or created while the webhook was away. Metric
+servingcert_missed_pods counts them by namespace, and an event on their workload says what to do.
+
 It reads no Secrets. Two replicas are enough: one works, the other waits.`
 
 // Config is all that the flags say.
 type Config struct {
-	Common *process.Common
-	Trust  trust.Config
+	Common  *process.Common
+	Trust   trust.Config
+	Rotator rotator.Config
 }
 
 func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
 
 func command() process.Command {
-	cfg := Config{Common: process.NewCommon(true), Trust: trust.DefaultConfig()}
+	cfg := Config{Common: process.NewCommon(true), Trust: trust.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
+	cfg.Rotator.Now, cfg.Rotator.Metrics, cfg.Rotator.Choose = time.Now, metrics.Registry, choose
 	return process.Command{
 		Name:   leaseName,
 		About:  about,
@@ -55,8 +67,8 @@ func command() process.Command {
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")
 		},
 		Validate: func() error {
-			cfg.Trust.Namespace = cfg.Common.Namespace
-			return cfg.Trust.Validate()
+			cfg.Trust.Namespace, cfg.Rotator.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
+			return errors.Join(cfg.Trust.Validate(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },
 	}
@@ -64,7 +76,7 @@ func command() process.Command {
 
 func run(ctx context.Context, cfg Config) error {
 	scheme := runtime.NewScheme()
-	if err := trust.AddToScheme(scheme); err != nil {
+	if err := errors.Join(trust.AddToScheme(scheme), rotator.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	rest, err := cfg.Common.RESTConfig(leaseName)
@@ -81,5 +93,16 @@ func run(ctx context.Context, cfg Config) error {
 	if err := trust.Setup(mgr, cfg.Trust); err != nil {
 		return err
 	}
+	if err := rotator.Setup(mgr, cfg.Rotator); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
+}
+
+// choose is the webhook's decision for a pod of which no more is known. The
+// conventional Secret is not: the rotator sees no Secrets.
+func choose(labels map[string]string, secretName string, services []*corev1.Service) rotator.Choice {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services})
+	return rotator.Choice{Secret: c.Secret, Service: c.Service}
 }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// readGolden returns the pod of one of the webhook's goldens and what is beside
+// it.
+func readGolden(t *testing.T, file string) (pod []byte, known mutate.Known) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
+		raw, err := yaml.YAMLToJSON(doc)
+		require.NoError(t, err)
+		var kind metav1.TypeMeta
+		require.NoError(t, json.Unmarshal(raw, &kind))
+		switch kind.Kind {
+		case "Pod":
+			pod = raw
+		case "Service":
+			known.Services = append(known.Services, decode[corev1.Service](t, raw))
+		case "Secret":
+			known.ConventionalSecret = true // unless it is of another name; the rotator does not see it anyway
+		}
+	}
+	require.NotNil(t, pod)
+	return pod, known
+}
+
+func decode[T any](t *testing.T, raw []byte) *T {
+	t.Helper()
+	object := new(T)
+	require.NoError(t, json.Unmarshal(raw, object))
+	return object
+}
+
+func patched(t *testing.T, raw []byte, patch mutate.Patch) []byte {
+	t.Helper()
+	operations, err := patch.JSON()
+	require.NoError(t, err)
+	if operations == nil {
+		return raw
+	}
+	decoded, err := jsonpatch.DecodePatch(operations)
+	require.NoError(t, err)
+	out, err := decoded.Apply(raw)
+	require.NoError(t, err)
+	return out
+}
+
+// The rotator and the webhook decide from different facts. They agree on every
+// golden of the webhook's: what it would inject with a Secret of a Service's or
+// of the pod's own choice is missed as long as it has not been there, and
+// nothing is missed that it has seen.
+func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
+	goldens, err := filepath.Glob("../../pkg/mutate/testdata/*.in.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, goldens)
+	met := map[rotator.Reason]int{}
+	for _, file := range goldens {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
+			raw, known := readGolden(t, file)
+			pod := decode[corev1.Pod](t, raw)
+			place := rotator.Place{OptedIn: true, Services: asking(known.Services)}
+			before := rotator.Judge(rotator.FactsOf(pod), place, choose)
+			met[before.Reason]++
+
+			patch, report, denied := mutate.Mutate(pod, known)
+			if denied != nil {
+				assert.False(t, before.Reason == rotator.ReasonNotInjected, "a restart alone would not help")
+				return
+			}
+			after := rotator.Judge(rotator.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, choose)
+			met[after.Reason]++
+			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
+			assert.Equal(t, wouldGetAPair(report) && before.Reason != rotator.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
+			if wouldGetAPair(report) {
+				assert.Equal(t, rotator.Choice{Secret: report.Secret, Service: report.Service}, before.Choice)
+			}
+			if before.Reason == rotator.ReasonMounts {
+				assert.True(t, mountsByHand(pod, report.Secret))
+			}
+		})
+	}
+	for _, reason := range []rotator.Reason{
+		rotator.ReasonNotInjected, rotator.ReasonMistake, rotator.ReasonMounts, rotator.ReasonExplained,
+		rotator.ReasonNotConcerned, rotator.ReasonOptedOut, rotator.ReasonMirrorPod, rotator.ReasonWindows,
+	} {
+		assert.Positive(t, met[reason], "no golden for %s", reason)
+	}
+	assert.Greater(t, met[rotator.ReasonNotInjected], 20)
+}
+
+// wouldGetAPair reports whether the webhook chose a Secret for the pod by a rule
+// that the rotator knows, and had nothing against the pod as a whole.
+func wouldGetAPair(report mutate.Report) bool {
+	alone := slices.Contains([]mutate.Reason{mutate.ReasonMirrorPod, mutate.ReasonOptedOut, mutate.ReasonWindows}, report.Reason)
+	return !alone && (report.By == mutate.ByPod || report.By == mutate.ByService)
+}
+
+func mountsByHand(pod *corev1.Pod, secret string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Secret != nil && v.Secret.SecretName == secret || v.Projected != nil &&
+			slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret != nil && s.Secret.Name == secret })
+	})
+}
+
+// asking returns what the rotator's cache would: of each Service that asks for a
+// Secret what it needs to know.
+func asking(services []*corev1.Service) []*corev1.Service {
+	var out []*corev1.Service
+	for _, s := range services {
+		if secret, ok := api.Wants(s); ok {
+			kept := &corev1.Service{Spec: corev1.ServiceSpec{Selector: s.Spec.Selector}}
+			kept.Name, kept.Namespace, kept.CreationTimestamp = s.Name, s.Namespace, s.CreationTimestamp
+			kept.Annotations = map[string]string{api.AnnotationSecretName: secret}
+			out = append(out, kept)
+		}
+	}
+	return out
+}
