@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -259,51 +258,4 @@ func merge(written, live mutate.Known) mutate.Known {
 		}
 	}
 	return out
-}
-
-// Row is a line of the report.
-type Row struct{ Namespace, Workload, Container, Secret, Done, Why string }
-
-// Rows returns a line for each container that gets something, and one for each
-// workload where something is not done, with the reason.
-func Rows(outcomes []Outcome) []Row {
-	var rows []Row
-	for _, o := range outcomes {
-		row := Row{Namespace: o.Namespace, Workload: o.Kind + "/" + o.Name, Container: "-", Secret: "-", Done: "nothing", Why: "-"}
-		switch {
-		case o.Refused != nil:
-			row.Done, row.Why = "refused", o.Refused.Error()
-			rows = append(rows, row)
-			continue
-		case o.OptedOut != "":
-			row.Why = o.OptedOut
-			rows = append(rows, row)
-			continue
-		}
-		if o.Report.Secret != "" {
-			row.Secret = o.Report.Secret
-		}
-		for _, c := range o.Report.Containers {
-			r := row
-			parts := make([]string, len(c.Has))
-			for i, p := range c.Has {
-				parts[i] = string(p)
-			}
-			r.Container, r.Done = c.Name, strings.Join(parts, ",")
-			rows = append(rows, r)
-		}
-		if len(o.Report.Containers) == 0 && len(o.Report.Notes) == 0 {
-			row.Why = string(o.Report.Reason) + ": " + o.Report.Explain()
-			rows = append(rows, row)
-		}
-		for _, n := range o.Report.Notes {
-			r := row
-			r.Done, r.Why = "note", string(n.Reason)+": "+n.String()
-			if len(o.Report.Containers) == 0 {
-				r.Done = "nothing"
-			}
-			rows = append(rows, r)
-		}
-	}
-	return rows
 }
