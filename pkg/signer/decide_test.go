@@ -225,6 +225,24 @@ func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki
 	return Issued{Leaf: leaf, CertPEM: pki.EncodeCertificates(leaf), KeyPEM: keyPEM}
 }
 
+func TestDecideClusterIPs(t *testing.T) {
+	limits := api.DefaultLimits()
+	limits.PermitClusterIPs = true
+	ca := newCA(t, limits.Constraints(), epoch.Add(-day), epoch.Add(1000*day))
+	asks := service("web", api.AnnotationClusterIPs, "true")
+	w := newScene(ca, managed(issue(t, ca, wantedBy(service("web")), epoch), asks), asks)
+	w.limits = limits
+	for _, ips := range [][]string{{"10.0.0.1"}, {"10.0.0.1", "fd00::1"}, {"10.0.0.2"}} {
+		asks.Spec.ClusterIPs = ips
+		s, d := w.decide()
+		require.Equal(t, ReasonNames, d.Reason)
+		assert.Contains(t, d.Message, ips[0])
+		w.apply(t, s, d, plainSign())
+		_, d = w.decide()
+		require.Equal(t, Nothing, d.Action)
+	}
+}
+
 func TestDecideUnderACAThatCannotSign(t *testing.T) {
 	lost := func(w *scene) { w.caErr = caError("CALost") }
 	specify(t, testCA(t), []row{

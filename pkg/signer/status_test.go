@@ -138,13 +138,14 @@ func TestConditionPatch(t *testing.T) {
 		result     *metav1.Condition
 		writes     bool
 	}{
-		"none, none wanted":    {nil, nil, nil, false},
-		"the same":             {of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), of(yes, "Issued", "m"), false},
-		"a first":              {nil, of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), true},
-		"another status":       {of(no, "CALost", "m"), of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), true},
-		"another message":      {of(yes, "Issued", "m"), of(yes, "Issued", "n"), of(yes, "Issued", "n"), true},
-		"another reason":       {of(no, "CALost", "m"), of(no, "CACorrupt", "m"), of(no, "CACorrupt", "m"), true},
-		"none wanted any more": {of(yes, "Issued", "m"), nil, nil, true},
+		"none, none wanted":         {nil, nil, nil, false},
+		"the same":                  {of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), of(yes, "Issued", "m"), false},
+		"a first":                   {nil, of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), true},
+		"another status and reason": {of(no, "CALost", "m"), of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), true},
+		"another status alone":      {of(no, "R", "m"), of(yes, "R", "m"), since(of(yes, "R", "m"), now), true},
+		"another message":           {of(yes, "Issued", "m"), of(yes, "Issued", "n"), of(yes, "Issued", "n"), true},
+		"another reason":            {of(no, "CALost", "m"), of(no, "CACorrupt", "m"), of(no, "CACorrupt", "m"), true},
+		"none wanted any more":      {of(yes, "Issued", "m"), nil, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			patch, err := conditionPatch("uid-of-web", c.have, c.want, now)
