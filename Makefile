@@ -39,6 +39,14 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 test: controlplane-binaries ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
 	go test -race -timeout 20m $(TESTFLAGS) $(PKG)
 
+# A failure is kept under testdata/fuzz and is a case of `make test` from then on.
+# Minimizing what is merely new would take the time away from finding more.
+FUZZTIME  ?= 30s
+.PHONY: fuzz
+fuzz: ## look for pods and manifests that break a promise, FUZZTIME for each target
+	go test -run '^$$' -fuzz '^FuzzInject$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/mutate
+	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
+
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
 	$(LINT) run
