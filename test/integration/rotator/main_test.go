@@ -1,0 +1,146 @@
+// Package rotator tests pkg/rotator against a real kube-apiserver, etcd and
+// kube-controller-manager, with the rights that deploy/install.yaml gives the
+// rotator's ServiceAccount and no more.
+//
+// One rotator runs for all tests, which have a namespace each. Pods are changed
+// by a webhook that answers with pkg/mutate's decision, unless it is away.
+package rotator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+const system = api.DefaultNamespace
+
+// maxEvents is how many workloads are told of one by one.
+const maxEvents = 5
+
+var (
+	cluster *controlplane.ControlPlane
+	account *rest.Config  // the rotator's
+	admin   client.Client // sees everything, without a cache
+	webhook *fakeWebhook
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	ctrl.SetLogger(logr.Discard())
+	cluster, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if err := prepare(ctx); err != nil {
+		return 0, err
+	}
+	defer webhook.Close()
+
+	mgr, err := newManager(account, "127.0.0.1:"+metricsPort, metrics.Registry)
+	if err != nil {
+		return 0, err
+	}
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(running) }()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-done)
+	}()
+	return m.Run(), nil
+}
+
+// prepare makes what an installation has before the rotator starts: what
+// install.yaml says of the rotator, and a webhook.
+func prepare(ctx context.Context) error {
+	var err error
+	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
+		return err
+	}
+	all, err := deploy.Objects()
+	if err != nil {
+		return err
+	}
+	var objects []*unstructured.Unstructured
+	for _, obj := range all {
+		ours := obj.GetLabels()["app.kubernetes.io/name"] == "rotator" && obj.GetKind() != "Deployment"
+		if ours || obj.GetKind() == "Namespace" {
+			objects = append(objects, obj)
+		}
+	}
+	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
+		return err
+	}
+	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
+		return err
+	}
+	if metricsPort, err = freePort(); err != nil {
+		return err
+	}
+	webhook, err = startWebhook(ctx)
+	return err
+}
+
+// newManager returns a process that does nothing but find missed pods, once it
+// leads.
+func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Registerer) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := rotator.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: metricsAddr},
+		LeaderElection:                true,
+		LeaderElectionID:              "servingcert-rotator",
+		LeaderElectionNamespace:       system,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	config := rotator.DefaultConfig()
+	config.Now, config.Metrics, config.Choose = time.Now, registry, choose
+	config.Delay, config.Patience, config.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
+	return mgr, rotator.Setup(mgr, config)
+}
+
+// choose is what cmd/rotator wires, and holds to the webhook's answer.
+func choose(labels map[string]string, secretName string, services []*corev1.Service) rotator.Choice {
+	pod := &corev1.Pod{}
+	pod.Labels = labels
+	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services})
+	return rotator.Choice{Secret: c.Secret, Service: c.Service}
+}

@@ -1,0 +1,273 @@
+package rotator
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func deployment(t *testing.T, namespace, name string, replicas int32) *appsv1.Deployment {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec()},
+			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, // no pod ever gets ready here
+		},
+	}
+	create(t, d)
+	return d
+}
+
+// hasPods waits until so many pods are there, of which so many were injected.
+func hasPods(t *testing.T, namespace string, n, injected int) {
+	t.Helper()
+	eventually(t, func() error {
+		var pods corev1.PodList
+		if err := admin.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		withLabel := 0
+		for i := range pods.Items {
+			if pods.Items[i].Labels[api.LabelInjected] != "" {
+				withLabel++
+			}
+		}
+		if len(pods.Items) != n || withLabel != injected {
+			return fmt.Errorf("%d pods of which %d injected, want %d and %d", len(pods.Items), withLabel, n, injected)
+		}
+		return nil
+	})
+}
+
+func TestPodsOlderThanTheLabel(t *testing.T) {
+	ns := newNamespace(t, false)
+	svc := service(t, ns, "web", true)
+	d := deployment(t, ns, "web", 3)
+	hasPods(t, ns, 3, 0)
+	counts(t, ns, "")
+
+	setLabel(t, ns, true)
+	counts(t, ns, "3")
+	e := event(t, ns)
+	assert.Equal(t, corev1.EventTypeWarning, e.Type)
+	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
+	require.NotNil(t, e.Related)
+	assert.Equal(t, svc.UID, e.Related.UID)
+	assert.Contains(t, e.Note, "3 pods (web-")
+	assert.Contains(t, e.Note, "were not injected with Secret web-tls, as Service web asks")
+	assert.Contains(t, e.Note, "; restart it: kubectl rollout restart deployment/web -n "+ns)
+
+	change(t, d, func() { // as that command does
+		d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-05-01T12:00:00Z"}
+	})
+	hasPods(t, ns, 3, 3)
+	counts(t, ns, "0")
+
+	setLabel(t, ns, false)
+	counts(t, ns, "")
+	assert.Len(t, events(t, ns), 1)
+}
+
+func TestPodsOlderThanTheAnnotation(t *testing.T) {
+	ns := newNamespace(t, true)
+	svc := service(t, ns, "web", false)
+	pods := []*corev1.Pod{newPod(ns, "web-b", "web"), newPod(ns, "web-a", "web")}
+	for _, p := range pods {
+		create(t, p)
+	}
+	counts(t, ns, "0")
+
+	change(t, svc, func() { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
+	counts(t, ns, "2")
+	e := event(t, ns)
+	assert.Equal(t, "Service web", e.Regarding.Kind+" "+e.Regarding.Name, "one for both")
+	assert.Equal(t, svc.UID, e.Regarding.UID)
+	assert.Contains(t, e.Note, "2 pods (web-a and others) were not injected")
+	assert.Contains(t, e.Note, "; recreate it")
+
+	for i, p := range pods {
+		remove(t, p)
+		counts(t, ns, fmt.Sprint(1-i))
+		create(t, newPod(ns, p.Name, "web"))
+	}
+	hasPods(t, ns, 2, 2)
+	counts(t, ns, "0")
+	assert.Len(t, events(t, ns), 1)
+
+	change(t, svc, func() { svc.Annotations[api.AnnotationSecretName] = "other-tls" })
+	counts(t, ns, "2") // they would get another Secret
+	change(t, svc, func() { svc.Annotations = nil })
+	counts(t, ns, "0")
+}
+
+func TestWebhookAway(t *testing.T) {
+	ns := newNamespace(t, true)
+	service(t, ns, "web", true)
+	create(t, newPod(ns, "before", "web"))
+	webhook.leave(ns)
+	create(t, newPod(ns, "meanwhile", "web"))
+	own := newPod(ns, "own", "other")
+	own.Annotations[api.AnnotationSecretName] = "own-tls"
+	create(t, own)
+	webhook.back(ns)
+	create(t, newPod(ns, "after", "web"))
+
+	counts(t, ns, "2")
+	about := map[string]string{}
+	for _, e := range told(t, ns, 2) {
+		about[e.Regarding.Kind+" "+e.Regarding.Name] = e.Note
+	}
+	assert.Contains(t, about["Service web"], "pod meanwhile was not injected with Secret web-tls")
+	assert.Contains(t, about["Pod own"], "pod own was not injected with Secret own-tls, as its annotation asks")
+}
+
+// Pods that nobody injected, and that are none the worse for it.
+func TestNeverMissed(t *testing.T) {
+	ns := newNamespace(t, true)
+	service(t, ns, "web", true)
+	webhook.leave(ns)
+	yes := true
+	tests := map[string]func(*corev1.Pod){
+		"opted-out": func(p *corev1.Pod) { p.Labels[api.LabelInject] = api.InjectDisabled },
+		"by-hand": func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls", Optional: &yes}}}}
+		},
+		"projected-by-hand": func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}},
+			}}}}
+		},
+		"windows": func(p *corev1.Pod) {
+			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+			p.Spec.Containers[0].SecurityContext = nil
+		},
+		"not-selected": func(p *corev1.Pod) { p.Labels["app"] = "other" },
+		"explained": func(p *corev1.Pod) {
+			p.Annotations[api.AnnotationStatus] = `{"secret":"web-tls","reason":"MountPathTaken"}`
+		},
+		"mirror": func(p *corev1.Pod) {
+			p.Annotations[corev1.MirrorPodAnnotationKey] = "x"
+			p.Spec.NodeName = "node"
+		},
+	}
+	for name, how := range tests {
+		p := newPod(ns, name, "web")
+		how(p)
+		create(t, p)
+	}
+	ended := newPod(ns, "ended", "web")
+	create(t, ended)
+	counts(t, ns, "1")
+	ended.Status.Phase = corev1.PodSucceeded
+	require.NoError(t, admin.Status().Update(t.Context(), ended))
+	counts(t, ns, "0")
+
+	create(t, newPod(ns, "missed", "web")) // later than all of them, so that they were looked at too
+	counts(t, ns, "1")
+	assert.Contains(t, event(t, ns).Note, "pod missed was not injected")
+}
+
+// servingcert-system is labelled by install.yaml, kube-system by somebody.
+func TestExcludedNamespaces(t *testing.T) {
+	setLabel(t, metav1.NamespaceSystem, true)
+	t.Cleanup(func() { setLabel(t, metav1.NamespaceSystem, false) })
+	for _, ns := range []string{system, metav1.NamespaceSystem} {
+		service(t, ns, "web", true)
+		create(t, newPod(ns, "web", "web"))
+	}
+	ns := newNamespace(t, true)
+	webhook.leave(ns)
+	service(t, ns, "web", true)
+	create(t, newPod(ns, "web", "web"))
+	event(t, ns) // what happened before has been looked at
+	counts(t, system, "0")
+	counts(t, metav1.NamespaceSystem, "0")
+	assert.Empty(t, events(t, system))
+	assert.Empty(t, events(t, metav1.NamespaceSystem))
+}
+
+// A namespace with a lot in it is labelled: the events are few.
+func TestManyAtOnce(t *testing.T) {
+	ns := newNamespace(t, false)
+	service(t, ns, "web", true)
+	yes := true
+	const workloads, replicas = 12, 4
+	for i := range workloads {
+		// Any object will do for a controller.
+		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("workload-%02d", i)}}
+		create(t, owner)
+		for j := range replicas {
+			p := newPod(ns, fmt.Sprintf("%s-%d", owner.Name, j), "web")
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes}}
+			create(t, p)
+		}
+	}
+	setLabel(t, ns, true)
+	counts(t, ns, fmt.Sprint(workloads*replicas))
+	more := 0
+	for _, e := range told(t, ns, maxEvents+1) {
+		assert.Nil(t, e.Series, "written once")
+		assert.Equal(t, "ConfigMap", e.Regarding.Kind)
+		if strings.Contains(e.Note, "more workloads") {
+			more++
+			assert.Contains(t, e.Note, fmt.Sprintf("%d pods of this and %d more workloads of namespace %s", (workloads-maxEvents)*replicas, workloads-maxEvents-1, ns))
+		}
+	}
+	assert.Equal(t, 1, more)
+	create(t, newPod(ns, "passes", "other"))
+	counts(t, ns, fmt.Sprint(workloads*replicas))
+	assert.Len(t, events(t, ns), maxEvents+1)
+}
+
+// The replica that does not lead counts nothing, tells nothing and holds no pods.
+func TestStandby(t *testing.T) {
+	var pods atomic.Int64
+	cfg := rest.CopyConfig(account)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/pods") {
+				pods.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	registry := prometheus.NewRegistry()
+	mgr, err := newManager(cfg, "0", registry)
+	require.NoError(t, err)
+	ctx, done := t.Context(), make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() { require.NoError(t, <-done) })
+	require.True(t, mgr.GetCache().WaitForCacheSync(ctx))
+
+	ns := newNamespace(t, true)
+	webhook.leave(ns)
+	service(t, ns, "web", true)
+	create(t, newPod(ns, "web", "web"))
+	counts(t, ns, "1") // by the one that leads
+	event(t, ns)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	assert.Empty(t, families)
+	assert.Zero(t, pods.Load())
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

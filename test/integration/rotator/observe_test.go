@@ -1,0 +1,203 @@
+package rotator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+const (
+	soon = 30 * time.Second      // far longer than anything here takes on two busy cores
+	tick = 20 * time.Millisecond // between two looks
+)
+
+var metricsPort string
+
+// eventually waits until what is nil. The last error tells what was missing.
+func eventually(t *testing.T, what func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
+		if err = what(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "after %s", soon)
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	return port, l.Close()
+}
+
+// missed returns the value of the namespace's series over HTTP, "" if there is none.
+func missed(ctx context.Context, namespace string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+metricsPort+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, fmt.Sprintf("servingcert_missed_pods{namespace=%q} ", namespace)); ok {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", nil
+}
+
+// counts waits until the metric says so.
+func counts(t *testing.T, namespace, want string) {
+	t.Helper()
+	eventually(t, func() error {
+		got, err := missed(t.Context(), namespace)
+		if err == nil && got != want {
+			err = fmt.Errorf("servingcert_missed_pods of %s is %q, want %q", namespace, got, want)
+		}
+		return err
+	})
+}
+
+// events returns what was told of objects in the namespace.
+func events(t *testing.T, namespace string) []eventsv1.Event {
+	t.Helper()
+	var list eventsv1.EventList
+	require.NoError(t, admin.List(t.Context(), &list, client.InNamespace(namespace)))
+	var out []eventsv1.Event
+	for _, e := range list.Items {
+		if e.Reason == rotator.EventMissed {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// event waits for the namespace's only event.
+func event(t *testing.T, namespace string) eventsv1.Event {
+	t.Helper()
+	return told(t, namespace, 1)[0]
+}
+
+// told waits for events, and that they are no more.
+func told(t *testing.T, namespace string, n int) []eventsv1.Event {
+	t.Helper()
+	var all []eventsv1.Event
+	eventually(t, func() error {
+		if all = events(t, namespace); len(all) < n {
+			return fmt.Errorf("%d events in %s, want %d", len(all), namespace, n)
+		}
+		return nil
+	})
+	require.Len(t, all, n)
+	return all
+}
+
+func newNamespace(t *testing.T, labelled bool) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{}}}
+	if labelled {
+		ns.Labels[api.LabelInject] = api.InjectEnabled
+	}
+	create(t, ns)
+	return ns.Name
+}
+
+func setLabel(t *testing.T, namespace string, on bool) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	change(t, ns, func() {
+		delete(ns.Labels, api.LabelInject)
+		if on {
+			ns.Labels[api.LabelInject] = api.InjectEnabled
+		}
+	})
+}
+
+// create makes an object, and deletes it when the test ends.
+func create(t *testing.T, obj client.Object) {
+	t.Helper()
+	eventually(t, func() error { return admin.Create(t.Context(), obj) }) // the namespace's ServiceAccount takes a moment
+	t.Cleanup(func() { remove(t, obj) })
+}
+
+// remove deletes an object at once, which need not be there.
+func remove(t *testing.T, obj client.Object) {
+	t.Helper()
+	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), obj, client.GracePeriodSeconds(0))))
+}
+
+// change reads the object, changes it and updates it, again if someone else was
+// quicker.
+func change(t *testing.T, obj client.Object, how func()) {
+	t.Helper()
+	eventually(t, func() error {
+		if err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		how()
+		return admin.Update(context.WithoutCancel(t.Context()), obj)
+	})
+}
+
+// service makes a Service of that name that selects app=NAME and asks for Secret
+// NAME-tls, or not yet.
+func service(t *testing.T, namespace, name string, asks bool) *corev1.Service {
+	t.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	if asks {
+		svc.Annotations = map[string]string{api.AnnotationSecretName: name + "-tls"}
+	}
+	create(t, svc)
+	return svc
+}
+
+func newPod(namespace, name, app string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}, Annotations: map[string]string{}},
+		Spec:       podSpec(),
+	}
+}
+
+// podSpec is one that every Pod Security Standard admits.
+func podSpec() corev1.PodSpec {
+	yes, no := true, false
+	return corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "c", Image: "example.com/x", Args: []string{"serve"},
+		SecurityContext: &corev1.SecurityContext{
+			RunAsNonRoot: &yes, AllowPrivilegeEscalation: &no,
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}}}
+}
