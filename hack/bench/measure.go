@@ -166,7 +166,7 @@ func (b *bench) issueFromCold(ctx context.Context, r *results) (usage, error) {
 		return usage{}, err
 	}
 	defer p.kill()
-	if err := p.waitIssued(ctx, b.n); err != nil {
+	if err := b.waitIssued(ctx, p, "cold", b.n); err != nil {
 		return usage{}, err
 	}
 	u, err := p.usage()

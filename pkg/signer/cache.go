@@ -3,8 +3,10 @@ package signer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -169,21 +171,34 @@ func (r serviceReader) partIn(ctx context.Context, f *SecretFacts) (asking, owni
 	if asking, err = r.indexed(ctx, f.Namespace, f.Name); err != nil {
 		return nil, nil, err
 	}
+	owners, err := r.ownersOf(ctx, f)
+	owning = slices.DeleteFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
+	return asking, owning, err
+}
+
+// ownersOf returns the owners of a Secret that live.
+func (r serviceReader) ownersOf(ctx context.Context, f *SecretFacts) ([]*corev1.Service, error) {
+	var owners []*corev1.Service
 	for _, ref := range f.OwnerReferences {
 		if !isServiceReference(ref) {
 			continue
 		}
 		svc := &corev1.Service{}
-		if err := r.Get(ctx, types.NamespacedName{Namespace: f.Namespace, Name: ref.Name}, svc); client.IgnoreNotFound(err) != nil {
-			return nil, nil, fmt.Errorf("get Service %s/%s: %w", f.Namespace, ref.Name, err)
-		} else if err != nil || svc.UID != ref.UID || svc.DeletionTimestamp != nil {
-			continue
-		}
-		if name, asks := api.Wants(svc); !asks || name != f.Name {
-			owning = append(owning, svc)
+		err := r.Get(ctx, types.NamespacedName{Namespace: f.Namespace, Name: ref.Name}, svc)
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, fmt.Errorf("get Service %s/%s: %w", f.Namespace, ref.Name, err)
+		case svc.UID == ref.UID && svc.DeletionTimestamp == nil:
+			owners = append(owners, svc)
 		}
 	}
-	return asking, owning, nil
+	return owners, nil
+}
+
+func asksFor(svc *corev1.Service, secret string) bool {
+	name, asks := api.Wants(svc)
+	return asks && name == secret
 }
 
 // secretCache holds the facts of the Secrets with our label. It is an informer

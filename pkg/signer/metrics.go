@@ -2,9 +2,11 @@ package signer
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // metrics are what the controller counts as it goes.
@@ -75,8 +77,15 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
 		ch <- prometheus.MustNewConstMetric(e.renewAt, prometheus.GaugeValue, seconds(f.Leaf.RenewAt), f.Namespace, f.Name)
-		if asking, owning, err := e.services.partIn(context.Background(), f); err == nil && len(asking) == 0 && len(owning) > 0 {
+		if e.isRetained(f) {
 			ch <- prometheus.MustNewConstMetric(e.retained, prometheus.GaugeValue, 1, f.Namespace, f.Name)
 		}
 	}
+}
+
+// isRetained reports whether owners of the Secret live and none of them asks for
+// it.
+func (e *expiry) isRetained(f *SecretFacts) bool {
+	owners, err := e.services.ownersOf(context.Background(), f)
+	return err == nil && len(owners) > 0 && !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
 }

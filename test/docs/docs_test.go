@@ -1,0 +1,83 @@
+// Package docs holds the documentation to the repository: what it names exists.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+// files returns the paths, relative to the root, that end in suffix.
+func files(t *testing.T, suffix string) []string {
+	var found []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
+			return fs.SkipDir
+		}
+		if strings.HasSuffix(path, suffix) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return found
+}
+
+func read(t *testing.T, path string) string {
+	data, err := os.ReadFile(filepath.Join(root, path))
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestNamedTestsExist(t *testing.T) {
+	exist := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	for _, path := range files(t, "_test.go") {
+		for _, m := range declared.FindAllStringSubmatch(read(t, path), -1) {
+			exist[m[1]] = true
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)[`/]")
+	for _, path := range files(t, ".md") {
+		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
+			assert.True(t, exist[m[1]], "%s names %s, which is no test", path, m[1])
+		}
+	}
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	for _, path := range files(t, ".md") {
+		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
+			_, err := os.Stat(filepath.Join(root, filepath.Dir(path), m[1]))
+			assert.NoError(t, err, "%s links to %s", path, m[1])
+		}
+	}
+}
+
+func TestNamedFlagsExist(t *testing.T) {
+	var sources strings.Builder
+	for _, path := range files(t, ".go") {
+		if strings.HasPrefix(path, "cmd/") {
+			sources.WriteString(read(t, path))
+		}
+	}
+	named := regexp.MustCompile("`--([a-z-]+)")
+	others := map[string]bool{"tls-cert-file": true, "tls-private-key-file": true} // of the user's server
+	for _, path := range []string{"README.md", "docs/architecture.md", "docs/injection.md"} {
+		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
+			assert.True(t, others[m[1]] || strings.Contains(sources.String(), `"`+m[1]+`"`), "%s names --%s, which is no flag", path, m[1])
+		}
+	}
+}
