@@ -118,6 +118,11 @@ func TestJudge(t *testing.T) {
 		{"pending", optedIn, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, Verdict{ReasonNotInjected, byService}},
 
 		{"mounts it", optedIn, secretVolume("web-tls"), Verdict{ReasonMounts, byService}},
+		{"mounts it among others", optedIn, func(p *corev1.Pod) {
+			for _, name := range []string{"a", "web-tls", "z"} {
+				secretVolume(name)(p)
+			}
+		}, Verdict{ReasonMounts, byService}},
 		{"mounts its key", optedIn, secretVolume("web-tls", "tls.crt", "tls.key"), Verdict{ReasonMounts, byService}},
 		{"mounts only its CA", optedIn, secretVolume("web-tls", "ca.crt"), Verdict{ReasonNotInjected, byService}},
 		{"projects it", optedIn, projectedVolume("web-tls"), Verdict{ReasonMounts, byService}},

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -40,7 +41,9 @@ func Setup(mgr manager.Manager, cfg Config) error {
 }
 
 func setup(mgr manager.Manager, cfg Config) error {
-	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	protobuf := rest.CopyConfig(mgr.GetConfig()) // as JSON, 30 000 pods take over 30 s to read, against 9 s
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	clientset, err := kubernetes.NewForConfigAndClient(protobuf, mgr.GetHTTPClient())
 	if err != nil {
 		return err
 	}
