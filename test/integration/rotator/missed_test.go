@@ -138,6 +138,18 @@ func TestWebhookAway(t *testing.T) {
 	assert.Contains(t, about["Pod own"], "pod own was not injected with Secret own-tls, as its annotation asks")
 }
 
+func TestPodChanges(t *testing.T) {
+	ns := newNamespace(t, true)
+	service(t, ns, "web", true)
+	p := newPod(ns, "p", "other")
+	create(t, p)
+	counts(t, ns, "0")
+	change(t, p, func() { p.Labels["app"] = "web" })
+	counts(t, ns, "1")
+	change(t, p, func() { p.Labels[api.LabelInject] = api.InjectDisabled })
+	counts(t, ns, "0")
+}
+
 // Pods that nobody injected, and that are none the worse for it.
 func TestNeverMissed(t *testing.T) {
 	ns := newNamespace(t, true)
