@@ -85,7 +85,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 
 			patch, report, denied := mutate.Mutate(pod, known)
 			if denied != nil {
-				assert.False(t, before.Reason == rotator.ReasonNotInjected, "a restart alone would not help")
+				assert.NotEqual(t, rotator.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
 			after := rotator.Judge(rotator.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, choose)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,8 +40,8 @@ func typicalPod(tb testing.TB, i int) *corev1.Pod {
 			},
 			OwnerReferences: []metav1.OwnerReference{controlledBy("apps/v1", "ReplicaSet", workload+"-"+hash)},
 			ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: "kube-controller-manager", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 2500)}},
-				{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 1500)}},
+				{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 2500))},
+				{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 1500))},
 			},
 		},
 		Spec: corev1.PodSpec{NodeName: "ip-10-0-12-34.eu-central-1.compute.internal", ServiceAccountName: workload},

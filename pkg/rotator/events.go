@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// EventMissed, on a workload, or on the Service for bare pods: pods of it run
+// EventMissed is told on a workload, or on the Service for bare pods: they run
 // without the Secret that they would get if they were created now.
 const EventMissed = "PodsNotInjected"
 
