@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,9 +10,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/preview"
+	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
 // liveCluster answers what a cluster knows, with its user's rights.
@@ -85,8 +86,9 @@ func (l liveCluster) missed(ctx context.Context, namespace string) ([]preview.Ro
 		if err != nil {
 			return nil, err
 		}
+		place := rotator.Place{OptedIn: true, Services: known.Services}
 		for i := range pods.Items {
-			if row, ok := missedPod(&pods.Items[i], known); ok {
+			if row, ok := missedPod(&pods.Items[i], place); ok {
 				rows = append(rows, row)
 			}
 		}
@@ -94,21 +96,16 @@ func (l liveCluster) missed(ctx context.Context, namespace string) ([]preview.Ro
 	return rows, nil
 }
 
-func missedPod(pod *corev1.Pod, known mutate.Known) (preview.Row, bool) {
-	row := preview.Row{Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: "-"}
-	patch, report, err := mutate.Mutate(pod, known)
-	if err != nil {
-		row.Done, row.Why = "missed", err.Error()
-		return row, true
+// missedPod judges a pod as the rotator does.
+func missedPod(pod *corev1.Pod, place rotator.Place) (preview.Row, bool) {
+	facts := rotator.FactsOf(pod)
+	verdict := rotator.Judge(facts, place, decision.Choose)
+	row := preview.Row{
+		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Secret, Done: "missed",
+		Why: "created before the namespace's label or its Service, or while the webhook was away: create it again",
 	}
-	if report.Secret != "" {
-		row.Secret = report.Secret
+	if verdict.Reason == rotator.ReasonMistake {
+		row.Why = facts.Template.Value().Mistake
 	}
-	for _, op := range patch {
-		if strings.HasPrefix(op.Path, "/spec/volumes") {
-			row.Done, row.Why = "missed", "created before the namespace's label or its Service, or while the webhook was away: create it again"
-			return row, true
-		}
-	}
-	return row, false
+	return row, verdict.Missed()
 }

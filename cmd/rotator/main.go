@@ -11,16 +11,13 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/cmd/internal/process"
-	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
@@ -55,7 +52,7 @@ func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())
 func command() process.Command {
 	cfg := Config{Common: process.NewCommon(true), Trust: trust.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
-	cfg.Rotator.Now, cfg.Rotator.Metrics, cfg.Rotator.Choose = time.Now, metrics.Registry, choose
+	cfg.Rotator.Now, cfg.Rotator.Metrics, cfg.Rotator.Choose = time.Now, metrics.Registry, decision.Choose
 	return process.Command{
 		Name:   leaseName,
 		About:  about,
@@ -97,12 +94,4 @@ func run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	return mgr.Start(ctx)
-}
-
-// choose is the webhook's decision for a pod of which no more is known. The
-// conventional Secret is not: the rotator sees no Secrets.
-func choose(labels map[string]string, secretName string, services []*corev1.Service) rotator.Choice {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
-	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services})
-	return rotator.Choice{Secret: c.Secret, Service: c.Service}
 }

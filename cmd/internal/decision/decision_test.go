@@ -1,4 +1,4 @@
-package main
+package decision
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ func patched(t *testing.T, raw []byte, patch mutate.Patch) []byte {
 // of the pod's own choice is missed as long as it has not been there, and
 // nothing is missed that it has seen.
 func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
-	goldens, err := filepath.Glob("../../pkg/mutate/testdata/*.in.yaml")
+	goldens, err := filepath.Glob("../../../pkg/mutate/testdata/*.in.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, goldens)
 	met := map[rotator.Reason]int{}
@@ -80,7 +80,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
 			place := rotator.Place{OptedIn: true, Services: asking(known.Services)}
-			before := rotator.Judge(rotator.FactsOf(pod), place, choose)
+			before := rotator.Judge(rotator.FactsOf(pod), place, Choose)
 			met[before.Reason]++
 
 			patch, report, denied := mutate.Mutate(pod, known)
@@ -88,7 +88,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 				assert.NotEqual(t, rotator.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
-			after := rotator.Judge(rotator.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, choose)
+			after := rotator.Judge(rotator.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
 			met[after.Reason]++
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != rotator.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)

@@ -1,0 +1,22 @@
+// Package decision hands the webhook's choice of a Secret to those who judge pods
+// that exist already: pkg/rotator does not import pkg/mutate, and the two must
+// not differ.
+package decision
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// Choose is the webhook's decision for a pod of which no more is known. The
+// conventional Secret is not among the choices: a pod gets it without asking, and
+// misses nothing that somebody asked for.
+func Choose(labels map[string]string, secretName string, services []*corev1.Service) rotator.Choice {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services})
+	return rotator.Choice{Secret: c.Secret, Service: c.Service}
+}
