@@ -104,6 +104,7 @@ func TestAMistakeInALiveServiceKeepsItsCertificate(t *testing.T) {
 	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "abc"})
 	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
 	assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept and renewed as it was`)
+	waitRest(t, ns)
 	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSCertKey: ""}})
 	eventually(t, func() error {
 		second, err := whatIsServed(t.Context(), ns, "web-tls")
@@ -138,6 +139,32 @@ func TestNamespaceBeingDeleted(t *testing.T) {
 		})
 		assert.Empty(t, linesWith(linesWith(r.log.String(), ns), "level=ERROR"))
 	}
+}
+
+// A Secret that goes before the signer has heard that its namespace goes too.
+// Nothing is to be done about it, and nothing is wrong.
+func TestNamespaceBeingDeletedUnheard(t *testing.T) {
+	pauseCollector(t)
+	d, ns := newDeployment(t), newNamespace(t)
+	count := requests{system: d.namespace, late: "/api/v1/namespaces", by: map[string]int{}}
+	r := startHere(t, d, options{wrap: count.wrap})
+	makeService(t, ns, "web")
+	r.waitGood(t, ns, "web", "web-tls")
+	require.NoError(t, admin.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
+	count.take()
+	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
+	eventually(t, func() error {
+		if by := count.take(); by["POST secrets"] == 0 {
+			return fmt.Errorf("not tried yet: %v", by)
+		}
+		return nil
+	})
+	waitRest(t, ns)
+	require.NoError(t, r.stop())
+	require.Empty(t, linesWith(r.log.String(), "level=ERROR"))
+	svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, metav1.ConditionTrue, api.Condition(svc, api.ConditionReady).Status)
 }
 
 func TestQuotaForbidsTheSecret(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -223,6 +224,42 @@ func (r *running) bundle(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	return []byte(cm.Data[api.BundleKey]), nil
+}
+
+// waitRest waits until nothing in the namespace was written for a while: signers
+// that fight with each other, or one with itself, have no such time.
+func waitRest(t *testing.T, namespace string) {
+	t.Helper()
+	const quiet = time.Second
+	var last []string
+	since := time.Now()
+	eventually(t, func() error {
+		now := versionsIn(t, namespace)
+		if !slices.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) < quiet {
+			return fmt.Errorf("still writing: %q", now)
+		}
+		return nil
+	})
+}
+
+// versionsIn returns name and resource version of each Service and Secret.
+func versionsIn(t *testing.T, namespace string) []string {
+	t.Helper()
+	services, err := admin.CoreV1().Services(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	secrets, err := admin.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var out []string
+	for _, o := range services.Items {
+		out = append(out, "Service "+o.Name+" "+o.ResourceVersion)
+	}
+	for _, o := range secrets.Items {
+		out = append(out, "Secret "+o.Name+" "+o.ResourceVersion)
+	}
+	return out
 }
 
 // eventsOf returns "Reason: note" of the events on a Service.

@@ -98,6 +98,7 @@ func TestRetained(t *testing.T) {
 				kept = `; kept from before and renewed until deleted: ["web-tls"]`
 			}
 			waitMessage(t, ns, "web", kept, true)
+			waitRest(t, ns)
 			makeService(t, ns, "invalid", api.AnnotationDuration, "abc")
 			waitEvent(t, ns, "invalid", "Warning ")
 			events, err := eventsOf(t.Context(), ns, "web")
@@ -188,6 +189,7 @@ func TestSharedSecret(t *testing.T) {
 
 	annotate(t, ns, "b", map[string]any{api.AnnotationDuration: "abc"})
 	waitMessage(t, ns, "b", `its names stay in the certificate of Secret "all-tls"`, true)
+	waitRest(t, ns)
 	assert.Equal(t, three.secret.ResourceVersion, getSecret(t, ns, "all-tls").ResourceVersion)
 
 	annotate(t, ns, "b", map[string]any{api.AnnotationDuration: nil, api.AnnotationSecretName: "b-tls"})
