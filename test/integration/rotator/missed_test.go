@@ -62,6 +62,7 @@ func TestPodsOlderThanTheLabel(t *testing.T) {
 	d := deployment(t, ns, "web", 3)
 	hasPods(t, ns, 3, 0)
 	counts(t, ns, "")
+	caughtUp(t)
 
 	setLabel(t, ns, true)
 	counts(t, ns, "3")
@@ -92,6 +93,7 @@ func TestPodsOlderThanTheAnnotation(t *testing.T) {
 	for _, p := range pods {
 		create(t, p)
 	}
+	caughtUp(t)
 	counts(t, ns, "0")
 
 	change(t, svc, func() { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
@@ -148,6 +150,14 @@ func TestPodChanges(t *testing.T) {
 	counts(t, ns, "1")
 	change(t, p, func() { p.Labels[api.LabelInject] = api.InjectDisabled })
 	counts(t, ns, "0")
+
+	webhook.leave(ns)
+	ended := newPod(ns, "ended", "web")
+	create(t, ended)
+	counts(t, ns, "1")
+	ended.Status.Phase = corev1.PodSucceeded
+	require.NoError(t, admin.Status().Update(t.Context(), ended))
+	counts(t, ns, "0")
 }
 
 // Pods that nobody injected, and that are none the worse for it.
@@ -184,13 +194,6 @@ func TestNeverMissed(t *testing.T) {
 		how(p)
 		create(t, p)
 	}
-	ended := newPod(ns, "ended", "web")
-	create(t, ended)
-	counts(t, ns, "1")
-	ended.Status.Phase = corev1.PodSucceeded
-	require.NoError(t, admin.Status().Update(t.Context(), ended))
-	counts(t, ns, "0")
-
 	create(t, newPod(ns, "missed", "web")) // later than all of them, so that they were looked at too
 	counts(t, ns, "1")
 	assert.Contains(t, event(t, ns).Note, "pod missed was not injected")
@@ -231,6 +234,7 @@ func TestManyAtOnce(t *testing.T) {
 			create(t, p)
 		}
 	}
+	caughtUp(t)
 	setLabel(t, ns, true)
 	counts(t, ns, fmt.Sprint(workloads*replicas))
 	more := 0

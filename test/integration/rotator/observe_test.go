@@ -86,6 +86,17 @@ func counts(t *testing.T, namespace, want string) {
 	})
 }
 
+// caughtUp waits until the rotator has seen all pods and Services that there are:
+// each of its watches keeps the order, and no order holds between them.
+func caughtUp(t *testing.T) {
+	t.Helper()
+	ns := newNamespace(t, true)
+	webhook.leave(ns)
+	service(t, ns, "web", true)
+	create(t, newPod(ns, "last", "web"))
+	counts(t, ns, "1")
+}
+
 // events returns what was told of objects in the namespace.
 func events(t *testing.T, namespace string) []eventsv1.Event {
 	t.Helper()
