@@ -146,7 +146,7 @@ func TestNamespaceBeingDeleted(t *testing.T) {
 func TestNamespaceBeingDeletedUnheard(t *testing.T) {
 	pauseCollector(t)
 	d, ns := newDeployment(t), newNamespace(t)
-	count := requests{system: d.namespace, late: "/api/v1/namespaces", by: map[string]int{}}
+	count := requests{of: ns, late: "/api/v1/namespaces", by: map[string]int{}}
 	r := startHere(t, d, options{wrap: count.wrap})
 	makeService(t, ns, "web")
 	r.waitGood(t, ns, "web", "web-tls")
