@@ -54,7 +54,7 @@ func command() process.Command {
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
 	cfg.Rotator.Now, cfg.Rotator.Metrics, cfg.Rotator.Choose = time.Now, metrics.Registry, decision.Choose
 	return process.Command{
-		Name:   leaseName,
+		Name:   "rotator",
 		About:  about,
 		Common: cfg.Common,
 		Flags: func(fs *pflag.FlagSet) {

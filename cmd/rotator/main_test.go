@@ -25,11 +25,11 @@ func TestWrongFlags(t *testing.T) {
 	}{
 		{[]string{"--nonsense"}, "unknown flag: --nonsense"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
-		{[]string{"--workers=0"}, "workers 0: must be 1 or more"},
-		{[]string{"--targets=Secret"}, `target "Secret" is unknown: must be of NamespaceConfigMap, `},
-		{[]string{"--targets="}, "no targets"},
+		{[]string{"--workers=0"}, "--workers: 0: must be 1 or more"},
+		{[]string{"--targets=Secret"}, `--targets: "Secret" is unknown: must be of NamespaceConfigMap, `},
+		{[]string{"--targets="}, "--targets: none given"},
 		{[]string{"--workers=many"}, "invalid argument"},
-		{[]string{"--max-backoff=1ms"}, "longest backoff 1ms: must be 100ms or more"},
+		{[]string{"--max-backoff=1ms"}, "--max-backoff: 1ms: must be 100ms or more"},
 		{[]string{"--namespace=No_Name"}, `--namespace: "No_Name"`},
 	}
 	for _, tt := range tests {

@@ -65,7 +65,7 @@ func command() process.Command {
 		clock:      time.Now,
 	}
 	return process.Command{
-		Name:     leaseName,
+		Name:     "signer",
 		About:    about,
 		Common:   cfg.Common,
 		Flags:    cfg.register,

@@ -51,6 +51,7 @@ func (b *bench) startSigner(ctx context.Context) (*process, error) {
 	}
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, b.signer, "--kubeconfig", b.kubeconfig, "--workers", strconv.Itoa(b.workers), "--metrics-addr", metrics, "--health-addr", "0")
+	cmd.Env = append(os.Environ(), "GOMEMLIMIT=112MiB") // as in deploy/install.yaml
 	cmd.Stdout, cmd.Stderr = log, log
 	p := &process{cmd: cmd, metrics: "http://" + metrics + "/metrics", log: log.Name(), started: time.Now()}
 	return p, cmd.Start()

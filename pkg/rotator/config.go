@@ -52,7 +52,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("namespace %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
 	}
 	if c.Workers < 1 {
-		return fmt.Errorf("workers %d: must be 1 or more", c.Workers)
+		return fmt.Errorf("--workers: %d: must be 1 or more", c.Workers)
 	}
 	if c.Delay < 0 {
 		return fmt.Errorf("delay %s: must be 0 or more", c.Delay)

@@ -18,7 +18,7 @@ func TestConfig(t *testing.T) {
 		want  string
 	}{
 		"namespace": {func(c *Config) { c.Namespace = "No Name" }, `namespace "No Name": no name of a namespace`},
-		"workers":   {func(c *Config) { c.Workers = 0 }, "workers 0: must be 1 or more"},
+		"workers":   {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be 1 or more"},
 		"delay":     {func(c *Config) { c.Delay = -1 }, "delay -1ns: must be 0 or more"},
 		"patience":  {func(c *Config) { c.Patience = -1 }, "patience -1ns: must be 0 or more"},
 		"events":    {func(c *Config) { c.MaxEvents = 0 }, "events 0: must be 1 or more"},

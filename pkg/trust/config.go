@@ -52,18 +52,18 @@ func (c Config) Validate() error {
 		return fmt.Errorf("namespace %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
 	}
 	if len(c.Targets) == 0 {
-		return fmt.Errorf("no targets: must be some of %s", strings.Join(Kinds(), ", "))
+		return fmt.Errorf("--targets: none given: must be some of %s", strings.Join(Kinds(), ", "))
 	}
 	for _, kind := range c.Targets {
 		if !slices.Contains(Kinds(), kind) {
-			return fmt.Errorf("target %q is unknown: must be of %s", kind, strings.Join(Kinds(), ", "))
+			return fmt.Errorf("--targets: %q is unknown: must be of %s", kind, strings.Join(Kinds(), ", "))
 		}
 	}
 	if c.Workers < 1 {
-		return fmt.Errorf("workers %d: must be 1 or more", c.Workers)
+		return fmt.Errorf("--workers: %d: must be 1 or more", c.Workers)
 	}
 	if c.MaxBackoff < minBackoff {
-		return fmt.Errorf("longest backoff %s: must be %s or more", c.MaxBackoff, minBackoff)
+		return fmt.Errorf("--max-backoff: %s: must be %s or more", c.MaxBackoff, minBackoff)
 	}
 	if c.StatusDelay < 0 {
 		return fmt.Errorf("status delay %s: must be 0 or more", c.StatusDelay)

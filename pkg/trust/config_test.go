@@ -21,10 +21,10 @@ func TestConfig(t *testing.T) {
 		want  string
 	}{
 		"namespace": {func(c *Config) { c.Namespace = "No Name" }, `namespace "No Name": no name of a namespace`},
-		"targets":   {func(c *Config) { c.Targets = nil }, "no targets: must be some of NamespaceConfigMap, "},
-		"target":    {func(c *Config) { c.Targets = []string{"Secret"} }, `target "Secret" is unknown`},
-		"workers":   {func(c *Config) { c.Workers = 0 }, "workers 0: must be 1 or more"},
-		"backoff":   {func(c *Config) { c.MaxBackoff = 0 }, "longest backoff 0s: must be 100ms or more"},
+		"targets":   {func(c *Config) { c.Targets = nil }, "--targets: none given: must be some of NamespaceConfigMap, "},
+		"target":    {func(c *Config) { c.Targets = []string{"Secret"} }, `--targets: "Secret" is unknown`},
+		"workers":   {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be 1 or more"},
+		"backoff":   {func(c *Config) { c.MaxBackoff = 0 }, "--max-backoff: 0s: must be 100ms or more"},
 		"delay":     {func(c *Config) { c.StatusDelay = -1 }, "status delay -1ns: must be 0 or more"},
 		"clock":     {func(c *Config) { c.Now = nil }, "no clock"},
 		"metrics":   {func(c *Config) { c.Metrics = nil }, "no registry"},

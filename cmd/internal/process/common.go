@@ -56,7 +56,7 @@ func (c *Common) register(fs *pflag.FlagSet, name string) {
 	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "DNS domain of the cluster")
 	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address that /metrics is served on, over HTTP; 0 serves none")
 	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address that /healthz and /readyz are served on, over HTTP; 0 serves none")
-	leader := "work only while holding the Lease " + name + " in --namespace"
+	leader := "work only while holding the Lease servingcert-" + name + " in --namespace"
 	if !c.LeaderElect {
 		leader = "accepted for symmetry and without effect: every replica answers"
 	}
