@@ -1,0 +1,78 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/assert"
+)
+
+// run runs a command of one flag, --size, that must not be negative.
+func run(leads bool, runs func(context.Context) error, args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	size := 0
+	code = Main(args, &out, &err, Command{
+		Name: "sizer", About: "sizer has a size.", Common: NewCommon(leads),
+		Flags: func(fs *pflag.FlagSet) { fs.IntVar(&size, "size", 1, "a size") },
+		Validate: func() error {
+			if size < 0 {
+				return errors.New("--size: must be\n0 or more")
+			}
+			return nil
+		},
+		Run: runs,
+	})
+	return code, out.String(), err.String()
+}
+
+func TestWrongFlagsAreOneLineAndExit2(t *testing.T) {
+	never := func(context.Context) error { panic("started") }
+	for args, want := range map[string]string{
+		"--nonsense":                 "unknown flag: --nonsense",
+		"--size=big":                 `invalid argument "big" for "--size"`,
+		"--size=-1":                  "--size: must be 0 or more",
+		"extra":                      `unexpected argument "extra"`,
+		"--namespace=No_Name":        `--namespace: "No_Name": no name of a namespace`,
+		"--cluster-domain=-":         `--cluster-domain: "-": no DNS name`,
+		"--kube-api-qps=-1":          "--kube-api-qps: -1: must be 0 (no limit) or more",
+		"--metrics-addr=nowhere":     `--metrics-addr: "nowhere": must be HOST:PORT, :PORT or 0`,
+		"--health-addr=1.2.3.4":      `--health-addr: "1.2.3.4": must be HOST:PORT, :PORT or 0`,
+		"--log-level=loud":           `--log-level: "loud": must be debug, info, warn or error`,
+		"--log-format=xml":           `--log-format: "xml": must be text or json`,
+		"--leader-elect=certainly":   `invalid argument "certainly" for "--leader-elect"`,
+		"--kubeconfig --size=1 more": `unexpected argument "more"`,
+	} {
+		t.Run(args, func(t *testing.T) {
+			code, stdout, stderr := run(true, never, strings.Fields(args)...)
+			assert.Equal(t, ExitUsage, code)
+			assert.Empty(t, stdout)
+			assert.Contains(t, stderr, want)
+			assert.True(t, strings.HasPrefix(stderr, "sizer: "), stderr)
+			assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		})
+	}
+}
+
+func TestHelpListsEveryFlag(t *testing.T) {
+	code, stdout, stderr := run(true, nil, "--help")
+	assert.Equal(t, ExitOK, code)
+	assert.Empty(t, stderr)
+	for _, flag := range []string{"kubeconfig", "kube-api-qps", "namespace", "cluster-domain", "metrics-addr", "health-addr", "leader-elect", "log-level", "log-format", "size"} {
+		assert.Contains(t, stdout, "--"+flag+" ")
+	}
+	assert.Contains(t, stdout, "Lease servingcert-sizer")
+	_, stdout, _ = run(false, nil, "--help")
+	assert.Contains(t, stdout, "without effect")
+}
+
+func TestExitCodeOfARun(t *testing.T) {
+	code, _, _ := run(true, func(context.Context) error { return nil })
+	assert.Equal(t, ExitOK, code)
+	code, _, stderr := run(true, func(context.Context) error { return errors.New("the disk is full") })
+	assert.Equal(t, ExitError, code)
+	assert.Equal(t, "sizer: the disk is full\n", stderr)
+}
