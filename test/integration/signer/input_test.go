@@ -87,7 +87,7 @@ func TestExternalName(t *testing.T) {
 
 func TestPermittedSuffix(t *testing.T) {
 	r := sharedSigner(t)
-	ns := "ext-" + namespaceOf(t)
+	ns := "ext-" + newName(t)
 	makeNamespace(t, ns, optedIn)
 	makeService(t, ns, "web", api.AnnotationExtraDNSNames, "web.apps.example.com, *.apps.example.com")
 	have := r.waitGood(t, ns, "web", "web-tls")
@@ -121,8 +121,7 @@ func TestAMistakeInALiveServiceKeepsItsCertificate(t *testing.T) {
 func TestNamespaceBeingDeleted(t *testing.T) {
 	r := sharedSigner(t)
 	for round := range 2 {
-		ns := fmt.Sprintf("%s-%d", namespaceOf(t), round)
-		makeNamespace(t, ns, optedIn)
+		ns := newNamespace(t)
 		for i := range 10 {
 			makeService(t, ns, fmt.Sprintf("web-%d", i))
 		}

@@ -140,7 +140,7 @@ func TestConditionsOfOthersStay(t *testing.T) {
 func TestOptIn(t *testing.T) {
 	r := sharedSigner(t)
 	ns := newNamespace(t)
-	unlabelled := namespaceOf(t) + "-out"
+	unlabelled := newName(t)
 	makeNamespace(t, unlabelled, nil)
 	makeService(t, unlabelled, "web")
 	makeService(t, ns, "web")

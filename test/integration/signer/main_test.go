@@ -8,7 +8,6 @@ package signer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -59,12 +58,8 @@ func run(m *testing.M) (code int, err error) {
 	if admin, err = kubernetes.NewForConfig(plane.AdminConfig()); err != nil {
 		return 1, err
 	}
-	code = m.Run()
-	if shared.signer != nil {
-		err := errors.Join(shared.signer.stop(), keyIn(shared.signer.log.String(), ""))
-		if err != nil {
-			return 1, fmt.Errorf("the shared signer: %w", err)
-		}
+	if err := makeSharedNamespace(); err != nil {
+		return 1, err
 	}
-	return code, nil
+	return m.Run(), nil
 }

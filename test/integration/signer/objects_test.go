@@ -26,11 +26,11 @@ import (
 
 var optedIn = map[string]string{api.LabelInject: api.InjectEnabled}
 
-func makeNamespaceForever(name string) {
-	_, err := admin.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		panic(err)
-	}
+// makeSharedNamespace makes the namespace of the shared signer, which is not one
+// test's.
+func makeSharedNamespace() error {
+	_, err := admin.CoreV1().Namespaces().Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "sys-shared"}}, metav1.CreateOptions{})
+	return err
 }
 
 func makeNamespace(t *testing.T, name string, labels map[string]string) {
@@ -56,10 +56,13 @@ func namespaceOf(t *testing.T) string {
 	return strings.Trim(name[:min(len(name), 50)], "-")
 }
 
+// newName is a name for a namespace of the test.
+func newName(t *testing.T) string { return namespaceOf(t) + "-" + rand.String(5) }
+
 // newNamespace makes a namespace that is opted in.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	name := namespaceOf(t) + "-" + rand.String(5)
+	name := newName(t)
 	makeNamespace(t, name, optedIn)
 	return name
 }
@@ -320,8 +323,8 @@ func keyIn(text, namespace string) error {
 	return nil
 }
 
-// keyInWords is an error if an event or a condition of the namespace holds
-// anything of a private key.
+// keyInWords is an error if an event or a condition of the namespace, or what the
+// shared signer has logged, holds anything of a private key of the namespace.
 func keyInWords(namespace string) error {
 	ctx, words := context.Background(), strings.Builder{}
 	events, err := admin.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
@@ -339,6 +342,11 @@ func keyInWords(namespace string) error {
 		if c := api.Condition(&services.Items[i], api.ConditionReady); c != nil {
 			words.WriteString(c.Message + "\n")
 		}
+	}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users > 0 {
+		words.WriteString(shared.log.String())
 	}
 	return keyIn(words.String(), namespace)
 }

@@ -224,34 +224,41 @@ func (r *running) metric(series string) (value string, ok bool) {
 	return "", false
 }
 
-// shared is the signer of the tests that run in parallel.
+// shared is the signer of the tests that run in parallel. It runs while one of
+// them does: the others must find none.
 var shared struct {
-	once   sync.Once
-	signer *running
-	err    error
+	mu    sync.Mutex
+	users int
+	*running
 }
 
 func sharedSigner(t *testing.T) *running {
 	t.Helper()
 	t.Parallel()
-	shared.once.Do(func() {
-		d := deployment{"sys-shared", "shared"}
-		makeNamespaceForever(d.namespace)
-		shared.signer, shared.err = here(d, options{limits: func(l *api.Limits) {
-			rule, err := api.ParseSuffixRule("ext-*=apps.example.com", l.ClusterDomain)
-			if err != nil {
-				panic(err)
-			}
-			l.PermitDNSSuffixes = []api.SuffixRule{rule}
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.users == 0 {
+		r, err := here(deployment{"sys-shared", "shared"}, options{limits: func(l *api.Limits) {
+			l.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "ext-*", Suffix: "apps.example.com"}}
 		}})
-	})
-	require.NoError(t, shared.err)
+		require.NoError(t, err)
+		shared.running = r
+	}
+	shared.users++
+	r := shared.running
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("log of the shared signer, as far as it says %q:\n%s", t.Name(), linesWith(shared.signer.log.String(), namespaceOf(t)))
+			t.Logf("log of the shared signer, as far as it says %q:\n%s", namespaceOf(t), linesWith(r.log.String(), namespaceOf(t)))
+		}
+		shared.mu.Lock()
+		defer shared.mu.Unlock()
+		if shared.users--; shared.users == 0 {
+			if err := errors.Join(r.stop(), keyIn(r.log.String(), "")); err != nil {
+				t.Errorf("the shared signer: %v", err)
+			}
 		}
 	})
-	return shared.signer
+	return r
 }
 
 func linesWith(text, part string) string {
