@@ -133,13 +133,6 @@ type found struct {
 // behind could make a loss look like a first start.
 func (c *Controller) gather(ctx context.Context) (found, error) {
 	f := found{Observed: Observed{Wanted: c.cfg.Constraints, MaxDuration: c.cfg.MaxDuration, Now: c.cfg.Clock()}}
-	var secret corev1.Secret
-	switch err := c.reader.Get(ctx, c.key(api.CASecretName), &secret); {
-	case err == nil:
-		f.secret, f.Secret = &secret, secret.Data
-	case !apierrors.IsNotFound(err):
-		return f, fmt.Errorf("read Secret %s: %w", api.CASecretName, err)
-	}
 	var status corev1.ConfigMap
 	switch err := c.reader.Get(ctx, c.key(api.CAStatusName), &status); {
 	case err == nil:
@@ -147,13 +140,32 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 	case !apierrors.IsNotFound(err):
 		return f, fmt.Errorf("read ConfigMap %s: %w", api.CAStatusName, err)
 	}
-	if len(f.Secret) == 0 {
-		var err error
-		if f.ManagedExist, err = c.cfg.ManagedExist(ctx); err != nil {
-			return f, fmt.Errorf("look for managed Secrets: %w", err)
-		}
+	if err := c.readSecret(ctx, &f); err != nil || len(f.Secret) > 0 {
+		return f, err
+	}
+	var err error
+	if f.ManagedExist, err = c.cfg.ManagedExist(ctx); err != nil {
+		return f, fmt.Errorf("look for managed Secrets: %w", err)
+	}
+	if f.ManagedExist {
+		// Another signer may have made the CA, and issued, between the two reads.
+		// Every Secret is issued after its CA was written: if this read does not
+		// find the CA either, it is lost.
+		return f, c.readSecret(ctx, &f)
 	}
 	return f, nil
+}
+
+// readSecret reads the CA Secret; its absence is no error.
+func (c *Controller) readSecret(ctx context.Context, f *found) error {
+	var secret corev1.Secret
+	switch err := c.reader.Get(ctx, c.key(api.CASecretName), &secret); {
+	case err == nil:
+		f.secret, f.Secret = &secret, secret.Data
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read Secret %s: %w", api.CASecretName, err)
+	}
+	return nil
 }
 
 // act does what was decided: at most one write to the CA Secret, or, when that
