@@ -139,7 +139,6 @@ func (s *secretSource) Start(ctx context.Context, q queue) error {
 		DeleteFunc: func(object any) {
 			if f := changed(object); f != nil {
 				s.c.wroteSecret.deleted(types.NamespacedName{Namespace: f.Namespace, Name: f.Name}, f.ResourceVersion)
-				enqueue(q, f.Namespace, "") // a Service that it was retained for has nothing left
 				s.c.enqueueOwners(ctx, q, f)
 			}
 		},
@@ -148,7 +147,8 @@ func (s *secretSource) Start(ctx context.Context, q queue) error {
 }
 
 // enqueueOwners enqueues the Secrets that the owners of one ask for now: their
-// conditions tell of it if it is another.
+// conditions tell of it if it is another. One that asks for none any more is
+// filed under the empty name, and has nothing of ours left.
 func (c *Controller) enqueueOwners(ctx context.Context, q queue, f *SecretFacts) {
 	_, owning, err := c.services.partIn(ctx, f)
 	if err != nil {
