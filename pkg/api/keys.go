@@ -64,6 +64,11 @@ const (
 	// AnnotationRotate on ConfigMap CAStatusName asks for one succession of
 	// the CA for each new value.
 	AnnotationRotate = Domain + "/rotate"
+	// AnnotationRotateMode, beside AnnotationRotate, says how: a RotateMode.
+	AnnotationRotateMode = Domain + "/rotate-mode"
+	// AnnotationPromoteDespite, on ConfigMap CAStatusName, lets a new generation
+	// sign although some targets refuse its root: the number of the generation.
+	AnnotationPromoteDespite = Domain + "/promote-despite-refusing"
 )
 
 // Condition types on Services.
@@ -81,6 +86,10 @@ const (
 	DefaultInstance = "servingcert"
 	// CASecretName holds the CA, its key included, in the signer's namespace.
 	CASecretName = "servingcert-ca"
+	// CAImportName is a Secret in the signer's namespace with a CA that a person
+	// brings: tls.crt (the CA, then what is between it and its root), tls.key and
+	// ca.crt (the root).
+	CAImportName = "servingcert-ca-import"
 	// CAStatusName is the ConfigMap in the signer's namespace that holds what
 	// is public of the CA: the bundle (BundleKey) and how far a succession is.
 	CAStatusName = "servingcert-ca-status"

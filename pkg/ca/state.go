@@ -119,11 +119,11 @@ func (s State) chain(now time.Time) []*x509.Certificate {
 func (s State) Authority(now time.Time) *pki.Authority {
 	signing := s.signing()
 	return &pki.Authority{
-		Certificate: signing.Root,
-		Key:         signing.Key,
-		Chain:       s.chain(now),
-		Bundle:      s.Bundle(),
-		SignUntil:   signing.signUntil(),
+		Issuer:    pki.Issuer{Certificate: signing.Root, Chain: s.chain(now)},
+		Key:       signing.Key,
+		Bundle:    s.Bundle(),
+		Anchors:   s.Bundle().Certificates(),
+		SignUntil: signing.signUntil(),
 	}
 }
 

@@ -155,9 +155,9 @@ func (f *SecretFacts) SignedBy(ca *pki.Authority) *x509.Certificate {
 	}
 	v := &verification{by: ca}
 	if leaf, err := x509.ParseCertificate(f.Leaf.Raw); err == nil {
-		for _, known := range append([]*x509.Certificate{ca.Certificate}, ca.Bundle.Certificates()...) {
-			if leaf.CheckSignatureFrom(known) == nil {
-				v.signed = known
+		for _, known := range append([]pki.Issuer{ca.Issuer}, ca.Older...) {
+			if leaf.CheckSignatureFrom(known.Certificate) == nil {
+				v.signed = known.Certificate
 				break
 			}
 		}

@@ -92,7 +92,7 @@ func TestFactsOfDamage(t *testing.T) {
 func TestSignedByVerifiesTheSignature(t *testing.T) {
 	ca, next, web := testCA(t), testCA(t), service("web")
 	forged := forge(t, ca)
-	succeeded := &pki.Authority{Certificate: next.Certificate, Key: next.Key, Bundle: pki.NewBundle(ca.Certificate, next.Certificate)}
+	succeeded := &pki.Authority{Issuer: next.Issuer, Older: []pki.Issuer{ca.Issuer}, Key: next.Key, Bundle: pki.NewBundle(ca.Certificate, next.Certificate)}
 	factsUnder := func(by *pki.Authority) *SecretFacts {
 		return FactsOf(managed(issue(t, by, wantedBy(web), epoch), web), api.DefaultInstance)
 	}
@@ -103,7 +103,7 @@ func TestSignedByVerifiesTheSignature(t *testing.T) {
 	f := factsUnder(ca)
 	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
 	assert.Nil(t, f.SignedBy(next), "the answer is remembered for the CA that was asked about, and no other")
-	assert.Equal(t, ca.Certificate, f.SignedBy(succeeded), "an earlier generation of the bundle is known too")
+	assert.Equal(t, ca.Certificate, f.SignedBy(succeeded), "an earlier issuer is known too")
 	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
 }
 

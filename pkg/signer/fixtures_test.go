@@ -39,7 +39,7 @@ func newCA(t require.TestingT, constraints pki.Constraints, notBefore, notAfter 
 	require.NoError(t, err)
 	root, err := pki.NewRoot(key, 1, constraints, notBefore, notAfter)
 	require.NoError(t, err)
-	return &pki.Authority{Certificate: root, Key: key, Bundle: pki.NewBundle(root), SignUntil: root.NotAfter}
+	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
 }
 
 func testCA(t require.TestingT) *pki.Authority {
@@ -58,7 +58,7 @@ func forge(t require.TestingT, ca *pki.Authority) *pki.Authority {
 	root, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
 	require.Equal(t, ca.Certificate.SubjectKeyId, root.SubjectKeyId)
-	return &pki.Authority{Certificate: root, Key: key, Bundle: pki.NewBundle(root), SignUntil: root.NotAfter}
+	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
 }
 
 // plainSign signs with crypto/x509 alone what the request asks for, changed by

@@ -8,29 +8,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Keys of ConfigMap servingcert-trust-status.
-const (
-	// StatusBundleHash is the SHA-256, in hex, of the bundle that the targets
-	// are to hold; "" if there is none. The counts are of this bundle.
-	StatusBundleHash = "bundle-hash"
-	// StatusTargets is how many targets there are.
-	StatusTargets = "targets"
-	// StatusHolding is how many of them hold the bundle.
-	StatusHolding = "holding"
-	// StatusPending is how many do not yet, and StatusRefusing how many cannot
-	// be written. The three add up to StatusTargets.
-	StatusPending  = "pending"
-	StatusRefusing = "refusing"
-	// StatusNotHolding names those that do not hold it, one in a line, at most
-	// MaxListed: "KIND NAMESPACE/NAME: REASON: MESSAGE". For people.
-	StatusNotHolding = "not-holding"
-	// StatusProblem says why there is no bundle; "" if there is one. For people.
-	StatusProblem = "problem"
-)
-
-// MaxListed bounds how many targets StatusNotHolding names: refusing ones first,
+// MaxListed bounds how many targets api.TrustNotHolding names: refusing ones first,
 // as they need a person.
 const MaxListed = 50
 
@@ -48,13 +30,13 @@ type Status struct {
 // equal data, and every key always, so that none that someone else set survives.
 func (s Status) Data() map[string]string {
 	return map[string]string{
-		StatusBundleHash: s.BundleHash,
-		StatusTargets:    strconv.Itoa(s.Targets),
-		StatusHolding:    strconv.Itoa(s.Holding),
-		StatusPending:    strconv.Itoa(s.Targets - s.Holding - s.Refusing),
-		StatusRefusing:   strconv.Itoa(s.Refusing),
-		StatusNotHolding: strings.Join(s.NotHolding, "\n"),
-		StatusProblem:    s.Problem,
+		api.TrustBundleHash: s.BundleHash,
+		api.TrustTargets:    strconv.Itoa(s.Targets),
+		api.TrustHolding:    strconv.Itoa(s.Holding),
+		api.TrustPending:    strconv.Itoa(s.Targets - s.Holding - s.Refusing),
+		api.TrustRefusing:   strconv.Itoa(s.Refusing),
+		api.TrustNotHolding: strings.Join(s.NotHolding, "\n"),
+		api.TrustProblem:    s.Problem,
 	}
 }
 

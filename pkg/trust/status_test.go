@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 func seenAt(kind, namespace, name string, held Judgement, last record) seen {
@@ -81,7 +83,7 @@ func TestSameData(t *testing.T) {
 	}
 	assert.True(t, sameData(data, data))
 	assert.True(t, sameData(with("theirs", "x"), data))
-	assert.False(t, sameData(with(StatusHolding, "0"), data))
-	assert.False(t, sameData(with(StatusProblem, "x"), data))
+	assert.False(t, sameData(with(api.TrustHolding, "0"), data))
+	assert.False(t, sameData(with(api.TrustProblem, "x"), data))
 	assert.False(t, sameData(nil, data))
 }

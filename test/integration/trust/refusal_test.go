@@ -22,8 +22,8 @@ import (
 func statusNames(t *testing.T, target, reason string) {
 	t.Helper()
 	eventually(t, func() error {
-		got := status(t, map[string]string{trust.StatusRefusing: "1", trust.StatusPending: "0"})
-		if lines := got[trust.StatusNotHolding]; !strings.HasPrefix(lines, target+": "+reason+": ") {
+		got := status(t, map[string]string{api.TrustRefusing: "1", api.TrustPending: "0"})
+		if lines := got[api.TrustNotHolding]; !strings.HasPrefix(lines, target+": "+reason+": ") {
 			return fmt.Errorf("not-holding is %q", lines)
 		}
 		return nil
@@ -48,7 +48,7 @@ func TestImmutableConfigMap(t *testing.T) {
 
 	remove(t, cm)
 	holds(t, ns, bundle)
-	status(t, map[string]string{trust.StatusRefusing: "0", trust.StatusHolding: "2"})
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
 }
 
 // A policy that forbids the write in one namespace, and is taken away: no event
@@ -98,7 +98,7 @@ func TestAdmissionRefuses(t *testing.T) {
 
 	remove(t, policy)
 	holds(t, namespace.Name, bundle)
-	status(t, map[string]string{trust.StatusRefusing: "0", trust.StatusHolding: "2"})
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
 	told := events(t, namespace.Name)
 	assert.Len(t, told, 1)
 	assert.NotContains(t, told[0], "(repeated)", "one event, however often it was tried")
@@ -136,7 +136,7 @@ func TestRBACRefuses(t *testing.T) {
 	start := time.Now()
 	caBundles(t, "forbidden", bundle)
 	assert.Less(t, time.Since(start), 2*backoff)
-	status(t, map[string]string{trust.StatusRefusing: "0", trust.StatusHolding: "2"})
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
 }
 
 // Many that refuse fill neither the status nor the queue.
@@ -152,8 +152,8 @@ func TestManyRefuse(t *testing.T) {
 	setSource(t, bundle)
 	startRotator(t)
 	passed(t, bundle)
-	got := status(t, map[string]string{trust.StatusRefusing: fmt.Sprint(many), trust.StatusHolding: "1", trust.StatusTargets: fmt.Sprint(many + 1)})
-	lines := strings.Split(got[trust.StatusNotHolding], "\n")
+	got := status(t, map[string]string{api.TrustRefusing: fmt.Sprint(many), api.TrustHolding: "1", api.TrustTargets: fmt.Sprint(many + 1)})
+	lines := strings.Split(got[api.TrustNotHolding], "\n")
 	assert.Len(t, lines, trust.MaxListed+1)
 	assert.Equal(t, "and 5 more", lines[trust.MaxListed])
 }

@@ -32,8 +32,8 @@ func TestSourceAppearsLater(t *testing.T) {
 	r := startRotator(t)
 	ns := newNamespace(t)
 	create(t, mutating("early", byService("a")))
-	got := status(t, map[string]string{trust.StatusTargets: "2", trust.StatusHolding: "0", trust.StatusBundleHash: ""})
-	assert.Contains(t, got[trust.StatusProblem], "does not exist")
+	got := status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "0", api.TrustBundleHash: ""})
+	assert.Contains(t, got[api.TrustProblem], "does not exist")
 	event(t, system, trust.EventSourceInvalid, api.CAStatusName)
 	r.shows(t, "servingcert_trust_source_valid", "", 0)
 	assert.Zero(t, r.requests.count(ns))
@@ -44,8 +44,8 @@ func TestSourceAppearsLater(t *testing.T) {
 	holds(t, ns, bundle)
 	caBundles(t, "early", bundle)
 	status(t, map[string]string{
-		trust.StatusTargets: "2", trust.StatusHolding: "2", trust.StatusBundleHash: hash(t, bundle),
-		trust.StatusNotHolding: "", trust.StatusProblem: "",
+		api.TrustTargets: "2", api.TrustHolding: "2", api.TrustBundleHash: hash(t, bundle),
+		api.TrustNotHolding: "", api.TrustProblem: "",
 	})
 	r.shows(t, "servingcert_trust_source_valid", "", 1)
 	r.shows(t, "servingcert_trust_bundle_info", "hash="+hash(t, bundle), 1)
@@ -75,13 +75,13 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			setSource(t, bundle)
-			status(t, map[string]string{trust.StatusHolding: "2", trust.StatusBundleHash: hash(t, bundle)})
+			status(t, map[string]string{api.TrustHolding: "2", api.TrustBundleHash: hash(t, bundle)})
 			writes := r.requests.count("/" + ns + "/")
 			change(t, sourceConfigMap(), tt.damage)
 			eventually(t, func() error {
-				got := status(t, map[string]string{trust.StatusBundleHash: "", trust.StatusHolding: "0", trust.StatusTargets: "2"})
-				if !strings.Contains(got[trust.StatusProblem], tt.problem) {
-					return fmt.Errorf("problem is %q", got[trust.StatusProblem])
+				got := status(t, map[string]string{api.TrustBundleHash: "", api.TrustHolding: "0", api.TrustTargets: "2"})
+				if !strings.Contains(got[api.TrustProblem], tt.problem) {
+					return fmt.Errorf("problem is %q", got[api.TrustProblem])
 				}
 				return nil
 			})
@@ -93,7 +93,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 	}
 	t.Run("deleted", func(t *testing.T) {
 		remove(t, sourceConfigMap())
-		status(t, map[string]string{trust.StatusBundleHash: "", trust.StatusHolding: "0"})
+		status(t, map[string]string{api.TrustBundleHash: "", api.TrustHolding: "0"})
 		holds(t, ns, bundle)
 		caBundles(t, "kept", bundle)
 	})
@@ -128,5 +128,5 @@ func TestExpiredRootLeaves(t *testing.T) {
 
 	holds(t, ns, string(current.PEM()))
 	caBundles(t, "expires", string(current.PEM()))
-	status(t, map[string]string{trust.StatusBundleHash: current.Hash(), trust.StatusHolding: "2", trust.StatusTargets: "2"})
+	status(t, map[string]string{api.TrustBundleHash: current.Hash(), api.TrustHolding: "2", api.TrustTargets: "2"})
 }

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/trust"
 )
 
 func trustStatus() *corev1.ConfigMap {
@@ -36,8 +35,8 @@ func TestRotationReachesAll(t *testing.T) {
 	quiet := func(bundle string) {
 		t.Helper()
 		status(t, map[string]string{
-			trust.StatusBundleHash: hash(t, bundle), trust.StatusTargets: everyone, trust.StatusHolding: everyone,
-			trust.StatusPending: "0", trust.StatusRefusing: "0", trust.StatusNotHolding: "",
+			api.TrustBundleHash: hash(t, bundle), api.TrustTargets: everyone, api.TrustHolding: everyone,
+			api.TrustPending: "0", api.TrustRefusing: "0", api.TrustNotHolding: "",
 		})
 		for i := range webhooks {
 			eventually(t, func() error { return disowned(t, mutating(fmt.Sprintf("all-%d", i))) })
@@ -83,12 +82,12 @@ func TestStatusIsRestored(t *testing.T) {
 	setSource(t, bundle)
 	startRotator(t)
 	newNamespace(t)
-	want := map[string]string{trust.StatusBundleHash: hash(t, bundle), trust.StatusHolding: "1", trust.StatusTargets: "1"}
+	want := map[string]string{api.TrustBundleHash: hash(t, bundle), api.TrustHolding: "1", api.TrustTargets: "1"}
 	status(t, want)
-	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[trust.StatusHolding] = "99" })
+	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[api.TrustHolding] = "99" })
 	status(t, want)
-	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[trust.StatusProblem] = "none of ours" })
-	status(t, map[string]string{trust.StatusProblem: ""})
+	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[api.TrustProblem] = "none of ours" })
+	status(t, map[string]string{api.TrustProblem: ""})
 	remove(t, trustStatus())
 	status(t, want)
 }
@@ -101,11 +100,11 @@ func TestStatusFollowsTargets(t *testing.T) {
 	ns := newNamespace(t)
 	config := mutating("follows", byService("a"))
 	create(t, config)
-	status(t, map[string]string{trust.StatusTargets: "2", trust.StatusHolding: "2"})
+	status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "2"})
 	change(t, config, func(c *admissionv1.MutatingWebhookConfiguration) { c.Annotations = nil })
-	status(t, map[string]string{trust.StatusTargets: "1", trust.StatusHolding: "1"})
+	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
-	status(t, map[string]string{trust.StatusTargets: "0", trust.StatusHolding: "0"})
+	status(t, map[string]string{api.TrustTargets: "0", api.TrustHolding: "0"})
 }
 
 // The API server's absence costs time, and nothing else.
