@@ -52,7 +52,10 @@ const (
 	// OpenShiftBundleKey is the key that a ConfigMap holds the bundle under that
 	// asks for it in OpenShift's words.
 	OpenShiftBundleKey = "service-ca.crt"
-	// OpenShiftNamespace and OpenShiftDeployment are where service-ca runs.
-	OpenShiftNamespace  = "openshift-service-ca"
-	OpenShiftDeployment = "service-ca"
+	// OpenShiftNamespace and OpenShiftDeployment are where service-ca runs, and the
+	// others its operator.
+	OpenShiftNamespace          = "openshift-service-ca"
+	OpenShiftDeployment         = "service-ca"
+	OpenShiftOperatorNamespace  = "openshift-service-ca-operator"
+	OpenShiftOperatorDeployment = "service-ca-operator"
 )
