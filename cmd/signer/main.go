@@ -48,6 +48,8 @@ type Config struct {
 	Limits      api.Limits
 	Suffixes    []string // --permit-dns-suffix as given
 	CADuration  time.Duration
+	CASoak      time.Duration
+	CAReissue   time.Duration
 	Workers     int
 	clock       func() time.Time
 	constraints pki.Constraints
@@ -61,6 +63,8 @@ func command() process.Command {
 		Instance:   api.DefaultInstance,
 		Limits:     api.DefaultLimits(),
 		CADuration: ca.DefaultCADuration,
+		CASoak:     ca.DefaultSoak,
+		CAReissue:  ca.DefaultReissue,
 		Workers:    signer.DefaultWorkers,
 		clock:      time.Now,
 	}
@@ -79,7 +83,9 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
-	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of the CA; a third of it must be longer than --max-duration and 5m")
+	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; in its last third it is replaced, and a third must be longer than --max-duration and --ca-soak")
+	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long every target is known to hold a new generation's root before it signs: kubelets carry a changed volume to pods within 92s")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "how long the certificates of an older generation are replaced over, once a new one signs")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	fs.IntVar(&c.Workers, "workers", c.Workers, "Secrets that are worked on at a time")
@@ -114,18 +120,21 @@ func (c *Config) signerConfig() signer.Config {
 }
 
 // caConfig takes the client that tells a first start from a loss, and the clock's
-// check: a first CA made by a clock that is wrong would begin in the future, or
-// be half over. Neither is needed to validate it.
+// check: a CA made by a clock that is wrong would begin in the future, or be half
+// over. Neither is needed to validate it.
 func (c *Config) caConfig(live client.Reader, skew *signer.Skew) ca.Config {
 	return ca.Config{
 		Namespace:   c.Common.Namespace,
 		CADuration:  c.CADuration,
 		MaxDuration: c.Limits.MaxDuration,
+		Soak:        c.CASoak,
+		Reissue:     c.CAReissue,
 		Constraints: c.constraints,
+		Domain:      c.Common.ClusterDomain,
 		Clock:       c.clock,
+		CheckClock:  skew.Check,
 		ManagedExist: func(ctx context.Context) (bool, error) {
-			exist, err := managedExist(ctx, live, c.Instance)
-			return exist, errors.Join(err, skew.Check())
+			return managedExist(ctx, live, c.Instance)
 		},
 	}
 }

@@ -17,9 +17,10 @@ import (
 // The keys of the CA Secret. A person can read it, and back it up, with kubectl:
 //
 //	generation-1.crt        the root, PEM
-//	generation-1.key        its key, PKCS #8 in PEM; absent once erased
+//	generation-1.key        the key that signs leaves, PKCS #8 in PEM; absent once erased
 //	generation-2.cross.crt  generation 2's key signed by generation 1, PEM
-//	state.json              which generations there are, and who signs
+//	generation-3.chain.crt  of one that was brought: what is between leaf and root, PEM
+//	state.json              which generations there are, who signs, and since when
 const (
 	keyState         = "state.json"
 	generationPrefix = "generation-"
@@ -28,6 +29,7 @@ const (
 func certificateKey(n int) string { return fmt.Sprintf("%s%d.crt", generationPrefix, n) }
 func privateKey(n int) string     { return fmt.Sprintf("%s%d.key", generationPrefix, n) }
 func crossKey(n int) string       { return fmt.Sprintf("%s%d.cross.crt", generationPrefix, n) }
+func chainKey(n int) string       { return fmt.Sprintf("%s%d.chain.crt", generationPrefix, n) }
 
 // stateVersion is the form of state.json. A higher one was written by a newer
 // servingcert and says things that this one would lose.
@@ -36,14 +38,21 @@ const stateVersion = 1
 type stateJSON struct {
 	Version     int              `json:"version"`
 	Signing     int              `json:"signing"`
-	Phase       Phase            `json:"phase"`
-	Since       time.Time        `json:"since"`
+	Rotation    *Rotation        `json:"rotation,omitempty"`
+	Import      string           `json:"import,omitempty"`
 	Generations []generationJSON `json:"generations"`
 }
 
 type generationJSON struct {
-	Number    int        `json:"number"`
-	UsedUntil *time.Time `json:"usedUntil,omitempty"`
+	Number     int       `json:"number"`
+	Origin     Origin    `json:"origin,omitempty"`
+	Domain     string    `json:"domain,omitempty"`
+	Why        string    `json:"why,omitempty"`
+	MadeAt     time.Time `json:"madeAt,omitzero"`
+	TrustedAt  time.Time `json:"trustedAt,omitzero"`
+	SignsSince time.Time `json:"signsSince,omitzero"`
+	UsedUntil  time.Time `json:"usedUntil,omitzero"`
+	Retired    bool      `json:"retired,omitempty"`
 }
 
 // SecretData returns the state as the data of the CA Secret. Equal states give
@@ -53,14 +62,19 @@ func (s State) SecretData() (map[string][]byte, error) {
 		return nil, fmt.Errorf("CA state: %w", err)
 	}
 	data := map[string][]byte{}
-	file := stateJSON{Version: stateVersion, Signing: s.Signing, Phase: s.Phase, Since: s.Since}
+	file := stateJSON{Version: stateVersion, Signing: s.Signing, Import: s.Import}
+	if s.Rotation != (Rotation{}) {
+		file.Rotation = &s.Rotation
+	}
 	for _, g := range s.Generations {
-		entry := generationJSON{Number: g.Number}
-		if !g.UsedUntil.IsZero() {
-			entry.UsedUntil = &g.UsedUntil
-		}
-		file.Generations = append(file.Generations, entry)
+		file.Generations = append(file.Generations, generationJSON{
+			Number: g.Number, Origin: g.Origin, Domain: g.Domain, Why: g.Why,
+			MadeAt: g.MadeAt, TrustedAt: g.TrustedAt, SignsSince: g.SignsSince, UsedUntil: g.UsedUntil, Retired: g.Retired,
+		})
 		data[certificateKey(g.Number)] = pki.EncodeCertificates(g.Root)
+		if len(g.Intermediates) > 0 {
+			data[chainKey(g.Number)] = pki.EncodeCertificates(g.Intermediates...)
+		}
 		if g.Cross != nil {
 			data[crossKey(g.Number)] = pki.EncodeCertificates(g.Cross)
 		}
@@ -88,7 +102,10 @@ func ParseState(data map[string][]byte) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("%s: %w", keyState, err)
 	}
-	s := State{Signing: file.Signing, Phase: file.Phase, Since: file.Since.UTC()}
+	s := State{Signing: file.Signing, Import: file.Import}
+	if file.Rotation != nil {
+		s.Rotation = *file.Rotation
+	}
 	known := map[string]bool{}
 	for _, entry := range file.Generations {
 		g, err := parseGeneration(entry, data)
@@ -96,7 +113,7 @@ func ParseState(data map[string][]byte) (State, error) {
 			return State{}, err
 		}
 		s.Generations = append(s.Generations, g)
-		for _, key := range []string{certificateKey(g.Number), privateKey(g.Number), crossKey(g.Number)} {
+		for _, key := range []string{certificateKey(g.Number), privateKey(g.Number), crossKey(g.Number), chainKey(g.Number)} {
 			known[key] = true
 		}
 	}
@@ -112,9 +129,9 @@ func ParseState(data map[string][]byte) (State, error) {
 }
 
 func parseGeneration(entry generationJSON, data map[string][]byte) (Generation, error) {
-	g := Generation{Number: entry.Number}
-	if entry.UsedUntil != nil {
-		g.UsedUntil = entry.UsedUntil.UTC()
+	g := Generation{
+		Number: entry.Number, Origin: entry.Origin, Domain: entry.Domain, Why: entry.Why, Retired: entry.Retired,
+		MadeAt: entry.MadeAt.UTC(), TrustedAt: entry.TrustedAt.UTC(), SignsSince: entry.SignsSince.UTC(), UsedUntil: entry.UsedUntil.UTC(),
 	}
 	var err error
 	if g.Root, err = parseOne(data, certificateKey(g.Number)); err != nil {
@@ -122,6 +139,11 @@ func parseGeneration(entry generationJSON, data map[string][]byte) (Generation, 
 	}
 	if g.Cross, err = parseOne(data, crossKey(g.Number)); err != nil {
 		return Generation{}, err
+	}
+	if pem, ok := data[chainKey(g.Number)]; ok {
+		if g.Intermediates, err = pki.ParseCertificates(pem); err != nil {
+			return Generation{}, fmt.Errorf("%s: not certificates in PEM", chainKey(g.Number))
+		}
 	}
 	if pem, ok := data[privateKey(g.Number)]; ok {
 		if g.Key, err = pki.ParseKey(pem); err != nil {

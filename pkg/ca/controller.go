@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,9 +27,12 @@ import (
 const (
 	// lookAgain catches a clock that was set while the process slept.
 	lookAgain = time.Hour
-	// lookAgainStopped catches managed Secrets that went away, and a clock that
-	// was set right: neither is watched.
+	// lookAgainStopped catches managed Secrets that went away, a clock that was
+	// set right, and a CA elsewhere: none is watched.
 	lookAgainStopped = time.Minute
+	// lookAgainWaiting follows the trust status, and the certificates that are
+	// being replaced.
+	lookAgainWaiting = 2 * time.Second
 	// atOnce follows a write, or a write that another was quicker with: what is
 	// there now is read anew.
 	atOnce = 50 * time.Millisecond
@@ -44,9 +48,10 @@ type Controller struct {
 
 	current  atomic.Pointer[snapshot]
 	onChange []func()
-	// last is what this process last saw right in the status ConfigMap; touched
-	// by the one reconcile that runs at a time.
-	last map[string]string
+	// What follows is touched by the one reconcile that runs at a time.
+	last      map[string]string // what this process last saw right in the status ConfigMap
+	elsewhere answer            // what the CA elsewhere answered last
+	counted   counts            // the certificates in use
 }
 
 // snapshot is the outcome of one reconcile: an authority, or why there is none.
@@ -54,7 +59,8 @@ type snapshot struct {
 	authority *pki.Authority
 	problem   *NotReadyError
 	state     *State // of the authority or problem; nil where there is none
-	warning   string
+	phase     string
+	warnings  []Warning
 	standby   bool // nothing was reconciled yet
 }
 
@@ -89,9 +95,8 @@ func (c *Controller) problem(s *snapshot) *NotReadyError {
 	if s.problem != nil {
 		return s.problem
 	}
-	d, o := Decision{State: s.state}, Observed{Now: c.cfg.Clock()}
-	if notYetValid(&d, o) || expired(&d, o) {
-		return &NotReadyError{d.Reason, d.Message}
+	if reason, message := s.state.signing().outOfTime(c.cfg.Clock()); reason != "" {
+		return &NotReadyError{reason, message}
 	}
 	return nil
 }
@@ -116,128 +121,64 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	d := Decide(found.Observed)
 	result, err := c.act(ctx, found, d)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		ctrl.LoggerFrom(ctx).V(1).Info("another was first, reading again", "action", d.Action)
+		ctrl.LoggerFrom(ctx).V(1).Info("another was first, reading again", "step", d.Step.Kind)
 		return reconcile.Result{RequeueAfter: atOnce}, nil
 	}
 	return result, err
 }
 
-// found is what one reconcile works with.
-type found struct {
-	Observed
-	secret *corev1.Secret    // nil if absent
-	status *corev1.ConfigMap // nil if absent
-}
-
-// gather reads the two objects live: they are small and few, and a cache that is
-// behind could make a loss look like a first start.
-func (c *Controller) gather(ctx context.Context) (found, error) {
-	f := found{Observed: Observed{Wanted: c.cfg.Constraints, MaxDuration: c.cfg.MaxDuration, Now: c.cfg.Clock()}}
-	var status corev1.ConfigMap
-	switch err := c.reader.Get(ctx, c.key(api.CAStatusName), &status); {
-	case err == nil:
-		f.status, f.StatusExists = &status, true
-	case !apierrors.IsNotFound(err):
-		return f, fmt.Errorf("read ConfigMap %s: %w", api.CAStatusName, err)
-	}
-	if err := c.readSecret(ctx, &f); err != nil || len(f.Secret) > 0 {
-		return f, err
-	}
-	var err error
-	if f.ManagedExist, err = c.cfg.ManagedExist(ctx); err != nil {
-		return f, fmt.Errorf("look for managed Secrets: %w", err)
-	}
-	if f.ManagedExist {
-		// Another signer may have made the CA, and issued, between the two reads.
-		// Every Secret is issued after its CA was written: if this read does not
-		// find the CA either, it is lost.
-		return f, c.readSecret(ctx, &f)
-	}
-	return f, nil
-}
-
-// readSecret reads the CA Secret; its absence is no error.
-func (c *Controller) readSecret(ctx context.Context, f *found) error {
-	var secret corev1.Secret
-	switch err := c.reader.Get(ctx, c.key(api.CASecretName), &secret); {
-	case err == nil:
-		f.secret, f.Secret = &secret, secret.Data
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("read Secret %s: %w", api.CASecretName, err)
-	}
-	return nil
-}
-
 // act does what was decided: at most one write to the CA Secret, or, when that
 // has nothing to do, one to the status ConfigMap.
 func (c *Controller) act(ctx context.Context, f found, d Decision) (reconcile.Result, error) {
-	switch d.Action {
-	case ActionCreate:
-		return afterWrite(c.create(ctx, f))
-	case ActionRaise:
-		// What is promised already may be signed already; only a mark that is too
-		// low for the longest leaf must be raised first.
-		if !d.State.signing().UsedUntil.Before(f.Now.Add(c.cfg.MaxDuration)) {
-			c.store(ctx, f, d)
-		}
-		return afterWrite(c.write(ctx, f.secret, *d.Raised))
+	// What is promised already may be signed already; only a mark that is too low
+	// for the longest leaf must be raised first.
+	if d.Step.Kind != StepRaise || !d.State.signing().UsedUntil.Before(f.Now.Add(c.cfg.MaxDuration)) {
+		c.store(ctx, f, d)
 	}
-	c.store(ctx, f, d)
+	if d.Step.Kind != "" {
+		if err := c.take(ctx, f, d); err != nil {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{RequeueAfter: atOnce}, nil // the next is decided from what is stored then
+	}
 	if err := c.publish(ctx, f, d); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: wait(d, f.Now)}, nil
+	return reconcile.Result{RequeueAfter: c.wait(f, d)}, nil
 }
 
-// afterWrite has the next step decided from what is stored then.
-func afterWrite(err error) (reconcile.Result, error) {
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: atOnce}, nil
-}
-
-// wait returns how long until the decision is made anew without a cause.
-func wait(d Decision, now time.Time) time.Duration {
-	longest := lookAgain
-	if d.Action == ActionStop {
-		longest = lookAgainStopped
-	}
-	if d.Next.IsZero() {
-		return longest
-	}
-	return min(longest, max(atOnce, d.Next.Sub(now)))
-}
-
-// create makes the first CA and writes it where none may be.
-func (c *Controller) create(ctx context.Context, f found) error {
-	state, err := newState(f.Now, c.cfg.Constraints, c.cfg.CADuration, c.cfg.MaxDuration)
+// take takes the decision's step: everything that can fail first, then one write,
+// then what there is to say.
+func (c *Controller) take(ctx context.Context, f found, d Decision) error {
+	next, err := d.Apply(f.Observed)
 	if err != nil {
 		return err
 	}
-	if f.secret != nil { // someone made it, empty
-		err = c.write(ctx, f.secret, state)
-	} else {
-		err = c.write(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CASecretName}}, state)
+	secret := f.secret
+	if secret == nil {
+		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CASecretName}}
 	}
+	written, err := c.write(ctx, secret, next, d.State == nil)
 	if err != nil {
 		return err
 	}
-	root := state.signing().Root
-	ctrl.LoggerFrom(ctx).Info("made the first CA", "subject", root.Subject.CommonName, "notAfter", root.NotAfter)
-	c.event("", corev1.EventTypeNormal, EventCreated, fmt.Sprintf("made the first CA: %s, valid until %s", root.Subject.CommonName, clock(root.NotAfter)))
+	c.took(ctx, f, written, d, next)
 	return nil
 }
 
 // write puts the state into the Secret in one write that fails if the Secret is
-// no longer as it was read.
-func (c *Controller) write(ctx context.Context, secret *corev1.Secret, s State) error {
+// no longer as it was read. What was there and could not be read is kept under
+// other keys if keep says so.
+func (c *Controller) write(ctx context.Context, secret *corev1.Secret, s State, keep bool) (*corev1.Secret, error) {
 	data, err := s.SecretData()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next := secret.DeepCopy()
 	next.Data = merged(secret.Data, data)
+	if keep {
+		maps.Copy(next.Data, unreadableData(secret.Data, s.Signing))
+	}
 	if next.Labels == nil {
 		next.Labels = map[string]string{}
 	}
@@ -248,9 +189,30 @@ func (c *Controller) write(ctx context.Context, secret *corev1.Secret, s State) 
 		err = c.writer.Update(ctx, next)
 	}
 	if err != nil {
-		return fmt.Errorf("write Secret %s: %w", api.CASecretName, err)
+		return nil, fmt.Errorf("write Secret %s: %w", api.CASecretName, err)
 	}
-	return nil
+	return next, nil
+}
+
+// wait returns how long until the decision is made anew without a cause.
+func (c *Controller) wait(f found, d Decision) time.Duration {
+	longest := lookAgain
+	switch {
+	case d.State != nil && c.moving(*d.State, f.Now):
+		longest = lookAgainWaiting
+	case d.Reason != "", f.HasRemote, f.ClockErr != nil:
+		longest = lookAgainStopped
+	}
+	if d.Next.IsZero() {
+		return longest
+	}
+	return min(longest, max(atOnce, d.Next.Sub(f.Now)))
+}
+
+// moving reports whether the phase is one whose progress is followed.
+func (c *Controller) moving(s State, now time.Time) bool {
+	phase, _ := s.phase(now, c.cfg.Reissue)
+	return phase == api.PhaseWait || phase == api.PhaseReissue
 }
 
 // unreadable keeps a CA that was read before: the API server being away does not
@@ -272,4 +234,16 @@ func uidOf(secret *corev1.Secret) types.UID {
 		return ""
 	}
 	return secret.UID
+}
+
+// unreadableData returns what a corrupt Secret holds, under keys that say which
+// generation took its place: nothing that might still be of use is lost.
+func unreadableData(data map[string][]byte, by int) map[string][]byte {
+	kept := map[string][]byte{}
+	for key, value := range data {
+		if key == keyState || strings.HasPrefix(key, generationPrefix) {
+			kept[fmt.Sprintf("replaced-by-%d-%s", by, key)] = value
+		}
+	}
+	return kept
 }

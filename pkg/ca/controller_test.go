@@ -39,7 +39,7 @@ func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{now: start, events: events.NewFakeRecorder(100)}
 	c, err := New(Config{
-		Namespace: "servingcert-system", MaxDuration: maxDuration, Constraints: clusterOnly,
+		Namespace: "servingcert-system", MaxDuration: maxDuration, Constraints: clusterOnly, Domain: "cluster.local",
 		Clock: func() time.Time { return h.now }, ManagedExist: noneManaged,
 	})
 	require.NoError(t, err)
@@ -52,7 +52,8 @@ func newHarness(t *testing.T) *harness {
 
 // observe decides from the Secret's data and stores the outcome.
 func (h *harness) observe(data map[string][]byte) {
-	f := found{Observed: Observed{Secret: data, StatusExists: true, Wanted: clusterOnly, MaxDuration: maxDuration, Now: h.now}}
+	f := found{Observed: observed(data)}
+	f.StatusExists, f.Now = true, h.now
 	h.store(h.ctx, f, Decide(f.Observed))
 }
 
@@ -180,16 +181,22 @@ func TestTheKeyIsNeverTold(t *testing.T) {
 		with(good, map[string][]byte{"generation-2.cross.crt": key}),
 		with(good, map[string][]byte{"state.json": key}),
 		with(good, map[string][]byte{"state.json": append([]byte(`{"version": 1, "`), key...)}),
-		with(good, map[string][]byte{"state.json": []byte(`{"version": 1, "phase": "` + strings.ReplaceAll(string(key), "\n", " ") + `", "generations": [{"number": 2}], "signing": 2}`)}),
+		with(good, map[string][]byte{"state.json": []byte(`{"version": 1, "import": "` + strings.ReplaceAll(string(key), "\n", " ") + `", "generations": [{"number": 2}], "signing": 2}`)}),
 		with(good, map[string][]byte{"state.json": []byte(`{"version": 1, "` + strings.ReplaceAll(string(key), "\n", " ") + `": 1}`)}),
 		with(good, map[string][]byte{"generation-2.key": key[:100]}),
 		with(good, map[string][]byte{"generation-1.key": key}),
 		good,
 	} {
-		o := Observed{Secret: data, StatusExists: true, Wanted: pki.Constraints{PermittedDNS: []string{"other"}}, MaxDuration: maxDuration, Now: h.now}
+		o := observed(data)
+		o.StatusExists, o.Wanted, o.Now = true, pki.Constraints{PermittedDNS: []string{"other"}}, h.now
+		_, o.ImportErr = ParseImport(map[string][]byte{"tls.key": key, "tls.crt": key, "ca.crt": key})
+		require.Error(t, o.ImportErr)
 		d := Decide(o)
 		h.store(h.ctx, found{Observed: o}, d)
-		for k, v := range statusData(d, nil) {
+		if next, err := d.Apply(o); err == nil {
+			h.took(h.ctx, found{Observed: o}, &corev1.Secret{}, d, next)
+		}
+		for k, v := range statusData(o, d, nil, nil) {
 			told.WriteString(k + "=" + v + "\n")
 		}
 		if err := h.Ready(nil); err != nil {
@@ -208,13 +215,19 @@ func TestMetrics(t *testing.T) {
 	h := newHarness(t)
 	s := first(t)
 	h.observe(secretData(t, s))
-	assert.NoError(t, testutil.CollectAndCompare(h, strings.NewReader(`
-# HELP servingcert_ca_constraints_changed 1 if the flags permit other names than the CA does, else 0.
-# TYPE servingcert_ca_constraints_changed gauge
-servingcert_ca_constraints_changed 0
+	assert.NoError(t, testutil.CollectAndCompare(h, strings.NewReader(strings.ReplaceAll(`
+# HELP servingcert_ca_generation_info 1 for each generation of the CA that there is, with its state: waiting, signing, trusted (older, with certificates in use) or retired (only its part of the chain is left).
+# TYPE servingcert_ca_generation_info gauge
+servingcert_ca_generation_info{generation="1",state="signing",subject="SUBJECT"} 1
 # HELP servingcert_ca_not_after_timestamp_seconds When the root of a generation of the CA expires, in seconds since 1970.
 # TYPE servingcert_ca_not_after_timestamp_seconds gauge
 servingcert_ca_not_after_timestamp_seconds{generation="1"} 1.8669741e+09
+# HELP servingcert_ca_phase 1 for the phase that the succession of the CA is in, 0 for every other.
+# TYPE servingcert_ca_phase gauge
+servingcert_ca_phase{phase="Reissue"} 0
+servingcert_ca_phase{phase="Retire"} 0
+servingcert_ca_phase{phase="Stable"} 1
+servingcert_ca_phase{phase="Wait"} 0
 # HELP servingcert_ca_problem 1 for the reason why no certificate can be issued, 0 for every other reason.
 # TYPE servingcert_ca_problem gauge
 servingcert_ca_problem{reason="CACorrupt"} 0
@@ -222,13 +235,24 @@ servingcert_ca_problem{reason="CAExpired"} 0
 servingcert_ca_problem{reason="CALost"} 0
 servingcert_ca_problem{reason="CANotYetValid"} 0
 servingcert_ca_problem{reason="CAPending"} 0
+servingcert_ca_problem{reason="CAUnreachable"} 0
+servingcert_ca_problem{reason="WaitingForTrust"} 0
 # HELP servingcert_ca_signing_generation The number of the generation of the CA that signs.
 # TYPE servingcert_ca_signing_generation gauge
 servingcert_ca_signing_generation 1
 # HELP servingcert_ca_used_until_timestamp_seconds Until when certificates of a generation of the CA may be in use, in seconds since 1970.
 # TYPE servingcert_ca_used_until_timestamp_seconds gauge
 servingcert_ca_used_until_timestamp_seconds{generation="1"} 1.780232400e+09
-`)))
+# HELP servingcert_ca_warning 1 for each reason of a warning that is being given, 0 for every other: CAEnding is a CA that was imported and ends soon.
+# TYPE servingcert_ca_warning gauge
+servingcert_ca_warning{reason="CAConstraintsChanged"} 0
+servingcert_ca_warning{reason="CAEnding"} 0
+servingcert_ca_warning{reason="CAImportInvalid"} 0
+servingcert_ca_warning{reason="CARemoteInvalid"} 0
+servingcert_ca_warning{reason="CARestored"} 0
+servingcert_ca_warning{reason="RotationInvalid"} 0
+servingcert_ca_warning{reason="SuccessionWaits"} 0
+`, "SUBJECT", s.Generations[0].Root.Subject.CommonName))))
 	problems, err := testutil.GatherAndLint(registryOf(t, h))
 	require.NoError(t, err)
 	assert.Empty(t, problems)
@@ -242,30 +266,43 @@ servingcert_ca_problem{reason="CAExpired"} 0
 servingcert_ca_problem{reason="CALost"} 1
 servingcert_ca_problem{reason="CANotYetValid"} 0
 servingcert_ca_problem{reason="CAPending"} 0
+servingcert_ca_problem{reason="CAUnreachable"} 0
+servingcert_ca_problem{reason="WaitingForTrust"} 0
 `), "servingcert_ca_problem"))
 }
 
 func TestStatusData(t *testing.T) {
 	s := ladder(t, 1, 2, 2)
-	data := statusData(Decision{Action: ActionLoad, State: &s}, nil)
+	o := observed(nil)
+	o.Now = start.Add(10 * day)
+	data := statusData(o, Decision{State: &s, Waiting: "waiting"}, map[string]int{pki.Fingerprint(s.Generations[1].Root): 3, "another": 4}, nil)
 	bundle, err := pki.ParseBundle([]byte(data[api.BundleKey]))
 	require.NoError(t, err)
-	assert.Equal(t, s.Bundle().PEM(), bundle.PEM(), "exactly the roots")
+	assert.Equal(t, s.Bundle(o.Now).PEM(), bundle.PEM(), "exactly the roots")
 	assert.Equal(t, map[string]string{
-		api.BundleKey: data[api.BundleKey], StatusBundleHash: bundle.Hash(), StatusGeneration: "2",
-		StatusPhase: "Stable", StatusSince: "2026-03-01T12:00:00Z", StatusNotAfter: "2029-03-02T12:00:00Z",
+		api.BundleKey: data[api.BundleKey], api.CABundleHash: bundle.Hash(), api.CAGeneration: "2",
+		api.CAPhase: "Retire", api.CASince: "2026-03-03T12:10:00Z", api.CANotAfter: "2029-03-02T12:00:00Z",
+		api.CAWaitingFor: "waiting", api.CALeaves: "7", api.CAReplaced: "3",
 	}, data)
 
-	lost := Decision{Action: ActionStop, Reason: ReasonLost, Message: "gone"}
-	without := statusData(lost, data)
+	lost := Decision{Reason: ReasonLost, Message: "gone"}
+	without := statusData(o, lost, nil, data)
 	assert.Equal(t, data[api.BundleKey], without[api.BundleKey], "what is trusted stays trusted")
-	assert.Equal(t, "CALost: gone", without[StatusProblem])
-	assert.NotContains(t, data, StatusProblem, "the argument was changed")
-	assert.NotContains(t, statusData(Decision{Action: ActionLoad, State: &s}, without), StatusProblem, "a problem that is over stays on")
+	assert.Equal(t, "CALost: gone", without[api.CAProblem])
+	assert.NotContains(t, data, api.CAProblem, "the argument was changed")
+	assert.NotContains(t, statusData(o, Decision{State: &s}, nil, without), api.CAProblem, "a problem that is over stays on")
 
-	expired := Decision{Action: ActionStop, Reason: ReasonExpired, Message: "over", State: &s}
-	assert.Equal(t, data[api.BundleKey], statusData(expired, nil)[api.BundleKey])
-	assert.Equal(t, "CAExpired: over", statusData(expired, nil)[StatusProblem])
+	expired := Decision{Reason: ReasonExpired, Message: "over", State: &s, Warnings: []Warning{{"A", "a"}, {"B", "b"}}}
+	assert.Equal(t, data[api.BundleKey], statusData(o, expired, nil, nil)[api.BundleKey])
+	assert.Equal(t, "CAExpired: over", statusData(o, expired, nil, nil)[api.CAProblem])
+	assert.Equal(t, "A: a\nB: b", statusData(o, expired, nil, nil)[api.CAWarning])
+
+	waiting := ladder(t, 1, 3, 2)
+	waiting.Generations[2].Why = "asked for: x"
+	waiting.Rotation = Rotation{Mode: api.RotateOverlap, Reason: "x", Generation: 3}
+	data = statusData(o, Decision{State: &waiting}, nil, nil)
+	assert.Equal(t, []string{"Wait", "2", "3", "asked for: x", "overlap:x", "generation 3 was made and does not sign yet"},
+		[]string{data[api.CAPhase], data[api.CAGeneration], data[api.CANextGeneration], data[api.CAWhy], data[api.CARotation], data[api.CARotationOutcome]})
 }
 
 func TestSameStatus(t *testing.T) {
@@ -291,20 +328,23 @@ func TestSameStatus(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
+	stable, waiting := first(t), ladder(t, 1, 2, 1)
 	cases := []struct {
 		name string
 		d    Decision
 		want time.Duration
 	}{
-		{"nothing to come", Decision{Action: ActionLoad}, lookAgain},
-		{"far away", Decision{Action: ActionLoad, Next: start.Add(day)}, lookAgain},
-		{"soon", Decision{Action: ActionLoad, Next: start.Add(time.Minute)}, time.Minute},
-		{"past", Decision{Action: ActionLoad, Next: start.Add(-time.Minute)}, atOnce},
-		{"stopped", Decision{Action: ActionStop}, lookAgainStopped},
-		{"stopped, soon over", Decision{Action: ActionStop, Next: start.Add(time.Second)}, time.Second},
+		{"nothing to come", Decision{State: &stable}, lookAgain},
+		{"far away", Decision{State: &stable, Next: start.Add(day)}, lookAgain},
+		{"soon", Decision{State: &stable, Next: start.Add(time.Minute)}, time.Minute},
+		{"past", Decision{State: &stable, Next: start.Add(-time.Minute)}, atOnce},
+		{"stopped", Decision{Reason: ReasonLost}, lookAgainStopped},
+		{"stopped, soon over", Decision{State: &stable, Reason: ReasonNotYetValid, Next: start.Add(time.Second)}, time.Second},
+		{"a succession is followed", Decision{State: &waiting, Next: start.Add(day)}, lookAgainWaiting},
 	}
+	h := newHarness(t)
 	for _, c := range cases {
-		assert.Equal(t, c.want, wait(c.d, start), c.name)
+		assert.Equal(t, c.want, h.wait(found{Observed: observed(nil)}, c.d), c.name)
 	}
 }
 

@@ -9,17 +9,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Action is what is to be done about the CA.
-type Action string
-
-// The actions.
-const (
-	ActionCreate Action = "Create" // make the first CA
-	ActionLoad   Action = "Load"   // sign with the stored CA
-	ActionRaise  Action = "Raise"  // sign with it once its mark is raised
-	ActionStop   Action = "Stop"   // sign nothing, for Reason
-)
-
 // Why there is no CA to sign with.
 const (
 	// ReasonPending: this process does not lead, or has not read the CA yet.
@@ -33,58 +22,121 @@ const (
 	ReasonNotYetValid = "CANotYetValid"
 	// ReasonExpired: the clock is past the CA's NotAfter.
 	ReasonExpired = "CAExpired"
+	// ReasonUnreachable: the CA is elsewhere and was never reached.
+	ReasonUnreachable = "CAUnreachable"
+	// ReasonWaitingForTrust: the CA elsewhere is another now, which cannot be
+	// trusted by all clients yet, and the old one signs no more.
+	ReasonWaitingForTrust = "WaitingForTrust"
 )
 
-// ReasonConstraintsChanged is a warning: the flags permit other names than the
-// CA, which goes on signing what it permits itself.
-const ReasonConstraintsChanged = "CAConstraintsChanged"
+// Warnings: what stops no signing.
+const (
+	// WarnConstraints: the flags permit other names than the CA.
+	WarnConstraints = "CAConstraintsChanged"
+	// WarnEnding: a CA that was brought ends soon, and is not replaced unasked.
+	WarnEnding = "CAEnding"
+	// WarnImport: what is to be imported is no CA to be used.
+	WarnImport = "CAImportInvalid"
+	// WarnRemote: the CA elsewhere does not answer, or with something else.
+	WarnRemote = "CARemoteInvalid"
+	// WarnRequest: the annotations ask for something that does not exist.
+	WarnRequest = "RotationInvalid"
+	// WarnLadder: a succession is due and would leave out clients that hold the
+	// oldest root only.
+	WarnLadder = "SuccessionWaits"
+	// WarnRestored: the Secret is older than the status that was made from it.
+	WarnRestored = "CARestored"
+)
 
 // Observed is what a decision is made from.
 type Observed struct {
 	Secret       map[string][]byte // data of the CA Secret; none if it is absent or empty
 	StatusExists bool              // the status ConfigMap is there
-	ManagedExist bool              // a Secret with a managed certificate is there; only asked without a CA
-	Wanted       pki.Constraints   // what the flags permit
-	MaxDuration  time.Duration     // the longest lifetime of a leaf
-	Now          time.Time
+	// StatusGeneration is the number of the generation that the status says signs;
+	// 0: it says none.
+	StatusGeneration int
+	ManagedExist     bool // a Secret with a managed certificate is there; only asked without a CA
+	Request          Request
+	Trust            Trust
+	// Import is the CA in Secret api.CAImportName, nil if there is none or if
+	// ImportErr says what is wrong with it.
+	Import    *Candidate
+	ImportErr error
+	// Remote is the CA elsewhere as it is now. If HasRemote, it or RemoteErr is set.
+	HasRemote bool
+	Remote    *Candidate
+	RemoteErr error
+	// ClockErr is why the clock is not to be relied on: no step is taken then.
+	ClockErr error
+
+	Wanted      pki.Constraints // what the flags permit
+	Domain      string          // the cluster domain
+	MaxDuration time.Duration   // the longest lifetime of a leaf
+	CADuration  time.Duration   // the lifetime of a generation made here
+	Soak        time.Duration   // how long a new root is known everywhere before it signs
+	Reissue     time.Duration   // how long the replacement of older leaves takes
+	Now         time.Time
 }
 
 // Decision is what follows from an Observed.
 type Decision struct {
-	Action Action
-	Reason string // for ActionStop
-	// Message says for a person what is wrong and what to do. It holds no
-	// current time: it is written to the status, where each change is a write.
-	Message string
-	// State is the stored CA, for all but ActionCreate, and nil where there is
-	// none that can be read.
+	// State is the stored CA, nil where there is none that can be read.
 	State *State
-	// Raised is what is to be written, for ActionRaise.
-	Raised *State
-	// Warning is said and stops nothing.
-	Warning string
+	// Reason and Message say why nothing can be signed; "" if it can. The message
+	// is for a person: what is wrong and what to do. It holds no current time: it
+	// is written to the status, where each change is a write.
+	Reason, Message string
+	// Step is what is to be written, if anything.
+	Step Step
+	// Warnings are said and stop nothing.
+	Warnings []Warning
+	// Waiting is what the phase waits for, for people.
+	Waiting string
 	// Next is when to decide anew though nothing changed; zero: no time changes
 	// the decision.
 	Next time.Time
 }
 
-// Decide returns what is to be done about the CA.
+// Warning is a reason, one of the Warn constants, and a message.
+type Warning struct{ Reason, Message string }
+
+func (d *Decision) warn(reason, format string, args ...any) {
+	d.Warnings = append(d.Warnings, Warning{reason, fmt.Sprintf(format, args...)})
+}
+
+func (d *Decision) stop(reason, format string, args ...any) {
+	d.Reason, d.Message = reason, fmt.Sprintf(format, args...)
+}
+
+// lookAt has the decision made anew at t, if that is the first such time.
+func (d *Decision) lookAt(t time.Time) {
+	if d.Next.IsZero() || t.Before(d.Next) {
+		d.Next = t
+	}
+}
+
+// Decide returns what is to be done about the CA. It is pure.
 func Decide(o Observed) Decision {
 	if len(o.Secret) == 0 {
 		return decideWithoutCA(o)
 	}
 	state, err := ParseState(o.Secret)
 	if err != nil {
-		return Decision{Action: ActionStop, Reason: ReasonCorrupt, Message: fmt.Sprintf(
-			"Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then", api.CASecretName, err)}
-	}
-	d := Decision{State: &state, Warning: constraintsWarning(state, o.Wanted)}
-	for _, check := range []func(*Decision, Observed) bool{notYetValid, expired, markDue} {
-		if check(&d, o) {
-			return d
+		d := Decision{}
+		if o.Request.open(Rotation{}) && o.Request.Mode == api.RotateReplaceLost && o.ClockErr == nil {
+			d.Step = o.freshStep("the CA was corrupt and is given up: " + o.Request.Reason)
 		}
+		d.stop(ReasonCorrupt, "Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then. "+
+			"To give it up for good: kubectl servingcert rotate-ca --replace-lost", api.CASecretName, err)
+		return d
 	}
-	d.Action, d.Next = ActionLoad, nextChange(state, o)
+	d := Decision{State: &state}
+	if newest := state.newest().Number; o.StatusGeneration > newest {
+		d.warn(WarnRestored, "Secret %s knows %d as the newest generation, and the status has seen %d sign: an old backup was restored? Certificates of a generation that it does not know are replaced",
+			api.CASecretName, newest, o.StatusGeneration)
+	}
+	canSign(&d, o)
+	succeed(&d, o)
 	return d
 }
 
@@ -97,83 +149,71 @@ func decideWithoutCA(o Observed) Decision {
 	if o.ManagedExist {
 		evidence = append(evidence, "Secrets with issued certificates exist")
 	}
+	var d Decision
 	if len(evidence) == 0 {
-		return Decision{Action: ActionCreate}
+		return decideFirst(o)
 	}
-	return Decision{Action: ActionStop, Reason: ReasonLost, Message: fmt.Sprintf(
-		"Secret %s is missing or empty, and there was a CA: %s. Restore the Secret from a backup; no certificate is issued until then, and no new CA made, which no client would trust. "+
-			"To give the old CA up for good, delete ConfigMap %s and every issued Secret",
-		api.CASecretName, strings.Join(evidence, ", "), api.CAStatusName)}
+	if o.Request.open(Rotation{}) && o.Request.Mode == api.RotateReplaceLost && o.ClockErr == nil {
+		d.Step = o.freshStep("the CA was lost and is given up: " + o.Request.Reason)
+	}
+	d.stop(ReasonLost, "Secret %s is missing or empty, and there was a CA: %s. Restore the Secret from a backup; no certificate is issued until then, and no new CA made, which no client would trust. "+
+		"To give the old CA up for good: kubectl servingcert rotate-ca --replace-lost", api.CASecretName, strings.Join(evidence, ", "))
+	return d
 }
 
-func notYetValid(d *Decision, o Observed) bool {
-	root := d.State.signing().Root
-	if !o.Now.Before(root.NotBefore) {
-		return false
+// decideFirst decides about the first CA: the one elsewhere, the one that is
+// brought, or a new one.
+func decideFirst(o Observed) Decision {
+	var d Decision
+	d.stop(ReasonPending, "the first CA is being made")
+	switch {
+	case o.ClockErr != nil:
+		d.Message = o.ClockErr.Error()
+	case o.HasRemote && o.Remote == nil:
+		d.stop(ReasonUnreachable, "the CA elsewhere was never reached: %v", o.RemoteErr)
+	case o.HasRemote:
+		if err := o.Remote.check(o); err != nil {
+			d.stop(ReasonUnreachable, "the CA elsewhere cannot be used: %v", err)
+			return d
+		}
+		d.Step = Step{Kind: StepFresh, Candidate: o.Remote, Why: "the first CA, elsewhere"}
+	case o.Import != nil && o.Import.check(o) == nil:
+		d.Step = Step{Kind: StepFresh, Candidate: o.Import, Why: "the first CA, imported"}
+	default:
+		d.Step = Step{Kind: StepFresh, Why: "the first CA"}
 	}
-	d.Action, d.Reason, d.Next = ActionStop, ReasonNotYetValid, root.NotBefore
-	d.Message = fmt.Sprintf("the CA (%s) is not valid before %s, and this machine's clock is behind that. Set the clock right; no certificate is issued until then",
-		root.Subject.CommonName, clock(root.NotBefore))
-	return true
+	return d
 }
 
-func expired(d *Decision, o Observed) bool {
-	root := d.State.signing().Root
-	if !o.Now.After(root.NotAfter) {
-		return false
+// outOfTime says why the generation cannot sign at now, or returns "".
+func (g Generation) outOfTime(now time.Time) (reason, message string) {
+	switch issuer := g.Issuer(); {
+	case now.Before(issuer.NotBefore):
+		return ReasonNotYetValid, fmt.Sprintf("the CA (%s) is not valid before %s, and this machine's clock is behind that. Set the clock right; no certificate is issued until then",
+			issuer.Subject.CommonName, clock(issuer.NotBefore))
+	case now.After(g.ends()):
+		return ReasonExpired, fmt.Sprintf("the CA (%s) expired at %s, and no certificate is issued. If this machine's clock is right, it is replaced as soon as that is possible",
+			issuer.Subject.CommonName, clock(g.ends()))
 	}
-	d.Action, d.Reason = ActionStop, ReasonExpired
-	d.Message = fmt.Sprintf("the CA (%s) expired at %s, and no certificate is issued. If this machine's clock is right, delete Secret %s, ConfigMap %s and every issued Secret to start with a new CA",
-		root.Subject.CommonName, clock(root.NotAfter), api.CASecretName, api.CAStatusName)
-	return true
+	return "", ""
 }
 
-func markDue(d *Decision, o Observed) bool {
-	raised := d.State.raised(o.Now, o.MaxDuration)
-	if raised.signing().UsedUntil.Equal(d.State.signing().UsedUntil) {
-		return false
+// canSign says why the stored CA cannot sign now, if so.
+func canSign(d *Decision, o Observed) {
+	g := d.State.signing()
+	d.Reason, d.Message = g.outOfTime(o.Now)
+	switch {
+	case d.Reason == ReasonNotYetValid:
+		d.lookAt(g.Issuer().NotBefore)
+	case d.Reason != "":
+	case g.Origin == OriginRemote && d.State.waiting():
+		d.stop(ReasonWaitingForTrust, "the CA elsewhere is %s now; nothing is issued until its root is trusted everywhere", d.State.newest().Issuer().Subject.CommonName)
+	case g.Origin == OriginRemote && !o.HasRemote:
+		d.stop(ReasonUnreachable, "the CA (%s) is elsewhere, and no --cfssl-url says where", g.Issuer().Subject.CommonName)
+	default:
+		d.lookAt(g.ends().Add(time.Second))
 	}
-	d.Action, d.Raised = ActionRaise, &raised
-	return true
+	if window := d.State.reissueWindow(o.Reissue); o.Now.Before(window.Until) {
+		d.lookAt(window.Until)
+	}
 }
-
-func constraintsWarning(s State, wanted pki.Constraints) string {
-	have := pki.ConstraintsOf(s.signing().Root)
-	if have.Equal(wanted) {
-		return ""
-	}
-	return fmt.Sprintf("the flags permit %s, and the CA permits %s: the CA goes on, and a certificate with other names than it permits is not issued",
-		describe(wanted), describe(have))
-}
-
-func describe(c pki.Constraints) string {
-	ips := "no IP address"
-	if c.PermitIPs {
-		ips = "IP addresses"
-	}
-	return fmt.Sprintf("%s and %s", strings.Join(c.Normalize().PermittedDNS, ", "), ips)
-}
-
-// nextChange returns when time alone changes the decision, or what is served: a
-// mark is due, a cross-certificate expires, the CA does.
-func nextChange(s State, o Observed) time.Time {
-	g := s.signing()
-	next := g.Root.NotAfter.Add(time.Second)
-	if g.UsedUntil.Before(g.Root.NotAfter) {
-		next = earlier(next, g.raiseAt(o.MaxDuration))
-	}
-	for _, cross := range s.chain(o.Now) {
-		next = earlier(next, cross.NotAfter.Add(time.Second))
-	}
-	return next
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// clock is how messages show a time.
-func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -9,9 +9,14 @@ import (
 )
 
 // Reasons of events on the CA Secret, beside the Reason constants of a CA that
-// cannot sign (Warning) and ReasonConstraintsChanged (Warning).
+// cannot sign and the Warn constants (both Warning).
 const (
-	EventCreated  = "CACreated"      // Normal: the first CA was made
+	EventCreated  = "CACreated"      // Normal: a CA was made that owes nothing to any before
+	EventPrepared = "CAPrepared"     // Normal: the next generation was made
+	EventTrusted  = "CATrusted"      // Normal: every target holds its root
+	EventPromoted = "CAPromoted"     // Normal: it signs
+	EventRetired  = "CARetired"      // Normal: an older root left the bundle
+	EventRefused  = "CARefused"      // Warning: a rotation that was asked for is not made
 	EventUsable   = "CAUsable"       // Normal: a problem is over
 	EventRestored = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
 )

@@ -25,9 +25,22 @@ const (
 
 var clusterOnly = pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}.Normalize()
 
+// observed is what a signer with the default flags sees at start.
+func observed(data map[string][]byte) Observed {
+	return Observed{
+		Secret: data, Wanted: clusterOnly, Domain: "cluster.local", MaxDuration: maxDuration,
+		CADuration: DefaultCADuration, Soak: DefaultSoak, Reissue: DefaultReissue, Now: start,
+	}
+}
+
 // first is the state of a CA that was made at start.
 func first(t require.TestingT) State {
-	s, err := newState(start, clusterOnly, DefaultCADuration, maxDuration)
+	return applied(t, observed(nil))
+}
+
+// applied decides and takes the step that was decided.
+func applied(t require.TestingT, o Observed) State {
+	s, err := Decide(o).Apply(o)
 	require.NoError(t, err)
 	return s
 }
@@ -35,7 +48,7 @@ func first(t require.TestingT) State {
 // ladder is a CA with generations from to to, of which signing signs; those
 // before it have lost their keys.
 func ladder(t require.TestingT, from, to, signing int) State {
-	s := State{Signing: signing, Phase: PhaseStable, Since: start}
+	s := State{Signing: signing}
 	var keys []Generation // with all keys
 	for n := 1; n <= to; n++ {
 		key, err := pki.GenerateKey(pki.ECDSAP256)
@@ -43,7 +56,7 @@ func ladder(t require.TestingT, from, to, signing int) State {
 		begin := start.Add(time.Duration(n) * day)
 		root, err := pki.NewRoot(key, n, clusterOnly, begin, begin.Add(DefaultCADuration))
 		require.NoError(t, err)
-		g := Generation{Number: n, Root: root, Key: key, UsedUntil: begin.Add(maxDuration)}
+		g := Generation{Number: n, Domain: "cluster.local", Root: root, Key: key, MadeAt: begin, SignsSince: begin, UsedUntil: begin.Add(maxDuration)}
 		if n > 1 {
 			before := keys[n-2]
 			g.Cross, err = pki.NewCross(root, before.Root, before.Key, begin)
@@ -54,6 +67,9 @@ func ladder(t require.TestingT, from, to, signing int) State {
 	for _, g := range keys[from-1:] {
 		if g.Number < signing {
 			g.Key = nil
+		}
+		if g.Number > signing {
+			g.SignsSince, g.UsedUntil = time.Time{}, time.Time{}
 		}
 		s.Generations = append(s.Generations, g)
 	}

@@ -19,13 +19,10 @@ const (
 func (s State) raised(now time.Time, maxDuration time.Duration) State {
 	g := s.signing()
 	if !now.Before(g.raiseAt(maxDuration)) {
-		mark := now.Add(maxDuration + markSlack + markStep).UTC().Truncate(time.Second)
-		if g.Root.NotAfter.Before(mark) {
-			mark = g.Root.NotAfter
-		}
+		mark := earlier(g.ends(), seconds(now.Add(maxDuration+markSlack+markStep)))
 		if mark.After(g.UsedUntil) {
 			s.Generations = slices.Clone(s.Generations)
-			s.Generations[s.indexOf(s.Signing)].UsedUntil = mark
+			s.Generations[s.signingIndex()].UsedUntil = mark
 		}
 	}
 	return s
@@ -35,3 +32,6 @@ func (s State) raised(now time.Time, maxDuration time.Duration) State {
 func (g Generation) raiseAt(maxDuration time.Duration) time.Time {
 	return g.UsedUntil.Add(-maxDuration - markSlack)
 }
+
+// seconds is how times are kept.
+func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -1,9 +1,12 @@
 package ca
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 var (
@@ -15,16 +18,27 @@ var (
 		"The number of the generation of the CA that signs.", nil, nil)
 	problemDesc = prometheus.NewDesc("servingcert_ca_problem",
 		"1 for the reason why no certificate can be issued, 0 for every other reason.", []string{"reason"}, nil)
-	constraintsDesc = prometheus.NewDesc("servingcert_ca_constraints_changed",
-		"1 if the flags permit other names than the CA does, else 0.", nil, nil)
+	warningDesc = prometheus.NewDesc("servingcert_ca_warning",
+		"1 for each reason of a warning that is being given, 0 for every other: CAEnding is a CA that was imported and ends soon.", []string{"reason"}, nil)
+	phaseDesc = prometheus.NewDesc("servingcert_ca_phase",
+		"1 for the phase that the succession of the CA is in, 0 for every other.", []string{"phase"}, nil)
+	generationDesc = prometheus.NewDesc("servingcert_ca_generation_info",
+		"1 for each generation of the CA that there is, with its state: waiting, signing, trusted (older, with certificates in use) or retired (only its part of the chain is left).",
+		[]string{"generation", "subject", "state"}, nil)
 )
 
 // problems are all the reasons that servingcert_ca_problem has a series for.
-var problems = []string{ReasonPending, ReasonLost, ReasonCorrupt, ReasonNotYetValid, ReasonExpired}
+var problems = []string{ReasonPending, ReasonLost, ReasonCorrupt, ReasonNotYetValid, ReasonExpired, ReasonUnreachable, ReasonWaitingForTrust}
+
+// warnings are all the reasons that servingcert_ca_warning has a series for.
+var warnings = []string{WarnConstraints, WarnEnding, WarnImport, WarnRemote, WarnRequest, WarnLadder, WarnRestored}
+
+// phases are all that servingcert_ca_phase has a series for.
+var phases = []string{api.PhaseStable, api.PhaseWait, api.PhaseReissue, api.PhaseRetire}
 
 // Describe implements prometheus.Collector.
 func (c *Controller) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{notAfterDesc, usedUntilDesc, signingDesc, problemDesc, constraintsDesc} {
+	for _, d := range []*prometheus.Desc{notAfterDesc, usedUntilDesc, signingDesc, problemDesc, warningDesc, phaseDesc, generationDesc} {
 		ch <- d
 	}
 }
@@ -46,18 +60,37 @@ func (c *Controller) Collect(ch chan<- prometheus.Metric) {
 	for _, reason := range problems {
 		gauge(problemDesc, oneIf(reason == now), reason)
 	}
-	gauge(constraintsDesc, oneIf(s.warning != ""))
+	for _, reason := range warnings {
+		gauge(warningDesc, oneIf(slices.ContainsFunc(s.warnings, func(w Warning) bool { return w.Reason == reason })), reason)
+	}
 	if s.state == nil {
 		return
 	}
 	gauge(signingDesc, float64(s.state.Signing))
+	for _, phase := range phases {
+		gauge(phaseDesc, oneIf(phase == s.phase), phase)
+	}
 	for _, g := range s.state.Generations {
 		number := strconv.Itoa(g.Number)
-		gauge(notAfterDesc, float64(g.Root.NotAfter.Unix()), number)
+		gauge(notAfterDesc, float64(g.ends().Unix()), number)
+		gauge(generationDesc, 1, number, g.Issuer().Subject.CommonName, s.state.role(g))
 		if !g.UsedUntil.IsZero() {
 			gauge(usedUntilDesc, float64(g.UsedUntil.Unix()), number)
 		}
 	}
+}
+
+// role is how metrics call what a generation is there for.
+func (s State) role(g Generation) string {
+	switch {
+	case g.Number == s.Signing:
+		return "signing"
+	case g.Number > s.Signing:
+		return "waiting"
+	case g.Retired:
+		return "retired"
+	}
+	return "trusted"
 }
 
 func oneIf(yes bool) float64 {

@@ -18,13 +18,13 @@ func (c *Controller) publish(ctx context.Context, f found, d Decision) error {
 		if d.State == nil {
 			return nil
 		}
-		return c.createStatus(ctx, f, statusData(d, nil))
+		return c.createStatus(ctx, f, c.statusData(f, d, nil))
 	}
 	last := c.last
 	if last == nil {
 		last = f.status.Data
 	}
-	data := statusData(d, last)
+	data := c.statusData(f, d, last)
 	if sameStatus(f.status, data) {
 		c.last = data
 		return nil
@@ -37,6 +37,14 @@ func (c *Controller) publish(ctx context.Context, f found, d Decision) error {
 		c.saySomeone(ctx, f, "changed the bundle in")
 	}
 	return nil
+}
+
+func (c *Controller) statusData(f found, d Decision, last map[string]string) map[string]string {
+	var leaves map[string]int
+	if d.State != nil && len(d.State.Generations) > 1 {
+		leaves = c.leaves(f.Now)
+	}
+	return statusData(f.Observed, d, leaves, last)
 }
 
 func (c *Controller) createStatus(ctx context.Context, f found, data map[string]string) error {

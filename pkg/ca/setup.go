@@ -3,6 +3,7 @@ package ca
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,8 @@ const (
 )
 
 // SetupWithManager adds the controller to the manager, to run where it leads.
-// It watches two objects by name, their metadata only, through a cache of its
-// own: the manager's is left as it is.
+// It watches the Secrets of its namespace and one ConfigMap, their metadata only,
+// through a cache of its own: the manager's is left as it is.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	c.reader, c.writer = mgr.GetAPIReader(), mgr.GetClient()
 	c.events = mgr.GetEventRecorder(controllerName)
@@ -61,17 +62,14 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 }
 
 func (c *Controller) newCache(mgr manager.Manager) (cache.Cache, error) {
-	only := func(name string) cache.ByObject {
-		return cache.ByObject{Field: fields.OneTermEqualSelector(metav1.ObjectNameField, name)}
-	}
 	return cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient:        mgr.GetHTTPClient(),
 		Scheme:            mgr.GetScheme(),
 		Mapper:            mgr.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{c.cfg.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}:    only(api.CASecretName),
-			&corev1.ConfigMap{}: only(api.CAStatusName),
+			// The right to read ConfigMaps is for this one only.
+			&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, api.CAStatusName)},
 		},
 	})
 }
@@ -89,7 +87,10 @@ func metadataOf(watched cache.Cache, kind string) source.Source {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return source.Kind(watched, object, handler.TypedEnqueueRequestsFromMapFunc(
-		func(context.Context, *metav1.PartialObjectMetadata) []reconcile.Request {
+		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
+			if !slices.Contains([]string{api.CASecretName, api.CAImportName, api.CAStatusName}, object.Name) {
+				return nil
+			}
 			return []reconcile.Request{theOnly}
 		}))
 }

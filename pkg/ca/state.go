@@ -1,46 +1,78 @@
 package ca
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/x509"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Phase is how far a succession of the CA is.
-type Phase string
+// Origin is where a generation comes from.
+type Origin string
 
-// PhaseStable is the phase in which no succession is under way: the newest
-// generation signs.
-const PhaseStable Phase = "Stable"
+// The origins.
+const (
+	OriginOwn    Origin = ""       // made here
+	OriginImport Origin = "import" // brought by a person, in Secret api.CAImportName
+	OriginRemote Origin = "remote" // elsewhere: it signs itself, and we have no key
+)
 
-// Generation is one key of the CA and what belongs to it.
+// Generation is one key of the CA and what belongs to it. Times are in whole
+// seconds, UTC.
 type Generation struct {
-	// Number counts generations, from 1. It is part of the root's subject.
+	// Number counts generations, from 1. It is part of the subject of a root that
+	// was made here.
 	Number int
+	Origin Origin
+	// Domain is the cluster domain that it was made for.
+	Domain string
+	// Why it was made, for people.
+	Why string
 	// Root is the self-signed certificate that clients trust.
 	Root *x509.Certificate
-	// Cross is the same key and subject signed by the generation before, so that
-	// a client which only holds that one's root verifies too. Nil for the first.
+	// Intermediates are what is between a leaf and the Root, the one that signs
+	// leaves first. None if the Root's key does.
+	Intermediates []*x509.Certificate
+	// Cross is the Root's key and subject signed by the generation before, so that
+	// a client which only holds that one's root verifies too. Nil for the first,
+	// and where the one before had no key to sign it with.
 	Cross *x509.Certificate
 	// Key is nil once it was erased: another generation signs now.
 	Key crypto.Signer
+
+	MadeAt     time.Time // when it was prepared
+	TrustedAt  time.Time // from when on every target is known to have held its root; zero: not yet
+	SignsSince time.Time // when it was promoted; zero: not yet
 	// UsedUntil is the latest NotAfter that the generation may sign: written down
 	// before it is used, so that it is known for sure when the root is last
-	// needed. It never goes down. In whole seconds, UTC; zero: nothing was signed.
+	// needed. It never goes down. Zero: nothing was signed.
 	UsedUntil time.Time
+	// Retired: the root has left the bundle. What remains is its part of the
+	// chain, for clients that still hold an older root.
+	Retired bool
+}
+
+// Rotation is a request that a person made with api.AnnotationRotate, and what
+// became of it.
+type Rotation struct {
+	Mode       api.RotateMode `json:"mode"`
+	Reason     string         `json:"reason"`
+	Generation int            `json:"generation,omitempty"` // that was made for it
+	Refused    string         `json:"refused,omitempty"`    // why none was
 }
 
 // State is everything that the CA Secret holds.
 type State struct {
-	Generations []Generation // oldest first
+	Generations []Generation // oldest first; each one's Cross is signed by the one before
 	Signing     int          // the number of the generation that signs
-	Phase       Phase
-	Since       time.Time // when Phase began; in whole seconds, UTC
+	Rotation    Rotation     // the last request that was answered
+	// Import is the fingerprint of the last CA that was imported: it is imported
+	// once, however long its Secret stays.
+	Import string
 }
 
 // maxCrosses bounds the served chain. Java's path builder follows five
@@ -48,169 +80,202 @@ type State struct {
 // (PKIXBuilderParameters.getMaxPathLength); three stay well below.
 const maxCrosses = 3
 
-// newState returns a CA of one generation that is made at now and lives for
-// lifetime. It draws a key.
-func newState(now time.Time, constraints pki.Constraints, lifetime, maxDuration time.Duration) (State, error) {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	if err != nil {
-		return State{}, fmt.Errorf("make CA key: %w", err)
+// Issuer returns the certificate whose key signs leaves.
+func (g Generation) Issuer() *x509.Certificate {
+	if len(g.Intermediates) > 0 {
+		return g.Intermediates[0]
 	}
-	notBefore := pki.NotBefore(now)
-	root, err := pki.NewRoot(key, 1, constraints, notBefore, notBefore.Add(lifetime))
-	if err != nil {
-		return State{}, fmt.Errorf("make CA certificate: %w", err)
-	}
-	s := State{
-		Generations: []Generation{{Number: 1, Root: root, Key: key}},
-		Signing:     1,
-		Phase:       PhaseStable,
-		Since:       now.UTC().Truncate(time.Second),
-	}
-	return s.raised(now, maxDuration), nil
+	return g.Root
 }
 
-// signing returns the generation that signs. The state must be valid.
-func (s State) signing() Generation { return s.Generations[s.indexOf(s.Signing)] }
-
-func (s State) indexOf(number int) int {
-	for i, g := range s.Generations {
-		if g.Number == number {
-			return i
-		}
+// ends returns when the generation can no longer be used.
+func (g Generation) ends() time.Time {
+	end := g.Root.NotAfter
+	for _, c := range g.Intermediates {
+		end = earlier(end, c.NotAfter)
 	}
-	return -1
+	return end
 }
 
 // signUntil returns the latest NotAfter that a leaf of the generation may have.
-func (g Generation) signUntil() time.Time {
-	if g.Root.NotAfter.Before(g.UsedUntil) {
-		return g.Root.NotAfter
-	}
-	return g.UsedUntil
+func (g Generation) signUntil() time.Time { return earlier(g.ends(), g.UsedUntil) }
+
+// trusted reports whether clients are to trust the root at now.
+func (g Generation) trusted(now time.Time) bool { return !g.Retired && !now.After(g.Root.NotAfter) }
+
+// signing returns the generation that signs. The state must be valid, as for all
+// that follows.
+func (s State) signing() Generation { return s.Generations[s.signingIndex()] }
+
+// newest returns the generation that signs or is to sign next.
+func (s State) newest() Generation { return s.Generations[len(s.Generations)-1] }
+
+// waiting reports whether a new generation does not sign yet.
+func (s State) waiting() bool { return s.newest().Number != s.Signing }
+
+func (s State) signingIndex() int {
+	return slices.IndexFunc(s.Generations, func(g Generation) bool { return g.Number == s.Signing })
 }
 
-// Bundle returns what clients must trust: the root of every generation, of one
-// that does not sign yet and of one that no longer does included.
-func (s State) Bundle() pki.Bundle {
-	roots := make([]*x509.Certificate, 0, len(s.Generations))
+// Bundle returns what clients must trust at now: the root of the generation that
+// signs, of one that does not yet, and of those whose leaves may be in use.
+func (s State) Bundle(now time.Time) pki.Bundle {
+	var roots []*x509.Certificate
 	for _, g := range s.Generations {
-		roots = append(roots, g.Root)
+		if g.trusted(now) || g.Number == s.Signing {
+			roots = append(roots, g.Root)
+		}
 	}
 	return pki.NewBundle(roots...)
 }
 
-// chain returns the certificates to serve after a leaf: the cross-certificates
-// from the signing generation down, newest first, as far as the ladder holds at
-// now, and never a root.
-func (s State) chain(now time.Time) []*x509.Certificate {
-	var chain []*x509.Certificate
-	for number := s.Signing; len(chain) < maxCrosses; number-- {
-		i := s.indexOf(number)
-		if i < 0 || s.Generations[i].Cross == nil || now.After(s.Generations[i].Cross.NotAfter) {
+// below returns the cross-certificate of generation i's root, nil if there is
+// none, and the generation that signed it. An issuer that came under the root of
+// the one before it shares that one's.
+func (s State) below(i int) (cross *x509.Certificate, older int) {
+	for i > 0 && s.Generations[i].Cross == nil && s.Generations[i-1].Root.Equal(s.Generations[i].Root) {
+		i--
+	}
+	return s.Generations[i].Cross, i - 1
+}
+
+// ladder returns what is served after a leaf of generation i: its intermediates
+// and the cross-certificates from it down, newest first, as far as they reach,
+// and never a root. What follows the first that has expired at now is apart.
+func (s State) ladder(i int, now time.Time) (chain, expired []*x509.Certificate) {
+	var all []*x509.Certificate
+	for crosses := 0; i >= 0; crosses++ {
+		all = append(all, s.Generations[i].Intermediates...)
+		cross, older := s.below(i)
+		if cross == nil || crosses == maxCrosses {
 			break
 		}
-		chain = append(chain, s.Generations[i].Cross)
+		all, i = append(all, cross), older
 	}
-	return chain
+	end := slices.IndexFunc(all, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
+	if end < 0 {
+		return all, nil
+	}
+	return all[:end:end], all[end:]
 }
 
-// Authority returns what signing a leaf and checking one takes at now. The state
-// must be valid.
-func (s State) Authority(now time.Time) *pki.Authority {
-	signing := s.signing()
+// reached returns the generations whose root alone verifies a leaf of generation
+// i at now, newest first: its own, and those that its ladder reaches.
+func (s State) reached(i int, now time.Time) []Generation {
+	found := []Generation{s.Generations[i]}
+	for crosses := 0; crosses < maxCrosses; crosses++ {
+		cross, older := s.below(i)
+		if cross == nil || older < 0 || now.After(cross.NotAfter) {
+			break
+		}
+		i = older
+		found = append(found, s.Generations[i])
+	}
+	return found
+}
+
+// anchors returns the roots of the bundle each of which alone verifies a leaf of
+// the generation that signs.
+func (s State) anchors(now time.Time) []*x509.Certificate {
+	var roots []*x509.Certificate
+	for _, g := range s.reached(s.signingIndex(), now) {
+		if g.trusted(now) || g.Number == s.Signing {
+			roots = append(roots, g.Root)
+		}
+	}
+	return roots
+}
+
+func (s State) issuer(i int, now time.Time) pki.Issuer {
+	chain, expired := s.ladder(i, now)
+	return pki.Issuer{Certificate: s.Generations[i].Issuer(), Chain: chain, Expired: expired}
+}
+
+// Authority returns what signing a leaf and checking one takes at now. The
+// leaves of older generations are replaced within reissue.
+func (s State) Authority(now time.Time, domain string, reissue time.Duration) *pki.Authority {
+	signs := s.signingIndex()
+	signing := s.Generations[signs]
+	var older []pki.Issuer
+	for i := range signs {
+		older = append(older, s.issuer(i, now))
+	}
 	return &pki.Authority{
-		Issuer:    pki.Issuer{Certificate: signing.Root, Chain: s.chain(now)},
-		Key:       signing.Key,
-		Bundle:    s.Bundle(),
-		Anchors:   s.Bundle().Certificates(),
-		SignUntil: signing.signUntil(),
+		Issuer:        s.issuer(signs, now),
+		Key:           signing.Key,
+		Older:         older,
+		Reissue:       s.reissueWindow(reissue),
+		Bundle:        s.Bundle(now),
+		Anchors:       s.anchors(now),
+		FormerDomains: s.formerDomains(now, domain),
+		SignUntil:     signing.signUntil(),
 	}
 }
 
-// Validate says precisely what is wrong with the state, or returns nil. Errors
-// name the Secret's keys and hold nothing of the private ones.
-func (s State) Validate() error {
-	if len(s.Generations) == 0 {
-		return fmt.Errorf("%s: lists no generation", keyState)
+// reissueWindow is when the leaves of older generations are replaced: from when
+// the one that signs was promoted, for as long as given, but not beyond the end
+// of the one before.
+func (s State) reissueWindow(length time.Duration) pki.Window {
+	i := s.signingIndex()
+	if i == 0 {
+		return pki.Window{}
 	}
-	for i, g := range s.Generations {
-		if g.Number < 1 {
-			return fmt.Errorf("%s: generation %d: numbers start at 1", keyState, g.Number)
-		}
-		if i > 0 && g.Number <= s.Generations[i-1].Number {
-			return fmt.Errorf("%s: generation %d is listed after %d: must be ascending", keyState, g.Number, s.Generations[i-1].Number)
-		}
-		if err := s.validateRoot(g); err != nil {
-			return fmt.Errorf("%s: %w", certificateKey(g.Number), err)
-		}
-		if err := s.validateKey(g); err != nil {
-			return fmt.Errorf("%s: %w", privateKey(g.Number), err)
-		}
-		if err := s.validateCross(i); err != nil {
-			return fmt.Errorf("%s: %w", crossKey(g.Number), err)
-		}
+	from := s.Generations[i].SignsSince
+	until := earlier(from.Add(length), s.Generations[i-1].ends())
+	if until.Before(from) {
+		until = from
 	}
-	i := s.indexOf(s.Signing)
-	switch {
-	case i < 0:
-		return fmt.Errorf("%s: generation %d is to sign and is not listed", keyState, s.Signing)
-	case s.Phase != PhaseStable:
-		return fmt.Errorf("%s: unknown phase: must be %q", keyState, PhaseStable)
-	}
-	for _, g := range s.Generations[i:] {
-		if g.Key == nil {
-			return fmt.Errorf("%s: missing: only a generation before the one that signs (%d) has none", privateKey(g.Number), s.Signing)
-		}
-	}
-	return nil
+	return pki.Window{From: from, Until: until}
 }
 
-func (s State) validateRoot(g Generation) error {
-	switch {
-	case g.Root == nil:
-		return errors.New("missing")
-	case !g.Root.IsCA || !g.Root.BasicConstraintsValid:
-		return errors.New("the certificate is no CA")
-	case g.Root.KeyUsage&x509.KeyUsageCertSign == 0:
-		return errors.New("the certificate's key usage does not allow signing certificates")
-	case g.Root.CheckSignature(g.Root.SignatureAlgorithm, g.Root.RawTBSCertificate, g.Root.Signature) != nil:
-		return errors.New("the certificate is not self-signed: must be a root")
-	}
-	return nil
-}
-
-func (s State) validateKey(g Generation) error {
-	if g.Key == nil || pki.KeyMatches(g.Root, g.Key) {
-		return nil
-	}
-	for _, other := range s.Generations {
-		if other.Root != nil && pki.KeyMatches(other.Root, g.Key) {
-			return fmt.Errorf("the private key belongs to %s, not to %s", certificateKey(other.Number), certificateKey(g.Number))
+// formerDomains are the cluster domains, other than the one of now, of the
+// generations whose roots clients may hold: what those roots permit.
+func (s State) formerDomains(now time.Time, domain string) []string {
+	var former []string
+	for _, g := range s.Generations {
+		if g.trusted(now) && g.Domain != "" && g.Domain != domain && !slices.Contains(former, g.Domain) {
+			former = append(former, g.Domain)
 		}
 	}
-	return fmt.Errorf("the private key does not belong to %s", certificateKey(g.Number))
+	slices.Sort(former)
+	return former
 }
 
-func (s State) validateCross(i int) error {
-	g := s.Generations[i]
-	if g.Cross == nil {
-		return nil
+// phase returns how far a succession is, one of the Phase constants of pkg/api,
+// and since when.
+func (s State) phase(now time.Time, reissue time.Duration) (phase string, since time.Time) {
+	i := s.signingIndex()
+	signing := s.Generations[i]
+	if s.waiting() {
+		return api.PhaseWait, s.newest().MadeAt
 	}
-	switch {
-	case !g.Cross.IsCA || !g.Cross.BasicConstraintsValid:
-		return errors.New("the certificate is no CA")
-	case !bytes.Equal(g.Cross.RawSubjectPublicKeyInfo, g.Root.RawSubjectPublicKeyInfo):
-		return fmt.Errorf("the certificate is for another key than %s", certificateKey(g.Number))
-	case !bytes.Equal(g.Cross.RawSubject, g.Root.RawSubject):
-		return fmt.Errorf("the certificate has another subject than %s", certificateKey(g.Number))
-	case bytes.Equal(g.Cross.RawIssuer, g.Cross.RawSubject):
-		return errors.New("the certificate is self-signed: must be signed by the generation before")
+	window := s.reissueWindow(reissue)
+	if now.Before(window.Until) {
+		return api.PhaseReissue, signing.SignsSince
 	}
-	if i > 0 && s.Generations[i-1].Number == g.Number-1 {
-		before := s.Generations[i-1]
-		if err := g.Cross.CheckSignatureFrom(before.Root); err != nil {
-			return fmt.Errorf("the certificate was not signed by %s", certificateKey(before.Number))
+	since = signing.SignsSince
+	for _, g := range s.Generations[:i] {
+		if !g.Retired {
+			return api.PhaseRetire, window.Until
+		}
+		if g.UsedUntil.After(since) {
+			since = g.UsedUntil
 		}
 	}
-	return nil
+	return api.PhaseStable, since
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// clock is how messages show a time.
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// name is how messages show a generation.
+func (g Generation) name() string {
+	return fmt.Sprintf("generation %d (%s)", g.Number, g.Issuer().Subject.CommonName)
 }

@@ -34,8 +34,8 @@ func TestNewState(t *testing.T) {
 // requireSame compares states by what they hold.
 func requireSame(t require.TestingT, want, got State) {
 	require.Equal(t, want.Signing, got.Signing)
-	require.Equal(t, want.Phase, got.Phase)
-	require.True(t, want.Since.Equal(got.Since))
+	require.Equal(t, want.Rotation, got.Rotation)
+	require.Equal(t, want.Import, got.Import)
 	require.Len(t, got.Generations, len(want.Generations))
 	for i, w := range want.Generations {
 		g := got.Generations[i]
@@ -49,7 +49,12 @@ func requireSame(t require.TestingT, want, got State) {
 		if w.Key != nil {
 			require.True(t, w.Key.(interface{ Equal(crypto.PrivateKey) bool }).Equal(g.Key))
 		}
-		require.True(t, w.UsedUntil.Equal(g.UsedUntil), "%s, was %s", g.UsedUntil, w.UsedUntil)
+		require.Equal(t, w.Domain, g.Domain)
+		require.Equal(t, w.Why, g.Why)
+		require.Equal(t, w.Origin, g.Origin)
+		require.Equal(t, w.Retired, g.Retired)
+		require.Equal(t, pki.EncodeCertificates(w.Intermediates...), pki.EncodeCertificates(g.Intermediates...))
+		require.Equal(t, []time.Time{w.MadeAt, w.TrustedAt, w.SignsSince, w.UsedUntil}, []time.Time{g.MadeAt, g.TrustedAt, g.SignsSince, g.UsedUntil})
 	}
 }
 
@@ -82,10 +87,10 @@ func TestKeysOfTheSecret(t *testing.T) {
 		"generation-2.crt", "generation-2.key", "generation-2.cross.crt",
 		"generation-3.crt", "generation-3.key", "generation-3.cross.crt",
 	}, keys, "generation 1 no longer signs: its key is gone")
-	assert.JSONEq(t, `{"version": 1, "signing": 2, "phase": "Stable", "since": "2026-03-01T12:00:00Z", "generations": [
-		{"number": 1, "usedUntil": "2026-05-31T12:00:00Z"},
-		{"number": 2, "usedUntil": "2026-06-01T12:00:00Z"},
-		{"number": 3, "usedUntil": "2026-06-02T12:00:00Z"}]}`, string(data["state.json"]))
+	assert.JSONEq(t, `{"version": 1, "signing": 2, "generations": [
+		{"number": 1, "domain": "cluster.local", "madeAt": "2026-03-02T12:00:00Z", "signsSince": "2026-03-02T12:00:00Z", "usedUntil": "2026-05-31T12:00:00Z"},
+		{"number": 2, "domain": "cluster.local", "madeAt": "2026-03-03T12:00:00Z", "signsSince": "2026-03-03T12:00:00Z", "usedUntil": "2026-06-01T12:00:00Z"},
+		{"number": 3, "domain": "cluster.local", "madeAt": "2026-03-04T12:00:00Z"}]}`, string(data["state.json"]))
 }
 
 func TestAStateThatIsNotValidIsNotWritten(t *testing.T) {
@@ -145,11 +150,12 @@ func TestCorruptSecrets(t *testing.T) {
 		{"state of a newer version", state(`"version": 1`, `"version": 2`), "state.json: version 2: this servingcert reads version 1"},
 		{"unknown field", state(`"signing"`, `"secret": "x", "signing"`), "state.json: not the JSON"},
 		{"a number of another type", state(`"signing": 2`, `"signing": "2"`), "state.json: not the JSON"},
-		{"no generation", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "phase": "Stable", "since": "2026-03-01T12:00:00Z", "generations": []}`)}, "state.json: lists no generation"},
+		{"no generation", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "generations": []}`)}, "state.json: lists no generation"},
 		{"number 0", state(`"number": 1`, `"number": 0`), "state.json: generation 0: numbers start at 1"},
 		{"a number twice", state(`"number": 1`, `"number": 2`), "state.json: generation 2 is listed twice"},
-		{"numbers descend", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 2, "phase": "Stable", "since": "2026-03-01T12:00:00Z", "generations": [{"number": 1}, {"number": 3}, {"number": 2}]}`)}, "state.json: generation 2 is listed after 3: must be ascending"},
-		{"unknown phase", state(`"phase": "Stable"`, `"phase": "Waxing"`), `state.json: unknown phase: must be "Stable"`},
+		{"numbers descend", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 2, "generations": [{"number": 1}, {"number": 3}, {"number": 2}]}`)}, "state.json: generation 2 is listed after 3: must be ascending"},
+		{"unknown origin", state(`"domain": "cluster.local"`, `"origin": "stolen"`), `state.json: generation 1: unknown origin: must be "import", "remote" or none`},
+		{"the one that signs is retired", state(`"usedUntil": "2026-06-01T12:00:00Z"`, `"retired": true`), "state.json: generation 2 is retired"},
 		{"an unlisted generation signs", state(`"signing": 2`, `"signing": 9`), "state.json: generation 9 is to sign and is not listed"},
 		{"a generation without a key signs", state(`"signing": 2`, `"signing": 1`), "generation-1.key: missing"},
 		{"no certificate", map[string][]byte{"generation-2.crt": nil}, "generation-2.crt: missing"},
@@ -189,8 +195,10 @@ func TestCorruptSecrets(t *testing.T) {
 					assertNoKey(t, key, fmt.Sprintf("%v %+v %#v", err, err, err), "the error")
 				}
 			}
-			d := Decide(Observed{Secret: data, StatusExists: true, Wanted: clusterOnly, MaxDuration: maxDuration, Now: start.Add(10 * day)})
-			assert.Equal(t, ActionStop, d.Action)
+			o := observed(data)
+			o.StatusExists, o.Now = true, start.Add(10*day)
+			d := Decide(o)
+			assert.Empty(t, d.Step, "nothing is written over it")
 			assert.Equal(t, ReasonCorrupt, d.Reason)
 			assert.Contains(t, d.Message, c.want)
 			assertNoKey(t, key2, d.Message, "the message")
@@ -246,30 +254,38 @@ func TestChain(t *testing.T) {
 		{"newest first", ladder(t, 1, 3, 3), start.Add(10 * day), []string{"3<2", "2<1"}},
 		{"from the one that signs", ladder(t, 1, 3, 2), start.Add(10 * day), []string{"2<1"}},
 		{"at most three", ladder(t, 1, 5, 5), start.Add(10 * day), []string{"5<4", "4<3", "3<2"}},
-		{"a retired root's cross is served as long as it lives", ladder(t, 3, 4, 4), start.Add(10 * day), []string{"4<3", "3<2"}},
+		{"a forgotten root's cross is served as long as it lives", ladder(t, 3, 4, 4), start.Add(10 * day), []string{"4<3", "3<2"}},
 		{"to the last expired", ladder(t, 1, 3, 3), start.Add(day + DefaultCADuration + time.Second), []string{"3<2"}},
 	}
 	for _, c := range cases {
-		assert.Equal(t, c.want, names(c.state.chain(c.now)), c.name)
+		assert.Equal(t, c.want, names(c.state.issuer(c.state.signingIndex(), c.now).Chain), c.name)
 	}
+	over := ladder(t, 1, 3, 3)
+	assert.Equal(t, []string{"2<1"}, names(over.issuer(2, start.Add(day+DefaultCADuration+time.Second)).Expired), "what was served before it expired is known")
 	broken := ladder(t, 1, 4, 4)
 	broken.Generations[2].Cross = nil
-	assert.Equal(t, []string{"4<3"}, names(broken.chain(start.Add(10*day))), "what is below a missing rung leads nowhere")
+	assert.Equal(t, []string{"4<3"}, names(broken.issuer(3, start.Add(10*day)).Chain), "what is below a missing rung leads nowhere")
 }
 
 func TestAuthority(t *testing.T) {
 	s := ladder(t, 1, 3, 2)
-	a := s.Authority(start.Add(10 * day))
+	a := s.Authority(start.Add(10*day), "cluster.local", DefaultReissue)
 	two := s.Generations[1]
 	assert.True(t, two.Root.Equal(a.Certificate))
 	assert.True(t, pki.KeyMatches(a.Certificate, a.Key))
 	assert.Len(t, a.Bundle.Certificates(), 3, "the root that no longer signs and the one that does not yet are trusted too")
 	assert.Equal(t, two.UsedUntil, a.SignUntil)
+	assert.Equal(t, []*x509.Certificate{two.Root, s.Generations[0].Root}, a.Anchors, "not the one that does not sign yet")
+	require.Len(t, a.Older, 1)
+	assert.Equal(t, s.Generations[0].Root, a.Older[0].Certificate)
+	assert.Equal(t, pki.Window{From: two.SignsSince, Until: two.SignsSince.Add(DefaultReissue)}, a.Reissue)
+	assert.Empty(t, a.FormerDomains)
+	assert.Equal(t, []string{"cluster.local"}, s.Authority(start.Add(10*day), "example.org", DefaultReissue).FormerDomains)
 	for _, c := range a.Chain {
 		assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 	}
 	s.Generations[1].UsedUntil = two.Root.NotAfter.Add(day)
-	assert.Equal(t, two.Root.NotAfter, s.Authority(start).SignUntil, "no leaf outlives its CA")
+	assert.Equal(t, two.Root.NotAfter, s.Authority(start, "cluster.local", DefaultReissue).SignUntil, "no leaf outlives its CA")
 }
 
 func TestRaised(t *testing.T) {

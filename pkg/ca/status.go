@@ -3,22 +3,12 @@ package ca
 import (
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-)
-
-// The keys of the status ConfigMap beside api.BundleKey. All are public, and
-// nobody's decision but a person's is made from them.
-const (
-	StatusGeneration = "generation"  // the number of the generation that signs
-	StatusPhase      = "phase"       // how far a succession is
-	StatusSince      = "since"       // when the phase began, RFC 3339
-	StatusNotAfter   = "not-after"   // when the signing root expires, RFC 3339
-	StatusBundleHash = "bundle-hash" // SHA-256 of ca.crt in hex, as the trust status names it
-	StatusProblem    = "problem"     // why nothing is signed: REASON: message
-	StatusWarning    = "warning"     // what does not stop signing: REASON: message
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Labels of the CA Secret and the status ConfigMap. The Secret deliberately has
@@ -30,28 +20,67 @@ var objectLabels = map[string]string{
 
 // statusData returns what the status ConfigMap is to hold. Where there is no
 // readable CA, that is what it held last: a bundle in use is not taken away.
-func statusData(d Decision, last map[string]string) map[string]string {
+// leaves are the certificates in use by issuer, nil if they were not counted.
+func statusData(o Observed, d Decision, leaves map[string]int, last map[string]string) map[string]string {
 	data := map[string]string{}
-	if d.State != nil {
-		signing, bundle := d.State.signing(), d.State.Bundle()
-		data[api.BundleKey] = string(bundle.PEM())
-		data[StatusGeneration] = strconv.Itoa(signing.Number)
-		data[StatusPhase] = string(d.State.Phase)
-		data[StatusSince] = clock(d.State.Since)
-		data[StatusNotAfter] = clock(signing.Root.NotAfter)
-		data[StatusBundleHash] = bundle.Hash()
-	} else {
+	if d.State == nil {
 		maps.Copy(data, last)
-		delete(data, StatusProblem)
-		delete(data, StatusWarning)
+		delete(data, api.CAProblem)
+		delete(data, api.CAWarning)
+	} else {
+		describeState(data, *d.State, o)
+		describeLeaves(data, *d.State, leaves)
 	}
-	if d.Action == ActionStop {
-		data[StatusProblem] = d.Reason + ": " + d.Message
+	set := func(key, value string) {
+		if value != "" {
+			data[key] = value
+		}
 	}
-	if d.Warning != "" {
-		data[StatusWarning] = ReasonConstraintsChanged + ": " + d.Warning
+	set(api.CAWaitingFor, d.Waiting)
+	if d.Reason != "" {
+		data[api.CAProblem] = d.Reason + ": " + d.Message
 	}
+	var warnings []string
+	for _, w := range d.Warnings {
+		warnings = append(warnings, w.Reason+": "+w.Message)
+	}
+	set(api.CAWarning, strings.Join(warnings, "\n"))
 	return data
+}
+
+func describeState(data map[string]string, s State, o Observed) {
+	signing, newest, bundle := s.signing(), s.newest(), s.Bundle(o.Now)
+	phase, since := s.phase(o.Now, o.Reissue)
+	data[api.BundleKey] = string(bundle.PEM())
+	data[api.CABundleHash] = bundle.Hash()
+	data[api.CAGeneration] = strconv.Itoa(signing.Number)
+	data[api.CANotAfter] = clock(signing.ends())
+	data[api.CAPhase] = phase
+	data[api.CASince] = clock(since)
+	if phase != api.PhaseStable && newest.Why != "" {
+		data[api.CAWhy] = newest.Why
+	}
+	if s.waiting() {
+		data[api.CANextGeneration] = strconv.Itoa(newest.Number)
+	}
+	if s.Rotation != (Rotation{}) {
+		data[api.CARotation] = s.Rotation.String()
+		data[api.CARotationOutcome] = s.Rotation.outcome(s)
+	}
+}
+
+// describeLeaves says how many certificates the generation that signs has signed,
+// while there may be others.
+func describeLeaves(data map[string]string, s State, leaves map[string]int) {
+	if phase := data[api.CAPhase]; leaves == nil || phase != api.PhaseReissue && phase != api.PhaseRetire {
+		return
+	}
+	all := 0
+	for _, n := range leaves {
+		all += n
+	}
+	data[api.CALeaves] = strconv.Itoa(all)
+	data[api.CAReplaced] = strconv.Itoa(leaves[pki.Fingerprint(s.signing().Issuer())])
 }
 
 // sameStatus reports whether the ConfigMap is as it is to be. Annotations, and

@@ -20,7 +20,7 @@ import (
 type Constraints struct {
 	// PermittedDNS are the domains, with everything below them.
 	PermittedDNS []string
-	// PermitIPs leaves IP addresses unconstrained. Otherwise all are excluded.
+	// PermitIPs leaves IP addresses unconstrained. Otherwise none is permitted.
 	PermitIPs bool
 }
 
@@ -40,15 +40,16 @@ func (c Constraints) Equal(d Constraints) bool {
 
 // ConstraintsOf reads the constraints back from a certificate that NewRoot made.
 func ConstraintsOf(ca *x509.Certificate) Constraints {
-	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.ExcludedIPRanges) == 0}.Normalize()
+	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) == 0}.Normalize()
 }
 
-// allIPs is every IPv4 and every IPv6 address.
-func allIPs() []*net.IPNet {
-	return []*net.IPNet{
-		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
-		{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
-	}
+// noIPs permits one IP address that nothing can have (RFC 1122, 3.2.1.3: 0.0.0.0
+// is "this host on this network"), and with it no other, of either family. To
+// exclude 0.0.0.0/0 and ::/0 says the same, and Java fails on it as soon as two
+// certificates of a path do: IPAddressName.constrains compares an IPv4 range with
+// an IPv6 range as if one were an address, and leaves its array.
+func noIPs() []*net.IPNet {
+	return []*net.IPNet{{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(32, 32)}}
 }
 
 // KeyID returns the subject key identifier of a public key: the leftmost 160
@@ -100,7 +101,7 @@ func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore,
 		PermittedDNSDomains:         constraints.PermittedDNS,
 	}
 	if !constraints.PermitIPs {
-		template.ExcludedIPRanges = allIPs()
+		template.PermittedIPRanges = noIPs()
 	}
 	return template, nil
 }

@@ -7,6 +7,7 @@
 package pki
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -125,6 +126,30 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 		return nil, fmt.Errorf("encode private key: %w", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der}), nil
+}
+
+// ParseForeignKey reads one key in PEM in any of the forms that other tools write:
+// PKCS #8, PKCS #1 (RSA) and SEC 1 (EC). Errors never contain key material.
+func ParseForeignKey(data []byte) (crypto.Signer, error) {
+	block, rest := pem.Decode(data)
+	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("not one PEM block")
+	}
+	switch block.Type {
+	case "RSA PRIVATE KEY":
+		if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+			return key, nil
+		}
+	case "EC PRIVATE KEY":
+		if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
+			return key, nil
+		}
+	case pemPrivateKey:
+		return ParseKey(data)
+	default:
+		return nil, fmt.Errorf("PEM block is a %q: must be a private key that is not encrypted", block.Type)
+	}
+	return nil, fmt.Errorf("damaged %q", block.Type)
 }
 
 // ParseKey reads one PKCS #8 key in PEM. Errors never contain key material.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,9 +48,9 @@ func TestFirstStartCreates(t *testing.T) {
 
 	cm := o.status(t)
 	assert.Equal(t, string(authority.Bundle.PEM()), cm.Data[api.BundleKey])
-	assert.Equal(t, authority.Bundle.Hash(), cm.Data[ca.StatusBundleHash])
-	assert.Equal(t, "1", cm.Data[ca.StatusGeneration])
-	assert.NotContains(t, cm.Data, ca.StatusProblem)
+	assert.Equal(t, authority.Bundle.Hash(), cm.Data[api.CABundleHash])
+	assert.Equal(t, "1", cm.Data[api.CAGeneration])
+	assert.NotContains(t, cm.Data, api.CAProblem)
 	eventuallyEvent(t, o, ca.EventCreated)
 }
 
@@ -102,7 +103,7 @@ func TestLostIsNeverMadeAnew(t *testing.T) {
 
 	o.deleteSecret(t)
 	s.eventuallyReason(t, ca.ReasonLost)
-	cm := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[ca.StatusProblem], ca.ReasonLost) })
+	cm := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[api.CAProblem], ca.ReasonLost) })
 	assert.Equal(t, bundle, cm.Data[api.BundleKey], "clients keep trusting what is served")
 	require.Error(t, s.Ready(nil))
 	eventuallyEvent(t, o, ca.ReasonLost)
@@ -122,7 +123,7 @@ func TestLostIsNeverMadeAnew(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, before.Certificate.Equal(after.Certificate))
 	require.NoError(t, again.Ready(nil))
-	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[ca.StatusProblem]; return !ok })
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[api.CAProblem]; return !ok })
 	eventuallyEvent(t, o, ca.EventUsable)
 	assert.GreaterOrEqual(t, again.changes.Load(), int32(2), "the signer is told of the loss and of its end")
 }
@@ -181,7 +182,7 @@ func TestEmptiedAndCorrupt(t *testing.T) {
 		o.replaceSecretData(t, c.data)
 		s.eventuallyReason(t, c.reason)
 		require.Error(t, s.Ready(nil), c.name)
-		o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[ca.StatusProblem], c.reason) })
+		o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[api.CAProblem], c.reason) })
 		assert.Equal(t, c.data, o.secret(t).Data, "%s: the Secret was touched", c.name)
 
 		o.replaceSecretData(t, backup)
@@ -201,14 +202,14 @@ func TestStatusIsRestored(t *testing.T) {
 
 	patchStatus(t, o, map[string]any{
 		"metadata": map[string]any{
-			"annotations": map[string]any{api.AnnotationRotate: "because"},
+			"annotations": map[string]any{"mine": "stays"},
 			"labels":      map[string]any{"app.kubernetes.io/name": "other", "mine": "stays"},
 		},
 		"data": map[string]any{api.BundleKey: string(authority.Bundle.PEM()) + string(stranger.Bundle.PEM()), "more": "x"},
 	})
 	restored := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.Data[api.BundleKey] == want.Data[api.BundleKey] })
 	assert.Equal(t, want.Data, restored.Data)
-	assert.Equal(t, "because", restored.Annotations[api.AnnotationRotate], "a user's annotation stays")
+	assert.Equal(t, "stays", restored.Annotations["mine"], "a user's annotation stays")
 	assert.Equal(t, "stays", restored.Labels["mine"], "a user's label stays")
 	assert.Equal(t, "servingcert", restored.Labels["app.kubernetes.io/name"])
 	eventuallyEvent(t, o, ca.EventRestored)
@@ -236,23 +237,35 @@ func TestCrashBetweenTheWritesResumes(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	s, o := started(t)
+	var wrong atomic.Bool
+	s, o := started(t, func(c *ca.Config) {
+		c.CheckClock = func() error {
+			if wrong.Load() {
+				return errors.New("the clock is wrong")
+			}
+			return nil
+		}
+	})
+	wrong.Store(true)
+	stored := o.secret(t).ResourceVersion
 	s.offset.Store(int64(-time.Hour))
 	assert.Equal(t, ca.ReasonNotYetValid, s.reason(), "the clock counts at once, not at the next reconcile")
 	touch(t, o)
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool {
-		return strings.HasPrefix(cm.Data[ca.StatusProblem], ca.ReasonNotYetValid)
+		return strings.HasPrefix(cm.Data[api.CAProblem], ca.ReasonNotYetValid)
 	})
 	require.Error(t, s.Ready(nil))
 
 	s.offset.Store(int64(2 * ca.DefaultCADuration))
 	touch(t, o)
 	s.eventuallyReason(t, ca.ReasonExpired)
+	assert.Equal(t, stored, o.secret(t).ResourceVersion, "a new CA was made by a clock that is wrong")
 
+	wrong.Store(false)
 	s.offset.Store(0)
 	touch(t, o)
 	s.eventuallyReason(t, "")
-	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[ca.StatusProblem]; return !ok })
+	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[api.CAProblem]; return !ok })
 }
 
 func TestMarkIsRaisedOnceADay(t *testing.T) {
@@ -279,7 +292,7 @@ func TestMarkIsRaisedOnceADay(t *testing.T) {
 	assert.Equal(t, rv, o.secret(t).ResourceVersion, "the mark was raised twice within a day")
 }
 
-func TestChangedConstraintsGoOn(t *testing.T) {
+func TestWiderConstraintsStartASuccession(t *testing.T) {
 	first, o := started(t)
 	before, err := first.Authority()
 	require.NoError(t, err)
@@ -288,13 +301,16 @@ func TestChangedConstraintsGoOn(t *testing.T) {
 		c.Constraints.PermittedDNS = append(c.Constraints.PermittedDNS, "example.com")
 	})
 	second.eventuallyReason(t, "")
+	cm := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
+	assert.Equal(t, "the flags permit example.com", cm.Data[api.CAWhy])
+	assert.Equal(t, "2", cm.Data[api.CANextGeneration])
+	assert.Contains(t, cm.Data[api.CAWaitingFor], "is the rotator running?")
 	after, err := second.Authority()
 	require.NoError(t, err)
-	assert.True(t, before.Certificate.Equal(after.Certificate))
-	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool {
-		return strings.HasPrefix(cm.Data[ca.StatusWarning], ca.ReasonConstraintsChanged)
-	})
-	eventuallyEvent(t, o, ca.ReasonConstraintsChanged)
+	assert.True(t, before.Certificate.Equal(after.Certificate), "a generation that nobody trusts yet signs")
+	assert.Len(t, after.Bundle.Certificates(), 2)
+	assert.False(t, after.Permits("web.example.com"), "the old root does not permit it")
+	eventuallyEvent(t, o, ca.EventPrepared)
 }
 
 // touch makes the signer look again, by spoiling the status, and returns what

@@ -35,10 +35,12 @@ const (
 
 // rules are what pkg/ca needs in the namespace of the signer.
 var rules = []rbacv1.PolicyRule{
-	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create"}},
-	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CASecretName}, Verbs: []string{"get", "list", "watch", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "list", "watch"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CASecretName}, Verbs: []string{"get", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CAImportName}, Verbs: []string{"get"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.CAStatusName}, Verbs: []string{"get", "list", "watch", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.TrustStatusName}, Verbs: []string{"get"}},
 	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 }
 
@@ -110,6 +112,7 @@ func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string,
 		Namespace:    namespace,
 		MaxDuration:  limits.MaxDuration,
 		Constraints:  limits.Constraints(),
+		Domain:       limits.ClusterDomain,
 		Clock:        func() time.Time { return time.Now().Add(time.Duration(s.offset.Load())) },
 		ManagedExist: func(context.Context) (bool, error) { return false, nil },
 	}

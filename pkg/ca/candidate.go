@@ -1,0 +1,99 @@
+package ca
+
+import (
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Candidate is a CA that was made elsewhere and is to be the next generation.
+type Candidate struct {
+	Origin        Origin
+	Root          *x509.Certificate
+	Intermediates []*x509.Certificate // as Generation.Intermediates
+	Key           crypto.Signer       // nil for OriginRemote
+}
+
+// NewCandidate returns the CA whose leaves are signed by issuer: the certificate,
+// and what is between it and root in order. An issuer that is the root itself
+// has no intermediates.
+func NewCandidate(origin Origin, issuer []*x509.Certificate, root *x509.Certificate, key crypto.Signer) Candidate {
+	if len(issuer) > 0 && issuer[0].Equal(root) {
+		issuer = issuer[1:]
+	}
+	return Candidate{Origin: origin, Root: root, Intermediates: issuer, Key: key}
+}
+
+// ParseImport reads the CA that a person brings from the data of Secret
+// api.CAImportName. Errors name the key and hold nothing of the private one.
+func ParseImport(data map[string][]byte) (Candidate, error) {
+	roots, err := pki.ParseCertificates(data[api.BundleKey])
+	if err != nil || len(roots) != 1 {
+		return Candidate{}, fmt.Errorf("%s: must hold one certificate in PEM, the root", api.BundleKey)
+	}
+	issuer, err := pki.ParseCertificates(data[corev1.TLSCertKey])
+	if err != nil {
+		return Candidate{}, fmt.Errorf("%s: must hold the CA's certificate in PEM, and after it what is between it and the root", corev1.TLSCertKey)
+	}
+	if n := len(issuer); n > 1 && issuer[n-1].Equal(roots[0]) {
+		issuer = issuer[:n-1] // the root is often left at the end
+	}
+	key, err := pki.ParseForeignKey(data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return Candidate{}, fmt.Errorf("%s: not one private key in PEM, unencrypted: PKCS #8, PKCS #1 or SEC 1", corev1.TLSPrivateKeyKey)
+	}
+	return NewCandidate(OriginImport, issuer, roots[0], key), nil
+}
+
+// fingerprint identifies the CA.
+func (c Candidate) fingerprint() string { return pki.Fingerprint(c.generation().Issuer()) }
+
+// generation is the candidate as one, without a place among others yet.
+func (c Candidate) generation() Generation {
+	return Generation{Origin: c.Origin, Root: c.Root, Intermediates: c.Intermediates, Key: c.Key}
+}
+
+// check says why the candidate cannot be a CA for the names that are wanted, and
+// for at least as long as it takes to bring its root everywhere, or nil.
+func (c Candidate) check(o Observed) error {
+	g := c.generation()
+	if err := validateRoot(c.Root); err != nil {
+		return fmt.Errorf("the root: %w", err)
+	}
+	if err := validateIntermediates(g); err != nil {
+		return fmt.Errorf("between leaf and root: %w", err)
+	}
+	if c.Key != nil {
+		if err := pki.CheckCA(g.Issuer(), c.Key, o.Now); err != nil {
+			return err
+		}
+		if _, known := pki.AlgorithmOf(c.Key.Public()); !known {
+			return errors.New("the key is of a kind that cannot sign here: must be ECDSA (P-256, P-384, P-521), Ed25519 or RSA of 2048 bits or more")
+		}
+	}
+	if len(c.Intermediates) > maxIntermediates {
+		return fmt.Errorf("%d certificates between leaf and root: at most %d", len(c.Intermediates), maxIntermediates)
+	}
+	if end := g.ends(); end.Before(o.Now.Add(o.Soak + time.Hour)) {
+		return fmt.Errorf("it ends at %s: it must outlive the soak of a new CA, %s, by an hour", clock(end), o.Soak)
+	}
+	for _, ca := range append([]*x509.Certificate{c.Root}, c.Intermediates...) {
+		for _, domain := range []string{"svc", o.Domain} {
+			if !pki.PermitsDNS(ca, domain) {
+				return fmt.Errorf("the name constraints of %s do not permit %q, where the names of Services are", ca.Subject.CommonName, domain)
+			}
+		}
+	}
+	return nil
+}
+
+// maxIntermediates keeps the served chain within Java's limit, beside the
+// cross-certificates.
+const maxIntermediates = 2

@@ -1,0 +1,149 @@
+package ca
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Validate says precisely what is wrong with the state, or returns nil. Errors
+// name the Secret's keys and hold nothing of the private ones.
+func (s State) Validate() error {
+	if len(s.Generations) == 0 {
+		return fmt.Errorf("%s: lists no generation", keyState)
+	}
+	for i, g := range s.Generations {
+		if g.Number < 1 {
+			return fmt.Errorf("%s: generation %d: numbers start at 1", keyState, g.Number)
+		}
+		if i > 0 && g.Number <= s.Generations[i-1].Number {
+			return fmt.Errorf("%s: generation %d is listed after %d: must be ascending", keyState, g.Number, s.Generations[i-1].Number)
+		}
+	}
+	for i, g := range s.Generations {
+		if g.Origin != OriginOwn && g.Origin != OriginImport && g.Origin != OriginRemote {
+			return fmt.Errorf("%s: generation %d: unknown origin: must be %q, %q or none", keyState, g.Number, OriginImport, OriginRemote)
+		}
+		if err := s.validateCertificates(i); err != nil {
+			return err
+		}
+	}
+	return s.validateSigning()
+}
+
+func (s State) validateCertificates(i int) error {
+	g := s.Generations[i]
+	if err := validateRoot(g.Root); err != nil {
+		return fmt.Errorf("%s: %w", certificateKey(g.Number), err)
+	}
+	if err := validateIntermediates(g); err != nil {
+		return fmt.Errorf("%s: %w", chainKey(g.Number), err)
+	}
+	if err := s.validateKey(g); err != nil {
+		return fmt.Errorf("%s: %w", privateKey(g.Number), err)
+	}
+	if err := s.validateCross(i); err != nil {
+		return fmt.Errorf("%s: %w", crossKey(g.Number), err)
+	}
+	return nil
+}
+
+func (s State) validateSigning() error {
+	i := s.signingIndex()
+	if i < 0 {
+		return fmt.Errorf("%s: generation %d is to sign and is not listed", keyState, s.Signing)
+	}
+	for _, g := range s.Generations[i:] {
+		if g.Key == nil && g.Origin != OriginRemote {
+			return fmt.Errorf("%s: missing: only a generation before the one that signs (%d) has none", privateKey(g.Number), s.Signing)
+		}
+		if g.Retired {
+			return fmt.Errorf("%s: generation %d is retired, and one before it (%d) signs", keyState, g.Number, s.Signing)
+		}
+	}
+	return nil
+}
+
+func validateCA(c *x509.Certificate) error {
+	switch {
+	case !c.IsCA || !c.BasicConstraintsValid:
+		return errors.New("the certificate is no CA")
+	case c.KeyUsage&x509.KeyUsageCertSign == 0:
+		return errors.New("the certificate's key usage does not allow signing certificates")
+	}
+	return nil
+}
+
+func validateRoot(root *x509.Certificate) error {
+	if root == nil {
+		return errors.New("missing")
+	}
+	if err := validateCA(root); err != nil {
+		return err
+	}
+	if root.CheckSignature(root.SignatureAlgorithm, root.RawTBSCertificate, root.Signature) != nil {
+		return errors.New("the certificate is not self-signed: must be a root")
+	}
+	return nil
+}
+
+// validateIntermediates checks that each is signed by the next, and the last by
+// the root.
+func validateIntermediates(g Generation) error {
+	for i, c := range g.Intermediates {
+		if err := validateCA(c); err != nil {
+			return fmt.Errorf("certificate %d: %w", i+1, err)
+		}
+		issuer := g.Root
+		if i+1 < len(g.Intermediates) {
+			issuer = g.Intermediates[i+1]
+		}
+		if err := c.CheckSignatureFrom(issuer); err != nil {
+			return fmt.Errorf("certificate %d (%s) was not signed by %s", i+1, c.Subject.CommonName, issuer.Subject.CommonName)
+		}
+	}
+	return nil
+}
+
+func (s State) validateKey(g Generation) error {
+	if g.Key == nil || pki.KeyMatches(g.Issuer(), g.Key) {
+		return nil
+	}
+	own := certificateKey(g.Number)
+	if len(g.Intermediates) > 0 {
+		own = chainKey(g.Number)
+	}
+	for _, other := range s.Generations {
+		if other.Root != nil && other.Number != g.Number && pki.KeyMatches(other.Issuer(), g.Key) {
+			return fmt.Errorf("the private key belongs to %s, not to %s", certificateKey(other.Number), own)
+		}
+	}
+	return fmt.Errorf("the private key does not belong to %s", own)
+}
+
+func (s State) validateCross(i int) error {
+	g := s.Generations[i]
+	if g.Cross == nil {
+		return nil
+	}
+	switch {
+	case !g.Cross.IsCA || !g.Cross.BasicConstraintsValid:
+		return errors.New("the certificate is no CA")
+	case !bytes.Equal(g.Cross.RawSubjectPublicKeyInfo, g.Root.RawSubjectPublicKeyInfo):
+		return fmt.Errorf("the certificate is for another key than %s", certificateKey(g.Number))
+	case !bytes.Equal(g.Cross.RawSubject, g.Root.RawSubject):
+		return fmt.Errorf("the certificate has another subject than %s", certificateKey(g.Number))
+	case bytes.Equal(g.Cross.RawIssuer, g.Cross.RawSubject):
+		return errors.New("the certificate is self-signed: must be signed by the generation before")
+	}
+	if i > 0 {
+		before := s.Generations[i-1]
+		if err := g.Cross.CheckSignatureFrom(before.Issuer()); err != nil {
+			return fmt.Errorf("the certificate was not signed by %s", certificateKey(before.Number))
+		}
+	}
+	return nil
+}
