@@ -30,6 +30,7 @@ func TestNewRoot(t *testing.T) {
 	assert.Equal(t, x509.KeyUsageCertSign|x509.KeyUsageCRLSign, root.cert.KeyUsage)
 	assert.True(t, root.cert.PermittedDNSDomainsCritical)
 	assert.Equal(t, []string{"cluster.local", "svc"}, root.cert.PermittedDNSDomains)
+	assert.Empty(t, root.cert.ExcludedIPRanges, "Java fails on two certificates that exclude IPv4 and IPv6 ranges")
 	assert.Equal(t, start, root.cert.NotBefore)
 	assert.Equal(t, start.Add(3*year), root.cert.NotAfter)
 	assert.NoError(t, root.cert.CheckSignatureFrom(root.cert))
