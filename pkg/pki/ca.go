@@ -43,13 +43,18 @@ func ConstraintsOf(ca *x509.Certificate) Constraints {
 	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) == 0}.Normalize()
 }
 
-// noIPs permits one IP address that nothing can have (RFC 1122, 3.2.1.3: 0.0.0.0
-// is "this host on this network"), and with it no other, of either family. To
+// noIPs permits one IP address of each family that no Service can have, and with
+// it no other: "this host" (RFC 1122, 3.2.1.3) and one of the discard-only prefix
+// (RFC 6666). Of each, as GnuTLS judges an IPv6 address by IPv6 ranges alone. To
 // exclude 0.0.0.0/0 and ::/0 says the same, and Java fails on it as soon as two
-// certificates of a path do: IPAddressName.constrains compares an IPv4 range with
-// an IPv6 range as if one were an address, and leaves its array.
+// certificates of a path do: its IPAddressName.constrains compares an IPv4 range
+// with an IPv6 range as if one were an address, and leaves its array if the first
+// bytes are equal. Those of these two differ.
 func noIPs() []*net.IPNet {
-	return []*net.IPNet{{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(32, 32)}}
+	return []*net.IPNet{
+		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(32, 32)},
+		{IP: net.ParseIP("100::"), Mask: net.CIDRMask(128, 128)},
+	}
 }
 
 // KeyID returns the subject key identifier of a public key: the leftmost 160
