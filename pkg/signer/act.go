@@ -60,6 +60,7 @@ func failure(err error) Reason {
 	var refused *RefusedError
 	var status apierrors.APIStatus
 	var write writeError
+	var remote *RemoteError
 	switch {
 	case errors.As(err, &refused):
 		return ReasonRefused
@@ -67,6 +68,8 @@ func failure(err error) Reason {
 		return ReasonWriteRefused
 	case errors.As(err, &write):
 		return ReasonWriteFailed
+	case errors.As(err, &remote):
+		return remote.reason
 	}
 	return ReasonSignFailed
 }

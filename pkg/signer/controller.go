@@ -22,7 +22,6 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -111,7 +110,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 	ctrl, err := controller.New("signer", mgr, controller.Options{
 		Reconciler:              c,
 		MaxConcurrentReconciles: c.config.Workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		RateLimiter:             newRetries(firstRetry, lastRetry),
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
