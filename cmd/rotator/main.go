@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
@@ -26,9 +27,10 @@ import (
 const leaseName = "servingcert-rotator"
 
 const about = `rotator keeps the CA bundle where clients look for it: in ConfigMap servingcert-ca.crt (key ca.crt)
-of every namespace labelled servingcert.dev/inject=enabled, and in the caBundle of objects that
-are annotated servingcert.dev/inject-ca-bundle: "true" and of a kind in --targets. It writes one
-field of each, and only when it differs.
+of every namespace labelled servingcert.dev/inject=enabled, in ConfigMaps (key ca.crt), webhook
+configurations, APIServices and CustomResourceDefinitions that are annotated
+servingcert.dev/inject-ca-bundle: "true", and in ClusterTrustBundle servingcert.dev:serving:ca where
+the API server has that kind. It writes one field of each, and only when it differs.
 
 The bundle comes from ConfigMap servingcert-ca-status in --namespace, which the signer writes.
 As long as that is missing or damaged, no target is changed. ConfigMap servingcert-trust-status
@@ -59,7 +61,9 @@ func command() process.Command {
 		Common: cfg.Common,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringSliceVar(&cfg.Trust.Targets, "targets", cfg.Trust.Targets,
-				"kinds of place that the bundle is kept in, of "+strings.Join(trust.Kinds(), ", ")+"; each needs the right to list, watch, get and patch it")
+				"kinds of place that the bundle is kept in, of "+strings.Join(trust.Kinds(), ", ")+"; each needs the right to get, list, watch and patch it")
+			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
+				"let OpenShift's annotation "+api.OpenShiftInjectCABundle+" ask for the bundle too; the process does not start where service-ca runs")
 			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "targets of one kind that are written at a time")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")
 		},
@@ -83,6 +87,11 @@ func run(ctx context.Context, cfg Config) error {
 	mgr, err := ctrl.NewManager(rest, cfg.Common.ManagerOptions(scheme, leaseName))
 	if err != nil {
 		return fmt.Errorf("connect to the API server: %w", err)
+	}
+	if cfg.Trust.OpenShift {
+		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
+			return err
+		}
 	}
 	if err := process.AddChecks(mgr, "ping", healthz.Ping); err != nil {
 		return err

@@ -11,11 +11,11 @@ import (
 
 // apiService is the caBundle of an API that is served by a Service. One that
 // skips verification may not have any.
-func apiService() Target {
+func apiService(by words) Target {
 	return Target{
 		Kind:   "APIService",
 		Object: &apiregistrationv1.APIService{},
-		finder: annotated{&apiregistrationv1.APIService{}, &apiregistrationv1.APIServiceList{}},
+		finder: annotated{&apiregistrationv1.APIService{}, &apiregistrationv1.APIServiceList{}, by},
 		Strip: func(obj client.Object) {
 			service := obj.(*apiregistrationv1.APIService)
 			service.Status = apiregistrationv1.APIServiceStatus{}

@@ -17,9 +17,12 @@ import (
 type Config struct {
 	// Namespace holds the source and the trust status.
 	Namespace string
-	// Targets are the kinds that are kept, of those that Kinds lists. Each is
-	// watched, so that each needs its rights.
+	// Targets are the kinds that are kept, of those that Kinds lists. Each needs
+	// its rights; one that is not served or may not be watched keeps no other from
+	// being kept.
 	Targets []string
+	// OpenShift lets OpenShift's annotations ask for the bundle as ours do.
+	OpenShift bool
 	// Workers is how many targets of one kind are worked on at a time.
 	Workers int
 	// MaxBackoff bounds how long a target that refused waits for the next
@@ -28,6 +31,9 @@ type Config struct {
 	// StatusDelay is how long changes are gathered before the trust status is
 	// written: at most one write in that time.
 	StatusDelay time.Duration
+	// ProbeInterval is how often the API server is asked whether the targets of a
+	// kind can be watched.
+	ProbeInterval time.Duration
 	// Now is the clock.
 	Now func() time.Time
 	// Metrics is where the metrics are registered.
@@ -38,11 +44,12 @@ type Config struct {
 // Metrics are the caller's.
 func DefaultConfig() Config {
 	return Config{
-		Namespace:   api.DefaultNamespace,
-		Targets:     []string{namespaceConfigMap().Kind, mutatingWebhookConfiguration().Kind},
-		Workers:     4,
-		MaxBackoff:  time.Minute,
-		StatusDelay: time.Second,
+		Namespace:     api.DefaultNamespace,
+		Targets:       Kinds(),
+		Workers:       4,
+		MaxBackoff:    time.Minute,
+		StatusDelay:   time.Second,
+		ProbeInterval: time.Minute,
 	}
 }
 
@@ -67,6 +74,9 @@ func (c Config) Validate() error {
 	}
 	if c.StatusDelay < 0 {
 		return fmt.Errorf("status delay %s: must be 0 or more", c.StatusDelay)
+	}
+	if c.ProbeInterval <= 0 {
+		return fmt.Errorf("probe interval %s: must be more than 0", c.ProbeInterval)
 	}
 	if c.Now == nil {
 		return errors.New("no clock")

@@ -11,12 +11,12 @@ import (
 
 // customResourceDefinition is the caBundle of a conversion webhook that is
 // reached by a Service.
-func customResourceDefinition() Target {
+func customResourceDefinition(by words) Target {
 	return Target{
 		Kind:    "CustomResourceDefinition",
 		Object:  &apiextensionsv1.CustomResourceDefinition{},
 		Release: true,
-		finder:  annotated{&apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinitionList{}},
+		finder:  annotated{&apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinitionList{}, by},
 		Strip: func(obj client.Object) {
 			crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 			crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion} // schemas are the bulk

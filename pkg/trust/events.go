@@ -4,8 +4,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Reasons of events. Each is emitted when its fact is new, after the write that
@@ -16,6 +19,12 @@ const (
 	EventRestored = "TrustBundleRestored"
 	// EventRefused, on a target: the bundle could not be put into it.
 	EventRefused = "TrustBundleRefused"
+	// EventUnsuitable, on a target: it asks for the bundle and there is no place for
+	// it, or the annotation's value is none.
+	EventUnsuitable = "TrustBundleUnsuitable"
+	// EventKindRefused, on the trust status: targets of a kind may not be listed or
+	// watched.
+	EventKindRefused = "TrustKindRefused"
 	// EventSourceInvalid, on the source: there is no bundle to be distributed.
 	EventSourceInvalid = "TrustSourceInvalid"
 )
@@ -23,6 +32,7 @@ const (
 const (
 	actionApply = "ApplyBundle"
 	actionRead  = "ReadBundle"
+	actionWatch = "WatchTargets"
 )
 
 type eventWriter struct {
@@ -45,6 +55,16 @@ func (w eventWriter) restored(obj client.Object, was Judgement) {
 
 func (w eventWriter) refused(obj client.Object, why Judgement) {
 	w.recorder.Eventf(w.on(obj), nil, corev1.EventTypeWarning, EventRefused, actionApply, "CA bundle not written: %s: %s", why.Reason, shorten(why.Message))
+}
+
+func (w eventWriter) unsuitable(obj client.Object, why Judgement) {
+	w.recorder.Eventf(w.on(obj), nil, corev1.EventTypeWarning, EventUnsuitable, actionApply, "CA bundle not written: %s", shorten(why.Message))
+}
+
+func (w eventWriter) kindRefused(namespace, kind, message string) {
+	status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.TrustStatusName}}
+	w.recorder.Eventf(w.on(status), nil, corev1.EventTypeWarning, EventKindRefused, actionWatch,
+		"targets of kind %s cannot be watched: grant the right, or leave the kind out of --targets: %s", kind, shorten(message))
 }
 
 func (w eventWriter) sourceInvalid(source client.Object, why error) {

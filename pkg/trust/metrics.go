@@ -9,6 +9,8 @@ type metrics struct {
 	writes   *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	targets  *prometheus.Desc
+	refusing *prometheus.Desc
+	kinds    *prometheus.Desc
 	bundle   *prometheus.Desc
 	source   *prometheus.Desc
 	summary  func() (summary, bool)
@@ -26,6 +28,10 @@ func newMetrics(kinds []Target, summary func() (summary, bool)) *metrics {
 		}, []string{"kind", "reason"}),
 		targets: prometheus.NewDesc("servingcert_trust_targets",
 			"Objects that ask for the CA bundle, by kind and state (holds, pending, refuses, unsuitable).", []string{"kind", "state"}, nil),
+		refusing: prometheus.NewDesc("servingcert_trust_refusing",
+			"Targets that cannot be written, by kind and reason; a kind whose targets cannot be watched counts as one.", []string{"kind", "reason"}, nil),
+		kinds: prometheus.NewDesc("servingcert_trust_kinds",
+			"1 for the state that a kind of target is in (starting, watched, absent, refused), 0 for the others.", []string{"kind", "state"}, nil),
 		bundle: prometheus.NewDesc("servingcert_trust_bundle_info",
 			"1, with the SHA-256 of the CA bundle that is being distributed; absent if there is none.", []string{"hash"}, nil),
 		source: prometheus.NewDesc("servingcert_trust_source_valid",
@@ -51,6 +57,8 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.writes.Describe(ch)
 	m.failures.Describe(ch)
 	ch <- m.targets
+	ch <- m.refusing
+	ch <- m.kinds
 	ch <- m.bundle
 	ch <- m.source
 }
@@ -69,10 +77,25 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.targets, prometheus.GaugeValue, float64(states[state]), kind, string(state))
 		}
 	}
-	valid := 0.0
+	for kind, reasons := range s.refusing {
+		for reason, n := range reasons {
+			ch <- prometheus.MustNewConstMetric(m.refusing, prometheus.GaugeValue, float64(n), kind, string(reason))
+		}
+	}
+	for kind, is := range s.kinds {
+		for _, state := range KindStates() {
+			ch <- prometheus.MustNewConstMetric(m.kinds, prometheus.GaugeValue, oneIf(state == is), kind, string(state))
+		}
+	}
 	if s.status.BundleHash != "" {
-		valid = 1
 		ch <- prometheus.MustNewConstMetric(m.bundle, prometheus.GaugeValue, 1, s.status.BundleHash)
 	}
-	ch <- prometheus.MustNewConstMetric(m.source, prometheus.GaugeValue, valid)
+	ch <- prometheus.MustNewConstMetric(m.source, prometheus.GaugeValue, oneIf(s.status.BundleHash != ""))
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -116,7 +116,12 @@ func outcome(d decision, failed error, reason Reason) (reconcile.Result, error) 
 	return reconcile.Result{}, failed
 }
 
+// write puts the bundle into the object's field. object ends up as what the last
+// write before the apply left.
 func (r *reconciler) write(ctx context.Context, object client.Object, bundle Bundle) error {
+	if err := r.prepare(ctx, object); err != nil {
+		return err
+	}
 	err := r.writer.Apply(ctx, r.target.Document(object, bundle.PEM), client.FieldOwner(FieldManager), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("apply the CA bundle: %w", err)
@@ -124,14 +129,38 @@ func (r *reconciler) write(ctx context.Context, object client.Object, bundle Bun
 	return nil
 }
 
+// prepare makes way for the apply. Nearly always there is nothing to be done.
+func (r *reconciler) prepare(ctx context.Context, object client.Object) error {
+	if r.target.Moved != nil && r.target.Moved(object) {
+		if err := r.disown(ctx, object); err != nil {
+			return fmt.Errorf("give up the field that held the CA bundle before: %w", err)
+		}
+	}
+	if r.target.Clear == nil {
+		return nil
+	}
+	patch := r.target.Clear(object)
+	if patch == nil {
+		return nil
+	}
+	err := r.writer.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager))
+	if err != nil {
+		return fmt.Errorf("remove what is in the way of the CA bundle: %w", err)
+	}
+	return nil
+}
+
 // report tells people what is new: a refusal that was not known with this
-// reason, or a restored bundle.
+// reason, an object that has no place for the bundle, or a restored bundle.
 func (r *reconciler) report(ctx context.Context, object client.Object, g gathered, d decision, next record) {
 	logger := log.FromContext(ctx)
 	switch {
 	case next.State == StateRefuses && (g.last.State != StateRefuses || g.last.Reason != next.Reason):
 		logger.Info("a target refuses the CA bundle", "reason", next.Reason, "message", next.Message)
 		r.events.refused(object, next.Judgement)
+	case next.State == StateUnsuitable && g.last.State != StateUnsuitable:
+		logger.Info("there is no place for the CA bundle in a target", "reason", next.Reason, "message", next.Message)
+		r.events.unsuitable(object, next.Judgement)
 	case next.wroteAt.Equal(g.last.wroteAt): // nothing was written
 	case d.write == WhyRestore:
 		logger.Info("CA bundle restored", "was", d.held.Message)

@@ -40,6 +40,7 @@ func (r *reconciler) release(ctx context.Context, object client.Object, d decisi
 	return reconcile.Result{}, fmt.Errorf("give up the field: %w", err)
 }
 
+// disown takes our entry out. object gets the resourceVersion that this leads to.
 func (r *reconciler) disown(ctx context.Context, object client.Object) error {
 	gvk, err := apiutil.GVKForObject(r.target.Object, r.events.scheme)
 	if err != nil {
@@ -58,7 +59,11 @@ func (r *reconciler) disown(ctx context.Context, object client.Object) error {
 	if len(live.ManagedFields) == 0 {
 		live.ManagedFields = []metav1.ManagedFieldsEntry{{}} // an empty list would be taken for a client that does not know the field
 	}
-	return r.writer.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
+	if err := r.writer.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)); err != nil {
+		return err
+	}
+	object.SetResourceVersion(live.ResourceVersion)
+	return nil
 }
 
 // isOurs reports whether the entry is that of our applies.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -28,6 +29,10 @@ import (
 // minBackoff is how long a target that refused waits for the second attempt.
 const minBackoff = 100 * time.Millisecond
 
+// noTimeout is longer than a process lives. A cache that does not fill is told of
+// in the trust status, and ends nothing.
+const noTimeout = 100 * 365 * 24 * time.Hour
+
 // AddToScheme adds the types that Setup's manager must know.
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
@@ -40,22 +45,22 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// Setup adds to mgr all that keeps the bundle in its targets. The controllers
-// run on the leader; their caches are their own, so that what they leave out is
-// left out for nobody else.
+// Setup adds to mgr all that keeps the bundle in its targets. It runs on the
+// leader; the caches are its own, so that what they leave out is left out for
+// nobody else.
 func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("trust: %w", err)
 	}
-	kept := slices.DeleteFunc(Targets(), func(t Target) bool { return !slices.Contains(cfg.Targets, t.Kind) })
+	kept := slices.DeleteFunc(Targets(cfg.OpenShift), func(t Target) bool { return !slices.Contains(cfg.Targets, t.Kind) })
 	if err := setup(mgr, cfg, kept); err != nil {
 		return fmt.Errorf("set up trust: %w", err)
 	}
 	return nil
 }
 
-func setup(mgr manager.Manager, cfg Config, kinds []Target) error {
-	c, err := newCaches(mgr, cfg.Namespace, kinds)
+func setup(mgr manager.Manager, cfg Config, all []Target) error {
+	c, err := newStatusCaches(mgr, cfg.Namespace)
 	if err != nil {
 		return err
 	}
@@ -67,59 +72,59 @@ func setup(mgr manager.Manager, cfg Config, kinds []Target) error {
 		}
 	}
 	status := &statusReconciler{
-		kinds:     kinds,
+		kinds:     newKinds(all, ring),
 		now:       cfg.Now,
 		namespace: cfg.Namespace,
-		targets:   c.targets,
 		source:    sourceReader{c.source, cfg.Namespace},
 		status:    c.status,
 		writer:    mgr.GetClient(),
 		ledger:    newLedger(ring),
 		events:    eventWriter{mgr.GetEventRecorder(FieldManager), mgr.GetScheme()},
 	}
-	metrics := newMetrics(kinds, status.summary)
+	metrics := newMetrics(all, status.summary)
 	if err := cfg.Metrics.Register(metrics); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	if err := addStatusController(mgr, cfg, c, status, bell); err != nil {
 		return err
 	}
-	for _, kind := range kinds {
-		r := &reconciler{
-			target:  kind,
-			now:     cfg.Now,
-			targets: c.targets,
-			source:  status.source,
-			writer:  status.writer,
-			live:    mgr.GetAPIReader(),
-			ledger:  status.ledger,
-			events:  status.events,
-			metrics: metrics,
+	return addKeepers(mgr, cfg, c, all, status, metrics)
+}
+
+// addKeepers adds one for each kind.
+func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []Target, status *statusReconciler, metrics *metrics) error {
+	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	for _, kind := range all {
+		k := &keeper{
+			kind:   kind,
+			mgr:    mgr,
+			cfg:    cfg,
+			kinds:  status.kinds,
+			prober: prober{live, mgr.GetScheme()},
+			source: c.source,
+			events: status.events,
+			reconciler: func(served Target, targets client.Reader) *reconciler {
+				return &reconciler{
+					target:  served,
+					now:     cfg.Now,
+					targets: targets,
+					source:  status.source,
+					writer:  status.writer,
+					live:    mgr.GetAPIReader(),
+					ledger:  status.ledger,
+					events:  status.events,
+					metrics: metrics,
+				}
+			},
 		}
-		if err := addTargetController(mgr, cfg, c, r); err != nil {
+		if err := mgr.Add(k); err != nil {
 			return fmt.Errorf("%s: %w", kind.Kind, err)
 		}
 	}
 	return nil
-}
-
-// addTargetController reconciles the targets of one kind: each when something
-// about it changed, all when the source did.
-func addTargetController(mgr manager.Manager, cfg Config, c caches, r *reconciler) error {
-	all := func(ctx context.Context, _ *corev1.ConfigMap) []reconcile.Request {
-		places, err := r.target.finder.list(ctx, c.targets)
-		if err != nil { // only if ctx has ended: the cache is in memory
-			return nil
-		}
-		requests := make([]reconcile.Request, 0, len(places))
-		for _, p := range places {
-			requests = append(requests, reconcile.Request{NamespacedName: p.key})
-		}
-		return requests
-	}
-	watches := append(r.target.finder.watches(c.targets),
-		source.Kind(c.source, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(all), bundleChanged()))
-	return addController(mgr, cfg, "trust-"+r.target.Kind, cfg.Workers, r, watches)
 }
 
 // bundleChanged passes over the signer's other news in the source.
@@ -131,9 +136,9 @@ func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 	}
 }
 
-// addStatusController reconciles the trust status when a target's record, the
-// source or the status itself changed, but not more often than StatusDelay.
-func addStatusController(mgr manager.Manager, cfg Config, c caches, r *statusReconciler, bell <-chan event.TypedGenericEvent[struct{}]) error {
+// addStatusController reconciles the trust status when a target's record, a kind,
+// the source or the status itself changed, but not more often than StatusDelay.
+func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *statusReconciler, bell <-chan event.TypedGenericEvent[struct{}]) error {
 	only := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: cfg.Namespace, Name: api.TrustStatusName}}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	later := func(q queue) { q.AddAfter(only, cfg.StatusDelay) }
@@ -149,36 +154,61 @@ func addStatusController(mgr manager.Manager, cfg Config, c caches, r *statusRec
 		later(q)
 		return nil
 	})
-	return addController(mgr, cfg, "trust-status", 1, r, []source.Source{
+	controller, err := newController(mgr, cfg, "trust-status", 1, r, []source.Source{
 		atStart,
 		source.TypedChannel(bell, onBell),
 		source.Kind(c.source, &corev1.ConfigMap{}, onConfigMap),
 		source.Kind(c.status, &corev1.ConfigMap{}, onConfigMap),
 	})
-}
-
-func addController(mgr manager.Manager, cfg Config, name string, workers int, r reconcile.Reconciler, watches []source.Source) error {
-	anyName := true // controller-runtime wants names to be unique in a process, tests run several managers
-	c, err := controller.New(name, mgr, controller.Options{
-		SkipNameValidation:      &anyName,
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, cfg.MaxBackoff),
-		Reconciler:              r,
-	})
 	if err != nil {
 		return err
 	}
-	for _, w := range watches {
-		if err := c.Watch(w); err != nil {
-			return err
-		}
-	}
-	return nil
+	return mgr.Add(controller)
 }
 
-// caches are three, as a cache has one selector for a type.
-type caches struct {
-	targets cache.Cache // of all kinds
-	source  cache.Cache // ConfigMap servingcert-ca-status
-	status  cache.Cache // ConfigMap servingcert-trust-status
+func newController(mgr manager.Manager, cfg Config, name string, workers int, r reconcile.Reconciler, watches []source.Source) (controller.Controller, error) {
+	anyName := true // controller-runtime wants names to be unique in a process, tests run several managers
+	options := controller.Options{
+		SkipNameValidation:      &anyName,
+		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        noTimeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, cfg.MaxBackoff),
+		Reconciler:              r,
+	}
+	options.DefaultFromConfig(mgr.GetControllerOptions())
+	c, err := controller.NewUnmanaged(name, options)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range watches {
+		if err := c.Watch(w); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// statusCaches are those of the two ConfigMaps that are read by name.
+type statusCaches struct {
+	source cache.Cache // ConfigMap servingcert-ca-status
+	status cache.Cache // ConfigMap servingcert-trust-status
+}
+
+func newStatusCaches(mgr manager.Manager, namespace string) (statusCaches, error) {
+	var c statusCaches
+	stripSource := func(obj client.Object) { stripConfigMap(obj.(*corev1.ConfigMap), ask{asked: true, key: api.BundleKey}) }
+	for into, reads := range map[*cache.Cache][]read{
+		&c.source: oneConfigMap(namespace, api.CAStatusName, stripSource),
+		&c.status: oneConfigMap(namespace, api.TrustStatusName, func(client.Object) {}),
+	} {
+		made, err := newCache(context.Background(), mgr, reads) // its context is for indices, which there are none of
+		if err != nil {
+			return c, err
+		}
+		if err := mgr.Add(made); err != nil {
+			return c, fmt.Errorf("add a cache: %w", err)
+		}
+		*into = made
+	}
+	return c, nil
 }

@@ -70,40 +70,68 @@ func (s seen) judgement(bundleHash string) Judgement {
 	return s.held
 }
 
-// summary is the status, and the counts for the metrics.
+// summary is the status, and the numbers for the metrics.
 type summary struct {
-	status Status
-	counts map[string]map[State]int // by kind
+	status   Status
+	kinds    map[string]KindState
+	counts   map[string]map[State]int  // by kind
+	refusing map[string]map[Reason]int // by kind
 }
 
 // summarize is pure.
-func summarize(kinds []string, bundle Bundle, source error, targets []seen) summary {
-	s := summary{status: Status{BundleHash: bundle.Hash}, counts: map[string]map[State]int{}}
+func summarize(kinds []kindView, bundle Bundle, source error, targets []seen) summary {
+	s := summary{
+		status:   Status{BundleHash: bundle.Hash},
+		kinds:    map[string]KindState{},
+		counts:   map[string]map[State]int{},
+		refusing: map[string]map[Reason]int{},
+	}
 	if source != nil {
 		s.status.Problem = source.Error()
 	}
-	for _, kind := range kinds {
-		s.counts[kind] = map[State]int{}
-	}
 	var open []openTarget
+	for _, v := range kinds {
+		s.kinds[v.name], s.counts[v.name], s.refusing[v.name] = v.state, map[State]int{}, map[Reason]int{}
+		if j, unseen := unseenTargets(v); unseen {
+			open = append(open, openTarget{target{v.name, types.NamespacedName{Name: allOfKind}}, j})
+		}
+	}
 	for _, t := range targets {
 		j := t.judgement(bundle.Hash)
 		s.counts[t.kind][j.State]++
 		switch j.State {
 		case StateUnsuitable:
-			continue
 		case StateHolds:
 			s.status.Holding++
-		case StateRefuses:
-			s.status.Refusing++
-			open = append(open, openTarget{t.target, j})
 		default:
 			open = append(open, openTarget{t.target, j})
 		}
-		s.status.Targets++
 	}
+	for _, o := range open {
+		if o.State == StateRefuses {
+			s.status.Refusing++
+			s.refusing[o.kind][o.Reason]++
+		}
+	}
+	s.status.Targets = s.status.Holding + len(open)
 	s.status.NotHolding = listed(open)
 	return s
+}
+
+// allOfKind stands for targets that cannot be seen; no object has this name.
+const allOfKind = "(all)"
+
+// unseenTargets judges a kind whose targets cannot be seen, and reports whether
+// that is so. Together they count as one target: there may be one that does not
+// hold the bundle.
+func unseenTargets(v kindView) (Judgement, bool) {
+	switch v.state {
+	case KindStarting:
+		return Judgement{StatePending, ReasonUnavailable, v.message}, true
+	case KindRefused:
+		return Judgement{StateRefuses, ReasonForbidden, v.message}, true
+	}
+	return Judgement{}, false
 }
 
 // openTarget is a target that does not hold the bundle.

@@ -16,6 +16,14 @@ func seenAt(kind, namespace, name string, held Judgement, last record) seen {
 	return seen{target: target{kind, types.NamespacedName{Namespace: namespace, Name: name}}, held: held, record: last}
 }
 
+func watched(names ...string) []kindView {
+	var views []kindView
+	for _, name := range names {
+		views = append(views, kindView{name: name, state: KindWatched})
+	}
+	return views
+}
+
 func TestSummarize(t *testing.T) {
 	forbidden := Judgement{StateRefuses, ReasonForbidden, "may not\n  write"}
 	targets := []seen{
@@ -27,7 +35,7 @@ func TestSummarize(t *testing.T) {
 		seenAt("B", "", "y", Judgement{StateUnsuitable, ReasonNoField, "no field"}, record{}),
 		seenAt("B", "", "z", Judgement{StateRefuses, ReasonImmutable, "immutable"}, record{}),
 	}
-	s := summarize([]string{"A", "B", "C"}, Bundle{Hash: "now"}, nil, targets)
+	s := summarize(watched("A", "B", "C"), Bundle{Hash: "now"}, nil, targets)
 	assert.Equal(t, Status{
 		BundleHash: "now", Targets: 6, Holding: 2, Refusing: 2,
 		NotHolding: []string{
@@ -49,7 +57,7 @@ func TestSummarize(t *testing.T) {
 }
 
 func TestSummarizeWithoutSource(t *testing.T) {
-	s := summarize([]string{"A"}, Bundle{}, errors.New("source is gone"), []seen{seenAt("A", "ns", "x", Judgement{}, record{Judgement: holds(), hash: "before"})})
+	s := summarize(watched("A"), Bundle{}, errors.New("source is gone"), []seen{seenAt("A", "ns", "x", Judgement{}, record{Judgement: holds(), hash: "before"})})
 	assert.Equal(t, Status{Targets: 1, Problem: "source is gone", NotHolding: []string{"A ns/x: NoSource: no bundle to compare with"}}, s.status)
 }
 
@@ -65,7 +73,7 @@ func TestStatusIsBounded(t *testing.T) {
 	for k, v := range summarize(nil, Bundle{}, errors.New("x"), nil).status.Data() {
 		size += len(k) + len(v)
 	}
-	s := summarize([]string{"MutatingWebhookConfiguration"}, Bundle{Hash: "h"}, nil, targets)
+	s := summarize(watched("MutatingWebhookConfiguration"), Bundle{Hash: "h"}, nil, targets)
 	for k, v := range s.status.Data() {
 		size += len(k) + len(v)
 	}

@@ -19,22 +19,34 @@ import (
 
 // statusReconciler keeps the trust status, and tells of a source that is no good.
 type statusReconciler struct {
-	kinds     []Target
+	kinds     *kinds
 	now       func() time.Time
 	namespace string
-	targets   client.Reader
 	source    sourceReader
 	status    client.Reader // the cache of the trust status
 	writer    client.Writer
 	ledger    *ledger
 	events    eventWriter
 	latest    atomic.Pointer[summary]
-	problem   string // the source's, as last told
+	problem   string    // the source's, as last told
+	since     time.Time // when it was looked at first
 }
+
+// startGrace is how long a process that begins waits for its caches before it
+// says what it knows: it would only unsay and say again what the one before it
+// said.
+const startGrace = 10 * time.Second
 
 // Reconcile brings the trust status up to date. There is only one to look at.
 func (r *statusReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	s, source, until, err := r.gather(ctx)
+	now, views := r.now(), r.kinds.all()
+	if r.since.IsZero() {
+		r.since = now
+	}
+	if grace := startGrace - now.Sub(r.since); starting(views) && grace > 0 {
+		return reconcile.Result{RequeueAfter: grace}, nil
+	}
+	s, source, until, err := r.gather(ctx, now, views)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -56,29 +68,27 @@ func (r *statusReconciler) Reconcile(ctx context.Context, _ reconcile.Request) (
 
 // gather returns the summary, the source and the time until the bundle changes
 // by itself, 0 for never.
-func (r *statusReconciler) gather(ctx context.Context) (summary, *corev1.ConfigMap, time.Duration, error) {
+func (r *statusReconciler) gather(ctx context.Context, now time.Time, views []kindView) (summary, *corev1.ConfigMap, time.Duration, error) {
 	fail := func(err error) (summary, *corev1.ConfigMap, time.Duration, error) { return summary{}, nil, 0, err }
-	now := r.now()
 	source, err := r.source.read(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	bundle, problem := ReadSource(source, now)
-	var (
-		all   []seen
-		kinds []string
-	)
-	for _, kind := range r.kinds {
-		places, err := kind.finder.list(ctx, r.targets)
-		if err != nil {
-			return fail(fmt.Errorf("list targets of kind %s from the cache: %w", kind.Kind, err))
+	var all []seen
+	for _, v := range views {
+		if v.targets == nil || v.state == KindAbsent {
+			continue
 		}
-		kinds = append(kinds, kind.Kind)
+		places, err := v.served.finder.list(ctx, v.targets)
+		if err != nil {
+			return fail(fmt.Errorf("list targets of kind %s from the cache: %w", v.name, err))
+		}
 		for _, p := range places {
-			t := target{kind.Kind, p.key}
+			t := target{v.name, p.key}
 			s := seen{target: t, record: r.ledger.get(t)}
 			if problem == nil {
-				s.held = p.judge(kind, bundle)
+				s.held = p.judge(v.served, bundle)
 			}
 			all = append(all, s)
 		}
@@ -87,7 +97,7 @@ func (r *statusReconciler) gather(ctx context.Context) (summary, *corev1.ConfigM
 	if problem == nil {
 		until = untilExpired(gathered{now: now, bundle: bundle})
 	}
-	return summarize(kinds, bundle, problem, all), source, until, nil
+	return summarize(views, bundle, problem, all), source, until, nil
 }
 
 // tell says once that the source is no good, and once that it is good again.

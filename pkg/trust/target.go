@@ -17,35 +17,50 @@ type Target struct {
 	// finder says which objects are asked for the bundle, and where they are
 	// read and watched.
 	finder finder
-	// Strip removes from an object what neither the finder nor Judge reads,
-	// before it enters the cache. Identity and the annotation are kept anyway.
+	// Older is the same in an older version of its API, tried where the API server
+	// does not have this one; nil for none.
+	Older *Target
+	// Strip removes from an object what neither the finder nor the functions below
+	// read, before it enters the cache. Identity and the annotations that ask for
+	// the bundle are kept anyway.
 	Strip func(client.Object)
 	// Release gives up the ownership of the field after each write; see release.
 	// It is for fields inside a structure that is not valid with them alone.
 	Release bool
 	// Judge says what the object, which is asked to hold the bundle, holds. Pure.
 	Judge func(obj client.Object, bundle []byte) Judgement
+	// Clear is the JSON merge patch that removes what is in the bundle's way, with
+	// the resourceVersion that it is for; nil if nothing is. Pure; nil where
+	// nothing can be in its way.
+	Clear func(obj client.Object) []byte
+	// Moved reports whether our field manager owns a field that the bundle is not
+	// asked for in any more. Pure; nil where there is only one field.
+	Moved func(obj client.Object) bool
 	// Document is the server-side-apply document that puts the bundle into the
 	// object's field and says nothing about any other. If obj has no
 	// resourceVersion it does not exist yet. Pure.
 	Document func(obj client.Object, bundle []byte) runtime.ApplyConfiguration
 }
 
-// Targets lists every kind of place, in the order of the documentation.
-func Targets() []Target {
+// Targets lists every kind of place, in the order of the documentation. With
+// openShift, OpenShift's annotations ask for the bundle as ours do.
+func Targets(openShift bool) []Target {
+	w := words{openShift}
 	return []Target{
 		namespaceConfigMap(),
-		mutatingWebhookConfiguration(),
-		validatingWebhookConfiguration(),
-		apiService(),
-		customResourceDefinition(),
+		annotatedConfigMap(w),
+		mutatingWebhookConfiguration(w),
+		validatingWebhookConfiguration(w),
+		apiService(w),
+		customResourceDefinition(w),
+		clusterTrustBundle(),
 	}
 }
 
 // Kinds returns the names of all kinds.
 func Kinds() []string {
 	var names []string
-	for _, t := range Targets() {
+	for _, t := range Targets(false) {
 		names = append(names, t.Kind)
 	}
 	return names
@@ -86,6 +101,7 @@ const (
 	ReasonDiffers         Reason = "Differs"         // the field is absent or holds something else
 	ReasonImmutable       Reason = "Immutable"       // the object says that it may not change
 	ReasonNoField         Reason = "NoField"         // the object has no field that the bundle goes into
+	ReasonAnnotation      Reason = "Annotation"      // what asks for the bundle cannot be followed
 	ReasonNoSource        Reason = "NoSource"        // there is no bundle to be distributed
 	ReasonForbidden       Reason = "Forbidden"       // RBAC or admission
 	ReasonInvalid         Reason = "Invalid"         // the object would not be valid with the bundle in it, or admission says so

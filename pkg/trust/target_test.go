@@ -29,7 +29,7 @@ func identity(namespace string) metav1.ObjectMeta {
 
 func kindNamed(t *testing.T, name string) Target {
 	t.Helper()
-	for _, kind := range Targets() {
+	for _, kind := range Targets(false) {
 		if kind.Kind == name {
 			return kind
 		}
@@ -181,7 +181,7 @@ func TestTransform(t *testing.T) {
 			Namespace: "shop", Name: "it", UID: "u", ResourceVersion: "7",
 			Labels:        map[string]string{api.LabelInject: api.InjectEnabled},
 			Annotations:   map[string]string{api.AnnotationInjectCABundle: "true"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: "Apply"}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: "Apply", FieldsV1: &metav1.FieldsV1{}}},
 		},
 		Data:      map[string]string{"ca.crt": "x"},
 		Immutable: &no,
@@ -199,7 +199,7 @@ func TestTransform(t *testing.T) {
 
 func TestKindsAreDistinct(t *testing.T) {
 	names := map[string]bool{}
-	for _, kind := range Targets() {
+	for _, kind := range Targets(false) {
 		assert.False(t, names[kind.Kind], kind.Kind)
 		names[kind.Kind] = true
 	}

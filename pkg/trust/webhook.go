@@ -12,12 +12,12 @@ import (
 
 // mutatingWebhookConfiguration is the caBundle of the webhooks that are reached
 // by a Service. A url is outside the cluster, with a certificate that is not ours.
-func mutatingWebhookConfiguration() Target {
+func mutatingWebhookConfiguration(by words) Target {
 	return Target{
 		Kind:    "MutatingWebhookConfiguration",
 		Object:  &admissionv1.MutatingWebhookConfiguration{},
 		Release: true,
-		finder:  annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}},
+		finder:  annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}, by},
 		Strip: func(obj client.Object) {
 			config := obj.(*admissionv1.MutatingWebhookConfiguration)
 			for i, w := range config.Webhooks {
@@ -42,12 +42,12 @@ func mutatingWebhookConfiguration() Target {
 }
 
 // validatingWebhookConfiguration is the same for the other kind of webhook.
-func validatingWebhookConfiguration() Target {
+func validatingWebhookConfiguration(by words) Target {
 	return Target{
 		Kind:    "ValidatingWebhookConfiguration",
 		Object:  &admissionv1.ValidatingWebhookConfiguration{},
 		Release: true,
-		finder:  annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}},
+		finder:  annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}, by},
 		Strip: func(obj client.Object) {
 			config := obj.(*admissionv1.ValidatingWebhookConfiguration)
 			for i, w := range config.Webhooks {

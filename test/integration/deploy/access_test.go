@@ -58,10 +58,15 @@ func (q question) attributes() *authorizationv1.ResourceAttributes {
 	}
 }
 
-var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+var (
+	verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+	// signerVerbs are those on signers, which are names and no objects.
+	signerVerbs = []string{"approve", "attest", "sign"}
+)
 
 // everyQuestion asks for each verb on each resource, in our namespace and in
-// another, without a name and by each name that a rule about the resource has.
+// another, without a name and by each name that a rule about the resource has,
+// and for each verb on signers.
 func everyQuestion(t *testing.T, clientset kubernetes.Interface) []question {
 	t.Helper()
 	_, lists, err := clientset.Discovery().ServerGroupsAndResources()
@@ -85,6 +90,11 @@ func everyQuestion(t *testing.T, clientset kubernetes.Interface) []question {
 					}
 				}
 			}
+		}
+	}
+	for _, name := range append(names["signers"], "*") {
+		for _, verb := range signerVerbs {
+			questions = append(questions, question{"", "certificates.k8s.io", "signers", name, verb})
 		}
 	}
 	require.Greater(t, len(questions), 1000)
@@ -148,7 +158,7 @@ func ask(t *testing.T, clientset kubernetes.Interface, account string, questions
 // What is allowed by any name is not repeated for single ones.
 func summary(allowed map[question]bool) string {
 	lines := map[string][]string{}
-	for _, verb := range verbs {
+	for _, verb := range slices.Concat(verbs, signerVerbs) {
 		for q := range allowed {
 			anyName := q
 			anyName.name = "*"
@@ -197,9 +207,7 @@ func TestListsByName(t *testing.T) {
 		{"servingcert-webhook", &corev1.SecretList{}, api.ConventionalSecretName, true},
 		{"servingcert-webhook", &corev1.SecretList{}, "web-tls", false},
 		{"servingcert-webhook", &corev1.SecretList{}, "", false},
-		{"servingcert-rotator", &corev1.ConfigMapList{}, api.BundleName, true},
-		{"servingcert-rotator", &corev1.ConfigMapList{}, "kube-root-ca.crt", false},
-		{"servingcert-rotator", &corev1.ConfigMapList{}, "", false},
+		{"servingcert-rotator", &corev1.ConfigMapList{}, "", true},
 		{"servingcert-rotator", &corev1.SecretList{}, api.ConventionalSecretName, false},
 		{"servingcert-rotator", &corev1.SecretList{}, api.CASecretName, false},
 	} {

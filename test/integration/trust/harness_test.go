@@ -31,8 +31,9 @@ const (
 	soon = 30 * time.Second      // far longer than anything here takes on two busy cores
 	tick = 20 * time.Millisecond // between two looks
 
-	backoff     = 2 * time.Second // the longest, in these tests
-	statusDelay = 100 * time.Millisecond
+	backoff       = 2 * time.Second // the longest, in these tests
+	statusDelay   = 100 * time.Millisecond
+	probeInterval = 500 * time.Millisecond
 )
 
 // eventually waits until what is nil. The last error tells what was missing.
@@ -69,7 +70,7 @@ func startRotator(t *testing.T) *rotator {
 	require.NoError(t, err)
 	config := trust.DefaultConfig()
 	config.Now, config.Metrics, config.Targets = time.Now, r.registry, trust.Kinds()
-	config.MaxBackoff, config.StatusDelay = backoff, statusDelay
+	config.MaxBackoff, config.StatusDelay, config.ProbeInterval = backoff, statusDelay, probeInterval
 	require.NoError(t, trust.Setup(mgr, config))
 
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,5 +1,5 @@
 // Package trust tests pkg/trust against a real kube-apiserver and etcd, with the
-// rights of the rotator's ServiceAccount and no more.
+// rights that deploy/install.yaml gives the rotator's ServiceAccount and no more.
 //
 // Namespaces that a test is done with are deleted and stay Terminating, as no
 // kube-controller-manager runs: to the rotator they are no targets.
@@ -7,11 +7,10 @@ package trust
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
@@ -37,9 +36,6 @@ var (
 	cluster *controlplane.ControlPlane
 	account *rest.Config  // the rotator's
 	admin   client.Client // sees everything, without a cache
-
-	//go:embed testdata/rbac.yaml
-	rbac string
 )
 
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
@@ -75,22 +71,25 @@ func prepare(ctx context.Context) error {
 	if admin, err = client.New(cluster.AdminConfig(), client.Options{Scheme: all}); err != nil {
 		return err
 	}
-	objects := []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}},
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator", Namespace: system}},
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}} // not opted in: a target less to count
+	if err := admin.Create(ctx, namespace); err != nil {
+		return err
 	}
-	for document := range strings.SplitSeq(rbac, "\n---\n") {
-		rule := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &rule.Object); err != nil {
-			return fmt.Errorf("testdata/rbac.yaml: %w", err)
-		}
-		objects = append(objects, rule)
+	objects, err := rotatorsObjects()
+	if err != nil {
+		return err
 	}
-	for _, obj := range objects {
-		if err := admin.Create(ctx, obj); err != nil {
-			return err
-		}
+	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
+		return err
 	}
 	account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator")
 	return err
+}
+
+// rotatorsObjects are those of install.yaml that say what the rotator may do.
+func rotatorsObjects() ([]*unstructured.Unstructured, error) {
+	all, err := deploy.Objects()
+	return slices.DeleteFunc(all, func(obj *unstructured.Unstructured) bool {
+		return obj.GetLabels()["app.kubernetes.io/name"] != "rotator" || obj.GroupVersionKind().Group == "apps"
+	}), err
 }

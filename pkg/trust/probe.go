@@ -1,0 +1,79 @@
+package trust
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// prober asks the API server whether a kind can be listed and watched, by doing
+// it: with the rights that we have, whoever answers for them.
+type prober struct {
+	live   client.WithWatch
+	scheme *runtime.Scheme
+}
+
+// find returns the first version of the kind that is served. KindStarting means
+// that the API server gave no answer that says anything.
+func (p prober) find(ctx context.Context, t Target) (Target, KindState, string) {
+	for {
+		err := p.probe(ctx, t)
+		state, message := judgeProbe(err)
+		if state != KindAbsent || t.Older == nil {
+			return t, state, message
+		}
+		t = *t.Older
+	}
+}
+
+// judgeProbe is pure.
+func judgeProbe(err error) (KindState, string) {
+	switch {
+	case err == nil:
+		return KindWatched, ""
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return KindAbsent, err.Error()
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return KindRefused, err.Error()
+	}
+	return KindStarting, err.Error()
+}
+
+func (p prober) probe(ctx context.Context, t Target) error {
+	for _, r := range t.finder.reads(t.Strip) {
+		gvk, err := apiutil.GVKForObject(r.object, p.scheme)
+		if err != nil {
+			return err
+		}
+		if err := p.readable(ctx, gvk, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readable lists one object, of which it reads the metadata alone, and begins a
+// watch from there, so that nothing is sent again.
+func (p prober) readable(ctx context.Context, gvk schema.GroupVersionKind, r read) error {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	selected := &client.ListOptions{LabelSelector: r.by.Label, FieldSelector: r.by.Field, Limit: 1}
+	if err := p.live.List(ctx, list, selected); err != nil {
+		return fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	selected.Limit = 0
+	selected.Raw = &metav1.ListOptions{ResourceVersion: list.ResourceVersion}
+	watch, err := p.live.Watch(ctx, list, selected)
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	watch.Stop()
+	return nil
+}

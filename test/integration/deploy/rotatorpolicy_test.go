@@ -1,0 +1,98 @@
+package deploy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// The words of the rotator's policy.
+const (
+	onlyAsking  = "ConfigMaps only that ask for the CA bundle"
+	onlyBundle  = "keys ca.crt and service-ca.crt only"
+	keepsOthers = "may not remove other keys"
+	noMetadata  = "may not change a ConfigMap's metadata"
+)
+
+// rotatorPolicyInForce waits until the API server has taken the policy up.
+func rotatorPolicyInForce(t *testing.T) {
+	t.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, false), Name: "x"}}
+	require.NoError(t, adminClient(t).Create(t.Context(), cm))
+	rotator := as(t, "servingcert-rotator")
+	eventually(t, func() error {
+		err := rotator.Patch(t.Context(), cm.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`)), client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			return fmt.Errorf("no policy keeps the rotator from any ConfigMap: %w", err)
+		}
+		return nil
+	})
+}
+
+func TestWhichConfigMapsTheRotatorMayWrite(t *testing.T) {
+	rotatorPolicyInForce(t)
+	rotator, admin := as(t, "servingcert-rotator"), adminClient(t)
+	ours := map[string]string{api.AnnotationInjectCABundle: "true"}
+	beta := map[string]string{api.OpenShiftInjectCABundle: "TRUE"}
+	alpha := map[string]string{api.OpenShiftInjectCABundleAlpha: "true"}
+	oursNot := map[string]string{api.AnnotationInjectCABundle: "false", api.OpenShiftInjectCABundle: "true"}
+	const both = `{"data":{"ca.crt":"new","service-ca.crt":"new"},"binaryData":{"ca.crt":null}}`
+	for _, test := range []struct {
+		name        string
+		annotations map[string]string
+		patch       string
+		refusal     string // "" if it is allowed
+	}{
+		{"asked in our words", ours, both, ""},
+		{"asked in OpenShift's words", beta, both, ""},
+		{"asked in OpenShift's older words", alpha, both, ""},
+		{"not asked", nil, both, onlyAsking},
+		{"asked not to", oursNot, both, onlyAsking},
+		{"asked by the write itself", nil, `{"metadata":{"annotations":{"servingcert.dev/inject-ca-bundle":"true"}},"data":{"service-ca.crt":"new"}}`, onlyAsking},
+		{"another key", ours, `{"data":{"other":"new"}}`, onlyBundle},
+		{"a new key", ours, `{"data":{"more":"new"}}`, onlyBundle},
+		{"another binary key", ours, `{"binaryData":{"bytes":"bmV3"}}`, onlyBundle},
+		{"another key, asked in OpenShift's words", beta, `{"data":{"other":"new"}}`, onlyBundle},
+		{"another key away", ours, `{"data":{"other":null}}`, keepsOthers},
+		{"another key away, as service-ca does", beta, `{"data":{"other":null,"service-ca.crt":"new"}}`, ""},
+		{"another binary key away", beta, `{"binaryData":{"bytes":null}}`, keepsOthers},
+		{"a label", ours, `{"metadata":{"labels":{"a":"b"}}}`, noMetadata},
+		{"the annotation away", ours, `{"metadata":{"annotations":null}}`, noMetadata},
+		{"make it immutable", ours, `{"immutable":true}`, noMetadata},
+		{"ownership alone, not asked", nil, `{"metadata":{"managedFields":[{}]}}`, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cm := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, false), Name: "trust", Annotations: test.annotations},
+				Data:       map[string]string{"other": "kept"},
+				BinaryData: map[string][]byte{"ca.crt": {1}, "bytes": {2}},
+			}
+			require.NoError(t, admin.Create(t.Context(), cm))
+			refusedWith(t, rotator.Patch(t.Context(), cm, client.RawPatch(types.MergePatchType, []byte(test.patch))), test.refusal)
+		})
+	}
+}
+
+func TestTheRotatorsOwnConfigMaps(t *testing.T) {
+	rotatorPolicyInForce(t)
+	rotator := as(t, "servingcert-rotator")
+	apply := func(namespace, name, key string) error {
+		doc := applycorev1.ConfigMap(name, namespace).WithData(map[string]string{key: "new"})
+		return rotator.Apply(t.Context(), doc, client.FieldOwner("servingcert-trust"), client.ForceOwnership)
+	}
+	namespace := newNamespace(t, true)
+	require.NoError(t, apply(namespace, api.BundleName, api.BundleKey))
+	refusedWith(t, apply(namespace, api.BundleName, "other"), onlyBundle)
+	require.NoError(t, apply(api.DefaultNamespace, api.TrustStatusName, api.TrustTargets))
+	require.ErrorContains(t, apply(namespace, "made-by-the-rotator", api.BundleKey), "cannot create resource")
+	require.ErrorContains(t, apply(namespace, api.TrustStatusName, api.TrustTargets), "cannot create resource")
+}
