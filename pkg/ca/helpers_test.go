@@ -1,10 +1,15 @@
 package ca
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -125,4 +130,25 @@ func exposed(t *testing.T, c prometheus.Collector) string {
 	families, err := registryOf(t, c).Gather()
 	require.NoError(t, err)
 	return fmt.Sprint(families)
+}
+
+// leafOf returns a leaf that the authority's key signed.
+func leafOf(t require.TestingT, a *pki.Authority, now time.Time) *x509.Certificate {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"web.shop.svc"}, NotBefore: pki.NotBefore(now), NotAfter: now.Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.Certificate, key.Public(), a.Key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return leaf
+}
+
+// sec1 returns an EC key as OpenSSL's ecparam writes it.
+func sec1(t require.TestingT, key crypto.Signer) []byte {
+	der, err := x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey))
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }

@@ -163,6 +163,10 @@ func (s State) promoted(o Observed) State {
 	return s.raised(o.Now, o.MaxDuration)
 }
 
+// clockMargin is by how much the clocks of clients and of two signers may differ:
+// as much as certificates are backdated by.
+const clockMargin = pki.Backdate
+
 // tidied returns the state without what is no longer needed, and when next there
 // will be such; zero: never. A root leaves the bundle when the last leaf under it
 // has ended. A cross-certificate is forgotten when the last leaf that was served
@@ -182,7 +186,7 @@ func (s State) tidied(now time.Time, maxDuration time.Duration) (State, time.Tim
 	signs := s.signingIndex()
 	for i := range s.Generations {
 		g := &s.Generations[i]
-		if i < signs && !g.Retired && due(g.UsedUntil) {
+		if i < signs && !g.Retired && due(g.UsedUntil.Add(clockMargin)) {
 			g.Retired = true
 		}
 		if g.Cross != nil && due(g.Cross.NotAfter.Add(maxDuration)) {
