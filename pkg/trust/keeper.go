@@ -74,7 +74,7 @@ func (k *keeper) Start(ctx context.Context) error {
 // can be watched; false if ctx ended before.
 func (k *keeper) await(ctx context.Context) (Target, bool) {
 	for {
-		served, state, message := k.prober.find(ctx, k.kind)
+		served, state, message := findServed(ctx, k.kind, k.prober.probe)
 		if state == KindWatched {
 			return served, true
 		}

@@ -20,11 +20,11 @@ type prober struct {
 	scheme *runtime.Scheme
 }
 
-// find returns the first version of the kind that is served. KindStarting means
-// that the API server gave no answer that says anything.
-func (p prober) find(ctx context.Context, t Target) (Target, KindState, string) {
+// findServed returns the newest version of the kind that is served. KindStarting
+// means that the API server gave no answer that says anything.
+func findServed(ctx context.Context, t Target, probe func(context.Context, Target) error) (Target, KindState, string) {
 	for {
-		err := p.probe(ctx, t)
+		err := probe(ctx, t)
 		state, message := judgeProbe(err)
 		if state != KindAbsent || t.Older == nil {
 			return t, state, message

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,7 +30,7 @@ func identity(namespace string) metav1.ObjectMeta {
 
 func kindNamed(t *testing.T, name string) Target {
 	t.Helper()
-	for _, kind := range Targets(false) {
+	for _, kind := range Targets(true) {
 		if kind.Kind == name {
 			return kind
 		}
@@ -40,6 +41,19 @@ func kindNamed(t *testing.T, name string) Target {
 
 func configMap(data map[string]string, immutable bool) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: identity("shop"), Data: data, Immutable: &immutable, BinaryData: map[string][]byte{"b": {1}}}
+}
+
+func annotatedForOpenShift(data map[string]string) *corev1.ConfigMap {
+	cm := configMap(data, false)
+	cm.Annotations = map[string]string{api.OpenShiftInjectCABundle: "true"}
+	return cm
+}
+
+func trustBundle(held string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"trustBundle": held}}}
+	u.SetName("it")
+	u.SetResourceVersion("7")
+	return u
 }
 
 func mutating(clients ...admissionv1.WebhookClientConfig) *admissionv1.MutatingWebhookConfiguration {
@@ -108,6 +122,17 @@ func TestJudge(t *testing.T) {
 		{"NamespaceConfigMap", "no data", configMap(nil, false), StatePending, ReasonDiffers, `{"data":{"ca.crt":"bundle"}}`},
 		{"NamespaceConfigMap", "differs, immutable", configMap(map[string]string{"ca.crt": "other"}, true), StateRefuses, ReasonImmutable, ""},
 
+		{"ConfigMap", "holds", configMap(map[string]string{"ca.crt": bundle, "x": "y"}, true), StateHolds, "", ""},
+		{"ConfigMap", "differs", configMap(map[string]string{"ca.crt": "other", "service-ca.crt": bundle}, false), StatePending, ReasonDiffers, `{"data":{"ca.crt":"bundle"}}`},
+		{"ConfigMap", "no data", configMap(nil, false), StatePending, ReasonDiffers, `{"data":{"ca.crt":"bundle"}}`},
+		{"ConfigMap", "in OpenShift's words", annotatedForOpenShift(map[string]string{"service-ca.crt": bundle}), StateHolds, "", ""},
+		{"ConfigMap", "in OpenShift's words, not alone", annotatedForOpenShift(map[string]string{"service-ca.crt": bundle, "x": "y"}), StatePending, ReasonDiffers, `{"data":{"service-ca.crt":"bundle"}}`},
+		{"ConfigMap", "in OpenShift's words, the other key", annotatedForOpenShift(map[string]string{"ca.crt": bundle}), StatePending, ReasonDiffers, `{"data":{"service-ca.crt":"bundle"}}`},
+
+		{"ClusterTrustBundle", "holds", trustBundle(bundle), StateHolds, "", ""},
+		{"ClusterTrustBundle", "differs", trustBundle("other"), StatePending, ReasonDiffers, `{"spec":{"signerName":"servingcert.dev/serving","trustBundle":"bundle"}}`},
+		{"ClusterTrustBundle", "empty", trustBundle(""), StatePending, ReasonDiffers, `{"spec":{"signerName":"servingcert.dev/serving","trustBundle":"bundle"}}`},
+
 		{"MutatingWebhookConfiguration", "holds", mutating(byService(bundle), byURL("theirs"), byService(bundle)), StateHolds, "", ""},
 		{"MutatingWebhookConfiguration", "one differs", mutating(byService(bundle), byURL("theirs"), byService("old")), StatePending, ReasonDiffers,
 			`{"webhooks":[{"name":"a","clientConfig":{"caBundle":"YnVuZGxl"}},{"name":"c","clientConfig":{"caBundle":"YnVuZGxl"}}]}`},
@@ -158,7 +183,7 @@ func document(t *testing.T, kind Target, object client.Object, bundle string) st
 	require.NoError(t, json.Unmarshal(data, &doc))
 	meta := doc["metadata"].(map[string]any)
 	assert.Equal(t, object.GetName(), meta["name"])
-	if object.GetNamespace() == "" {
+	if created := kind.Kind == "NamespaceConfigMap" || kind.Kind == "ClusterTrustBundle"; !created {
 		// Without these an apply would make anew what was just deleted.
 		assert.Equal(t, "u", meta["uid"])
 		assert.Equal(t, "7", meta["resourceVersion"])
