@@ -47,6 +47,11 @@ fuzz: ## look for pods and manifests that break a promise, FUZZTIME for each tar
 	go test -run '^$$' -fuzz '^FuzzInject$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/mutate
 	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
 
+REQUIRE ?=
+.PHONY: tlsstacks
+tlsstacks: ## OpenSSL, curl, GnuTLS, Python, Java and Node against every generation of a CA; REQUIRE=openssl,curl fails if one is missing
+	go run ./test/tlsstacks --require "$(REQUIRE)"
+
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
 	$(LINT) run

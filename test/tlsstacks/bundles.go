@@ -1,0 +1,83 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// bundle is what a client trusts: the roots of some generations. No generation
+// at all stands for the root of a stranger.
+type bundle struct{ roots []int }
+
+// bundles are those that clients can hold in the course of a succession: of one
+// generation, of neighbours while one follows the other, and of everything since.
+func bundles() []bundle {
+	return []bundle{
+		{[]int{1}}, {[]int{1, 2}}, {[]int{2}}, {[]int{1, 2, 3}}, {[]int{2, 3}}, {[]int{3}},
+		{[]int{1, 2, 3, 4}}, {[]int{2, 3, 4}}, {[]int{3, 4}}, {[]int{4}}, {[]int{4, 5}}, {nil},
+	}
+}
+
+func (b bundle) String() string {
+	if b.isStrangers() {
+		return "a stranger's"
+	}
+	return "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(b.roots), " ", ","), "[]") + "}"
+}
+
+func (b bundle) isStrangers() bool   { return len(b.roots) == 0 }
+func (b bundle) holds(root int) bool { return slices.Contains(b.roots, root) }
+
+// exists reports whether the succession has all generations of the bundle.
+func (b bundle) exists(s *succession) bool {
+	return b.isStrangers() || slices.Max(b.roots) <= len(s.generations)
+}
+
+// verifies reports whether a client with the bundle has to verify what the given
+// generation of the succession signs.
+func (b bundle) verifies(s *succession, signing int, now time.Time) bool {
+	return slices.ContainsFunc(b.roots, func(root int) bool { return s.reaches(signing, root, now) })
+}
+
+// trust is a bundle as clients read it.
+type trust struct {
+	file  string   // PEM, as servingcert publishes it
+	roots []string // a PEM file for each root of it
+}
+
+// trusts writes the bundles of a succession into dir, by their names.
+func trusts(dir string, s, stranger *succession) (map[string]trust, error) {
+	written := map[string]trust{}
+	for _, b := range bundles() {
+		if !b.exists(s) {
+			continue
+		}
+		names, roots := []string{"root-of-a-stranger"}, []*x509.Certificate{stranger.of(1).root}
+		if !b.isStrangers() {
+			names, roots = nil, nil
+		}
+		for _, n := range b.roots {
+			names, roots = append(names, fmt.Sprintf("root%s-%d", s.name, n)), append(roots, s.of(n).root)
+		}
+		t := trust{file: filepath.Join(dir, "bundle-"+strings.Join(names, "-")+".pem")}
+		if err := os.WriteFile(t.file, pki.NewBundle(roots...).PEM(), 0o644); err != nil {
+			return nil, err
+		}
+		for i, root := range roots {
+			file := filepath.Join(dir, names[i]+".pem")
+			if err := os.WriteFile(file, pki.EncodeCertificates(root), 0o644); err != nil {
+				return nil, err
+			}
+			t.roots = append(t.roots, file)
+		}
+		written[b.String()] = t
+	}
+	return written, nil
+}

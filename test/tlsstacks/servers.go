@@ -1,0 +1,170 @@
+package main
+
+import (
+	"crypto/x509"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// verdict is what has to come of a connection.
+type verdict int
+
+const (
+	mustVerify verdict = iota
+	mustRefuse
+	noPromise // told in the table, and no hole whatever it is
+)
+
+// server is something that is served, and what has to come of it.
+type server struct {
+	ca      *succession
+	signing int // the generation of ca that signed
+	service *corev1.Service
+	host    string // the name that clients ask for
+	note    string
+
+	// badNames and badIPs are names in the leaf that the signer would refuse.
+	badNames []string
+	badIPs   []netip.Addr
+	// tail is what is served after the leaf and the authority's chain.
+	tail func(*pki.Authority) []*x509.Certificate
+	// unordered leaves the authority's chain out: tail is all.
+	unordered bool
+	// held is the CA whose bundles the clients hold; nil is ca.
+	held *succession
+	// judge is what has to come of it; nil is what the succession promises.
+	judge func(promised verdict, b bundle, s stack) verdict
+}
+
+// bundlesOf is the CA whose bundles the clients of the server hold.
+func (s *server) bundlesOf() *succession {
+	if s.held != nil {
+		return s.held
+	}
+	return s.ca
+}
+
+// scene is two CAs, somebody else's, and what is served.
+type scene struct {
+	ca       *succession // no root of it has expired
+	expired  *succession // its first root has
+	expired2 *succession // its first two roots have
+	stranger *succession // its only root has the subject of generation 3 of ca
+	servers  []*server
+}
+
+func newScene(now time.Time) (*scene, error) {
+	const year = 365 * 24 * time.Hour
+	var (
+		s   scene
+		err error
+	)
+	if s.ca, err = newSuccession("", now, year, year+time.Hour, year+2*time.Hour, year+3*time.Hour, year+4*time.Hour); err != nil {
+		return nil, err
+	}
+	if s.expired, err = newSuccession("-expired", now, -time.Hour, year, year+time.Hour); err != nil {
+		return nil, err
+	}
+	if s.expired2, err = newSuccession("-expired2", now, -2*time.Hour, -time.Hour, year); err != nil {
+		return nil, err
+	}
+	if s.stranger, err = newStranger(s.ca.of(3).root); err != nil {
+		return nil, err
+	}
+	s.servers = append(s.meeting(), s.refused()...)
+	return &s, nil
+}
+
+// meeting is what is served in the course of successions, to the limits of the
+// ladder.
+func (s *scene) meeting() []*server {
+	web := service("web")
+	db := service("db")
+	db.Spec.ClusterIP = corev1.ClusterIPNone
+	key := func(a pki.KeyAlgorithm) *corev1.Service { return service("web", api.AnnotationKeyAlgorithm, string(a)) }
+	expired := func(a *pki.Authority) []*x509.Certificate { return a.Expired }
+	short, long, pod := "web.shop.svc", "web.shop.svc.cluster.local", "db-0.db.shop.svc"
+	return []*server{
+		{ca: s.ca, signing: 1, service: web, host: short},
+		{ca: s.ca, signing: 2, service: web, host: short},
+		{ca: s.ca, signing: 3, service: web, host: short},
+		{ca: s.ca, signing: 4, service: web, host: short, note: "the ladder's limit"},
+		{ca: s.ca, signing: 5, service: web, host: short, note: "forced: root 1 is out of reach"},
+		{ca: s.ca, signing: 3, service: key(pki.RSA2048), host: short, note: "RSA 2048"},
+		{ca: s.ca, signing: 3, service: key(pki.Ed25519), host: short, note: "Ed25519"},
+		{ca: s.ca, signing: 3, service: web, host: long},
+		{ca: s.ca, signing: 3, service: db, host: pod, note: "a headless Service's wildcard"},
+		{ca: s.expired, signing: 3, service: web, host: short, note: "root 1 has expired, issued since"},
+		{ca: s.expired, signing: 3, service: web, host: short, note: "root 1 has expired, issued before", tail: expired},
+		{ca: s.expired2, signing: 3, service: web, host: short, note: "roots 1 and 2 have expired, issued before", tail: expired},
+	}
+}
+
+// refused is what no client may accept, and what service-ca serves.
+func (s *scene) refused() []*server {
+	web, short := service("web"), "web.shop.svc"
+	never := func(verdict, bundle, stack) verdict { return mustRefuse }
+	// What the CA may not sign. A client for which a root is no more than a name
+	// and a key (RFC 5280, 6.1.1 d) finds its constraints in cross-certificates only.
+	unless := func(root int) func(verdict, bundle, stack) verdict {
+		return func(_ verdict, b bundle, st stack) verdict {
+			if st.unconstrainedRoots && b.holds(root) {
+				return noPromise
+			}
+			return mustRefuse
+		}
+	}
+	return []*server{
+		{ca: s.ca, signing: 3, service: web, host: "api.shop.svc", note: "another Service was asked for", judge: never},
+		{ca: s.ca, signing: 3, service: web, host: short, note: "www.example.com is one of its names",
+			badNames: []string{"www.example.com"}, judge: unless(3)},
+		{ca: s.ca, signing: 1, service: web, host: "www.example.com", badNames: []string{"www.example.com"}, judge: unless(1)},
+		{ca: s.ca, signing: 3, service: web, host: short, note: "10.96.0.1 is one of its names",
+			badIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")}, judge: unless(3)},
+		{ca: s.ca, signing: 3, service: web, host: short, note: "fd00::1 is one of its names",
+			badIPs: []netip.Addr{netip.MustParseAddr("fd00::1")}, judge: unless(3)},
+		{ca: s.stranger, signing: 1, service: web, host: short, held: s.ca, note: "a stranger's CA with the subject of 3",
+			judge: func(promised verdict, b bundle, _ stack) verdict {
+				if b.isStrangers() {
+					return mustVerify
+				}
+				return promised
+			}},
+		// Not what servingcert serves: the harness is known to notice.
+		{ca: s.ca, signing: 2, service: web, host: short, note: "in service-ca's order", unordered: true,
+			tail: func(a *pki.Authority) []*x509.Certificate {
+				return append([]*x509.Certificate{a.Certificate}, a.Chain...)
+			},
+			judge: func(promised verdict, b bundle, st stack) verdict {
+				switch {
+				case promised != mustVerify || b.holds(2):
+					return promised
+				case st.openSSL:
+					return mustRefuse
+				}
+				return noPromise
+			}},
+	}
+}
+
+// service returns a Service of namespace shop that asks for a certificate, with
+// the annotations (key, value, …).
+func service(name string, annotations ...string) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name,
+			Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"},
+		},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", Selector: map[string]string{"app": name}},
+	}
+	for i := 0; i+1 < len(annotations); i += 2 {
+		svc.Annotations[annotations[i]] = annotations[i+1]
+	}
+	return svc
+}
