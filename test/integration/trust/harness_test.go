@@ -55,7 +55,7 @@ type rotator struct {
 }
 
 // startRotator runs pkg/trust as the rotator's ServiceAccount until the test ends.
-func startRotator(t *testing.T) *rotator {
+func startRotator(t *testing.T, with ...func(*trust.Config)) *rotator {
 	t.Helper()
 	r := &rotator{requests: &requests{}, registry: prometheus.NewRegistry()}
 	scheme := runtime.NewScheme()
@@ -69,8 +69,11 @@ func startRotator(t *testing.T) *rotator {
 	})
 	require.NoError(t, err)
 	config := trust.DefaultConfig()
-	config.Now, config.Metrics, config.Targets = time.Now, r.registry, trust.Kinds()
+	config.Now, config.Metrics = time.Now, r.registry
 	config.MaxBackoff, config.StatusDelay, config.ProbeInterval = backoff, statusDelay, probeInterval
+	for _, set := range with {
+		set(&config)
+	}
 	require.NoError(t, trust.Setup(mgr, config))
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,6 +85,9 @@ func startRotator(t *testing.T) *rotator {
 	})
 	return r
 }
+
+// compat lets OpenShift's words count.
+func compat(c *trust.Config) { c.OpenShift = true }
 
 // requests are the writes that a rotator sent, in order.
 type requests struct {
@@ -173,6 +179,20 @@ func setSource(t *testing.T, bundle string) {
 func remove(t *testing.T, obj client.Object) {
 	t.Helper()
 	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), obj)))
+}
+
+// removeAndWait deletes an object and waits until it is gone: a
+// CustomResourceDefinition takes its time.
+func removeAndWait(t *testing.T, obj client.Object) {
+	t.Helper()
+	remove(t, obj)
+	eventually(t, func() error {
+		err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj)
+		if err == nil {
+			return fmt.Errorf("%s is still there", obj.GetName())
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // newNamespace makes an opted-in namespace, and deletes it when the test ends.

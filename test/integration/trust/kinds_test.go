@@ -8,58 +8,130 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
 // kindCase is a kind of annotated object: one that gets the bundle in one place.
 type kindCase struct {
+	name     string
+	resource string // as in its URL
 	manifest string
 	empty    func() client.Object
-	// caBundle points at the field.
-	caBundle func(client.Object) *[]byte
+	// get and set the bundle; with "" it is removed.
+	get func(client.Object) string
+	set func(client.Object, string)
+	// checked: the API server refuses garbage itself.
+	checked bool
 }
 
-func kindCases() map[string]kindCase {
-	return map[string]kindCase{
-		"ValidatingWebhookConfiguration": {
-			manifest: strings.NewReplacer("MutatingWebhook", "ValidatingWebhook", "name: gitops", "name: kind").Replace(manifest),
-			empty:    func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
-			caBundle: func(o client.Object) *[]byte {
-				return &o.(*admissionv1.ValidatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
-			},
-		},
-		"APIService": {
-			manifest: `
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1.kind.example.com, annotations: {servingcert.dev/inject-ca-bundle: "true"}}
-spec: {group: kind.example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 10, service: {namespace: shop, name: a}}
-`,
-			empty: func() client.Object { return &apiregistrationv1.APIService{} },
-			caBundle: func(o client.Object) *[]byte {
-				return &o.(*apiregistrationv1.APIService).Spec.CABundle
-			},
-		},
-		"CustomResourceDefinition": {
-			manifest: crdManifest + `
-  conversion:
-    strategy: Webhook
-    webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: shop, name: a}}}
-`,
-			empty: func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
-			caBundle: func(o client.Object) *[]byte {
-				return &o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion.Webhook.ClientConfig.CABundle
-			},
+// object is an empty one with the manifest's name.
+func (k kindCase) object(t *testing.T) client.Object {
+	t.Helper()
+	manifest := fromYAML(t, k.manifest)
+	o := k.empty()
+	o.SetNamespace(manifest.GetNamespace())
+	o.SetName(manifest.GetName())
+	return o
+}
+
+// has waits until the object holds the bundle.
+func (k kindCase) has(t *testing.T, bundle string) {
+	t.Helper()
+	eventually(t, func() error {
+		if got := k.get(read(t, k.object(t))); got != bundle {
+			return fmt.Errorf("%s holds %.40q, want %.40q", k.name, got, bundle)
+		}
+		return nil
+	})
+}
+
+// apply applies the manifest as its owner does, and deletes it when the test ends.
+func (k kindCase) apply(t *testing.T) {
+	t.Helper()
+	require.NoError(t, gitops(t, k.manifest))
+	t.Cleanup(func() { removeAndWait(t, k.object(t)) })
+}
+
+// caBundleCase is one whose place is a caBundle.
+func caBundleCase(name, resource, manifest string, empty func() client.Object, caBundle func(client.Object) *[]byte) kindCase {
+	return kindCase{
+		name: name, resource: resource, manifest: manifest, empty: empty,
+		get: func(o client.Object) string { return string(*caBundle(o)) },
+		set: func(o client.Object, bundle string) { *caBundle(o) = []byte(bundle) },
+	}
+}
+
+func configMapCase(name, key, manifest string) kindCase {
+	return kindCase{
+		name: name, resource: "configmaps", manifest: manifest,
+		empty: func() client.Object { return &corev1.ConfigMap{} },
+		get:   func(o client.Object) string { return o.(*corev1.ConfigMap).Data[key] },
+		set: func(o client.Object, bundle string) {
+			cm := o.(*corev1.ConfigMap)
+			if cm.Data == nil {
+				cm.Data = map[string]string{}
+			}
+			if cm.Data[key] = bundle; bundle == "" {
+				delete(cm.Data, key)
+			}
 		},
 	}
 }
 
-const crdManifest = `
+// kindCases are all annotated kinds, annotated with the given word.
+func kindCases(word string) []kindCase {
+	asking := strings.NewReplacer(api.AnnotationInjectCABundle, word)
+	key := api.BundleKey
+	if word != api.AnnotationInjectCABundle {
+		key = api.OpenShiftBundleKey
+	}
+	crd := caBundleCase("CustomResourceDefinition", "customresourcedefinitions", asking.Replace(crdManifest+conversion),
+		func() client.Object { return &apiextensionsv1.CustomResourceDefinition{} },
+		func(o client.Object) *[]byte {
+			return &o.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion.Webhook.ClientConfig.CABundle
+		})
+	crd.checked = true
+	return []kindCase{
+		configMapCase("ConfigMap", key, asking.Replace(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: default, name: kind, annotations: {servingcert.dev/inject-ca-bundle: "true"}}
+`)),
+		caBundleCase("MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
+			asking.Replace(strings.ReplaceAll(manifest, "name: gitops", "name: kind")),
+			func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+			func(o client.Object) *[]byte {
+				return &o.(*admissionv1.MutatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
+			}),
+		caBundleCase("ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
+			asking.Replace(strings.NewReplacer("MutatingWebhook", "ValidatingWebhook", "name: gitops", "name: kind").Replace(manifest)),
+			func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+			func(o client.Object) *[]byte {
+				return &o.(*admissionv1.ValidatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
+			}),
+		caBundleCase("APIService", "apiservices", asking.Replace(apiServiceManifest),
+			func() client.Object { return &apiregistrationv1.APIService{} },
+			func(o client.Object) *[]byte { return &o.(*apiregistrationv1.APIService).Spec.CABundle }),
+		crd,
+	}
+}
+
+const (
+	apiServiceManifest = `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.kind.example.com, annotations: {servingcert.dev/inject-ca-bundle: "true"}}
+spec: {group: kind.example.com, version: v1, groupPriorityMinimum: 100, versionPriority: 10, service: {namespace: shop, name: a}}
+`
+	crdManifest = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: toys.toys.example.com, annotations: {servingcert.dev/inject-ca-bundle: "true"}}
@@ -70,62 +142,96 @@ spec:
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
 `
+	conversion = `
+  conversion:
+    strategy: Webhook
+    webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: shop, name: a}}}
+`
+)
 
 func gitops(t *testing.T, manifest string) error {
 	t.Helper()
 	return admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(fromYAML(t, manifest)), client.FieldOwner("gitops"))
 }
 
+// Each kind by itself: the bundle comes, and comes back whatever someone does to it,
+// goes with the source, disturbs nobody's manifest, and stays where it is when it
+// is not asked for any more.
 func TestKinds(t *testing.T) {
-	for name, kind := range kindCases() {
-		t.Run(name, func(t *testing.T) {
-			first, second := newBundle(t), newBundle(t)
-			setSource(t, first)
-			r := startRotator(t)
-			require.NoError(t, gitops(t, kind.manifest))
-			object := func() client.Object {
-				o := kind.empty()
-				o.SetName(fromYAML(t, kind.manifest).GetName())
-				return o
-			}
-			t.Cleanup(func() { remove(t, object()) })
-			has := func(bundle string) {
-				t.Helper()
-				eventually(t, func() error {
-					if got := string(*kind.caBundle(read(t, object()))); got != bundle {
-						return fmt.Errorf("caBundle is %.40q, want %.40q", got, bundle)
-					}
-					return nil
-				})
-			}
-			has(first)
-			r.shows(t, "servingcert_trust_targets", "kind="+name+" state=holds", 1)
+	for word, with := range map[string]func(*trust.Config){
+		api.AnnotationInjectCABundle: func(*trust.Config) {},
+		api.OpenShiftInjectCABundle:  compat,
+	} {
+		for _, kind := range kindCases(word) {
+			t.Run(kind.name+"/"+word, func(t *testing.T) { testKind(t, kind, with) })
+		}
+	}
+}
 
-			change(t, object(), func(o client.Object) { *kind.caBundle(o) = nil })
-			has(first)
-			change(t, object(), func(o client.Object) { *kind.caBundle(o) = []byte(second) })
-			has(first)
-			event(t, "default", trust.EventRestored, object().GetName())
+func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
+	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
+	setSource(t, first)
+	r := startRotator(t, with)
+	kind.apply(t)
+	kind.has(t, first)
+	r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=holds", 1)
+	status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustTargets: "1", api.TrustHolding: "1"})
 
-			setSource(t, second)
-			has(second)
+	for _, damage := range []string{"", "garbage", second, first + stranger} {
+		if damage == "garbage" && kind.checked {
+			continue
+		}
+		change(t, kind.object(t), func(o client.Object) { kind.set(o, damage) })
+		kind.has(t, first)
+	}
+	event(t, "default", trust.EventRestored, kind.object(t).GetName())
 
-			require.NoError(t, gitops(t, kind.manifest), "no conflict")
-			has(second)
+	setSource(t, second)
+	kind.has(t, second)
+	require.NoError(t, gitops(t, kind.manifest), "no conflict")
+	passed(t, second)
+	kind.has(t, second)
 
-			change(t, object(), func(o client.Object) { o.SetAnnotations(nil) })
-			eventually(t, func() error { return disowned(t, object()) })
-			setSource(t, first)
-			passed(t, first)
-			has(second)
+	change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(nil) })
+	eventually(t, func() error { return disowned(t, kind.object(t)) })
+	setSource(t, first)
+	passed(t, first)
+	kind.has(t, second)
 
-			remove(t, object())
-			passed(t, first)
-			left := object()
-			if err := admin.Get(t.Context(), client.ObjectKeyFromObject(left), left); err == nil {
-				assert.NotNil(t, left.GetDeletionTimestamp(), "made anew") // a CRD takes its time
-			}
-		})
+	change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(fromYAML(t, kind.manifest).GetAnnotations()) })
+	kind.has(t, first)
+	removeAndWait(t, kind.object(t))
+	passed(t, first)
+	assert.True(t, apierrors.IsNotFound(admin.Get(t.Context(), client.ObjectKeyFromObject(kind.object(t)), kind.empty())), "made anew")
+}
+
+func TestOpenShiftsAlphaWord(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	startRotator(t, compat)
+	kinds := kindCases(api.OpenShiftInjectCABundleAlpha)
+	for _, kind := range kinds {
+		kind.apply(t)
+	}
+	for _, kind := range kinds {
+		kind.has(t, bundle)
+	}
+	status(t, map[string]string{api.TrustTargets: fmt.Sprint(len(kinds)), api.TrustHolding: fmt.Sprint(len(kinds))})
+}
+
+// OpenShift's words say nothing unless they are let.
+func TestOpenShiftsWordsByDefault(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	r := startRotator(t)
+	for _, kind := range kindCases(api.OpenShiftInjectCABundle) {
+		kind.apply(t)
+	}
+	passed(t, bundle)
+	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
+	for _, kind := range kindCases(api.OpenShiftInjectCABundle) {
+		assert.Empty(t, kind.get(read(t, kind.object(t))), kind.name)
+		assert.Zero(t, r.requests.count("/"+kind.resource+"/"+kind.object(t).GetName()), kind.name)
 	}
 }
 
@@ -136,26 +242,29 @@ func TestGitOpsDropsConversion(t *testing.T) {
 	r := startRotator(t)
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "toys.games.example.com"}}
 	const group = "toys.example.com"
-	require.NoError(t, gitops(t, strings.ReplaceAll(kindCases()["CustomResourceDefinition"].manifest, group, "games.example.com")))
-	t.Cleanup(func() { remove(t, crd) })
+	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest+conversion, group, "games.example.com")))
+	t.Cleanup(func() { removeAndWait(t, crd) })
 	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=holds", 1)
 	eventually(t, func() error { return disowned(t, crd) })
 
 	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest, group, "games.example.com")+"  conversion: {strategy: None}\n"))
 	assert.Nil(t, read(t, crd).Spec.Conversion.Webhook)
 	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=unsuitable", 1)
+	event(t, "default", trust.EventUnsuitable, crd.Name)
 }
 
 // An APIService that skips verification may not have a caBundle, and gets none.
 func TestInsecureAPIService(t *testing.T) {
 	setSource(t, newBundle(t))
 	r := startRotator(t)
-	insecure := strings.Replace(kindCases()["APIService"].manifest, "spec: {", "spec: {insecureSkipTLSVerify: true, ", 1)
+	insecure := strings.Replace(apiServiceManifest, "spec: {", "spec: {insecureSkipTLSVerify: true, ", 1)
 	require.NoError(t, gitops(t, insecure))
 	service := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.kind.example.com"}}
 	t.Cleanup(func() { remove(t, service) })
 	r.shows(t, "servingcert_trust_targets", "kind=APIService state=unsuitable", 1)
+	assert.Contains(t, event(t, "default", trust.EventUnsuitable, service.Name), "insecureSkipTLSVerify")
 	assert.Empty(t, read(t, service).Spec.CABundle)
 	assert.Zero(t, r.requests.count("apiservices"))
 	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
+	status(t, map[string]string{api.TrustTargets: "0", api.TrustRefusing: "0"})
 }
