@@ -18,8 +18,8 @@ N         ?= 2000
 
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
-# Modules of the repository: the project, the tools, the control plane.
-MODULES := . hack/tools hack/controlplane/build
+# Modules of the repository: the project, the tools, the control plane, cfssl's servers.
+MODULES := . hack/tools hack/controlplane/build hack/cfssl
 
 ##@ Start here
 
@@ -36,16 +36,17 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
+test: controlplane-binaries cfssl-servers ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
 	go test -race -timeout 20m $(TESTFLAGS) $(PKG)
 
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
 # Minimizing what is merely new would take the time away from finding more.
 FUZZTIME  ?= 30s
 .PHONY: fuzz
-fuzz: ## look for pods and manifests that break a promise, FUZZTIME for each target
+fuzz: ## look for pods, manifests and CA successions that break a promise, FUZZTIME for each target
 	go test -run '^$$' -fuzz '^FuzzInject$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/mutate
 	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
+	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 200
 
 REQUIRE ?=
 .PHONY: tlsstacks
@@ -99,6 +100,10 @@ clean: ## remove what was built here; Go's caches and the control plane's stay
 .PHONY: controlplane-binaries
 controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from $$KUBEBUILDER_ASSETS or built once
 	@go run ./hack/controlplane/cmd/controlplane --fetch-only
+
+.PHONY: cfssl-servers
+cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache
+	@CGO_ENABLED=0 GOFLAGS= go build -C hack/cfssl -trimpath -o /dev/null tool
 
 $(LINT): hack/tools/go.mod hack/tools/go.sum
 	@echo "building golangci-lint, some minutes the first time …"

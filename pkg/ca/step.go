@@ -170,7 +170,7 @@ const clockMargin = pki.Backdate
 // tidied returns the state without what is no longer needed, and when next there
 // will be such; zero: never. A root leaves the bundle when the last leaf under it
 // has ended. A cross-certificate is forgotten when the last leaf that was served
-// with it has, and a generation of which nothing is left.
+// with it has, and a generation when the cross-certificate that it signed is.
 func (s State) tidied(now time.Time, maxDuration time.Duration) (State, time.Time) {
 	var next time.Time
 	due := func(at time.Time) bool {
@@ -193,7 +193,7 @@ func (s State) tidied(now time.Time, maxDuration time.Duration) (State, time.Tim
 			g.Cross = nil
 		}
 	}
-	for len(s.Generations) > 1 && s.Generations[0].Retired && s.Generations[0].Cross == nil && s.Generations[0].Number != s.Signing {
+	for len(s.Generations) > 1 && s.Generations[0].Retired && s.Generations[0].Cross == nil && s.Generations[1].Cross == nil {
 		s.Generations = s.Generations[1:]
 	}
 	// What changes without a write: a root or a certificate of the chain expires.

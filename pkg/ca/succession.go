@@ -177,9 +177,9 @@ func (o Observed) planOwn(d *Decision) Step {
 		d.lookAt(due)
 		return Step{}
 	}
-	// A root that is the oldest that clients may hold leaves them out if it is
-	// left out. That can wait while the CA can issue the longest leaf.
-	last := newest.ends().Add(-o.MaxDuration - o.Soak - markSlack)
+	// Clients that hold only the oldest root would be left out. That can wait for
+	// as long as a new one can still be trusted before this one ends.
+	last := newest.ends().Add(-2*o.Soak - markSlack)
 	if d.State.ladderFull(o.Now) && o.Now.Before(last) {
 		d.warn(WarnLadder, "a new generation is due (%s) and waits: %s. It comes then, or at %s", why, d.State.leftOut(o.Now), clock(last))
 		d.lookAt(last)

@@ -30,12 +30,13 @@ type world struct {
 	targets []*target
 	servers []*server
 	request Request
+	brought *Candidate
 	reasons int
 
 	signer    *pki.Authority // what the running signer has read; nil: it has just started
 	read      time.Time      // and when
 	roots     []*x509.Certificate
-	most      int // generations that there were
+	alone     map[int]bool // of these roots no older one signed a cross
 	promotion int
 	// verified is until when a pair of server and client that verified once
 	// surely does: nothing of theirs expires before.
@@ -57,6 +58,7 @@ type server struct {
 type served struct {
 	leaf  *x509.Certificate
 	chain []*x509.Certificate
+	roots []*x509.Certificate // oldest first: those whose keys lead to the leaf's
 }
 
 // How late a changed file reaches a pod (a kubelet takes up to 92s), and how
@@ -69,7 +71,7 @@ const (
 func newWorld(t *rapid.T, outer *testing.T) *world {
 	o := observed(nil)
 	o.CADuration, o.MaxDuration = 60*day, 5*day
-	w := &world{T: t, outer: outer, now: start, config: o, verified: map[string]time.Time{}}
+	w := &world{T: t, outer: outer, now: start, config: o, verified: map[string]time.Time{}, alone: map[int]bool{}}
 	w.ca()
 	for range 3 {
 		w.targets = append(w.targets, &target{since: start})
@@ -98,7 +100,7 @@ func (w *world) skewed() time.Time {
 // die before the write, or after.
 func (w *world) ca() {
 	o := w.config
-	o.Secret, o.Now, o.Request, o.Trust = w.secret, w.skewed(), w.request, w.trust
+	o.Secret, o.Now, o.Request, o.Trust, o.Import = w.secret, w.skewed(), w.request, w.trust, w.brought
 	o.StatusExists = w.status != nil
 	d := Decide(o)
 	if d.Reason == "" {
@@ -121,11 +123,9 @@ func (w *world) ca() {
 	if d.Step.Kind == StepPromote {
 		w.promotion++
 	}
-	w.most = max(w.most, next.newest().Number)
-	for _, g := range next.Generations {
-		if !slices.ContainsFunc(w.roots, g.Root.Equal) {
-			w.roots = append(w.roots, g.Root)
-		}
+	if newest := next.newest(); !slices.ContainsFunc(w.roots, newest.Root.Equal) {
+		w.alone[len(w.roots)] = newest.Cross == nil
+		w.roots = append(w.roots, newest.Root)
 	}
 	if dies == "after" {
 		w.signer = nil
@@ -214,7 +214,12 @@ func (w *world) sign(a *pki.Authority, now time.Time) *served {
 	require.NoError(w.T, err)
 	leaf, err := x509.ParseCertificate(der)
 	require.NoError(w.T, err)
-	return &served{leaf, a.Chain}
+	last := slices.IndexFunc(w.roots, a.Anchors[0].Equal)
+	oldest := last
+	for !w.alone[oldest] {
+		oldest--
+	}
+	return &served{leaf, a.Chain, w.roots[oldest : last+1]}
 }
 
 // pass lets time pass, and kubelets and servers do what they do within it.
@@ -260,16 +265,12 @@ func (w *world) holds() {
 	}
 }
 
-// oldest returns the oldest root that has not expired and permits the names: none
-// that is newer than the one that the leaf was signed under.
+// oldest returns the oldest root that has not expired and permits the names.
 func (w *world) oldest(s *served, now time.Time) *x509.Certificate {
-	for _, root := range w.roots {
-		ended := now.Add(2 * clockMargin).After(root.NotAfter)
+	for _, root := range s.roots {
+		ended := now.Add(2 * markSlack).After(root.NotAfter) // see planOwn: a full ladder waits so long
 		if !ended && !slices.ContainsFunc(s.leaf.DNSNames, func(n string) bool { return !pki.PermitsDNS(root, n) }) {
 			return root
-		}
-		if s.leaf.CheckSignatureFrom(root) == nil {
-			break
 		}
 	}
 	return nil
