@@ -56,6 +56,12 @@ const (
 
 // Annotations of other objects.
 const (
+	// AnnotationRenewedAfter is on a Secret whose certificate comes from a CA
+	// elsewhere: the latest AnnotationRenewAfter, RFC 3339, whose time had come
+	// when it was issued. Such a CA may date back as it likes, so that the
+	// certificate does not tell. It can only keep work from being done twice.
+	AnnotationRenewedAfter = Domain + "/renewed-after"
+
 	// AnnotationInjectCABundle, "true" on a ConfigMap, APIService,
 	// CustomResourceDefinition or webhook configuration, keeps the CA bundle
 	// in it.

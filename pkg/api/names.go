@@ -38,6 +38,17 @@ func ServiceNames(svc *corev1.Service, clusterDomain string) []string {
 	return names
 }
 
+// formerNames returns the names that the Service has in cluster domains of
+// before, sorted and without duplicates.
+func formerNames(svc *corev1.Service, limits Limits) []string {
+	var names []string
+	for _, domain := range limits.FormerDomains {
+		names = union(names, ServiceNames(svc, domain), strings.Compare)
+	}
+	now := ServiceNames(svc, limits.ClusterDomain)
+	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(now, name) })
+}
+
 // SuffixRule permits the namespaces that match a glob to ask for names in a
 // domain outside the cluster's.
 type SuffixRule struct {
@@ -105,10 +116,11 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 			return fmt.Errorf("label %q is longer than %d characters", label, validation.DNS1123LabelMaxLength)
 		}
 	}
-	own := ServiceDomains(svc, limits.ClusterDomain)
-	for _, domain := range own {
-		if within(base, domain) {
-			return nil
+	for _, clusterDomain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
+		for _, domain := range ServiceDomains(svc, clusterDomain) {
+			if within(base, domain) {
+				return nil
+			}
 		}
 	}
 	for _, rule := range limits.PermitDNSSuffixes {
@@ -117,7 +129,7 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 		}
 	}
 	return fmt.Errorf("not permitted: must be below %s, or below a suffix that the signer permits to namespace %q%s",
-		strings.Join(own, " or "), svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
+		strings.Join(ServiceDomains(svc, limits.ClusterDomain), " or "), svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
 }
 
 func permittedSuffixes(namespace string, rules []SuffixRule) string {

@@ -22,10 +22,13 @@ const DefaultKeyAlgorithm = pki.ECDSAP256
 // Limits are what the operator of a signer allows and what a Service gets that
 // does not ask.
 type Limits struct {
-	DefaultDuration   time.Duration
-	MinDuration       time.Duration
-	MaxDuration       time.Duration
-	ClusterDomain     string
+	DefaultDuration time.Duration
+	MinDuration     time.Duration
+	MaxDuration     time.Duration
+	ClusterDomain   string
+	// FormerDomains are cluster domains of before: Services keep their names in
+	// them, as far as a certificate has room.
+	FormerDomains     []string
 	PermitDNSSuffixes []SuffixRule
 	PermitClusterIPs  bool
 }
@@ -60,7 +63,10 @@ type Request struct {
 	SecretName string
 	DNSNames   []string     // sorted, no duplicates, at least two
 	IPs        []netip.Addr // sorted, no duplicates
-	Params     Params       // with the defaults filled in
+	// FormerNames are the Service's in the FormerDomains; sorted, no duplicates.
+	// They are not asked for, and so count neither for MaxNames nor for a Hash.
+	FormerNames []string
+	Params      Params // with the defaults filled in
 	// Asked holds what the Service's annotations say, zero where they are
 	// silent: what is asked for can contradict another Service, a default cannot.
 	Asked Params
@@ -183,6 +189,7 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	}
 	slices.Sort(r.DNSNames)
 	r.DNSNames = slices.Compact(r.DNSNames)
+	r.FormerNames = formerNames(svc, limits)
 	if len(r.DNSNames) > MaxNames {
 		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("a certificate holds at most %d", MaxNames)}
 	}

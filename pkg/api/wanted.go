@@ -13,14 +13,18 @@ import (
 // Wanted is what a certificate is to be: what all Services that share its
 // Secret ask for together.
 type Wanted struct {
-	DNSNames   []string     // sorted, no duplicates
-	IPs        []netip.Addr // sorted, no duplicates
-	Params     Params
-	RenewAfter time.Time // the latest that any of them asks for
+	DNSNames []string     // sorted, no duplicates
+	IPs      []netip.Addr // sorted, no duplicates
+	// FormerNames are names of the Services in cluster domains of before, sorted
+	// and without duplicates: a certificate holds as many as it has room for.
+	FormerNames []string
+	Params      Params
+	RenewAfter  time.Time // the latest that any of them asks for
 }
 
 // Hash identifies the request in a condition's message. It does not change
-// with RenewAfter, which says when and not what.
+// with RenewAfter, which says when and not what, nor with FormerNames, which
+// nobody asks for.
 func (w Wanted) Hash() string {
 	return hashOf(struct {
 		DNSNames []string
@@ -70,7 +74,7 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 		if first == nil {
 			first, wanted.Params = svc, r.Params
 		}
-		wanted = wanted.With(Wanted{DNSNames: r.DNSNames, IPs: r.IPs})
+		wanted = wanted.With(Wanted{DNSNames: r.DNSNames, IPs: r.IPs, FormerNames: r.FormerNames})
 		if r.RenewAfter.After(wanted.RenewAfter) {
 			wanted.RenewAfter = r.RenewAfter
 		}
@@ -102,7 +106,7 @@ func allowedOf(svc *corev1.Service, limits Limits) Wanted {
 	}
 	var r Request
 	_ = r.parseIPs(svc, limits) // what is not permitted is not in it
-	return Wanted{DNSNames: names, IPs: r.IPs}
+	return Wanted{DNSNames: names, IPs: r.IPs, FormerNames: formerNames(svc, limits)}
 }
 
 // With returns what w and others want together: w's parameters, and the names of
@@ -113,6 +117,7 @@ func (w Wanted) With(other Wanted) Wanted {
 		return w
 	}
 	w.DNSNames, w.IPs = names, union(w.IPs, other.IPs, netip.Addr.Compare)
+	w.FormerNames = union(w.FormerNames, other.FormerNames, cmp.Compare[string])
 	return w
 }
 

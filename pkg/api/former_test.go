@@ -1,0 +1,76 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// moved are the limits of a cluster whose domain was cluster.local, and before
+// that old.
+func moved() Limits {
+	limits := DefaultLimits()
+	limits.ClusterDomain, limits.FormerDomains = "new.domain", []string{"old", "cluster.local"}
+	return limits
+}
+
+func TestFormerNames(t *testing.T) {
+	now := []string{"web.shop.svc", "web.shop.svc.new.domain"}
+	r, err := Parse(service(), moved())
+	require.NoError(t, err)
+	assert.Equal(t, now, r.DNSNames)
+	assert.Equal(t, []string{"web.shop.svc.cluster.local", "web.shop.svc.old"}, r.FormerNames)
+
+	headless := service()
+	headless.Spec.ClusterIP = corev1.ClusterIPNone
+	r, err = Parse(headless, moved())
+	require.NoError(t, err)
+	assert.Equal(t, []string{"*.web.shop.svc.cluster.local", "*.web.shop.svc.old", "web.shop.svc.cluster.local", "web.shop.svc.old"}, r.FormerNames)
+
+	same := moved()
+	same.FormerDomains = []string{"new.domain"}
+	r, err = Parse(service(), same)
+	require.NoError(t, err)
+	assert.Empty(t, r.FormerNames, "it is the domain now")
+
+	wanted, _, ok := Merge([]*corev1.Service{service(), named("x", time.Hour)}, moved())
+	require.True(t, ok)
+	assert.Equal(t, []string{"web.shop.svc.cluster.local", "web.shop.svc.old", "x.shop.svc.cluster.local", "x.shop.svc.old"}, wanted.FormerNames)
+	assert.Equal(t, wanted.FormerNames, Retained([]*corev1.Service{service(), named("x", time.Hour)}, moved()).FormerNames)
+}
+
+// A name below the Service's own domain may be asked for as long as the domain
+// is one of the Service's.
+func TestExtraNamesInAFormerDomain(t *testing.T) {
+	asks := service(AnnotationExtraDNSNames, "a.web.shop.svc.cluster.local")
+	r, err := Parse(asks, moved())
+	require.NoError(t, err)
+	assert.Contains(t, r.DNSNames, "a.web.shop.svc.cluster.local")
+	assert.Contains(t, Retained([]*corev1.Service{asks}, moved()).DNSNames, "a.web.shop.svc.cluster.local")
+	_, err = Parse(service(AnnotationExtraDNSNames, "a.db.shop.svc.cluster.local"), moved())
+	require.ErrorContains(t, err, "must be below web.shop.svc or web.shop.svc.new.domain")
+	over := moved()
+	over.FormerDomains = nil
+	_, err = Parse(asks, over)
+	assert.Error(t, err)
+}
+
+// Nobody asks for former names: no Service is refused because of them, and a
+// request is the same with them and without.
+func TestFormerNamesRefuseNoService(t *testing.T) {
+	before := moved()
+	before.FormerDomains = nil
+	services := []*corev1.Service{service(AnnotationExtraDNSNames, names(MaxNames-4)), named("x", time.Hour)}
+	without, _, ok := Merge(services, before)
+	require.True(t, ok)
+	require.Len(t, without.DNSNames, MaxNames)
+	with, members, ok := Merge(services, moved())
+	require.True(t, ok)
+	assert.Empty(t, refusals(members))
+	assert.Equal(t, without.DNSNames, with.DNSNames)
+	assert.Equal(t, without.Hash(), with.Hash())
+	assert.Len(t, with.FormerNames, 4)
+}
