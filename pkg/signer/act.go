@@ -27,7 +27,7 @@ func (c *Controller) act(ctx context.Context, s Situation, d Decision) (reconcil
 	facts, err := c.write(ctx, s, d)
 	switch {
 	case err == nil && facts != nil:
-		d.Verdict.Leaf, d.NextAt = facts.Leaf.Fingerprint, facts.Leaf.RenewAt
+		d.Verdict.Leaf, d.NextAt = facts.Leaf.Fingerprint, nextChange(s.Now, facts, d.Wanted, s.Authority)
 		s.Secret = facts
 	case errors.Is(err, errSomethingThere):
 		return reconcile.Result{}, err
@@ -145,6 +145,9 @@ func (c *Controller) createSecret(ctx context.Context, s Situation, d Decision, 
 	if like != nil {
 		secret.Labels, secret.Annotations = like.Labels, like.Annotations
 	}
+	if at := issued.RenewedAfter; !at.IsZero() {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, api.AnnotationRenewedAfter, at.Format(time.RFC3339))
+	}
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, api.LabelManagedBy, c.config.Instance)
 	err := c.client.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
@@ -175,7 +178,9 @@ func (c *Controller) repair(ctx context.Context, s Situation, d Decision) (*Secr
 	if err != nil {
 		return nil, writeError{err}
 	}
-	facts := &SecretFacts{ObjectMeta: s.Secret.ObjectMeta, Labelled: true, Type: s.Secret.Type, Immutable: s.Secret.Immutable, Leaf: s.Secret.Leaf}
+	facts := &SecretFacts{
+		ObjectMeta: s.Secret.ObjectMeta, Labelled: true, Type: s.Secret.Type, Immutable: s.Secret.Immutable, Leaf: s.Secret.Leaf, RenewedAfter: s.Secret.RenewedAfter,
+	}
 	facts.OwnerReferences, facts.ResourceVersion = d.Owners, object.ResourceVersion
 	facts.verified.Store(s.Secret.verified.Load())
 	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
@@ -194,14 +199,16 @@ func secretPatch(secret *SecretFacts, owners []metav1.OwnerReference, instance s
 	if issued != nil {
 		data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey] = issued.CertPEM, issued.KeyPEM
 	}
-	patch := map[string]any{
-		"metadata": map[string]any{
-			"uid":             secret.UID,
-			"resourceVersion": secret.ResourceVersion,
-			"labels":          map[string]any{api.LabelManagedBy: instance},
-			"ownerReferences": owners,
-		},
+	metadata := map[string]any{
+		"uid":             secret.UID,
+		"resourceVersion": secret.ResourceVersion,
+		"labels":          map[string]any{api.LabelManagedBy: instance},
+		"ownerReferences": owners,
 	}
+	if issued != nil && !issued.RenewedAfter.IsZero() {
+		metadata["annotations"] = map[string]any{api.AnnotationRenewedAfter: issued.RenewedAfter.Format(time.RFC3339)}
+	}
+	patch := map[string]any{"metadata": metadata}
 	if len(data) > 0 {
 		patch["data"] = data
 	}
@@ -230,7 +237,7 @@ func (c *Controller) settle(ctx context.Context, s Situation, d Decision, cause 
 			errs = append(errs, err)
 		} else if written && change.Ready != nil && change.Ready.Status == metav1.ConditionFalse {
 			emitNotReady(c.events, change.Service, change.Ready)
-			if cause == nil { // or it was counted already
+			if cause == nil && change.Ready.Reason != string(ReasonWaiting) { // or it was counted already
 				c.metrics.failures.WithLabelValues(change.Ready.Reason).Inc()
 			}
 		}

@@ -111,7 +111,7 @@ func TestNamesOutsideTheConstraintsAreRefusedAfterSigning(t *testing.T) {
 	wanted := wantedBy(service("web"))
 	wanted.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	_, err := Issue(context.Background(), sign, ca, wanted, epoch)
-	assert.ErrorContains(t, err, "is excluded by constraint", "every IP address")
+	assert.ErrorContains(t, err, "is not permitted by any constraint", "every IP address")
 }
 
 func TestCFSSLRefusesAnUnknownProfile(t *testing.T) {

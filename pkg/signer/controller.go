@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Controller issues certificates. Add makes it.
@@ -43,6 +45,8 @@ type Controller struct {
 
 	wroteSecret *written[*SecretFacts]
 	wroteStatus *written[*metav1.Condition]
+	// known is the CA as it was when last there was one.
+	known atomic.Pointer[pki.Authority]
 }
 
 // Retries of what failed: quickly at first, since most failures are a write
@@ -83,7 +87,7 @@ func Add(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, err
 		wroteSecret: newWritten[*SecretFacts](),
 		wroteStatus: newWritten[*metav1.Condition](),
 	}
-	if err := cfg.Registerer.Register(newExpiry(secrets, c.services)); err != nil {
+	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return c, c.watch(mgr)
@@ -164,6 +168,12 @@ func (c *Controller) lookAndAct(ctx context.Context, s Situation) (reconcile.Res
 // gather collects the situation from the caches.
 func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (Situation, error) {
 	s := Situation{Now: c.config.Clock(), Key: key, Limits: c.config.Limits}
+	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
+		c.known.Store(s.Authority)
+	}
+	if known := c.known.Load(); known != nil {
+		s.Limits.FormerDomains = known.FormerDomains
+	}
 	namespace, obstacle := metadataOf(namespaceKind), metadataOf(secretKind)
 	switch err := c.services.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {
 	case err == nil:
@@ -197,7 +207,6 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (Situ
 			}
 		}
 	}
-	s.Authority, s.AuthorityErr = c.config.Authority()
 	return s, nil
 }
 

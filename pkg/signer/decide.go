@@ -57,13 +57,18 @@ type Decision struct {
 	Action  Action
 	Reason  Reason // of an action that issues
 	Message string // the reason in a sentence, for people
-	Wanted  api.Wanted
-	Owners  []metav1.OwnerReference // what the Secret's are to be
-	Verdict Verdict
+	// Asked is what the Services ask for together, Wanted what the certificate is
+	// to hold of it now.
+	Asked, Wanted api.Wanted
+	Owners        []metav1.OwnerReference // what the Secret's are to be
+	Verdict       Verdict
 	// Refused are the Services that asked and have no part in the Secret.
 	Refused []api.Member
 	// Members are the Services that have one.
 	Members []*corev1.Service
+	// Waiting are the names of a Member, by its UID, that not all clients would
+	// accept yet.
+	Waiting map[types.UID][]string
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -82,11 +87,16 @@ func Decide(s Situation) Decision {
 	case s.AuthorityErr != nil:
 		d.Verdict = blocked(s.AuthorityErr)
 		return d
+	}
+	d = d.withNames(s)
+	switch {
 	case s.Obstacle != nil && hasOwnerNamed(s.Obstacle, d.Members):
 		return Decision{Action: Look}
 	case s.Obstacle != nil:
 		d.Verdict = conflict(s, "it does not carry this signer's label")
 		return d
+	case s.Secret == nil && nameless(d.Wanted):
+		return d.wait(s)
 	case s.Secret == nil:
 		return d.issue(Create, missingReason(s), "the Secret does not exist")
 	}
@@ -116,7 +126,7 @@ func claim(s Situation) Decision {
 	}
 	if ok {
 		stay := refusedOwners(s, d.Refused)
-		d.Wanted = wanted.With(api.Retained(stay, s.Limits))
+		d.Asked = wanted.With(api.Retained(stay, s.Limits))
 		d.Owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
 		return d
 	}
@@ -129,7 +139,7 @@ func claim(s Situation) Decision {
 		}
 	}
 	d.Verdict.Retained = true
-	d.Wanted = retainedWanted(s, d.Members)
+	d.Asked = retainedWanted(s, d.Members)
 	d.Owners = s.Secret.OwnerReferences
 	return d
 }
@@ -148,14 +158,17 @@ func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 
 // retainedWanted is what a Secret that nobody asks for validly is renewed with:
 // key and lifetime as they are, and the names that its Services may have. Never
-// the names in the certificate: it could be a copy of another Service's.
+// the names in the certificate: it could be a copy of another Service's. A CA
+// elsewhere gives lifetimes of its own, which would add up; it is asked for the
+// default.
 func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
 	wanted := api.Retained(members, s.Limits)
 	leaf := s.Secret.Leaf
 	if leaf.KeyAlgorithm != "" {
 		wanted.Params.KeyAlgorithm = leaf.KeyAlgorithm
 	}
-	if d := leaf.NotAfter.Sub(leaf.NotBefore); d > 0 {
+	here := s.Authority != nil && s.Authority.Key != nil
+	if d := leaf.NotAfter.Sub(leaf.NotBefore); d > 0 && here {
 		wanted.Params.Duration = min(max(d, s.Limits.MinDuration), s.Limits.MaxDuration)
 	}
 	return wanted
@@ -163,15 +176,18 @@ func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
 
 // judge decides about a Secret that exists and is ours.
 func judge(s Situation, d Decision) Decision {
-	c := candidate{s.Now, s.Secret, d.Wanted, s.Authority}
+	c := candidate{s.Now, s.Secret, d.Wanted, s.Authority, s.Secret.verify(s.Authority)}
 	checks := [][]check{brokenChecks(), changedChecks()}
 	if d.Verdict.Retained {
 		checks = checks[:1]
 	}
-	if reason, message := firstReason(c, checks...); reason != "" {
-		if s.Secret.Immutable {
-			return d.issue(Replace, reason, message)
-		}
+	reason, message := firstReason(c, checks...)
+	switch {
+	case reason != "" && nameless(d.Wanted):
+		return d.wait(s)
+	case reason != "" && s.Secret.Immutable:
+		return d.issue(Replace, reason, message)
+	case reason != "":
 		return d.issue(Reissue, reason, message)
 	}
 	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, sameOwner) {
@@ -181,13 +197,24 @@ func judge(s Situation, d Decision) Decision {
 		}
 	}
 	d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
-	if at := s.Secret.Leaf.RenewAt; at.After(s.Now) {
-		d.NextAt = at
-	}
-	if at := d.Wanted.RenewAfter; at.After(s.Now) && (d.NextAt.IsZero() || at.Before(d.NextAt)) {
-		d.NextAt = at
-	}
+	d.NextAt = nextChange(s.Now, s.Secret, d.Wanted, s.Authority)
 	return d
+}
+
+// nextChange returns when a certificate that is good now is to be replaced, zero
+// if no time is known.
+func nextChange(now time.Time, secret *SecretFacts, wanted api.Wanted, ca *pki.Authority) time.Time {
+	times := []time.Time{secret.Leaf.RenewAt, wanted.RenewAfter}
+	if secret.verify(ca).succeeded() {
+		times = append(times, ca.Reissue.At(secret.Leaf.Raw))
+	}
+	var next time.Time
+	for _, at := range times {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next
 }
 
 func (d Decision) issue(action Action, reason Reason, message string) Decision {

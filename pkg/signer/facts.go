@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"net/netip"
@@ -34,6 +35,8 @@ type SecretFacts struct {
 	Defect    Reason   // why the two keys are no usable pair, or empty
 	Detail    string   // the defect in words, without key material
 	Leaf      LeafFacts
+	// RenewedAfter is what api.AnnotationRenewedAfter says; zero if nothing.
+	RenewedAfter time.Time
 
 	verified atomic.Pointer[verification]
 }
@@ -54,11 +57,16 @@ type LeafFacts struct {
 	Chain        [32]byte // digest of what is served after the leaf, as chainDigest
 }
 
-// verification remembers the answer for one Authority.
+// verification remembers what follows from the leaf under one Authority.
 type verification struct {
 	by     *pki.Authority
-	signed *x509.Certificate // the CA certificate whose key signed the leaf, or nil
+	issuer *pki.Issuer // one of by, whose key signed the leaf; nil if none's did
+	// chained: what is served after the leaf is what the issuer's clients need.
+	chained bool
 }
+
+// succeeded reports whether the leaf's issuer is one that no longer signs.
+func (v *verification) succeeded() bool { return v.issuer != nil && v.issuer != &v.by.Issuer }
 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
@@ -81,6 +89,7 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 		}
 	}
 	slices.Sort(f.Extra)
+	f.RenewedAfter, _ = time.Parse(time.RFC3339, secret.Annotations[api.AnnotationRenewedAfter])
 	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	return f
 }
@@ -139,31 +148,62 @@ func factsOfIssued(written *metav1.ObjectMeta, issued Issued, by *pki.Authority)
 			ResourceVersion: written.ResourceVersion,
 			OwnerReferences: written.OwnerReferences,
 		},
-		Labelled: true,
-		Type:     corev1.SecretTypeTLS,
-		Leaf:     leafFacts(issued.Leaf, by.Chain),
+		Labelled:     true,
+		Type:         corev1.SecretTypeTLS,
+		Leaf:         leafFacts(issued.Leaf, by.Chain),
+		RenewedAfter: issued.RenewedAfter,
 	}
-	f.verified.Store(&verification{by: by, signed: by.Certificate})
+	f.verified.Store(&verification{by: by, issuer: &by.Issuer, chained: true})
 	return f
 }
 
-// SignedBy returns the certificate of the known generation whose key signed the
-// leaf, or nil. Expired leaves and roots count: whose a Secret is does not end.
-func (f *SecretFacts) SignedBy(ca *pki.Authority) *x509.Certificate {
-	if v := f.verified.Load(); v != nil && v.by == ca {
-		return v.signed
+// SignedBy returns the issuer that ca knows whose key signed the leaf, or nil.
+// Expired leaves and issuers count: whose a Secret is does not end.
+func (f *SecretFacts) SignedBy(ca *pki.Authority) *pki.Issuer { return f.verify(ca).issuer }
+
+// verify checks the leaf under ca, once. A signature that was good under the
+// Authority before is not checked again: most that changes is not the issuer.
+func (f *SecretFacts) verify(ca *pki.Authority) *verification {
+	last := f.verified.Load()
+	if last != nil && last.by == ca {
+		return last
 	}
 	v := &verification{by: ca}
-	if leaf, err := x509.ParseCertificate(f.Leaf.Raw); err == nil {
-		for _, known := range append([]pki.Issuer{ca.Issuer}, ca.Older...) {
-			if leaf.CheckSignatureFrom(known.Certificate) == nil {
-				v.signed = known.Certificate
-				break
-			}
+	for i := range 1 + len(ca.Older) {
+		issuer := &ca.Issuer
+		if i > 0 {
+			issuer = &ca.Older[i-1]
+		}
+		known := last != nil && last.issuer != nil && last.issuer.Certificate.Equal(issuer.Certificate)
+		if !known && !f.Leaf.signedBy(issuer.Certificate) {
+			continue
+		}
+		// Of two certificates of one key, the one that the chain is for.
+		if chained := f.Leaf.chainedTo(issuer); chained || v.issuer == nil {
+			v.issuer, v.chained = issuer, chained
+		}
+		if v.chained {
+			break
 		}
 	}
 	f.verified.Store(v)
-	return v.signed
+	return v
+}
+
+func (l LeafFacts) signedBy(ca *x509.Certificate) bool {
+	leaf, err := x509.ParseCertificate(l.Raw)
+	return err == nil && bytes.Equal(leaf.RawIssuer, ca.RawSubject) && leaf.CheckSignatureFrom(ca) == nil
+}
+
+// chainedTo reports whether what is served after the leaf is the issuer's chain,
+// or what that was before the end of it expired.
+func (l LeafFacts) chainedTo(issuer *pki.Issuer) bool {
+	for n := range 1 + len(issuer.Expired) {
+		if l.Chain == chainDigest(slices.Concat(issuer.Chain, issuer.Expired[:n])) {
+			return true
+		}
+	}
+	return false
 }
 
 // OwnedBy reports whether the Service with this UID is an owner.

@@ -43,7 +43,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 		NotBefore: time.Date(2026, 3, 1, 11, 55, 0, 0, time.UTC), NotAfter: time.Date(2026, 3, 31, 11, 55, 0, 0, time.UTC),
 		IssuedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), RenewAt: pki.RenewAt(issued.Leaf), Chain: chainDigest(nil),
 	}, f.Leaf)
-	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
+	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
 	assert.False(t, FactsOf(secret, "another").Labelled, "the label is another instance's")
 }
 
@@ -101,10 +101,10 @@ func TestSignedByVerifiesTheSignature(t *testing.T) {
 	assert.Nil(t, FactsOf(managed(Issued{}, web), api.DefaultInstance).SignedBy(ca))
 
 	f := factsUnder(ca)
-	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
+	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
 	assert.Nil(t, f.SignedBy(next), "the answer is remembered for the CA that was asked about, and no other")
-	assert.Equal(t, ca.Certificate, f.SignedBy(succeeded), "an earlier issuer is known too")
-	assert.Equal(t, ca.Certificate, f.SignedBy(ca))
+	assert.Equal(t, &succeeded.Older[0], f.SignedBy(succeeded), "an earlier issuer is known too")
+	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
 }
 
 func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
@@ -120,8 +120,8 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 
 	want, got := FactsOf(secret, api.DefaultInstance), factsOfIssued(&secret.ObjectMeta, issued, ca)
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
-	assert.Equal(t, ca.Certificate, got.SignedBy(ca), "without a check: it was checked when it was issued")
-	assert.Equal(t, ca.Certificate, want.SignedBy(ca))
+	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
+	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
 	want.verified.Store(got.verified.Load())
 	assert.Equal(t, want, got)
 }

@@ -180,6 +180,7 @@ type scene struct {
 	ca          *pki.Authority
 	caErr       error
 	limits      api.Limits
+	former      []string // cluster domains
 }
 
 func newScene(ca *pki.Authority, secret *corev1.Secret, services ...*corev1.Service) *scene {
@@ -193,6 +194,7 @@ func (w *scene) situation() Situation {
 		Limits: w.limits, Authority: w.ca, AuthorityErr: w.caErr,
 		Kept: map[types.UID][]string{},
 	}
+	s.Limits.FormerDomains = w.former
 	if w.caErr != nil {
 		s.Authority = nil
 	}
@@ -235,19 +237,32 @@ func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign Sign) {
 		require.NoError(t, err)
 		issued = &i
 	}
+	w.write(t, s, d, issued)
+}
+
+// write does it with what was issued.
+func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issued) {
 	switch d.Action {
 	case Create:
 		require.Nil(t, w.secret, "the API server refuses to create what exists")
 		w.secret = managed(*issued)
 		w.secret.OwnerReferences = d.Owners
+		w.record(issued)
 	case Replace:
 		old := w.secret
 		w.secret = managed(*issued)
 		w.secret.OwnerReferences, w.secret.Annotations = d.Owners, old.Annotations
 		maps.Copy(w.secret.Labels, old.Labels)
 		w.secret.Labels[api.LabelManagedBy] = api.DefaultInstance
+		w.record(issued)
 	case Reissue, Repair:
 		w.secret = patched(t, w.secret, secretPatch(s.Secret, d.Owners, api.DefaultInstance, issued))
+	}
+}
+
+func (w *scene) record(issued *Issued) {
+	if at := issued.RenewedAfter; !at.IsZero() {
+		metav1.SetMetaDataAnnotation(&w.secret.ObjectMeta, api.AnnotationRenewedAfter, at.Format(time.RFC3339))
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	ReasonRequested    Reason = "RenewRequested"
 	ReasonDue          Reason = "RenewalDue"
 	ReasonExpired      Reason = "Expired"
+	ReasonSucceeded    Reason = "CASucceeded"
 )
 
 // candidate is a Secret that exists, held against what is wanted.
@@ -38,6 +39,7 @@ type candidate struct {
 	secret *SecretFacts
 	wanted api.Wanted
 	ca     *pki.Authority
+	by     *verification // who signed it, as far as ca knows
 }
 
 // check says why the certificate must be replaced, in one word and in a
@@ -55,6 +57,7 @@ func brokenChecks() []check {
 		hasOtherChain,
 		isExpired,
 		isDue,
+		isSucceeded,
 	}
 }
 
@@ -88,7 +91,7 @@ func isEmpty(c candidate) (Reason, string) {
 func isDefect(c candidate) (Reason, string) { return c.secret.Defect, c.secret.Detail }
 
 func isSignedByOther(c candidate) (Reason, string) {
-	if c.secret.SignedBy(c.ca) != nil {
+	if c.by.issuer != nil {
 		return "", ""
 	}
 	return ReasonOtherCA, "the certificate's signature is not by this CA"
@@ -102,10 +105,10 @@ func hasWrongUsage(c candidate) (Reason, string) {
 }
 
 func hasOtherChain(c candidate) (Reason, string) {
-	if c.secret.Leaf.Chain == chainDigest(c.ca.Chain) {
+	if c.by.chained {
 		return "", ""
 	}
-	return ReasonChainChanged, fmt.Sprintf("the certificates after the leaf are not the %d that this CA has served with it", len(c.ca.Chain))
+	return ReasonChainChanged, fmt.Sprintf("the certificates after the leaf are not the %d that this CA has served with it", len(c.by.issuer.Chain))
 }
 
 func isExpired(c candidate) (Reason, string) {
@@ -115,14 +118,27 @@ func isExpired(c candidate) (Reason, string) {
 	return ReasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339)
 }
 
-// isDue leaves a certificate alone that ends when its CA does: another would end
-// then too, and close to that end be due the moment it is issued.
+// isDue leaves a certificate alone that ends no earlier than the CA that signs
+// now: another would end then too, and close to that end be due the moment it is
+// issued.
 func isDue(c candidate) (Reason, string) {
 	if c.now.Before(c.secret.Leaf.RenewAt) || !c.secret.Leaf.NotAfter.Before(c.ca.Certificate.NotAfter) {
 		return "", ""
 	}
 	return ReasonDue, "due for renewal since " + c.secret.Leaf.RenewAt.Format(time.RFC3339)
 }
+
+// isSucceeded replaces what an earlier issuer signed, each certificate at its own
+// time: all of them at once would be a burst for everyone who reads them.
+func isSucceeded(c candidate) (Reason, string) {
+	if !c.by.succeeded() || c.now.Before(c.ca.Reissue.At(c.secret.Leaf.Raw)) {
+		return "", ""
+	}
+	return ReasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer))
+}
+
+// nameOfCA returns what a CA is called in words and labels.
+func nameOfCA(issuer *pki.Issuer) string { return issuer.Certificate.Subject.CommonName }
 
 func hasOtherNames(c candidate) (Reason, string) {
 	leaf := c.secret.Leaf
@@ -139,20 +155,30 @@ func hasOtherAlgorithm(c candidate) (Reason, string) {
 	return ReasonAlgorithm, fmt.Sprintf("the key is %s, wanted is %s", orUnknown(c.secret.Leaf.KeyAlgorithm), c.wanted.Params.KeyAlgorithm)
 }
 
+// hasOtherDuration holds the CA here to the second. One elsewhere may give a
+// shorter lifetime than it was asked for, and date back: what it, or a CA of
+// before, has signed is only not to live longer.
 func hasOtherDuration(c candidate) (Reason, string) {
-	leaf := c.secret.Leaf
-	signer := c.secret.SignedBy(c.ca)
-	if signer == nil || leaf.NotAfter.Equal(endOf(leaf.NotBefore, c.wanted.Params.Duration, signer)) {
+	leaf, issuer := c.secret.Leaf, c.by.issuer.Certificate
+	if c.ca.Key == nil || c.by.succeeded() {
+		if !leaf.NotAfter.After(endOf(leaf.NotBefore.Add(maxBackdate), c.wanted.Params.Duration, issuer)) {
+			return "", ""
+		}
+	} else if leaf.NotAfter.Equal(endOf(leaf.NotBefore, c.wanted.Params.Duration, issuer)) {
 		return "", ""
 	}
 	return ReasonDuration, fmt.Sprintf("the certificate lives for %s, wanted is %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration)
 }
 
 // isRequested looks at a renew-after only once that time has come: before it,
-// a new certificate would be older than the time too, and the next as well.
+// a new certificate would be older than the time too, and the next as well. What
+// a CA elsewhere issued does not tell when; of that the record counts too.
 func isRequested(c candidate) (Reason, string) {
 	at := c.wanted.RenewAfter
 	if at.IsZero() || at.After(c.now) || !c.secret.Leaf.IssuedAt.Before(at) {
+		return "", ""
+	}
+	if c.ca.Key == nil && !c.secret.RenewedAfter.Before(at) {
 		return "", ""
 	}
 	return ReasonRequested, "renewal of what was issued before " + at.Format(time.RFC3339) + " was requested"

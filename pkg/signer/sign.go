@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -36,6 +37,9 @@ type Issued struct {
 	Leaf    *x509.Certificate
 	CertPEM []byte // the leaf, and what is served after it
 	KeyPEM  []byte // PKCS #8
+	// RenewedAfter is what is to be recorded with it; see
+	// api.AnnotationRenewedAfter. Zero: nothing.
+	RenewedAfter time.Time
 }
 
 // RefusedError is a certificate that was signed and then found to be other than
@@ -80,11 +84,15 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 	if err != nil {
 		return Issued{}, err
 	}
-	return Issued{
+	issued := Issued{
 		Leaf:    leaf,
 		CertPEM: pki.EncodeCertificates(append([]*x509.Certificate{leaf}, ca.Chain...)...),
 		KeyPEM:  keyPEM,
-	}, nil
+	}
+	if ca.Key == nil && !wanted.RenewAfter.After(now) {
+		issued.RenewedAfter = wanted.RenewAfter
+	}
+	return issued, nil
 }
 
 // endOf is when a certificate ends that starts at notBefore and is to live for
@@ -113,10 +121,20 @@ func checkIssued(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority
 		return fmt.Errorf("it ends at %s, after the %s that was asked for", leaf.NotAfter.Format(time.RFC3339), request.NotAfter.Format(time.RFC3339))
 	case leaf.NotBefore.After(now):
 		return fmt.Errorf("it is not valid before %s", leaf.NotBefore.Format(time.RFC3339))
+	case leaf.NotBefore.Before(request.NotBefore.Add(-maxBackdate)):
+		return fmt.Errorf("it is valid from %s: a certificate may begin %s before it is issued at most", leaf.NotBefore.Format(time.RFC3339), maxBackdate+pki.Backdate)
 	}
 	if err := checkUsages(leaf, request.KeyAlgorithm); err != nil {
 		return err
 	}
+	if err := checkVerifies(leaf, ca, now); err != nil {
+		return err
+	}
+	return checkLasts(leaf, ca, now)
+}
+
+// checkVerifies says which client would reject the leaf, or nil.
+func checkVerifies(leaf *x509.Certificate, ca *pki.Authority, now time.Time) error {
 	if len(ca.Anchors) == 0 {
 		return errors.New("no client can verify it: the CA has no root")
 	}
@@ -124,6 +142,31 @@ func checkIssued(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority
 		if err := pki.VerifyServing(leaf, ca.Chain, root, now); err != nil {
 			return fmt.Errorf("a client that trusts only %q rejects it: %w", root.Subject.CommonName, err)
 		}
+	}
+	return nil
+}
+
+// What a CA elsewhere may do other than it was asked. Beyond, certificates would
+// be renewed all the time.
+const (
+	// maxBackdate is how much earlier than asked for a certificate may begin.
+	maxBackdate = time.Hour + pki.Backdate
+	// minLifetime and minUntilRenewal bound how short-lived one may be that does
+	// not end with its CA.
+	minLifetime     = 15 * time.Minute
+	minUntilRenewal = time.Minute
+)
+
+// checkLasts says why the leaf would have to be replaced at once, or nil.
+func checkLasts(leaf *x509.Certificate, ca *pki.Authority, now time.Time) error {
+	lifetime := pki.Lifetime(leaf)
+	switch {
+	case !leaf.NotAfter.Before(ca.Certificate.NotAfter): // see isDue
+		return nil
+	case lifetime < minLifetime:
+		return fmt.Errorf("it lives for %s, and must for %s at least", lifetime, minLifetime)
+	case pki.RenewAt(leaf).Before(now.Add(minUntilRenewal)):
+		return fmt.Errorf("it lives from %s to %s, and would be due for renewal at %s already: it must be valid for longer after it is issued, %s at least", leaf.NotBefore.Format(time.RFC3339), leaf.NotAfter.Format(time.RFC3339), pki.RenewAt(leaf).Format(time.RFC3339), minLifetime)
 	}
 	return nil
 }
@@ -141,8 +184,34 @@ func checkUsages(leaf *x509.Certificate, algorithm pki.KeyAlgorithm) error {
 		return fmt.Errorf("its key usage is %#x, must be %#x", int(leaf.KeyUsage), int(usage))
 	case !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) || len(leaf.UnknownExtKeyUsage) > 0:
 		return fmt.Errorf("its extended key usages are %v %v, must be serverAuth alone", leaf.ExtKeyUsage, leaf.UnknownExtKeyUsage)
-	case len(leaf.EmailAddresses) > 0 || len(leaf.URIs) > 0:
-		return fmt.Errorf("it has names that are neither DNS names nor IP addresses: %q %v", leaf.EmailAddresses, leaf.URIs)
+	}
+	return checkKindsOfNames(leaf)
+}
+
+// The kinds of names, as RFC 5280, 4.2.1.6 numbers them.
+var kindsOfNames = []string{"otherName", "rfc822Name", "dNSName", "x400Address", "directoryName", "ediPartyName", "uniformResourceIdentifier", "iPAddress", "registeredID"}
+
+// checkKindsOfNames says which name is neither a DNS name nor an IP address, or
+// nil. It reads the extension itself: crypto/x509 passes over most other kinds.
+func checkKindsOfNames(leaf *x509.Certificate) error {
+	for _, extension := range leaf.Extensions {
+		if !extension.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) { // subjectAltName
+			continue
+		}
+		var names []asn1.RawValue
+		if rest, err := asn1.Unmarshal(extension.Value, &names); err != nil || len(rest) > 0 {
+			return errors.New("its subject alternative names are no sequence of names")
+		}
+		for _, name := range names {
+			if name.Class == asn1.ClassContextSpecific && (name.Tag == 2 || name.Tag == 7) {
+				continue
+			}
+			kind := "of an unknown kind"
+			if name.Class == asn1.ClassContextSpecific && name.Tag < len(kindsOfNames) {
+				kind = kindsOfNames[name.Tag]
+			}
+			return fmt.Errorf("it has a name that is neither a DNS name nor an IP address: %s", kind)
+		}
 	}
 	return nil
 }

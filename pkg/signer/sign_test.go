@@ -35,15 +35,21 @@ func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 		change  change
 		refusal string
 	}{
-		"another key":       {func(c *x509.Certificate, _ *pki.Authority) { c.PublicKey = anotherKey.Public() }, "it is for another key"},
-		"an extra name":     {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, "db.shop.svc") }, "its names are"},
-		"a missing name":    {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = c.DNSNames[1:] }, "its names are"},
-		"another name":      {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames[0] = "db.shop.svc" }, "its names are"},
-		"a name twice":      {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, c.DNSNames[0]) }, "its names are"},
-		"no names":          {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = nil }, "its names are"},
-		"an IP address":     {func(c *x509.Certificate, _ *pki.Authority) { c.IPAddresses = []net.IP{{10, 0, 0, 1}} }, "its IP addresses are"},
-		"a mail address":    {func(c *x509.Certificate, _ *pki.Authority) { c.EmailAddresses = []string{"a@web.shop.svc"} }, "neither DNS names nor IP addresses"},
-		"a URI":             {func(c *x509.Certificate, _ *pki.Authority) { c.URIs = []*url.URL{uri} }, "neither DNS names nor IP addresses"},
+		"another key":    {func(c *x509.Certificate, _ *pki.Authority) { c.PublicKey = anotherKey.Public() }, "it is for another key"},
+		"an extra name":  {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, "db.shop.svc") }, "its names are"},
+		"a missing name": {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = c.DNSNames[1:] }, "its names are"},
+		"another name":   {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames[0] = "db.shop.svc" }, "its names are"},
+		"a name twice":   {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, c.DNSNames[0]) }, "its names are"},
+		"no names":       {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = nil }, "its names are"},
+		"an IP address":  {func(c *x509.Certificate, _ *pki.Authority) { c.IPAddresses = []net.IP{{10, 0, 0, 1}} }, "its IP addresses are"},
+		"a mail address": {func(c *x509.Certificate, _ *pki.Authority) { c.EmailAddresses = []string{"a@web.shop.svc"} }, "neither a DNS name nor an IP address: rfc822Name"},
+		"a URI":          {func(c *x509.Certificate, _ *pki.Authority) { c.URIs = []*url.URL{uri} }, "neither a DNS name nor an IP address: uniformResourceIdentifier"},
+		"another kind of name": {func(c *x509.Certificate, _ *pki.Authority) {
+			c.ExtraExtensions = []pkix.Extension{otherNames(t, c.DNSNames, "db.shop.svc")}
+		}, "neither a DNS name nor an IP address: otherName"},
+		"a name of no kind": {func(c *x509.Certificate, _ *pki.Authority) {
+			c.ExtraExtensions = []pkix.Extension{namesOf(t, c.DNSNames, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 9, Bytes: []byte("x")})}
+		}, "neither a DNS name nor an IP address: of an unknown kind"},
 		"a name as subject": {func(c *x509.Certificate, _ *pki.Authority) { c.Subject = pkix.Name{CommonName: "db.shop.svc"} }, `its subject names "db.shop.svc"`},
 		"a CA":              {func(c *x509.Certificate, _ *pki.Authority) { c.IsCA = true }, "it is a CA"},
 		"a usage more":      {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageCertSign }, "its key usage is 0x21, must be 0x1"},
@@ -58,10 +64,17 @@ func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 		"any usage":        {func(c *x509.Certificate, _ *pki.Authority) { c.ExtKeyUsage = nil }, "must be serverAuth alone"},
 		"an unknown usage": {func(c *x509.Certificate, _ *pki.Authority) { c.UnknownExtKeyUsage = []asn1.ObjectIdentifier{{1, 2, 3}} }, "must be serverAuth alone"},
 		"a later end":      {func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = c.NotAfter.Add(time.Second) }, "after the 2026-03-31T11:55:00Z that was asked for"},
-		"begins later":     {func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = epoch.Add(time.Second) }, "it is not valid before 2026-03-01T12:00:01Z"},
-		"over already":     {func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = epoch.Add(-time.Minute) }, "rejects it"},
-		"another CA":       {func(_ *x509.Certificate, by *pki.Authority) { *by = *other }, "rejects it"},
-		"a forged CA":      {func(_ *x509.Certificate, by *pki.Authority) { *by = *forged }, "rejects it"},
+		"too long ago":     {func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = c.NotBefore.Add(-maxBackdate - time.Second) }, "a certificate may begin 1h10m0s before it is issued at most"},
+		"too short": {func(c *x509.Certificate, _ *pki.Authority) {
+			c.NotAfter = c.NotBefore.Add(15*time.Minute - time.Second)
+		}, "it lives for 14m59s, and must for 15m0s at least"},
+		"due already": {func(c *x509.Certificate, _ *pki.Authority) {
+			c.NotBefore, c.NotAfter = epoch.Add(-time.Hour), epoch.Add(4*time.Minute)
+		}, "would be due for renewal at "},
+		"begins later": {func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = epoch.Add(time.Second) }, "it is not valid before 2026-03-01T12:00:01Z"},
+		"over already": {func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = epoch.Add(-time.Minute) }, "rejects it"},
+		"another CA":   {func(_ *x509.Certificate, by *pki.Authority) { *by = *other }, "rejects it"},
+		"a forged CA":  {func(_ *x509.Certificate, by *pki.Authority) { *by = *forged }, "rejects it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			issued, err := Issue(context.Background(), plainSign(c.change), ca, wantedBy(service("web")), epoch)
@@ -89,6 +102,26 @@ func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 		_, err := Issue(context.Background(), plainSign(func(c *x509.Certificate, _ *pki.Authority) { c.Subject.CommonName = c.DNSNames[0] }), ca, wantedBy(service("web")), epoch)
 		assert.NoError(t, err)
 	})
+}
+
+// namesOf is a subjectAltName extension with DNS names and whatever else.
+func namesOf(t *testing.T, dns []string, more ...asn1.RawValue) pkix.Extension {
+	var names []asn1.RawValue
+	for _, name := range dns {
+		names = append(names, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 2, Bytes: []byte(name)})
+	}
+	value, err := asn1.Marshal(append(names, more...))
+	require.NoError(t, err)
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: value}
+}
+
+// otherNames adds one as Active Directory has them, a user's principal name.
+func otherNames(t *testing.T, dns []string, principal string) pkix.Extension {
+	id, err := asn1.Marshal(asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 20, 2, 3})
+	require.NoError(t, err)
+	text, err := asn1.MarshalWithParams(principal, "utf8,explicit,tag:0")
+	require.NoError(t, err)
+	return namesOf(t, dns, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true, Bytes: append(id, text...)})
 }
 
 // Each root of the bundle alone must do: a client may hold any one of them.

@@ -21,6 +21,7 @@ const (
 	ReasonIssued       Reason = "Issued"            // True
 	ReasonRetained     Reason = "Retained"          // True: not asked for any more, and kept
 	ReasonInvalid      Reason = "InvalidAnnotation" // False: what is asked for is not allowed
+	ReasonWaiting      Reason = "WaitingForTrust"   // False: some names, or all, that not all clients accept yet
 	ReasonConflict     Reason = "SecretConflict"    // False: the Secret is somebody else's
 	ReasonRefused      Reason = "SigningRefused"    // False: what the CA signed is not what was asked for
 	ReasonSignFailed   Reason = "SigningFailed"     // False
@@ -106,10 +107,12 @@ func Conditions(s Situation, d Decision) []ConditionChange {
 
 func memberCondition(s Situation, d Decision, svc *corev1.Service) *metav1.Condition {
 	switch {
-	case d.Verdict.Reason != "":
+	case d.Verdict.Reason != "" && d.Verdict.Reason != ReasonWaiting:
 		return condition(false, d.Verdict.Reason, d.Verdict.Message)
-	case d.Verdict.Retained:
+	case d.Verdict.Reason == "" && d.Verdict.Retained:
 		return condition(true, ReasonRetained, retainedMessage(s, d))
+	case len(d.Waiting[svc.UID]) > 0:
+		return condition(false, ReasonWaiting, waitingMessage(s, d, svc))
 	}
 	return condition(true, ReasonIssued, issuedMessage(s, d, svc))
 }
@@ -129,11 +132,29 @@ func refusedMessage(s Situation, d Decision, m api.Member) string {
 }
 
 func issuedMessage(s Situation, d Decision, svc *corev1.Service) string {
-	message := fmt.Sprintf("%s%s (request %s, %s)", issuedPrefix(s.Key.Name), describeNames(d.Wanted.DNSNames, d.Wanted.IPs), d.Wanted.Hash(), api.LeafInMessage(d.Verdict.Leaf))
+	message := issuedPrefix(s.Key.Name) + describeNames(d.Wanted.DNSNames, d.Wanted.IPs) + requestAndLeaf(d)
 	if kept := s.Kept[svc.UID]; len(kept) > 0 {
 		message += fmt.Sprintf("; kept from before and renewed until deleted: %q", kept)
 	}
 	return message
+}
+
+// waitingMessage says which names of the Service wait, for what, and what there
+// is meanwhile.
+func waitingMessage(s Situation, d Decision, svc *corev1.Service) string {
+	have := "no certificate"
+	if !nameless(d.Wanted) {
+		have = describeNames(d.Wanted.DNSNames, d.Wanted.IPs)
+	}
+	return fmt.Sprintf("%s%s; waiting: %s: a root that clients may hold does not permit it, and such a client would reject the whole certificate; added when every older root has retired%s",
+		issuedPrefix(s.Key.Name), have, describeNames(d.Waiting[svc.UID], nil), requestAndLeaf(d))
+}
+
+func requestAndLeaf(d Decision) string {
+	if d.Verdict.Leaf == "" {
+		return fmt.Sprintf(" (request %s)", d.Asked.Hash())
+	}
+	return fmt.Sprintf(" (request %s, %s)", d.Asked.Hash(), api.LeafInMessage(d.Verdict.Leaf))
 }
 
 // issuedPrefix starts the message of a Service whose certificate is in the Secret.

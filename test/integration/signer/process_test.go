@@ -94,14 +94,15 @@ func TestFlagsThatPermitOtherNamesThanTheCA(t *testing.T) {
 
 		r = startProcess(t, d, permit...)
 		makeService(t, ns, "more", ask...)
-		c := waitReady(t, ns, "more", metav1.ConditionFalse, "SigningRefused")
-		assert.Contains(t, c.Message, "rejects it")
-		require.NoError(t, secretGone(t, ns, "more-tls"))
+		c := waitReady(t, ns, "more", metav1.ConditionFalse, "WaitingForTrust")
+		assert.Contains(t, c.Message, "waiting: localhost, ")
+		fresh, err := whatIsServed(t.Context(), ns, "more-tls")
+		require.NoError(t, err)
+		require.NoError(t, r.verify(t.Context(), fresh, "more."+ns+".svc"), "what could be had before can be had now")
+		assert.ElementsMatch(t, []string{"more." + ns + ".svc", "more." + ns + ".svc.cluster.local"}, fresh.leaf.DNSNames)
 		annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "localhost"})
-		waitEvent(t, ns, "web", `Warning RenewalFailed: Secret "web-tls" keeps the certificate it has: `)
-		require.Equal(t, have.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
-		makeService(t, ns, "plain")
-		r.waitGood(t, ns, "plain", "plain-tls")
+		waitReady(t, ns, "web", metav1.ConditionFalse, "WaitingForTrust")
+		require.Equal(t, have.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion, "nothing to change yet")
 	})
 }
 

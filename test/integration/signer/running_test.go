@@ -116,6 +116,7 @@ func here(d deployment, o options) (*running, error) {
 		Namespace:    d.namespace,
 		MaxDuration:  limits.MaxDuration,
 		Constraints:  limits.Constraints(),
+		Domain:       limits.ClusterDomain,
 		Clock:        o.clock.now,
 		ManagedExist: func(ctx context.Context) (bool, error) { return managedExist(ctx, d.instance) },
 	})

@@ -1,0 +1,76 @@
+package signer
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// A name constraint of a CA judges all names of a leaf: one name that it does not
+// permit, and a client that holds this CA alone rejects the leaf with all names.
+// So a name stays out until every root that a client may hold permits it.
+
+// acceptable returns what a certificate can hold now of what is asked for, with
+// the names of former domains that there is room for, and whether anything that
+// is asked for has to wait.
+func acceptable(asked api.Wanted, ca *pki.Authority) (now api.Wanted, waits bool) {
+	now = asked
+	now.DNSNames = slices.DeleteFunc(slices.Clone(asked.DNSNames), func(name string) bool { return !ca.Permits(name) })
+	now.IPs = slices.DeleteFunc(slices.Clone(asked.IPs), func(ip netip.Addr) bool { return !ca.PermitsAddr(ip) })
+	waits = len(now.DNSNames) < len(asked.DNSNames) || len(now.IPs) < len(asked.IPs)
+	for _, name := range asked.FormerNames {
+		if len(now.DNSNames) < api.MaxNames && !slices.Contains(now.DNSNames, name) && ca.Permits(name) {
+			now.DNSNames = append(now.DNSNames, name)
+		}
+	}
+	slices.Sort(now.DNSNames)
+	now.FormerNames = nil
+	return now, waits
+}
+
+// waitingNames returns what each Service has asked for and has to wait for, by
+// its UID; nothing of those that have all.
+func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authority) map[types.UID][]string {
+	waiting := map[types.UID][]string{}
+	for _, svc := range services {
+		asked := api.Retained([]*corev1.Service{svc}, limits)
+		for _, name := range asked.DNSNames {
+			if !ca.Permits(name) {
+				waiting[svc.UID] = append(waiting[svc.UID], name)
+			}
+		}
+		for _, ip := range asked.IPs {
+			if !ca.PermitsAddr(ip) {
+				waiting[svc.UID] = append(waiting[svc.UID], ip.String())
+			}
+		}
+	}
+	return waiting
+}
+
+// nameless reports whether there is nothing that a certificate could hold.
+func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
+
+// withNames finds out what of the names asked for the certificate is to hold now.
+func (d Decision) withNames(s Situation) Decision {
+	var waits bool
+	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
+		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
+	}
+	return d
+}
+
+// wait leaves everything as it is: no client would accept a certificate with any
+// of the names.
+func (d Decision) wait(s Situation) Decision {
+	d.Verdict.Reason = ReasonWaiting
+	if s.Secret.usable(s.Now) {
+		d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
+	}
+	return d
+}

@@ -1,0 +1,201 @@
+package signer
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// widened is a CA whose second generation permits more than its first.
+func widened(t require.TestingT) ladder {
+	return newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "new.domain", "apps.example.com"}, PermitIPs: true})
+}
+
+// permissive are the limits that go with it.
+func permissive() api.Limits {
+	limits := api.DefaultLimits()
+	limits.PermitClusterIPs = true
+	limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "*", Suffix: "apps.example.com"}}
+	return limits
+}
+
+func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
+	l := widened(t)
+	plain, asks := service("plain"), service("web", api.AnnotationExtraDNSNames, "www.apps.example.com", api.AnnotationClusterIPs, "true")
+	w := newScene(l.at(epoch, 1), nil, plain, asks)
+	w.limits = permissive()
+
+	s, d := w.decide()
+	require.Equal(t, Create, d.Action)
+	w.apply(t, s, d, plainSign())
+	s, d = w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String(), "%s", d.Message)
+	leaf := s.Secret.Leaf
+	assert.Equal(t, []string{"plain.shop.svc", "plain.shop.svc.cluster.local", "web.shop.svc", "web.shop.svc.cluster.local"}, leaf.DNSNames)
+	assert.Empty(t, leaf.IPs)
+	before := said(s, d)
+	assert.True(t, strings.HasPrefix(before["plain"], "True Issued: "), "it has all that it asks for: %s", before["plain"])
+	request := fmt.Sprintf("(request %s, leaf sha256:%s)", d.Asked.Hash(), leaf.Fingerprint)
+	assert.Equal(t, `False WaitingForTrust: Secret "web-tls": plain.shop.svc, plain.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local; `+
+		`waiting: www.apps.example.com, 10.0.0.1: a root that clients may hold does not permit it, and such a client would reject the whole certificate; `+
+		`added when every older root has retired `+request, before["web"])
+
+	t.Run("the rotator finds the leaf", func(t *testing.T) {
+		asks := asks.DeepCopy()
+		asks.Status.Conditions = []metav1.Condition{*memberCondition(s, d, asks)}
+		got, ok := api.LeafOf(asks)
+		assert.True(t, ok)
+		assert.Equal(t, leaf.Fingerprint, got)
+	})
+
+	w.ca = l.at(epoch, 2)
+	w.ca.Reissue.From = epoch.Add(day)
+	s, d = w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String(), "the older root is still out there")
+	assert.Equal(t, before, said(s, d), "nothing new to say: no write")
+
+	w.ca.Anchors = l.roots[1:]
+	s, d = w.decide()
+	require.Equal(t, ReasonNames, d.Reason)
+	w.apply(t, s, d, plainSign())
+	s, d = w.decide()
+	assert.Contains(t, s.Secret.Leaf.DNSNames, "www.apps.example.com")
+	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, s.Secret.Leaf.IPs)
+	assert.True(t, strings.HasPrefix(said(s, d)["web"], "True Issued: "))
+	assert.Contains(t, said(s, d)["web"], strings.Split(request, ",")[0], "the same request as before")
+}
+
+func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
+	l := newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"example.com"}})
+	web := service("web")
+	issued := issue(t, l.at(epoch, 1), wantedBy(web), epoch)
+	waits := `Secret "web-tls": no certificate; waiting: web.shop.svc, web.shop.svc.cluster.local: `
+
+	w := newScene(l.at(epoch, 2), nil, web)
+	s, d := w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String())
+	require.Equal(t, ReasonWaiting, d.Verdict.Reason)
+	assert.True(t, strings.HasPrefix(said(s, d)["web"], "False WaitingForTrust: "+waits), said(s, d)["web"])
+	assert.NotContains(t, said(s, d)["web"], "leaf")
+
+	w.secret = managed(issued, web)
+	s, d = w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String(), "what is there stays")
+	assert.Contains(t, said(s, d)["web"], "leaf sha256:"+pki.Fingerprint(issued.Leaf))
+	w.services[0] = service("web", api.AnnotationSecretName, "-")
+	s, d = w.decide()
+	assert.Contains(t, said(s, d)["web"], "False WaitingForTrust: ", "retained, and due by pace: it cannot be made anew")
+	w.ca.Reissue.From = epoch.Add(day)
+	s, d = w.decide()
+	assert.Contains(t, said(s, d)["web"], "True Retained: ", "retained, and good")
+}
+
+// A Service that has joined one that waits, or is retained, is judged by itself.
+func TestOnlyFewNamesThatWaitAreShown(t *testing.T) {
+	l := widened(t)
+	w := newScene(l.at(epoch, 1), nil, service("web", api.AnnotationExtraDNSNames, "a.apps.example.com,b.apps.example.com,c.apps.example.com,d.apps.example.com,e.apps.example.com"))
+	w.limits = permissive()
+	s, d := w.decide()
+	assert.Contains(t, said(s, d)["web"], "waiting: a.apps.example.com, b.apps.example.com, c.apps.example.com, d.apps.example.com and 1 more: ")
+}
+
+func TestAChangedClusterDomainServesBoth(t *testing.T) {
+	l := newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "new.domain"}}, pki.Constraints{PermittedDNS: []string{"svc", "new.domain"}})
+	web := service("web")
+	w := newScene(l.at(epoch, 1), nil, web)
+	namesAfter := func(step string) []string {
+		s, d := w.decide()
+		w.apply(t, s, d, plainSign())
+		s, d = w.decide()
+		require.Equal(t, Nothing.String(), d.Action.String(), "%s: %s", step, d.Message)
+		return s.Secret.Leaf.DNSNames
+	}
+	old := []string{"web.shop.svc", "web.shop.svc.cluster.local"}
+	require.Equal(t, old, namesAfter("before"))
+
+	w.limits.ClusterDomain = "new.domain"
+	w.former = []string{"cluster.local"}
+	require.Equal(t, old, namesAfter("the flag has changed, the CA not"))
+	w.ca = l.at(epoch, 2)
+	require.Equal(t, old, namesAfter("the new one signs, the old root is out there"))
+	w.ca.Anchors = l.roots[1:2]
+	require.Equal(t, []string{"web.shop.svc", "web.shop.svc.cluster.local", "web.shop.svc.new.domain"}, namesAfter("every root permits both"))
+	w.former = nil
+	require.Equal(t, []string{"web.shop.svc", "web.shop.svc.new.domain"}, namesAfter("over"))
+}
+
+// Names of former domains take no one's place.
+func TestFormerNamesFillTheRestOfTheRoom(t *testing.T) {
+	ca := newCA(t, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "old"}}, epoch.Add(-day), epoch.Add(1000*day))
+	asked := api.Wanted{FormerNames: []string{"a.shop.svc.old", "b.shop.svc.elsewhere", "b.shop.svc.old"}}
+	for i := range api.MaxNames - 1 {
+		asked.DNSNames = append(asked.DNSNames, fmt.Sprintf("n%03d.shop.svc", i))
+	}
+	got, waits := acceptable(asked, ca)
+	assert.False(t, waits, "nobody asks for them")
+	assert.Len(t, got.DNSNames, api.MaxNames)
+	assert.Contains(t, got.DNSNames, "a.shop.svc.old")
+	assert.True(t, slices.IsSorted(got.DNSNames))
+
+	asked.DNSNames = []string{"a.shop.svc.old"}
+	got, _ = acceptable(asked, ca)
+	assert.Equal(t, []string{"a.shop.svc.old", "b.shop.svc.old"}, got.DNSNames, "none twice, and none that is not permitted")
+}
+
+// Whatever roots there are and whatever is asked for, what is issued is accepted
+// by each root alone, and what waits is said.
+func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLadder(t, drawConstraints(t), drawConstraints(t), drawConstraints(t))
+		w := newScene(l.at(epoch, rapid.IntRange(1, 3).Draw(t, "signing")), nil)
+		w.limits = permissive()
+		w.limits.ClusterDomain = oneOf(t, "cluster domain", "cluster.local", "new.domain")
+		w.former = oneOf(t, "former", nil, []string{"old.domain"}, []string{"old.domain", "cluster.local"})
+		for _, name := range []string{"api", "web"} {
+			svc := service(name, api.AnnotationExtraDNSNames, oneOf(t, "extra "+name, "-", "www.apps.example.com", "x."+name+".shop.svc"), api.AnnotationClusterIPs, oneOf(t, "IPs "+name, "true", "false"))
+			if rapid.Bool().Draw(t, "headless "+name) {
+				svc.Spec.ClusterIP = corev1.ClusterIPNone
+			}
+			w.services = append(w.services, svc)
+		}
+		s, d := w.decide()
+		if d.Action == Nothing {
+			require.Equal(t, ReasonWaiting, d.Verdict.Reason)
+			return
+		}
+		issued, err := Issue(context.Background(), plainSign(), w.ca, d.Wanted, w.now)
+		require.NoError(t, err, "each root alone accepts it")
+		words := said(s, d)
+		for _, svc := range w.services {
+			asked := api.Retained([]*corev1.Service{svc}, s.Limits)
+			missing := len(asked.IPs) > 0 && len(issued.Leaf.IPAddresses) == 0
+			for _, name := range asked.DNSNames {
+				missing = missing || !slices.Contains(issued.Leaf.DNSNames, name)
+			}
+			require.Equal(t, missing, strings.HasPrefix(words[svc.Name], "False WaitingForTrust: "), "%s", words[svc.Name])
+		}
+	})
+}
+
+// drawConstraints permits some domains, and IP addresses or none.
+func drawConstraints(t *rapid.T) pki.Constraints {
+	c := pki.Constraints{PermittedDNS: []string{"nothing.else"}, PermitIPs: rapid.Bool().Draw(t, "permits IPs")}
+	for _, domain := range []string{"svc", "cluster.local", "new.domain", "apps.example.com", "old.domain"} {
+		if !seldom(t, 3, "refuses "+domain) {
+			c.PermittedDNS = append(c.PermittedDNS, domain)
+		}
+	}
+	return c
+}

@@ -1,0 +1,194 @@
+package signer
+
+import (
+	"crypto/x509"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
+	l, web := generations(t, 2), service("web")
+	issued := issue(t, l.at(epoch, 1), wantedBy(web), epoch)
+	window := pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(2 * time.Hour)}
+	slot := window.At(issued.Leaf.Raw)
+	due := pki.RenewAt(issued.Leaf)
+	chain := func(certs ...*x509.Certificate) func(w *scene) {
+		return func(w *scene) {
+			w.secret.Data["tls.crt"] = pki.EncodeCertificates(append([]*x509.Certificate{issued.Leaf}, certs...)...)
+		}
+	}
+	for name, c := range map[string]struct {
+		change  func(w *scene)
+		reason  Reason // empty: nothing is to be done
+		message string
+		next    time.Time
+	}{
+		"before the window":   {func(*scene) {}, "", "", slot},
+		"before its moment":   {func(w *scene) { w.now = slot.Add(-1) }, "", "", slot},
+		"at its moment":       {func(w *scene) { w.now = slot }, ReasonSucceeded, `signed by "` + l.roots[0].Subject.CommonName + `", which "` + l.roots[1].Subject.CommonName + `" has succeeded`, time.Time{}},
+		"after the window":    {func(w *scene) { w.now = epoch.Add(3 * time.Hour) }, ReasonSucceeded, "", time.Time{}},
+		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, ReasonSucceeded, "", time.Time{}},
+		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, ReasonDue, "", time.Time{}},
+		"due before, later":   {func(w *scene) { w.ca.Reissue = pki.Window{From: due.Add(day)} }, "", "", due},
+		"a chain that is not": {chain(l.crosses[1]), ReasonChainChanged, "not the 0 that", time.Time{}},
+		"the root is served":  {chain(l.roots[0]), ReasonChainChanged, "", time.Time{}},
+		"not known any more":  {func(w *scene) { w.ca.Older = nil }, ReasonOtherCA, "", time.Time{}},
+		"longer than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "24h") },
+			ReasonDuration, "lives for 720h0m0s, wanted is 24h", time.Time{}},
+		"shorter than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "1000h") }, "", "", slot},
+		"other names": {func(w *scene) { w.services[0] = service("web", api.AnnotationExtraDNSNames, "a.web.shop.svc") },
+			ReasonNames, "", time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScene(l.at(epoch, 2), managed(issued, web), web)
+			w.ca.Reissue = window
+			c.change(w)
+			_, d := w.decide()
+			assert.Equal(t, c.reason, d.Reason, "%s", d.Message)
+			assert.Contains(t, d.Message, c.message)
+			assert.Equal(t, c.next, d.NextAt)
+			if c.reason == "" {
+				assert.Equal(t, Nothing.String(), d.Action.String())
+				assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Verdict.Leaf)
+			}
+		})
+	}
+}
+
+// A leaf that ends when its CA does is left alone only as long as that CA signs.
+func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
+	l, web := generations(t, 2), service("web", api.AnnotationDuration, "2160h")
+	issued := issue(t, l.at(epoch, 1), wantedBy(web), epoch.Add(20*day))
+	require.Equal(t, l.roots[0].NotAfter, issued.Leaf.NotAfter)
+	w := newScene(l.at(epoch, 2), managed(issued, web), web)
+	w.ca.Reissue = pki.Window{From: epoch.Add(1000 * day)}
+	w.now = pki.RenewAt(issued.Leaf)
+	_, d := w.decide()
+	assert.Equal(t, ReasonDue, d.Reason)
+	w.ca = l.at(epoch, 1)
+	_, d = w.decide()
+	assert.Equal(t, Nothing.String(), d.Action.String(), "another would end then too")
+}
+
+// A cross-certificate that expires is not served any more with new leaves, and
+// costs no leaf that was issued before.
+func TestAnExpiringCrossReissuesNothing(t *testing.T) {
+	l, web := generations(t, 3), service("web", api.AnnotationDuration, "2160h")
+	before := l.at(epoch.Add(90*day), 3)
+	require.Len(t, before.Chain, 2)
+	issued := issue(t, before, wantedBy(web), epoch.Add(90*day))
+	w := newScene(before, managed(issued, web), web)
+	for _, w.now = range []time.Time{epoch.Add(90 * day), epoch.Add(101 * day), epoch.Add(140 * day)} {
+		w.ca = l.at(w.now, 3)
+		_, d := w.decide()
+		require.Equal(t, Nothing.String(), d.Action.String(), "%s: %s", d.Reason, d.Message)
+	}
+	require.Len(t, w.ca.Chain, 1, "the cross of the first two has expired")
+	fresh := issue(t, w.ca, wantedBy(web), w.now)
+	w.secret = managed(fresh, web)
+	_, d := w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String(), "the shorter chain is good too")
+	w.secret.Data["tls.crt"] = pki.EncodeCertificates(fresh.Leaf)
+	_, d = w.decide()
+	require.Equal(t, ReasonChainChanged, d.Reason, "none is not")
+}
+
+// A CA elsewhere may be certified anew for the same key: of the two certificates
+// the one counts that the chain was served for.
+func TestTwoIssuersWithOneKey(t *testing.T) {
+	l, web := generations(t, 2), service("web")
+	older, newer := l.issuer(2, epoch), l.issuer(2, epoch)
+	newer.Chain = nil
+	ca := l.at(epoch, 2)
+	ca.Issuer, ca.Older = newer, []pki.Issuer{older}
+	ca.Anchors = l.roots[1:]
+	issued := issue(t, l.at(epoch, 2), wantedBy(web), epoch)
+	f := FactsOf(managed(issued, web), api.DefaultInstance)
+	assert.Same(t, &ca.Older[0], f.SignedBy(ca))
+	f = FactsOf(managed(issue(t, ca, wantedBy(web), epoch), web), api.DefaultInstance)
+	assert.Same(t, &ca.Issuer, f.SignedBy(ca))
+	ca.Older[0].Chain = ca.Older[0].Chain[:0:0]
+	assert.Same(t, &ca.Issuer, FactsOf(managed(issued, web), api.DefaultInstance).SignedBy(ca), "without one that fits, the first")
+}
+
+// The issuer's name counts beside its signature: verifiers look for it.
+func TestALeafThatNamesAnotherIssuer(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	renamed := *ca
+	certificate := *ca.Certificate
+	certificate.Subject.CommonName, certificate.RawSubject = "another", nil
+	renamed.Certificate = &certificate
+	leaf := signed(t, ca, func(_ *x509.Certificate, by *pki.Authority) { *by = renamed })
+	assert.Nil(t, FactsOf(managed(leaf, web), api.DefaultInstance).SignedBy(ca))
+}
+
+// Pacing: whatever is served by whatever generation, a leaf is replaced at its
+// moment and not before; then it is by the one that signs, and all is well.
+func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
+	l, web := generations(t, 4), service("web")
+	rapid.Check(t, func(t *rapid.T) {
+		signing := rapid.IntRange(1, 4).Draw(t, "signing")
+		by := rapid.IntRange(1, signing).Draw(t, "signed by")
+		issuedAt := epoch.Add(time.Duration(rapid.IntRange(0, 60*24).Draw(t, "issued")) * time.Hour)
+		issued := issue(t, l.at(issuedAt, by), wantedBy(web), issuedAt)
+		w := newScene(nil, managed(issued, web), web)
+		w.now = issuedAt.Add(time.Duration(rapid.IntRange(0, 20*24*60).Draw(t, "minutes later")) * time.Minute)
+		w.ca = l.at(w.now, signing)
+		w.ca.Reissue.From = issuedAt.Add(time.Duration(rapid.IntRange(-100, 600).Draw(t, "window")) * time.Hour)
+		w.ca.Reissue.Until = w.ca.Reissue.From.Add(time.Duration(rapid.IntRange(0, 1000).Draw(t, "length")) * time.Minute)
+		expired := l.issuer(by, w.now).Expired
+		served := slices.Concat([]*x509.Certificate{issued.Leaf}, l.issuer(by, w.now).Chain, expired[:rapid.IntRange(0, len(expired)).Draw(t, "served of the expired")])
+		w.secret.Data["tls.crt"] = pki.EncodeCertificates(served...)
+
+		slot, due := w.ca.Reissue.At(issued.Leaf.Raw), pki.RenewAt(issued.Leaf)
+		s, d := w.decide()
+		switch {
+		case !w.now.Before(due):
+			require.Equal(t, ReasonDue, d.Reason)
+		case by < signing && !w.now.Before(slot):
+			require.Equal(t, ReasonSucceeded, d.Reason)
+		default:
+			require.Equal(t, Nothing, d.Action, "%s: %s", d.Reason, d.Message)
+			next := due
+			if by < signing && slot.Before(due) {
+				next = slot
+			}
+			require.Equal(t, next, d.NextAt)
+			return
+		}
+		w.apply(t, s, d, plainSign())
+		s, d = w.decide()
+		require.Equal(t, Nothing, d.Action, "%s: %s", d.Reason, d.Message)
+		require.Same(t, &w.ca.Issuer, s.Secret.SignedBy(w.ca))
+	})
+}
+
+// When the CA changes every Secret is looked at, and those whose time has not
+// come are left alone, their Services' conditions too.
+func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
+	l, web := generations(t, 2), service("web")
+	w := newScene(l.at(epoch, 1), nil, web)
+	s, d := w.decide()
+	w.apply(t, s, d, plainSign())
+	s, d = w.decide()
+	web.Status.Conditions = []metav1.Condition{*memberCondition(s, d, web)}
+
+	w.ca = l.at(epoch, 2)
+	w.ca.Reissue = pki.Window{From: epoch.Add(time.Second), Until: epoch.Add(time.Hour)}
+	s, d = w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String())
+	changes := Conditions(s, d)
+	require.Len(t, changes, 1)
+	patch, err := conditionPatch(web.UID, api.Condition(web, api.ConditionReady), changes[0].Ready, w.now)
+	require.NoError(t, err)
+	assert.Nil(t, patch)
+}

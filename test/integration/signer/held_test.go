@@ -1,0 +1,101 @@
+package signer
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// held is a CA that the test holds in its hand: the signer is told what it is,
+// and that it is another now.
+type held struct {
+	ca      atomic.Pointer[pki.Authority]
+	changed chan struct{}
+}
+
+func (h *held) set(ca *pki.Authority) {
+	h.ca.Store(ca)
+	h.changed <- struct{}{}
+}
+
+// startUnder runs a signer in this process under a CA of the test's.
+func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *signer.Controller) {
+	t.Helper()
+	d := newDeployment(t)
+	r := &running{deployment: d, log: &logBuffer{}, clock: &clock{}, registry: prometheus.NewRegistry()}
+	cfg := plane.AdminConfig()
+	if wrap != nil {
+		cfg.Wrap(wrap)
+	}
+	mgr, err := newManager(cfg, d, r.log)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	controller, err := signer.Add(ctx, mgr, signer.Config{
+		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
+		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
+		AuthorityChanged: h.changed, Clock: r.clock.now, Registerer: r.registry,
+	})
+	if err != nil {
+		cancel()
+	}
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { finish(t, r) })
+	return r, controller
+}
+
+// generation is one of a CA.
+type generation struct {
+	key   crypto.Signer
+	root  *x509.Certificate
+	cross *x509.Certificate // its key, signed by the one before
+}
+
+func newGeneration(t *testing.T, n int, constraints pki.Constraints, before *generation) *generation {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	now := time.Now()
+	root, err := pki.NewRoot(key, n, constraints, now.Add(-time.Hour), now.Add(10000*time.Hour))
+	require.NoError(t, err)
+	g := &generation{key: key, root: root}
+	if before != nil {
+		g.cross, err = pki.NewCross(root, before.root, before.key, now.Add(-time.Hour))
+		require.NoError(t, err)
+	}
+	return g
+}
+
+func (g *generation) issuer() pki.Issuer {
+	issuer := pki.Issuer{Certificate: g.root}
+	if g.cross != nil {
+		issuer.Chain = []*x509.Certificate{g.cross}
+	}
+	return issuer
+}
+
+// signing returns the CA in which g signs, after the older ones, whose roots
+// clients may still hold.
+func (g *generation) signing(older ...*generation) *pki.Authority {
+	roots := []*x509.Certificate{g.root}
+	ca := &pki.Authority{Issuer: g.issuer(), Key: g.key, SignUntil: g.root.NotAfter}
+	for _, o := range older {
+		ca.Older, roots = append(ca.Older, o.issuer()), append(roots, o.root)
+	}
+	ca.Bundle, ca.Anchors = pki.NewBundle(roots...), roots
+	return ca
+}
