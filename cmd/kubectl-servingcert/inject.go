@@ -20,14 +20,13 @@ import (
 
 // injectFlags are what inject was asked.
 type injectFlags struct {
-	files      []string
-	recursive  bool
-	namespace  string
-	output     string
-	diff       bool
-	live       bool
-	kubeconfig string
-	context    string
+	clusterFlags // for --live
+	files        []string
+	recursive    bool
+	namespace    string
+	output       string
+	diff         bool
+	live         bool
 }
 
 func injectCommand() command {
@@ -43,8 +42,7 @@ func injectCommand() command {
 			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the manifests as they would be; report: a table of what is done and why not")
 			fs.BoolVar(&f.diff, "diff", false, "only what changes, as a unified diff")
 			fs.BoolVar(&f.live, "live", false, "use the Services and Namespaces of the cluster too; without -f, report its pods that were missed")
-			fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig, for --live")
-			fs.StringVar(&f.context, "context", "", "context of the kubeconfig, for --live")
+			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
 				if err := f.validate(args); err != nil {
 					return err
@@ -79,7 +77,7 @@ func (f *injectFlags) validate(args []string) error {
 func (f *injectFlags) run(ctx context.Context, std streams) error {
 	opts := preview.Options{Namespace: f.namespace}
 	if f.live {
-		cluster, err := connect(f.kubeconfig, f.context)
+		cluster, err := f.connect()
 		if err != nil {
 			return err
 		}

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -17,36 +14,23 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
-// liveCluster answers what a cluster knows, with its user's rights.
-type liveCluster struct{ client kubernetes.Interface }
-
-func connect(kubeconfig, contextName string) (liveCluster, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: contextName}).ClientConfig()
-	if err != nil {
-		return liveCluster{}, fmt.Errorf("--live: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(cfg)
-	return liveCluster{client}, err
-}
-
 // known is preview.Options.Live. A user who may not see whether the conventional
 // Secret exists is shown a preview without it.
-func (l liveCluster) known(ctx context.Context, namespace string) (mutate.Known, bool, error) {
-	ns, err := l.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+func (c *cluster) known(ctx context.Context, namespace string) (mutate.Known, bool, error) {
+	ns, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return mutate.Known{}, false, nil
 	}
 	if err != nil {
 		return mutate.Known{}, false, err
 	}
-	known, err := l.services(ctx, namespace)
+	known, err := c.decided(ctx, namespace)
 	return known, ns.Labels[api.LabelInject] == api.InjectEnabled, err
 }
 
-func (l liveCluster) services(ctx context.Context, namespace string) (mutate.Known, error) {
-	services, err := l.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+// decided is what the webhook decides by.
+func (c *cluster) decided(ctx context.Context, namespace string) (mutate.Known, error) {
+	services, err := c.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return mutate.Known{}, err
 	}
@@ -54,7 +38,7 @@ func (l liveCluster) services(ctx context.Context, namespace string) (mutate.Kno
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}
-	secret, err := l.client.CoreV1().Secrets(namespace).Get(ctx, api.ConventionalSecretName, metav1.GetOptions{})
+	secret, err := c.client.CoreV1().Secrets(namespace).Get(ctx, api.ConventionalSecretName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 	case err != nil:
@@ -68,8 +52,8 @@ func (l liveCluster) services(ctx context.Context, namespace string) (mutate.Kno
 // missed returns the pods of opted-in namespaces that an annotated Service
 // selects, or that name a Secret, and that were never injected: created before
 // the label, or while the webhook was away.
-func (l liveCluster) missed(ctx context.Context, namespace string) ([]preview.Row, error) {
-	namespaces, err := l.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
+func (c *cluster) missed(ctx context.Context, namespace string) ([]preview.Row, error) {
+	namespaces, err := c.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +62,11 @@ func (l liveCluster) missed(ctx context.Context, namespace string) ([]preview.Ro
 		if namespace != "" && ns.Name != namespace || preview.Excluded(ns.Name) {
 			continue
 		}
-		known, err := l.services(ctx, ns.Name)
+		known, err := c.decided(ctx, ns.Name)
 		if err != nil {
 			return nil, err
 		}
-		pods, err := l.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
+		pods, err := c.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}

@@ -24,7 +24,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	code := run(ctx, os.Args[1:], standard())
 	stop()
 	os.Exit(code)
 }
@@ -33,6 +33,13 @@ func main() {
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	terminal bool // in is one: there is somebody to ask
+}
+
+func standard() streams {
+	info, err := os.Stdin.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // so is /dev/null, which answers nothing
+	return streams{os.Stdin, os.Stdout, os.Stderr, terminal}
 }
 
 // command is one subcommand.
@@ -42,7 +49,9 @@ type command struct {
 	setup func(*pflag.FlagSet) func(ctx context.Context, args []string, std streams) error
 }
 
-func commands() []command { return []command{injectCommand()} }
+func commands() []command {
+	return []command{injectCommand(), statusCommand(), verifyCommand(), renewCommand(), rotateCommand()}
+}
 
 // usageError is a wrong flag or argument.
 type usageError struct{ error }

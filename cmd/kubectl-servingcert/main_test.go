@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"kubectl-servingcert": func() {
-			os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr}))
+			os.Exit(run(context.Background(), os.Args[1:], standard()))
 		},
 	})
 }
@@ -30,7 +30,7 @@ func TestExitCodes(t *testing.T) {
 		exitUsage: {{"conjure"}, {"inject"}, {"inject", "--no-such-flag"}, {"inject", "-f", "x", "-o", "json"}, {"inject", "x"}},
 	} {
 		for _, args := range argLists {
-			if got := run(t.Context(), args, streams{strings.NewReader(""), io.Discard, io.Discard}); got != want {
+			if got := run(t.Context(), args, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}); got != want {
 				t.Errorf("%v: exit code %d, want %d", args, got, want)
 			}
 		}

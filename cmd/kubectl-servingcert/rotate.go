@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+// rotateFlags are what rotate-ca was asked.
+type rotateFlags struct {
+	clusterFlags
+	namespace                    string
+	reason                       string
+	force, distrust, replaceLost bool
+	proceed                      int
+	yes, wait                    bool
+	timeout                      time.Duration
+}
+
+func rotateCommand() command {
+	return command{
+		name:  "rotate-ca",
+		about: "Have the CA replaced, and follow it until every certificate is.",
+		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
+			var f rotateFlags
+			fs.StringVar(&f.reason, "reason", "", "why, in one line; the same reason, in the same way, asks for the same rotation and not for another")
+			fs.BoolVar(&f.force, "force", false, "even if clients that hold the oldest root only will not be able to verify")
+			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust all that it signed, at once; says first who will break")
+			fs.BoolVar(&f.replaceLost, "replace-lost", false, "make a new CA in place of one that is lost or corrupt; restoring a backup breaks nobody")
+			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waited for, sign although some targets refuse its root")
+			fs.BoolVar(&f.yes, "yes", false, "do not ask")
+			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced")
+			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow it; it goes on without this command")
+			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
+			f.add(fs)
+			return func(ctx context.Context, args []string, std streams) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx, std)
+			}
+		},
+	}
+}
+
+func (f *rotateFlags) validate(args []string) error {
+	modes := 0
+	for _, set := range []bool{f.force, f.distrust, f.replaceLost} {
+		if set {
+			modes++
+		}
+	}
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q: the reason is given with --reason", args[0])
+	case f.timeout <= 0:
+		return usagef("--timeout %s: must be more than nothing", f.timeout)
+	case f.proceed < 0:
+		return usagef("--proceed %d: must be the number of a generation", f.proceed)
+	case f.proceed > 0 && (modes > 0 || f.reason != ""):
+		return usagef("--proceed goes on with a rotation that was asked for: it excludes --reason and the ways of asking for another")
+	case f.proceed > 0:
+		return nil
+	case modes > 1:
+		return usagef("--force, --distrust-now and --replace-lost exclude each other")
+	case f.reason == "":
+		return usagef("--reason is missing: say why in one line; asking again with the same reason asks for nothing new")
+	}
+	if wrong := ca.ParseRequest(f.request().annotations()).Wrong; wrong != nil {
+		return usagef("--reason: %w", wrong)
+	}
+	return nil
+}
+
+// rotation is a way and a reason: what makes one request differ from another.
+type rotation struct {
+	mode   api.RotateMode
+	reason string
+}
+
+func (f *rotateFlags) request() rotation {
+	mode := api.RotateOverlap
+	switch {
+	case f.force:
+		mode = api.RotateForce
+	case f.distrust:
+		mode = api.RotateDistrust
+	case f.replaceLost:
+		mode = api.RotateReplaceLost
+	}
+	return rotation{mode, f.reason}
+}
+
+// String is the form of api.CARotation.
+func (r rotation) String() string { return string(r.mode) + ":" + r.reason }
+
+func (r rotation) annotations() map[string]string {
+	return map[string]string{api.AnnotationRotate: r.reason, api.AnnotationRotateMode: string(r.mode)}
+}
+
+// breaks reports whether clients and servers fail until they have reloaded.
+func (r rotation) breaks() bool {
+	return r.mode == api.RotateDistrust || r.mode == api.RotateReplaceLost
+}
+
+func (f *rotateFlags) run(ctx context.Context, std streams) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	if f.proceed > 0 {
+		return f.letProceed(ctx, c, std)
+	}
+	before, err := f.ask(ctx, c, std)
+	if err != nil || before == nil || !f.wait {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	return f.watcher(c, std).rotation(ctx, f.request(), before)
+}
+
+func (f *rotateFlags) watcher(c *cluster, std streams) *watcher {
+	return &watcher{cluster: c, namespace: f.namespace, out: std.out, now: time.Now, timeout: f.timeout}
+}
+
+// ask makes the request, unless it was made before. It returns the leaves of
+// before, nil if there is nothing to follow.
+func (f *rotateFlags) ask(ctx context.Context, c *cluster, std streams) (leaves, error) {
+	asked := false
+	for {
+		cm, err := f.status(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		verdict, err := decideRequest(cm, f.request())
+		if err != nil {
+			return nil, err
+		}
+		_, _ = io.WriteString(std.out, verdict.says)
+		if verdict.over {
+			return nil, nil
+		}
+		before, err := f.leaves(ctx, c)
+		if err != nil || !verdict.write {
+			return before, err
+		}
+		if f.request().breaks() && !asked {
+			if err := f.confirm(ctx, c, cm, std); err != nil {
+				return nil, err
+			}
+			asked = true
+		}
+		switch err := f.write(ctx, c, cm, f.request().annotations()); {
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+			continue // the status was written meanwhile: decide anew by what it says now
+		case err != nil:
+			return nil, fmt.Errorf("ask for the rotation: %w", err)
+		}
+		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().mode, f.request().reason)
+		return before, nil
+	}
+}
+
+// status reads the status of the CA. One that was lost may have none.
+func (f *rotateFlags) status(ctx context.Context, c *cluster) (*corev1.ConfigMap, error) {
+	cm, err := c.caConfigMap(ctx, f.namespace)
+	if missing := (notInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
+		return cm, err
+	}
+	services, err := c.services(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range services {
+		if isLost(s.Reason) { // the signer says so on Services too
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
+			cm.Data = map[string]string{api.CAProblem: s.Reason + ": as Service " + s.Namespace + "/" + s.Name + " says"}
+			return cm, nil
+		}
+	}
+	return nil, notInstalledError{f.namespace}
+}
+
+// leaves are only needed where the signer does not count them.
+func (f *rotateFlags) leaves(ctx context.Context, c *cluster) (leaves, error) {
+	before := leaves{}
+	if !f.request().breaks() {
+		return before, nil
+	}
+	services, err := c.services(ctx, "")
+	for _, s := range services {
+		before[s.Namespace+"/"+s.Name] = s.Leaf
+	}
+	return before, err
+}
+
+// write sets annotations, if the ConfigMap is still the one that was read.
+func (f *rotateFlags) write(ctx context.Context, c *cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
+	if cm.ResourceVersion == "" {
+		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
+		_, err := c.client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cm.ResourceVersion, "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// letProceed lets a generation sign that some targets refuse.
+func (f *rotateFlags) letProceed(ctx context.Context, c *cluster, std streams) error {
+	if err := f.allow(ctx, c); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(std.out, "generation %d may sign although some targets refuse its root\n", f.proceed)
+	if !f.wait {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	return f.watcher(c, std).generation(ctx, f.proceed)
+}
+
+func (f *rotateFlags) allow(ctx context.Context, c *cluster) error {
+	for {
+		cm, err := c.caConfigMap(ctx, f.namespace)
+		if err != nil {
+			return err
+		}
+		if status := parseCA(cm.Data); status.NextGeneration != f.proceed {
+			return fmt.Errorf("generation %d is not waited for: %s", f.proceed, status.progress())
+		}
+		switch err := f.write(ctx, c, cm, map[string]string{api.AnnotationPromoteDespite: strconv.Itoa(f.proceed)}); {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err):
+			return fmt.Errorf("let generation %d sign: %w", f.proceed, err)
+		}
+	}
+}

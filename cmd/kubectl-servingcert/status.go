@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+)
+
+// statusFlags are what status was asked.
+type statusFlags struct {
+	clusterFlags
+	namespace, system, output string
+	all                       bool
+	name                      string
+}
+
+func statusCommand() command {
+	return command{
+		name:  "status",
+		about: "Show the CA, who trusts it, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
+			var f statusFlags
+			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
+			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces")
+			fs.StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
+			systemNamespace(fs, &f.system)
+			f.add(fs)
+			return func(ctx context.Context, args []string, std streams) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx, std, time.Now())
+			}
+		},
+	}
+}
+
+func (f *statusFlags) validate(args []string) error {
+	if len(args) > 1 {
+		return usagef("unexpected argument %q: at most one Service is named", args[1])
+	}
+	if len(args) == 1 {
+		f.name = args[0]
+	}
+	switch {
+	case !slices.Contains([]string{"text", "json", "yaml"}, f.output):
+		return usagef("-o %q: must be text, json or yaml", f.output)
+	case f.all && f.namespace != "":
+		return usagef("-n and -A exclude each other")
+	case f.all && f.name != "":
+		return usagef("-A and the name of a Service exclude each other")
+	}
+	return nil
+}
+
+// report is what status shows.
+type report struct {
+	CA       caStatus        `json:"ca"`
+	Trust    *trustStatus    `json:"trust,omitempty"` // nil: the rotator has written none
+	Services []serviceStatus `json:"services"`
+	detailed bool            // one Service was asked for: with the condition's words
+}
+
+func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	if f.namespace == "" && !f.all {
+		f.namespace = c.namespace
+	}
+	r, err := f.gather(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := r.write(std.out, f.output, now); err != nil {
+		return err
+	}
+	if r.CA.Problem != "" {
+		return errSaid
+	}
+	return nil
+}
+
+func (f *statusFlags) gather(ctx context.Context, c *cluster) (*report, error) {
+	cm, err := c.caConfigMap(ctx, f.system)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{CA: parseCA(cm.Data), detailed: f.name != ""}
+	if r.Trust, err = c.trust(ctx, f.system); err != nil {
+		return nil, err
+	}
+	if r.Services, err = c.services(ctx, f.namespace); err != nil {
+		return nil, err
+	}
+	if f.name != "" {
+		r.Services = slices.DeleteFunc(r.Services, func(s serviceStatus) bool { return s.Name != f.name })
+		if len(r.Services) == 0 {
+			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
+		}
+	}
+	return r, c.addTimes(ctx, f.namespace, r.Services)
+}
+
+func (r *report) write(w io.Writer, output string, now time.Time) error {
+	var (
+		data []byte
+		err  error
+	)
+	switch output {
+	case "json":
+		data, err = json.MarshalIndent(r, "", "  ")
+		data = append(data, '\n')
+	case "yaml":
+		data, err = yaml.Marshal(r)
+	default:
+		return r.writeText(w, now)
+	}
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
+}
+
+func (r *report) writeText(w io.Writer, now time.Time) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(tab, name+"\t"+format+"\n", args...) }
+	r.CA.writeText(row, now)
+	if r.Trust == nil {
+		row("Trust", "not known: the rotator has written no status")
+	} else {
+		r.Trust.writeText(row, r.CA.BundleHash)
+	}
+	if err := tab.Flush(); err != nil {
+		return err
+	}
+	if err := writeServices(w, r.Services); err != nil || !r.detailed {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", dash(r.Services[0].Message))
+	return err
+}
+
+func (s caStatus) writeText(row func(name, format string, args ...any), now time.Time) {
+	if s.Generation == 0 {
+		row("CA", "no generation signs")
+	} else {
+		row("CA", "generation %d signs, until %s", s.Generation, clock(s.NotAfter))
+	}
+	if s.Phase != "" {
+		row("Phase", "%s, since %s%s", s.Phase, clock(s.Since), ago(s.Since, now))
+	}
+	if s.NextGeneration != 0 {
+		row("", "generation %d is to sign next", s.NextGeneration)
+	}
+	if s.Why != "" {
+		row("", "why: %s", s.Why)
+	}
+	if s.WaitingFor != "" {
+		row("", "waits for: %s", s.WaitingFor)
+	}
+	if s.Replaced != nil && s.Certificates != nil {
+		row("", "%d of %d certificates are signed by generation %d", *s.Replaced, *s.Certificates, s.Generation)
+	}
+	if mode, reason, ok := strings.Cut(s.Rotation, ":"); ok {
+		row("Rotation", "%q (%s): %s", reason, mode, s.RotationOutcome)
+	}
+	if s.Problem != "" {
+		row("Problem", "%s", s.Problem)
+	}
+	for _, warning := range s.Warnings {
+		row("Warning", "%s", warning)
+	}
+}
+
+func (t trustStatus) writeText(row func(name, format string, args ...any), published string) {
+	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
+	switch {
+	case t.BundleHash == "":
+		row("", "the rotator has no bundle")
+	case t.BundleHash != published:
+		row("", "this is bundle %s, and the CA has published %s", short(t.BundleHash), short(published))
+	default:
+		row("", "bundle %s", short(t.BundleHash))
+	}
+	for _, line := range t.NotHolding {
+		row("", "%s", line)
+	}
+	if t.Problem != "" {
+		row("Problem", "%s", t.Problem)
+	}
+}
+
+func writeServices(w io.Writer, services []serviceStatus) error {
+	if len(services) == 0 {
+		_, err := fmt.Fprintln(w, "\nNo Service asks for a certificate.")
+		return err
+	}
+	_, _ = fmt.Fprintln(w)
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
+	for _, s := range services {
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
+			dash(s.Ready), dash(s.Reason), dash(s.Secret), dash(short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
+	}
+	return tab.Flush()
+}
+
+// short is how much of a hash is shown to people.
+func short(hash string) string {
+	if len(hash) > 12 {
+		return hash[:12]
+	}
+	return hash
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func clock(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func ago(t *time.Time, now time.Time) string {
+	if t == nil || now.Before(*t) {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", now.Sub(*t).Truncate(time.Second))
+}
