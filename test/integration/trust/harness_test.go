@@ -58,6 +58,21 @@ type rotator struct {
 func startRotator(t *testing.T, with ...func(*trust.Config)) *rotator {
 	t.Helper()
 	r := &rotator{requests: &requests{}, registry: prometheus.NewRegistry()}
+	r.start(t, with...)
+	return r
+}
+
+// startRotatorHeld is the same with a gate that is closed from the beginning.
+func startRotatorHeld(t *testing.T, match func(*http.Request) bool) *rotator {
+	t.Helper()
+	r := &rotator{requests: &requests{}, registry: prometheus.NewRegistry()}
+	r.hold(t, match)
+	r.start(t)
+	return r
+}
+
+func (r *rotator) start(t *testing.T, with ...func(*trust.Config)) {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, trust.AddToScheme(scheme))
 	cfg := rest.CopyConfig(account)
@@ -83,7 +98,6 @@ func startRotator(t *testing.T, with ...func(*trust.Config)) *rotator {
 		cancel()
 		require.NoError(t, <-done)
 	})
-	return r
 }
 
 // compat lets OpenShift's words count.
@@ -94,6 +108,7 @@ type requests struct {
 	mu       sync.Mutex
 	writes   []string // METHOD PATH
 	failures int      // requests of any kind without an answer
+	gates    []*gate
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -106,14 +121,19 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 			r.mu.Lock()
 			r.writes = append(r.writes, req.Method+" "+req.URL.Path)
 			r.mu.Unlock()
+			r.wait(req)
 		}
 		resp, err := next.RoundTrip(req)
 		if err != nil {
 			r.mu.Lock()
 			r.failures++
 			r.mu.Unlock()
+			return nil, err
 		}
-		return resp, err
+		if isWatch(req) {
+			resp.Body = gatedBody{resp.Body, r, req}
+		}
+		return resp, nil
 	})
 }
 
