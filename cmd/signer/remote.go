@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// remoteFlagPrefix is what the flags of a CA that is elsewhere begin with.
+const remoteFlagPrefix = "cfssl-"
+
+// remoteFlags are the flags of a CA that is elsewhere; docs/remote-ca.md.
+type remoteFlags struct {
+	urls                  []string
+	serverCAs             string // files, as all that follow
+	authKey               string
+	bundle                string
+	clientCert, clientKey string
+	profile, profileRSA   string
+	label                 string
+	timeout               time.Duration
+
+	given  func() []string // the names of those that were given
+	config signer.RemoteConfig
+}
+
+func (f *remoteFlags) register(fs *pflag.FlagSet) {
+	f.profile, f.timeout = signer.DefaultRemoteProfile, signer.DefaultRemoteTimeout
+	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a cfssl server that signs in place of a CA here; several times, or comma-separated: the next is asked when one does not work")
+	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the servers' TLS certificates must lead to; without it what the system trusts")
+	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that requests are authenticated with: hex, at least 64 digits, as auth_keys in the servers' configuration")
+	fs.StringVar(&f.clientCert, "cfssl-client-cert", "", "file with a certificate to show to the servers, and what is below its root")
+	fs.StringVar(&f.clientKey, "cfssl-client-key", "", "file with the key of --cfssl-client-cert")
+	fs.StringVar(&f.profile, "cfssl-profile", f.profile, "the servers' profile for ECDSA and Ed25519 keys: digital signature, server auth")
+	fs.StringVar(&f.profileRSA, "cfssl-profile-rsa", "", "the servers' profile for RSA keys: digital signature, key encipherment, server auth (default: the other's name and -rsa)")
+	fs.StringVar(&f.label, "cfssl-label", "", "which CA of a server that has several; without it the server's default")
+	fs.DurationVar(&f.timeout, "cfssl-timeout", f.timeout, "how long one server may take for one answer")
+	fs.StringVar(&f.bundle, "cfssl-bundle", "", "file with the root that clients must trust, and what lies between it and the CA; without it the CA must be a root, and is trusted as the servers say it is")
+	f.given = func() []string {
+		var names []string
+		fs.Visit(func(flag *pflag.Flag) {
+			if strings.HasPrefix(flag.Name, remoteFlagPrefix) {
+				names = append(names, flag.Name)
+			}
+		})
+		return names
+	}
+}
+
+// enabled reports whether the CA is elsewhere.
+func (f *remoteFlags) enabled() bool { return len(f.urls) > 0 }
+
+// validate says which flag is wrong, and reads the files: config is complete
+// then, if the CA is elsewhere.
+func (f *remoteFlags) validate(clock func() time.Time) error {
+	if !f.enabled() {
+		switch given := f.given(); {
+		case slices.Contains(given, "cfssl-url"):
+			return f.config.Validate() // an empty one does not mean that the CA is here
+		case len(given) > 0:
+			return fmt.Errorf("--%s: has no meaning without --cfssl-url", given[0])
+		}
+		return nil
+	}
+	if f.profileRSA == "" && f.profile != "" {
+		f.profileRSA = f.profile + "-rsa"
+	}
+	f.config = signer.RemoteConfig{
+		URLs: f.urls, Profile: f.profile, ProfileRSA: f.profileRSA, Label: f.label, Timeout: f.timeout, Clock: clock,
+	}
+	for _, read := range []func() error{f.readAuthKey, f.readServerCAs, f.readBundle, f.readClientCertificate} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return f.config.Validate()
+}
+
+func (f *remoteFlags) readAuthKey() error {
+	if f.authKey == "" {
+		return errors.New("--cfssl-auth-key-file: must be given with --cfssl-url: a server that signs for everybody is none")
+	}
+	data, err := os.ReadFile(f.authKey)
+	if err != nil {
+		return fmt.Errorf("--cfssl-auth-key-file: %w", err)
+	}
+	if f.config.AuthKey, err = signer.ParseAuthKey(data); err != nil {
+		return fmt.Errorf("--cfssl-auth-key-file: %s: %w", f.authKey, err)
+	}
+	return nil
+}
+
+func (f *remoteFlags) readServerCAs() error {
+	if f.serverCAs == "" {
+		return nil
+	}
+	certs, err := readCertificates("--cfssl-ca", f.serverCAs)
+	if err != nil {
+		return err
+	}
+	f.config.ServerCAs = x509.NewCertPool()
+	for _, c := range certs {
+		f.config.ServerCAs.AddCert(c)
+	}
+	return nil
+}
+
+func (f *remoteFlags) readBundle() (err error) {
+	if f.bundle != "" {
+		f.config.Bundle, err = readCertificates("--cfssl-bundle", f.bundle)
+	}
+	return err
+}
+
+// readClientCertificate reads the pair once, to see that it is one. Each
+// connection reads it again: it is renewed more often than this process starts.
+func (f *remoteFlags) readClientCertificate() error {
+	switch {
+	case f.clientCert == "" && f.clientKey == "":
+		return nil
+	case f.clientCert == "":
+		return errors.New("--cfssl-client-cert: must be given with --cfssl-client-key")
+	case f.clientKey == "":
+		return errors.New("--cfssl-client-key: must be given with --cfssl-client-cert")
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(f.clientCert, f.clientKey)
+		if err != nil {
+			return nil, fmt.Errorf("--cfssl-client-cert, --cfssl-client-key: %w", err)
+		}
+		return &pair, nil
+	}
+	f.config.ClientCertificate = load
+	_, err := load()
+	return err
+}
+
+// signer returns what signs: a CA that is elsewhere, with what it is now, or the
+// one here.
+func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate, error), error) {
+	if !f.enabled() {
+		sign, err := signer.NewCFSSL()
+		return sign, nil, err
+	}
+	remote, err := signer.NewRemote(f.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	told := "" // warnings that were logged: the CA's controller asks again and again
+	return remote.Sign, func(ctx context.Context) (ca.Candidate, error) {
+		info, err := remote.Info(ctx)
+		if err != nil {
+			return ca.Candidate{}, err
+		}
+		if now := strings.Join(info.Warnings, "; "); now != told {
+			told = now
+			ctrl.Log.WithName("cfssl").Info("the CA elsewhere will not sign all that is asked for", "server", info.Server, "warnings", now)
+		}
+		return ca.NewCandidate(ca.OriginRemote, info.Chain, info.Root, nil), nil
+	}, nil
+}
+
+func readCertificates(flag, file string) ([]*x509.Certificate, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	certs, err := pki.ParseCertificates(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", flag, file, err)
+	}
+	return certs, nil
+}
