@@ -83,6 +83,7 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 		"endless":                    {endless, ReasonCAAnswer, "longer than 262144 bytes"},
 		"endless headers":            {manyHeaders, ReasonUnreachable, "server response headers exceeded"},
 		"hangs up":                   {hangUp, ReasonUnreachable, ""},
+		"resets the connection":      {reset, ReasonUnreachable, ": read: connection reset by peer"},
 		"begins and hangs up":        {beginAndHangUp, ReasonUnreachable, ""},
 		"redirects":                  {http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect).ServeHTTP, ReasonCAAnswer, `a redirect to "http://127.0.0.1:1/", which is not followed`},
 		"redirects to a path":        {http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, ReasonCAAnswer, `a redirect to "/elsewhere"`},
@@ -184,15 +185,16 @@ func TestRemoteConcurrently(t *testing.T) {
 
 func TestRemoteInfoAsks(t *testing.T) {
 	ca := testCA(t)
+	cas := map[string]*pki.Authority{"web": ca, "web-rsa": ca}
 	usages := map[string][]string{"web": {"digital signature", "server auth"}, "web-rsa": {"server auth", "signing", "key encipherment"}}
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var request info.Req
 		assert.NoError(t, json.NewDecoder(r.Body).Decode(&request))
 		assert.Equal(t, "/below/api/v1/cfssl/info", r.URL.Path)
 		assert.Equal(t, "one-of-many", request.Label)
-		fmt.Fprint(w, success(info.Resp{Certificate: string(pki.EncodeCertificates(ca.Certificate)), Usage: usages[request.Profile], ExpiryString: "1h"}))
+		fmt.Fprint(w, success(info.Resp{Certificate: string(pki.EncodeCertificates(cas[request.Profile].Certificate)), Usage: usages[request.Profile], ExpiryString: "1h"}))
 	})
-	remote, _ := remoteAt(t, []*remoteServer{server}, func(c *RemoteConfig) { c.URLs[0] += "/below/"; c.Label = "one-of-many" })
+	remote, _ := remoteAt(t, []*remoteServer{server}, func(c *RemoteConfig) { c.URLs[0] += "/below/" })
 	got, err := remote.Info(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, RemoteInfo{Server: server.URL + "/below/", Issuer: ca.Certificate, Root: ca.Certificate}, RemoteInfo{Server: got.Server, Issuer: got.Issuer, Root: got.Root})
@@ -207,6 +209,12 @@ func TestRemoteInfoAsks(t *testing.T) {
 	got, err = remote.Info(context.Background())
 	require.NoError(t, err)
 	assert.Len(t, got.Warnings, 2)
+	usages["web"], usages["web-rsa"] = []string{"digital signature", "server auth"}, []string{"digital signature", "server auth", "key encipherment"}
+	cas["web-rsa"] = testCA(t)
+	got, err = remote.Info(context.Background())
+	require.NoError(t, err)
+	require.Len(t, got.Warnings, 1)
+	assert.Regexp(t, `signs with CA "CN=servingcert CA 1 \w+" under profile "web-rsa", and with "CN=servingcert CA 1 \w+" under "web": must be the same`, got.Warnings[0])
 }
 
 func TestRemoteInfoThatDoesNotCount(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -84,6 +85,9 @@ func cause(err error) string {
 			return fmt.Sprintf("there is no host %q", lookup.Name)
 		}
 		return fmt.Sprintf("host %q cannot be looked up", lookup.Name)
+	}
+	if system, ok := errors.AsType[*os.SyscallError](err); ok {
+		return system.Error()
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op + ": " + op.Err.Error()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -57,7 +58,7 @@ func serve(t *testing.T, handler http.HandlerFunc, change ...func(*tls.Config)) 
 // remoteAt returns a Remote that asks the servers in turn, and its clock.
 func remoteAt(t *testing.T, servers []*remoteServer, change ...func(*RemoteConfig)) (*Remote, *testClock) {
 	clock, trusted := &testClock{}, x509.NewCertPool()
-	cfg := RemoteConfig{ServerCAs: trusted, AuthKey: authKey, Profile: "web", ProfileRSA: "web-rsa", Timeout: 10 * time.Second, Clock: clock.now}
+	cfg := RemoteConfig{ServerCAs: trusted, AuthKey: authKey, Profile: "web", ProfileRSA: "web-rsa", Label: "one-of-many", Timeout: 10 * time.Second, Clock: clock.now}
 	for _, s := range servers {
 		trusted.AddCert(s.Certificate())
 		cfg.URLs = append(cfg.URLs, s.URL)
@@ -138,8 +139,8 @@ func readSignRequest(r *http.Request) (SigningRequest, error) {
 		return SigningRequest{}, err
 	}
 	request.KeyAlgorithm, _ = pki.AlgorithmOf(csr.PublicKey)
-	if want := map[bool]string{false: "web", true: "web-rsa"}[request.KeyAlgorithm.IsRSA()]; inner.Profile != want {
-		return SigningRequest{}, fmt.Errorf("profile %q, want %q", inner.Profile, want)
+	if want := map[bool]string{false: "web", true: "web-rsa"}[request.KeyAlgorithm.IsRSA()]; inner.Profile != want || inner.Label != "one-of-many" {
+		return SigningRequest{}, fmt.Errorf("profile %q, want %q; label %q", inner.Profile, want, inner.Label)
 	}
 	return request, nil
 }
@@ -162,6 +163,16 @@ func endless(w http.ResponseWriter, r *http.Request) {
 func manyHeaders(w http.ResponseWriter, _ *http.Request) {
 	for i := range 100 {
 		w.Header().Set(fmt.Sprint("X-", i), string(slices.Repeat([]byte("x"), 1000)))
+	}
+}
+
+// reset closes the connection so that the client's system says so, with the
+// ports of both ends.
+func reset(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		_ = conn.(*tls.Conn).NetConn().(*net.TCPConn).SetLinger(0)
+		_ = conn.(*tls.Conn).NetConn().Close()
 	}
 }
 

@@ -156,6 +156,22 @@ func TestRemoteDoesNotWait(t *testing.T) {
 	}
 }
 
+func TestRemoteReadsNoMoreThanItTakes(t *testing.T) {
+	sent := make(chan int, 1)
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := 0
+		for chunk := make([]byte, 64<<10); n < 256<<20; n += len(chunk) {
+			if _, err := w.Write(chunk); err != nil {
+				break
+			}
+		}
+		sent <- n
+	})
+	remote, _ := remoteAt(t, []*remoteServer{server})
+	require.ErrorContains(t, sign(t, remote, testCA(t)), "longer than 262144 bytes")
+	assert.Less(t, <-sent, 64<<20, "what the system buffers on the way aside, the rest is not taken")
+}
+
 func TestRemoteGivesUpWithItsCaller(t *testing.T) {
 	ca, asked := testCA(t), make(chan struct{}, 1)
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {

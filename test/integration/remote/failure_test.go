@@ -1,0 +1,253 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
+)
+
+// What a real server says to what is wrong on our side.
+func TestRealServersRefuse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		kind   cfsslserver.Kind // "": both
+		change func(*signer.RemoteConfig)
+		want   signer.Reason
+		says   string
+	}{
+		{"another HMAC key", "", func(c *signer.RemoteConfig) { c.AuthKey = bytes.Repeat([]byte{1}, 32) }, signer.ReasonCARefused, `refused: "invalid token"`},
+		{"another TLS CA", "", func(c *signer.RemoteConfig) { c.ServerCAs = x509.NewCertPool() }, signer.ReasonUnreachable, "certificate signed by unknown authority"},
+		{"a profile that does not exist", cfsslserver.Serve, func(c *signer.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "`},
+		{"a profile that does not exist", cfsslserver.Multirootca, func(c *signer.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "invalid profile"`},
+		{"a label that does not exist", cfsslserver.Multirootca, func(c *signer.RemoteConfig) { c.Label = "other" }, signer.ReasonCARefused, `refused: "bad request"`},
+		{"another path", "", func(c *signer.RemoteConfig) { c.URLs[0] += "/api" }, signer.ReasonCAAnswer, "answered with status 404"},
+		{"another name", "", func(c *signer.RemoteConfig) { c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "localhost", 1) }, signer.ReasonUnreachable, "wanted to match localhost"},
+	} {
+		for _, kind := range kinds {
+			if c.kind != "" && c.kind != kind {
+				continue
+			}
+			t.Run(c.name+", "+string(kind), func(t *testing.T) {
+				server := start(t, kind, newCA(t, "root"))
+				authority := known(t, remoteTo(t, []*cfsslserver.Server{server}))
+				err := issue(remoteTo(t, []*cfsslserver.Server{server}, c.change), authority)
+				require.ErrorContains(t, err, c.says)
+				assert.Equal(t, string(c.want), reason(t, err))
+			})
+		}
+	}
+}
+
+// The server's own bound on names holds, whatever the signer asks for.
+func TestNameWhitelistAsDocumented(t *testing.T) {
+	for _, kind := range kinds {
+		remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, newCA(t, "root"))})
+		authority := known(t, remote)
+		for _, name := range []string{"example.com", "web.svc", "svc", "web.shop.svc.example.com", "web.shop.svc.cluster.localx", "Web.shop.svc"} {
+			want := wanted(pki.ECDSAP256)
+			want.DNSNames = []string{name}
+			_, err := signer.Issue(context.Background(), remote.Sign, authority, want, time.Now())
+			require.Error(t, err, name)
+			assert.Equal(t, string(signer.ReasonCARefused), reason(t, err), "%s: %s", kind, name)
+		}
+		want := wanted(pki.ECDSAP256)
+		want.DNSNames = []string{"a.web.shop.svc.cluster.local", "web-2.shop.svc"}
+		_, err := signer.Issue(context.Background(), remote.Sign, authority, want, time.Now())
+		require.NoError(t, err, kind)
+	}
+}
+
+// As documented, cfssl serve has no endpoint that signs without an HMAC.
+func TestServeAsDocumentedSignsForNobodyElse(t *testing.T) {
+	server := start(t, cfsslserver.Serve, newCA(t, "root"))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for _, endpoint := range []string{"sign", "newcert", "newkey", "init_ca", "gencrl", "certadd", "bundle", "scan", "certinfo", "revoke", "crl", "ocspsign"} {
+		response, err := client.Post(server.URL+"/api/v1/cfssl/"+endpoint, "application/json", strings.NewReader(`{"request":{"CN":"x","hosts":["web.shop.svc"]},"profile":"serving"}`))
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, http.StatusNotFound, response.StatusCode, endpoint)
+	}
+}
+
+// movableClock is the real time and what a test adds to it.
+type movableClock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *movableClock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *movableClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead += d
+}
+
+func TestFailover(t *testing.T) {
+	ca, clock := newCA(t, "root"), &movableClock{}
+	first, second := start(t, cfsslserver.Multirootca, ca), start(t, cfsslserver.Serve, ca)
+	remote := remoteTo(t, []*cfsslserver.Server{first, second}, func(c *signer.RemoteConfig) { c.Clock = clock.now })
+	authority := known(t, remote)
+	require.NoError(t, issue(remote, authority))
+	assert.NotContains(t, second.Log(), "signature request received")
+
+	first.Stop()
+	require.NoError(t, issue(remote, authority))
+	require.NoError(t, issue(remote, authority))
+	assert.Contains(t, second.Log(), "signature request received")
+	info, err := remote.Info(context.Background())
+	require.NoError(t, err)
+	assert.Equal(t, second.URL, info.Server)
+
+	second.Stop()
+	err = issue(remote, authority)
+	require.ErrorContains(t, err, first.URL+": connect: connection refused; "+second.URL+": connect: connection refused")
+	assert.Equal(t, string(signer.ReasonUnreachable), reason(t, err))
+	assert.Error(t, remote.Available())
+
+	require.NoError(t, first.Start())
+	clock.advance(time.Minute)
+	require.NoError(t, remote.Available())
+	require.NoError(t, issue(remote, authority), "it is back, and asked a minute later at the latest")
+}
+
+// A server that goes away and comes back under a load of requests: each gets
+// either its certificate or an error that says what is wrong.
+func TestServerStoppedInTheMiddleAndBack(t *testing.T) {
+	ca := newCA(t, "root")
+	server := start(t, cfsslserver.Multirootca, ca)
+	remote := remoteTo(t, []*cfsslserver.Server{server})
+	authority := known(t, remote)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	signed, failed := 0, 0
+	count := func() (int, int) {
+		mu.Lock()
+		defer mu.Unlock()
+		return signed, failed
+	}
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				err := issue(remote, authority)
+				mu.Lock()
+				if err == nil {
+					signed++
+				} else {
+					failed++
+					assert.Equal(t, string(signer.ReasonUnreachable), reason(t, err))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	defer wg.Wait()
+	defer cancel()
+	require.Eventually(t, func() bool { n, _ := count(); return n > 20 }, time.Minute, 10*time.Millisecond)
+	_, failedBefore := count()
+	assert.Zero(t, failedBefore)
+	server.Stop()
+	require.Eventually(t, func() bool { _, n := count(); return n > 0 }, time.Minute, 10*time.Millisecond)
+	signedBefore, _ := count()
+	require.NoError(t, server.Start())
+	require.Eventually(t, func() bool { n, _ := count(); return n > signedBefore+20 }, 2*time.Minute, 10*time.Millisecond)
+}
+
+// The CA of a server is replaced: what the new one signs does not count before
+// clients trust it, and the server that still has the old one signs meanwhile.
+func TestServersWithAnotherCA(t *testing.T) {
+	oldCA, newerCA := newCA(t, "old"), newCA(t, "new")
+	before, after := start(t, cfsslserver.Multirootca, oldCA), start(t, cfsslserver.Multirootca, oldCA)
+	remote := remoteTo(t, []*cfsslserver.Server{after, before})
+	authority := known(t, remote)
+	require.NoError(t, after.Use(newerCA))
+	require.NoError(t, issue(remote, authority), "the next server still signs with the old one")
+	next := known(t, remote)
+	assert.True(t, next.Certificate.Equal(newerCA.Certificate), "and what is known of the new one is the way to it")
+	require.NoError(t, issue(remote, next))
+
+	require.NoError(t, before.Use(newerCA))
+	err := issue(remote, authority)
+	require.ErrorContains(t, err, `signed with CA "CN=new", and clients are known to trust "CN=old"`)
+	assert.Equal(t, string(signer.ReasonCAChanged), reason(t, err))
+
+	pinned := remoteTo(t, []*cfsslserver.Server{after}, func(c *signer.RemoteConfig) { c.Bundle = []*x509.Certificate{oldCA.Certificate} })
+	_, err = pinned.Info(context.Background())
+	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
+}
+
+// A profile that is not as documented signs what is refused here, and says so
+// where info tells.
+func TestProfilesThatAreNotAsDocumented(t *testing.T) {
+	for _, c := range []struct {
+		name, from, to, says string
+		warned               bool
+	}{
+		{"client auth too", `["digital signature", "server auth"]`, `["digital signature", "server auth", "client auth"]`, "must be serverAuth alone", true},
+		{"as for RSA", `["digital signature", "server auth"]`, `["digital signature", "key encipherment", "server auth"]`, "its key usage is 0x5, must be 0x1", true},
+		{"a longer life", `"719h"`, `"8760h"`, "that was asked for", false},
+		{"in the future", `"10m"`, `"-10m"`, "it is not valid before", false},
+		{"over already", `"719h"`, `"1m"`, "rejects it", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := start(t, cfsslserver.Serve, newCA(t, "root"))
+			remote := remoteTo(t, []*cfsslserver.Server{server})
+			authority := known(t, remote)
+			require.NoError(t, server.Configure(func(profiles string) string {
+				require.Contains(t, profiles, c.from)
+				return strings.ReplaceAll(profiles, c.from, c.to)
+			}))
+			err := issue(remote, authority)
+			var refused *signer.RefusedError
+			require.ErrorAs(t, err, &refused)
+			require.ErrorContains(t, err, c.says)
+			info, err := remote.Info(context.Background())
+			require.NoError(t, err)
+			assert.Equal(t, c.warned, len(info.Warnings) > 0, "%q", info.Warnings)
+		})
+	}
+}
+
+// An intermediate is no root, and its root has to be given.
+func TestAnIntermediateNeedsItsRoot(t *testing.T) {
+	below, err := newCA(t, "root").Below("intermediate")
+	require.NoError(t, err)
+	_, err = remoteTo(t, []*cfsslserver.Server{start(t, cfsslserver.Serve, below)}).Info(context.Background())
+	require.ErrorContains(t, err, `"CN=intermediate", is no root: --cfssl-bundle must name a file with the root above it`)
+	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
+}
+
+// The servers are of the version that the signer speaks to as a library.
+func TestServersAreOfTheSameVersion(t *testing.T) {
+	version := func(mod string) string {
+		data, err := os.ReadFile(mod)
+		require.NoError(t, err)
+		m := regexp.MustCompile(`(?m)^\s*(?:require )?github\.com/cloudflare/cfssl (v\S+)`).FindSubmatch(data)
+		require.NotNil(t, m, mod)
+		return string(m[1])
+	}
+	assert.Equal(t, version("../../../go.mod"), version("../../../hack/cfssl/go.mod"))
+	docs, err := os.ReadFile("../../../docs/remote-ca.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(docs), "version "+strings.TrimPrefix(version("../../../go.mod"), "v"))
+}
