@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +27,32 @@ func statusNames(t *testing.T, target, reason string) {
 		}
 		return nil
 	})
+}
+
+// An immutable ConfigMap that is annotated is its owner's to make anew: the rotator
+// makes only those that are its own.
+func TestImmutableAnnotatedConfigMap(t *testing.T) {
+	first, second := newBundle(t), newBundle(t)
+	setSource(t, first)
+	r := startRotator(t)
+	cm := newConfigMap(t, annotation(), nil)
+	dataIs(t, cm, map[string]string{api.BundleKey: first})
+	change(t, cm, func(cm *corev1.ConfigMap) { yes := true; cm.Immutable = &yes })
+	r.settled(t)
+	status(t, map[string]string{api.TrustHolding: "1", api.TrustRefusing: "0"})
+
+	setSource(t, second)
+	statusNames(t, "ConfigMap "+cm.Namespace+"/"+cm.Name, "Immutable")
+	assert.Contains(t, event(t, cm.Namespace, trust.EventRefused, cm.Name), "immutable")
+	r.shows(t, "servingcert_trust_refusing", "kind=ConfigMap reason=Immutable", 1)
+	passed(t, second)
+	assert.Equal(t, 1, r.requests.count("/"+cm.Namespace+"/configmaps"), "the object says so itself: no need to try")
+
+	remove(t, cm)
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustTargets: "1"})
+	again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, Annotations: annotation()}}
+	create(t, again)
+	dataIs(t, again, map[string]string{api.BundleKey: second})
 }
 
 func TestImmutableConfigMap(t *testing.T) {
@@ -51,16 +76,15 @@ func TestImmutableConfigMap(t *testing.T) {
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
 }
 
-// A policy that forbids the write in one namespace, and is taken away: no event
-// of the target tells of either.
-func TestAdmissionRefuses(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
+// refuseConfigMaps has a policy forbid every write of a ConfigMap in a namespace,
+// until the returned function or the end of the test takes it away.
+func refuseConfigMaps(t *testing.T, namespace string) (lift func()) {
+	t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-bundles"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "no-bundles-"},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"bundles": "refused"}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
 				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
 					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
@@ -71,72 +95,108 @@ func TestAdmissionRefuses(t *testing.T) {
 	}
 	create(t, policy)
 	create(t, &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "no-bundles"},
-		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "no-bundles", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	})
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "strict-", Labels: map[string]string{"bundles": "refused"}}}
-	create(t, namespace)
-	eventually(t, func() error { // the policy works
-		err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "probe"}}, client.DryRunAll)
+	eventually(t, func() error {
+		err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}, client.DryRunAll)
 		if err == nil {
 			return fmt.Errorf("the policy does not refuse yet")
 		}
 		return nil
 	})
+	return func() { remove(t, policy) }
+}
+
+// A policy that forbids the write in one namespace, and is taken away: no event
+// of the target tells of either.
+func TestAdmissionRefuses(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "strict-", Labels: map[string]string{}}}
+	create(t, namespace)
+	lift := refuseConfigMaps(t, namespace.Name)
 	r := startRotator(t)
 	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
+	target := bundleConfigMap(namespace.Name)
+	refusedByPolicy(t, r, "NamespaceConfigMap", target, bundle)
 
-	statusNames(t, "NamespaceConfigMap "+namespace.Name+"/"+api.BundleName, "Invalid")
-	assert.Contains(t, event(t, namespace.Name, trust.EventRefused, api.BundleName), "no bundles here")
-	passed(t, bundle) // the others go on
+	lift()
+	holds(t, namespace.Name, bundle)
+	nobodyRefuses(t, namespace.Name)
+}
+
+func TestAdmissionRefusesAnnotatedConfigMap(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	cm := newConfigMap(t, annotation(), map[string]string{"a": "b"})
+	lift := refuseConfigMaps(t, cm.Namespace)
+	refusedByPolicy(t, startRotator(t), "ConfigMap", cm, bundle)
+	dataIs(t, cm, map[string]string{"a": "b"})
+
+	lift()
+	dataIs(t, cm, map[string]string{"a": "b", api.BundleKey: bundle})
+	nobodyRefuses(t, cm.Namespace)
+}
+
+// refusedByPolicy waits until all say so that are to say so, and the others go on.
+func refusedByPolicy(t *testing.T, r *rotator, kind string, target *corev1.ConfigMap, bundle string) {
+	t.Helper()
+	statusNames(t, kind+" "+target.Namespace+"/"+target.Name, "Invalid")
+	assert.Contains(t, event(t, target.Namespace, trust.EventRefused, target.Name), "no bundles here")
+	r.shows(t, "servingcert_trust_refusing", "kind="+kind+" reason=Invalid", 1)
+	passed(t, bundle)
 	eventually(t, func() error {
-		if n := r.series(t, "servingcert_trust_failures_total")["kind=NamespaceConfigMap reason=Invalid"]; n < 4 {
+		if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind+" reason=Invalid"]; n < 4 {
 			return fmt.Errorf("tried %v times", n)
 		}
 		return nil
 	})
+}
 
-	remove(t, policy)
-	holds(t, namespace.Name, bundle)
+func nobodyRefuses(t *testing.T, namespace string) {
+	t.Helper()
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
-	told := events(t, namespace.Name)
+	told := events(t, namespace)
 	assert.Len(t, told, 1)
 	assert.NotContains(t, told[0], "(repeated)", "one event, however often it was tried")
 }
 
-// Rights that are missing are tried again within the longest backoff.
+// Rights that are missing are named, and tried again within the longest backoff.
+// Each kind by itself, while the others go on.
 func TestRBACRefuses(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	r := startRotator(t)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
-	rules := read(t, role).Rules
-	restore := func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) }
-	t.Cleanup(restore)
-	change(t, role, func(r *rbacv1.ClusterRole) {
-		for i := range r.Rules {
-			if r.Rules[i].APIGroups[0] == "admissionregistration.k8s.io" {
-				r.Rules[i].Verbs = []string{"get", "list", "watch"}
-			}
+	for _, kind := range kindCases(api.AnnotationInjectCABundle) {
+		if kind.name == "ConfigMap" {
+			continue // shares its right with the bundle of every namespace; a policy refuses it below
 		}
-	})
-	create(t, mutating("forbidden", byService("a")))
+		t.Run(kind.name, func(t *testing.T) {
+			bundle := newBundle(t)
+			setSource(t, bundle)
+			r := startRotator(t)
+			restore := withoutRights(t, kind.resource, "patch")
+			kind.apply(t)
+			name := kind.object(t).GetName()
 
-	statusNames(t, "MutatingWebhookConfiguration forbidden", "Forbidden")
-	assert.Contains(t, event(t, "default", trust.EventRefused, "forbidden"), "cannot patch")
-	passed(t, bundle)
-	eventually(t, func() error {
-		if n := r.series(t, "servingcert_trust_failures_total")["kind=MutatingWebhookConfiguration reason=Forbidden"]; n < 6 {
-			return fmt.Errorf("tried %v times", n)
-		}
-		return nil
-	})
+			statusNames(t, kind.name+" "+name, "Forbidden")
+			assert.Contains(t, event(t, "default", trust.EventRefused, name), "cannot patch")
+			r.shows(t, "servingcert_trust_refusing", "kind="+kind.name+" reason=Forbidden", 1)
+			r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=refuses", 1)
+			passed(t, bundle)
+			eventually(t, func() error {
+				if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind.name+" reason=Forbidden"]; n < 6 {
+					return fmt.Errorf("tried %v times", n)
+				}
+				return nil
+			})
 
-	restore()
-	start := time.Now()
-	caBundles(t, "forbidden", bundle)
-	assert.Less(t, time.Since(start), 2*backoff)
-	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
+			restore()
+			start := time.Now()
+			kind.has(t, bundle)
+			assert.Less(t, time.Since(start), 2*backoff)
+			status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
+			assert.Empty(t, r.series(t, "servingcert_trust_refusing"))
+		})
+	}
 }
 
 // Many that refuse fill neither the status nor the queue.
