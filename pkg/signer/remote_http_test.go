@@ -172,6 +172,28 @@ func TestRemoteReadsNoMoreThanItTakes(t *testing.T) {
 	assert.Less(t, <-sent, 64<<20, "what the system buffers on the way aside, the rest is not taken")
 }
 
+// Connections are kept, and one that the server has closed meanwhile is no server
+// that does not work.
+func TestRemoteKeepsConnections(t *testing.T) {
+	ca, addresses, leave := testCA(t), map[string]bool{}, false
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if addresses[r.RemoteAddr] && leave {
+			panic(http.ErrAbortHandler) // after the request was sent on it
+		}
+		addresses[r.RemoteAddr] = true
+		signs(ca)(w, r)
+	})
+	remote, _ := remoteAt(t, []*remoteServer{server})
+	for range 3 {
+		require.NoError(t, sign(t, remote, ca))
+	}
+	require.Len(t, addresses, 1)
+	leave = true
+	require.NoError(t, sign(t, remote, ca))
+	assert.Len(t, addresses, 2)
+	assert.EqualValues(t, 5, server.asked.Load())
+}
+
 func TestRemoteGivesUpWithItsCaller(t *testing.T) {
 	ca, asked := testCA(t), make(chan struct{}, 1)
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
