@@ -200,6 +200,8 @@ func (c *Controller) wait(f found, d Decision) time.Duration {
 	switch {
 	case d.State != nil && c.moving(*d.State, f.Now):
 		longest = lookAgainWaiting
+	case c.last[api.CALeaves] != c.last[api.CAReplaced]:
+		longest = countEvery
 	case d.Reason != "", f.HasRemote, f.ClockErr != nil:
 		longest = lookAgainStopped
 	}

@@ -1,0 +1,77 @@
+// Package succession tests that a CA is replaced without one failed handshake:
+// by the processes as they are installed, on a real API server, while clients of
+// all ages shake hands with servers of all ages.
+package succession
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+)
+
+// plane is a control plane with servingcert installed; bin holds its programs.
+var (
+	plane *controlplane.ControlPlane
+	admin *kubernetes.Clientset
+	bin   string
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctrl.SetLogger(logr.Discard()) // each controller logs to its test
+	klog.SetLogger(logr.Discard())
+	if bin, err = os.MkdirTemp("", "servingcert-succession-"); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
+	for _, name := range []string{"signer", "rotator", "kubectl-servingcert"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "github.com/servingcert/servingcert/cmd/"+name)
+		if out, err := build.CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build cmd/%s: %w\n%s", name, err, out)
+		}
+	}
+	ctx := context.Background()
+	if plane, admin, err = installed(ctx); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	return m.Run(), nil
+}
+
+// installed starts a control plane and applies deploy/install.yaml to it.
+func installed(ctx context.Context) (*controlplane.ControlPlane, *kubernetes.Clientset, error) {
+	plane, err := controlplane.Start(ctx, controlplane.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := client.New(plane.AdminConfig(), client.Options{})
+	if err == nil {
+		err = deploy.Apply(ctx, c, "test")
+	}
+	clientset, setErr := kubernetes.NewForConfig(plane.AdminConfig())
+	if err = errors.Join(err, setErr); err != nil {
+		return nil, nil, errors.Join(err, plane.Stop())
+	}
+	return plane, clientset, nil
+}

@@ -1,0 +1,264 @@
+package succession
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// traffic is servers and clients of a namespace: of each Service one server that
+// reloads its Secret when that changes and one that never does, and clients that
+// mount the namespace's bundle at once, late, and never again. They shake hands
+// without a pause.
+type traffic struct {
+	namespace string
+	admin     kubernetes.Interface
+	now       func() time.Time
+
+	mu         sync.Mutex
+	servers    []*server
+	clients    []*trusting
+	handshakes atomic.Int64
+	failures   []error
+	stopped    chan struct{}
+	done       sync.WaitGroup
+}
+
+type server struct {
+	name    string // that clients ask for
+	address string
+	reloads bool
+	secret  string
+	pair    atomic.Pointer[tls.Certificate]
+}
+
+type trusting struct {
+	name  string
+	late  time.Duration // from the ConfigMap to the file; negative: never again
+	roots atomic.Pointer[x509.CertPool]
+	seen  string    // the ConfigMap's bundle
+	since time.Time // when it was seen first
+}
+
+// makeShop makes an opted-in namespace with annotated Services, and waits for
+// their Secrets and the bundle.
+func makeShop(t *testing.T, admin kubernetes.Interface, namespace string, services int, annotations map[string]string) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{api.LabelInject: api.InjectEnabled},
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for i := range services {
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-%d", i), Namespace: namespace, Annotations: map[string]string{}},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+		}
+		for key, value := range annotations {
+			svc.Annotations[key] = value
+		}
+		svc.Annotations[api.AnnotationSecretName] = secretOf(i)
+		_, err := admin.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		for i := range services {
+			if _, err := admin.CoreV1().Secrets(namespace).Get(ctx, secretOf(i), metav1.GetOptions{}); err != nil {
+				return false
+			}
+		}
+		_, err := admin.CoreV1().ConfigMaps(namespace).Get(ctx, api.BundleName, metav1.GetOptions{})
+		return err == nil
+	}, waitFor, tick, "Secrets and bundle of %s", namespace)
+}
+
+func secretOf(i int) string { return fmt.Sprintf("web-%d-tls", i) }
+
+// startTraffic begins the handshakes; stop ends them.
+func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, services int, now func() time.Time) *traffic {
+	t.Helper()
+	tr := &traffic{namespace: namespace, admin: admin, now: now, stopped: make(chan struct{})}
+	for i := range services {
+		for _, reloads := range []bool{true, false} {
+			s := &server{name: fmt.Sprintf("web-%d.%s.svc", i, namespace), reloads: reloads, secret: secretOf(i)}
+			require.NoError(t, tr.load(t, s))
+			s.listen(t)
+			tr.servers = append(tr.servers, s)
+		}
+	}
+	for name, late := range map[string]time.Duration{"prompt": 0, "late": time.Second, "of old": -1} {
+		tr.clients = append(tr.clients, &trusting{name: name, late: late})
+	}
+	require.NoError(t, tr.refresh(t))
+	tr.done.Add(2)
+	go func() {
+		defer tr.done.Done()
+		for tr.goesOn(50 * time.Millisecond) {
+			if err := tr.refresh(t); err != nil {
+				tr.fail(err)
+			}
+		}
+	}()
+	go func() {
+		defer tr.done.Done()
+		for tr.goesOn(time.Millisecond) {
+			tr.round()
+		}
+	}()
+	t.Cleanup(tr.stop)
+	return tr
+}
+
+func (tr *traffic) goesOn(pause time.Duration) bool {
+	select {
+	case <-tr.stopped:
+		return false
+	case <-time.After(pause):
+		return true
+	}
+}
+
+func (tr *traffic) stop() {
+	tr.mu.Lock()
+	select {
+	case <-tr.stopped:
+	default:
+		close(tr.stopped)
+	}
+	tr.mu.Unlock()
+	tr.done.Wait()
+}
+
+func (tr *traffic) fail(err error) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.failures = append(tr.failures, err)
+}
+
+// refresh does what kubelets and reloading servers do.
+func (tr *traffic) refresh(t *testing.T) error {
+	for _, s := range tr.servers {
+		if s.reloads {
+			if err := tr.load(t, s); err != nil {
+				return err
+			}
+		}
+	}
+	cm, err := tr.admin.CoreV1().ConfigMaps(tr.namespace).Get(t.Context(), api.BundleName, metav1.GetOptions{})
+	if err != nil {
+		return ignoreEnd(t, err)
+	}
+	bundle := cm.Data[api.BundleKey]
+	for _, c := range tr.clients {
+		if c.seen != bundle {
+			c.seen, c.since = bundle, time.Now()
+		}
+		first := c.roots.Load() == nil
+		if first || c.late >= 0 && time.Since(c.since) >= c.late {
+			pool := x509.NewCertPool()
+			pool.AppendCertsFromPEM([]byte(bundle))
+			c.roots.Store(pool)
+		}
+	}
+	return nil
+}
+
+func (tr *traffic) load(t *testing.T, s *server) error {
+	secret, err := tr.admin.CoreV1().Secrets(tr.namespace).Get(t.Context(), s.secret, metav1.GetOptions{})
+	if err != nil {
+		return ignoreEnd(t, err)
+	}
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		return fmt.Errorf("Secret %s: %w", s.secret, err)
+	}
+	s.pair.Store(&pair)
+	return nil
+}
+
+// ignoreEnd leaves out that the test is over.
+func ignoreEnd(t *testing.T, err error) error {
+	if t.Context().Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *server) listen(t *testing.T) {
+	t.Helper()
+	l, err := tls.Listen("tcp4", "127.0.0.1:0", &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil },
+	})
+	require.NoError(t, err)
+	s.address = l.Addr().String()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_ = conn.(*tls.Conn).Handshake()
+				_ = conn.Close()
+			}()
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close() })
+}
+
+// round is every client with every server. A server that never reloads is asked
+// until its certificate has ended.
+func (tr *traffic) round() {
+	for _, s := range tr.servers {
+		if tr.now().After(s.pair.Load().Leaf.NotAfter) {
+			continue
+		}
+		for _, c := range tr.clients {
+			roots := c.roots.Load()
+			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots, Time: tr.now})
+			tr.handshakes.Add(1)
+			if err != nil {
+				tr.fail(fmt.Errorf("%s: the client that is %s rejects %s (reloads: %v): %w", tr.now().Format(time.RFC3339), c.name, s.name, s.reloads, err))
+				continue
+			}
+			_ = conn.Close()
+		}
+	}
+}
+
+// requireNoFailure has every pair shake hands a few times more, and then none
+// may have failed.
+func (tr *traffic) requireNoFailure(t *testing.T) {
+	t.Helper()
+	more := tr.handshakes.Load() + int64(3*len(tr.servers)*len(tr.clients))
+	require.Eventually(t, func() bool { return tr.handshakes.Load() >= more }, waitFor, tick)
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	require.NoError(t, errors.Join(tr.failures[:min(5, len(tr.failures))]...), "%d of %d handshakes failed", len(tr.failures), tr.handshakes.Load())
+	t.Logf("%d handshakes between %d servers and %d clients, none failed", tr.handshakes.Load(), len(tr.servers), len(tr.clients))
+}
+
+// issuers are the subjects of those whose certificates the reloading servers have.
+func (tr *traffic) issuers() []string {
+	var names []string
+	for _, s := range tr.servers {
+		if name := s.pair.Load().Leaf.Issuer.CommonName; s.reloads && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
