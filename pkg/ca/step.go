@@ -58,7 +58,7 @@ func (d Decision) Apply(o Observed) (State, error) {
 	case StepPrepare:
 		s, err = s.prepared(d.Step, o)
 	case StepTrusted:
-		s.Generations[len(s.Generations)-1].TrustedAt = seconds(o.Now)
+		s.Generations[len(s.Generations)-1].TrustedAt = seconds(o.Now.Add(time.Second - 1)) // up: the soak is not cut short
 	case StepPromote:
 		s = s.promoted(o)
 	case StepRetire:

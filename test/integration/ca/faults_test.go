@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -96,4 +100,110 @@ func TestAPIServerAway(t *testing.T) {
 	assert.Equal(t, want.Data, restored.Data)
 	o.deleteSecret(t)
 	s.eventuallyReason(t, ca.ReasonLost)
+}
+
+// A signer that dies at any write of a succession, before it or after, leaves
+// what the next one goes on with: one generation is made, and it comes to sign.
+func TestDeathAtEveryWriteOfASuccession(t *testing.T) {
+	const writes = 6 // prepare, publish, trusted, publish, promote, publish
+	for write := int32(1); write <= writes; write++ {
+		for _, replyLost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, reply lost: %v", write, replyLost), func(t *testing.T) {
+				t.Parallel()
+				soak := func(c *ca.Config) { c.Soak = 200 * time.Millisecond }
+				first, o := started(t, soak)
+				before, err := first.Authority()
+				require.NoError(t, err)
+				first.stop(t)
+				patchStatus(t, o, map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationRotate: "test"}}})
+				stop := trusting(t, o)
+				defer stop()
+
+				cfg, err := plane.ServiceAccountConfig(t.Context(), o.namespace, "signer")
+				require.NoError(t, err)
+				died := make(chan struct{})
+				var once sync.Once
+				dying := startSignerThrough(t, dyingAt(write, replyLost, func() { once.Do(func() { close(died) }) }), o.namespace, cfg, soak)
+				select {
+				case <-died:
+				case <-time.After(waitFor):
+					require.Fail(t, "it made fewer writes")
+				}
+				dying.stop(t)
+
+				second := startSigner(t, o.namespace, cfg, soak)
+				o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAGeneration] == "2" })
+				second.eventuallyReason(t, "")
+				after, err := second.Authority()
+				require.NoError(t, err)
+				stored, err := ca.ParseState(o.secret(t).Data)
+				require.NoError(t, err)
+				require.Len(t, stored.Generations, 2, "a step was taken twice")
+				assert.True(t, stored.Generations[0].Root.Equal(before.Certificate))
+				assert.Nil(t, stored.Generations[0].Key)
+				assert.True(t, stored.Generations[1].Root.Equal(after.Certificate))
+				assert.Len(t, after.Chain, 1)
+			})
+		}
+	}
+}
+
+// dyingAt has the n-th write, and all that follow, end the process: before the
+// write reaches the API server, or after.
+func dyingAt(n int32, replyLost bool, die func()) interceptor.Funcs {
+	var writes atomic.Int32
+	around := func(write func() error) error {
+		switch made := writes.Add(1); {
+		case made < n:
+			return write()
+		case made == n && replyLost:
+			_ = write()
+		}
+		die()
+		return errInjected
+	}
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			return around(func() error { return c.Create(ctx, object, options...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			return around(func() error { return c.Update(ctx, object, options...) })
+		},
+	}
+}
+
+// trusting says, in the rotator's stead, that the targets hold what is published.
+func trusting(t *testing.T, o objects) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	configMaps := admin.CoreV1().ConfigMaps(o.namespace)
+	say := func() error {
+		cm, err := configMaps.Get(ctx, api.CAStatusName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		data := map[string]string{
+			api.TrustBundleHash: cm.Data[api.CABundleHash],
+			api.TrustTargets:    "1", api.TrustHolding: "1", api.TrustPending: "0", api.TrustRefusing: "0",
+		}
+		status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.TrustStatusName}, Data: data}
+		if _, err = configMaps.Update(ctx, status, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+			_, err = configMaps.Create(ctx, status, metav1.CreateOptions{})
+		}
+		return err
+	}
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := say(); err != nil && ctx.Err() == nil {
+				t.Errorf("trust status: %v", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(tick):
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
 }
