@@ -112,7 +112,7 @@ func (c *Controller) issueInto(ctx context.Context, s Situation, d Decision) (*S
 	var object *metav1.ObjectMeta
 	switch d.Action {
 	case Reissue:
-		object, err = c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, &issued))
+		object, err = c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, secretAnnotations(s, d, &issued), &issued))
 	case Replace:
 		object, err = c.replaceSecret(ctx, s, d, issued)
 	default:
@@ -122,6 +122,7 @@ func (c *Controller) issueInto(ctx context.Context, s Situation, d Decision) (*S
 		return nil, writeError{err}
 	}
 	facts := factsOfIssued(object, issued, s.Authority)
+	facts.Words = wordsAfter(s, d, &issued)
 	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
 	c.metrics.issued.WithLabelValues(string(d.Reason)).Inc()
 	c.metrics.duration.Observe(c.config.Clock().Sub(start).Seconds())
@@ -145,8 +146,12 @@ func (c *Controller) createSecret(ctx context.Context, s Situation, d Decision, 
 	if like != nil {
 		secret.Labels, secret.Annotations = like.Labels, like.Annotations
 	}
-	if at := issued.RenewedAfter; !at.IsZero() {
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, api.AnnotationRenewedAfter, at.Format(time.RFC3339))
+	for key, value := range secretAnnotations(s, d, &issued) {
+		if text, ok := value.(string); ok {
+			metav1.SetMetaDataAnnotation(&secret.ObjectMeta, key, text)
+		} else {
+			delete(secret.Annotations, key)
+		}
 	}
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, api.LabelManagedBy, c.config.Instance)
 	err := c.client.Create(ctx, secret)
@@ -174,12 +179,13 @@ func (c *Controller) replaceSecret(ctx context.Context, s Situation, d Decision,
 }
 
 func (c *Controller) repair(ctx context.Context, s Situation, d Decision) (*SecretFacts, error) {
-	object, err := c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, nil))
+	object, err := c.patchSecret(ctx, s, secretPatch(s.Secret, d.Owners, c.config.Instance, secretAnnotations(s, d, nil), nil))
 	if err != nil {
 		return nil, writeError{err}
 	}
 	facts := &SecretFacts{
 		ObjectMeta: s.Secret.ObjectMeta, Labelled: true, Type: s.Secret.Type, Immutable: s.Secret.Immutable, Leaf: s.Secret.Leaf, RenewedAfter: s.Secret.RenewedAfter,
+		Words: wordsAfter(s, d, nil),
 	}
 	facts.OwnerReferences, facts.ResourceVersion = d.Owners, object.ResourceVersion
 	facts.verified.Store(s.Secret.verified.Load())
@@ -188,10 +194,11 @@ func (c *Controller) repair(ctx context.Context, s Situation, d Decision) (*Secr
 	return facts, nil
 }
 
-// secretPatch returns a merge patch that writes our label, the owners and, if
-// given, a new pair, takes keys away that should not be there, and leaves all
-// else as users made it. It fails on any other Secret than the one decided about.
-func secretPatch(secret *SecretFacts, owners []metav1.OwnerReference, instance string, issued *Issued) map[string]any {
+// secretPatch returns a merge patch that writes our label, the owners, the
+// annotations and, if given, a new pair, takes keys away that should not be there,
+// and leaves all else as users made it. It fails on any other Secret than the one
+// decided about.
+func secretPatch(secret *SecretFacts, owners []metav1.OwnerReference, instance string, annotations map[string]any, issued *Issued) map[string]any {
 	data := map[string]any{}
 	for _, key := range secret.Extra {
 		data[key] = nil
@@ -205,8 +212,8 @@ func secretPatch(secret *SecretFacts, owners []metav1.OwnerReference, instance s
 		"labels":          map[string]any{api.LabelManagedBy: instance},
 		"ownerReferences": owners,
 	}
-	if issued != nil && !issued.RenewedAfter.IsZero() {
-		metadata["annotations"] = map[string]any{api.AnnotationRenewedAfter: issued.RenewedAfter.Format(time.RFC3339)}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
 	}
 	patch := map[string]any{"metadata": metadata}
 	if len(data) > 0 {
@@ -232,7 +239,8 @@ func (c *Controller) patchSecret(ctx context.Context, s Situation, patch map[str
 func (c *Controller) settle(ctx context.Context, s Situation, d Decision, cause error) error {
 	var errs []error
 	for _, change := range Conditions(s, d) {
-		written, err := c.setCondition(ctx, change)
+		has := c.told(change.Service, c.config.Clock())
+		written, err := c.setCondition(ctx, change, has, serviceWords(s, d, change.Service, change.Ready, has.words))
 		if err != nil {
 			errs = append(errs, err)
 		} else if written && change.Ready != nil && change.Ready.Status == metav1.ConditionFalse {
@@ -250,11 +258,17 @@ func (c *Controller) settle(ctx context.Context, s Situation, d Decision, cause 
 	return errors.Join(errs...)
 }
 
-// setCondition writes a Service's condition if it is another than it has, and
-// reports whether it did.
-func (c *Controller) setCondition(ctx context.Context, change ConditionChange) (bool, error) {
+// told is what a Service says of its certificate.
+type told struct {
+	ready *metav1.Condition // nil: none
+	words map[string]string // see openShiftOnServices
+}
+
+// setCondition writes a Service's condition, and the words beside it, if they are
+// others than it has, and reports whether it did.
+func (c *Controller) setCondition(ctx context.Context, change ConditionChange, has told, words map[string]any) (bool, error) {
 	svc, now := change.Service, c.config.Clock()
-	patch, err := conditionPatch(svc.UID, c.ready(svc, now), change.Ready, now)
+	patch, err := statusPatch(svc.UID, has.ready, change.Ready, words, now)
 	if err != nil || patch == nil {
 		return false, err
 	}
@@ -266,15 +280,19 @@ func (c *Controller) setCondition(ctx context.Context, change ConditionChange) (
 	case err != nil:
 		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	c.wroteStatus.put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, api.Condition(patched, api.ConditionReady), now)
+	c.wroteStatus.put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, toldBy(patched), now)
 	return true, nil
 }
 
-// ready returns the Service's Ready condition, or nil: what this process wrote,
-// if the cache has not seen it yet, else what the cache holds.
-func (c *Controller) ready(svc *corev1.Service, now time.Time) *metav1.Condition {
+// told returns what the Service says: what this process wrote, if the cache has
+// not seen it yet, else what the cache holds.
+func (c *Controller) told(svc *corev1.Service, now time.Time) told {
 	if ours, behind := c.wroteStatus.newer(client.ObjectKeyFromObject(svc), svc.ResourceVersion, now); behind {
 		return ours
 	}
-	return api.Condition(svc, api.ConditionReady)
+	return toldBy(svc)
+}
+
+func toldBy(svc *corev1.Service) told {
+	return told{api.Condition(svc, api.ConditionReady), only(svc.Annotations, openShiftOnServices)}
 }

@@ -3,6 +3,7 @@ package signer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,8 +37,8 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 // stripped to what a request depends on, opted-in Namespaces, and the names of
 // the Secrets that are not ours, which may be in the way. Our own Secrets are
 // not in it: see secretCache.
-func CacheOptions(instance string) (cache.Options, error) {
-	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{instance})
+func (c Config) CacheOptions() (cache.Options, error) {
+	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{c.Instance})
 	if err != nil {
 		return cache.Options{}, fmt.Errorf("--instance: %w", err)
 	}
@@ -45,7 +46,7 @@ func CacheOptions(instance string) (cache.Options, error) {
 	return cache.Options{
 		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with their data
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Service{}: {Transform: stripService, UnsafeDisableDeepCopy: &noCopy},
+			&corev1.Service{}: {Transform: serviceTransform(c.OpenShift), UnsafeDisableDeepCopy: &noCopy},
 			metadataOf(namespaceKind): {
 				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 				Transform:             stripMetadata,
@@ -60,13 +61,28 @@ func CacheOptions(instance string) (cache.Options, error) {
 	}, nil
 }
 
+// CacheOptions are those of a Config with this instance.
+func CacheOptions(instance string) (cache.Options, error) {
+	return Config{Instance: instance}.CacheOptions()
+}
+
+// serviceTransform returns what is kept of a Service.
+func serviceTransform(openShift bool) toolscache.TransformFunc {
+	return func(object any) (any, error) {
+		svc, ok := object.(*corev1.Service)
+		if !ok {
+			return object, nil
+		}
+		if openShift {
+			svc = api.Translate(svc)
+		}
+		return stripService(svc), nil
+	}
+}
+
 // stripService keeps what Parse, Merge and the conditions read. Of a Service
 // that neither asks nor has our condition that is next to nothing.
-func stripService(object any) (any, error) {
-	svc, ok := object.(*corev1.Service)
-	if !ok {
-		return object, nil
-	}
+func stripService(svc *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: identity(&svc.ObjectMeta)}
 	kept.CreationTimestamp = svc.CreationTimestamp
 	for _, key := range []string{
@@ -77,6 +93,10 @@ func stripService(object any) (any, error) {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
 		}
 	}
+	if api.OpenShiftWord(svc) != "" {
+		api.KeepWord(kept, svc)
+		maps.Copy(kept.Annotations, only(svc.Annotations, openShiftOnServices))
+	}
 	if c := api.Condition(svc, api.ConditionReady); c != nil {
 		kept.Status.Conditions = []metav1.Condition{*c}
 	}
@@ -86,7 +106,7 @@ func stripService(object any) (any, error) {
 	if len(kept.Annotations) > 0 {
 		kept.Spec.Selector = svc.Spec.Selector
 	}
-	return kept, nil
+	return kept
 }
 
 // stripMetadata keeps who an object is and whose. Annotations above all go:

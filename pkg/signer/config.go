@@ -20,9 +20,12 @@ const DefaultWorkers = 8
 // Config is everything that the signer's controller needs from outside.
 type Config struct {
 	Instance string // value of the managed-by label
-	Limits   api.Limits
-	Workers  int
-	Sign     Sign
+	// OpenShift lets Services ask in the words of OpenShift's service-ca too, in
+	// every namespace.
+	OpenShift bool
+	Limits    api.Limits
+	Workers   int
+	Sign      Sign
 	// Authority returns the CA as it is now, or why there is none. An error with
 	// a method Reason() string names the condition's reason.
 	Authority func() (*pki.Authority, error)

@@ -44,7 +44,7 @@ type Controller struct {
 	metrics  *metrics
 
 	wroteSecret *written[*SecretFacts]
-	wroteStatus *written[*metav1.Condition]
+	wroteStatus *written[told]
 	// known is the CA as it was when last there was one.
 	known atomic.Pointer[pki.Authority]
 }
@@ -85,7 +85,7 @@ func Add(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, err
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
 		wroteSecret: newWritten[*SecretFacts](),
-		wroteStatus: newWritten[*metav1.Condition](),
+		wroteStatus: newWritten[told](),
 	}
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -167,7 +167,7 @@ func (c *Controller) lookAndAct(ctx context.Context, s Situation) (reconcile.Res
 
 // gather collects the situation from the caches.
 func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (Situation, error) {
-	s := Situation{Now: c.config.Clock(), Key: key, Limits: c.config.Limits}
+	s := Situation{Now: c.config.Clock(), Key: key, Limits: c.config.Limits, OpenShift: c.config.OpenShift}
 	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
 		c.known.Store(s.Authority)
 	}
@@ -238,7 +238,7 @@ func (c *Controller) tidy(ctx context.Context, namespace string) error {
 	var errs []error
 	for _, svc := range services {
 		if len(c.secrets.ownedBy(svc.UID)) == 0 {
-			_, err := c.setCondition(ctx, ConditionChange{Service: svc})
+			_, err := c.setCondition(ctx, ConditionChange{Service: svc}, c.told(svc, c.config.Clock()), nil)
 			errs = append(errs, err)
 		}
 	}

@@ -33,7 +33,9 @@ type Situation struct {
 	// Kept are the other Secrets that an asking Service owns, by its UID.
 	Kept map[types.UID][]string
 
-	Limits    api.Limits
+	Limits api.Limits
+	// OpenShift: OpenShift's words count, and are written.
+	OpenShift bool
 	Authority *pki.Authority // nil exactly if AuthorityErr is not
 	// AuthorityErr is why nothing can be signed.
 	AuthorityErr error
@@ -112,10 +114,7 @@ func Decide(s Situation) Decision {
 // is in use is taken away.
 func claim(s Situation) Decision {
 	var d Decision
-	asking := s.Asking
-	if !s.OptedIn {
-		asking = nil
-	}
+	asking := slices.DeleteFunc(slices.Clone(s.Asking), func(svc *corev1.Service) bool { return !s.optedIn(svc) })
 	wanted, members, ok := api.Merge(asking, s.Limits)
 	for _, m := range members {
 		if m.Err != nil {
@@ -190,7 +189,7 @@ func judge(s Situation, d Decision) Decision {
 	case reason != "":
 		return d.issue(Reissue, reason, message)
 	}
-	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, sameOwner) {
+	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, sameOwner) || hasOtherWords(s, d) {
 		d.Action = Repair
 		if s.Secret.Immutable && len(s.Secret.Extra) > 0 {
 			d = d.issue(Replace, ReasonGarbage, fmt.Sprintf("the Secret is immutable and has more keys than it should: %q", s.Secret.Extra))

@@ -138,4 +138,4 @@ func (w world) drawPair(t *rapid.T, services []*corev1.Service) Issued {
 
 func split(keyAndValue string) []string { return strings.SplitN(keyAndValue, "=", 2) }
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

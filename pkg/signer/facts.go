@@ -37,6 +37,9 @@ type SecretFacts struct {
 	Leaf      LeafFacts
 	// RenewedAfter is what api.AnnotationRenewedAfter says; zero if nothing.
 	RenewedAfter time.Time
+	// Words are the annotations that service-ca writes on Secrets, of those that
+	// are there; nil for none.
+	Words map[string]string
 
 	verified atomic.Pointer[verification]
 }
@@ -90,6 +93,7 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	}
 	slices.Sort(f.Extra)
 	f.RenewedAfter, _ = time.Parse(time.RFC3339, secret.Annotations[api.AnnotationRenewedAfter])
+	f.Words = only(secret.Annotations, openShiftOnSecrets)
 	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	return f
 }

@@ -181,6 +181,7 @@ type scene struct {
 	caErr       error
 	limits      api.Limits
 	former      []string // cluster domains
+	openShift   bool
 }
 
 func newScene(ca *pki.Authority, secret *corev1.Secret, services ...*corev1.Service) *scene {
@@ -194,7 +195,7 @@ func (w *scene) situation() Situation {
 		Limits: w.limits, Authority: w.ca, AuthorityErr: w.caErr,
 		Kept: map[types.UID][]string{},
 	}
-	s.Limits.FormerDomains = w.former
+	s.Limits.FormerDomains, s.OpenShift = w.former, w.openShift
 	if w.caErr != nil {
 		s.Authority = nil
 	}
@@ -206,6 +207,9 @@ func (w *scene) situation() Situation {
 		s.Obstacle = &w.secret.ObjectMeta
 	}
 	for _, svc := range w.services {
+		if w.openShift {
+			svc = api.Translate(svc)
+		}
 		switch name, asks := api.Wants(svc); {
 		case svc.DeletionTimestamp != nil:
 		case asks && name == s.Key.Name:
@@ -247,22 +251,26 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issue
 		require.Nil(t, w.secret, "the API server refuses to create what exists")
 		w.secret = managed(*issued)
 		w.secret.OwnerReferences = d.Owners
-		w.record(issued)
+		w.annotate(s, d, issued)
 	case Replace:
 		old := w.secret
 		w.secret = managed(*issued)
 		w.secret.OwnerReferences, w.secret.Annotations = d.Owners, old.Annotations
 		maps.Copy(w.secret.Labels, old.Labels)
 		w.secret.Labels[api.LabelManagedBy] = api.DefaultInstance
-		w.record(issued)
+		w.annotate(s, d, issued)
 	case Reissue, Repair:
-		w.secret = patched(t, w.secret, secretPatch(s.Secret, d.Owners, api.DefaultInstance, issued))
+		w.secret = patched(t, w.secret, secretPatch(s.Secret, d.Owners, api.DefaultInstance, secretAnnotations(s, d, issued), issued))
 	}
 }
 
-func (w *scene) record(issued *Issued) {
-	if at := issued.RenewedAfter; !at.IsZero() {
-		metav1.SetMetaDataAnnotation(&w.secret.ObjectMeta, api.AnnotationRenewedAfter, at.Format(time.RFC3339))
+func (w *scene) annotate(s Situation, d Decision, issued *Issued) {
+	for key, value := range secretAnnotations(s, d, issued) {
+		if text, ok := value.(string); ok {
+			metav1.SetMetaDataAnnotation(&w.secret.ObjectMeta, key, text)
+		} else {
+			delete(w.secret.Annotations, key)
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 	})
 	t.Run("in one body", func(t *testing.T) {
 		issued := issue(t, world.ca, wantedBy(service("web")), epoch)
-		body, err := json.Marshal(secretPatch(FactsOf(managed(issued), api.DefaultInstance), nil, api.DefaultInstance, &issued))
+		body, err := json.Marshal(secretPatch(FactsOf(managed(issued), api.DefaultInstance), nil, api.DefaultInstance, nil, &issued))
 		require.NoError(t, err)
 		var patch struct{ Data map[string][]byte }
 		require.NoError(t, json.Unmarshal(body, &patch))

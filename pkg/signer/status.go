@@ -97,8 +97,8 @@ func Conditions(s Situation, d Decision) []ConditionChange {
 		}
 		decide(svc, memberCondition(s, d, svc))
 	}
-	if !s.OptedIn {
-		for _, svc := range s.Asking {
+	for _, svc := range s.Asking {
+		if !s.optedIn(svc) {
 			decide(svc, nil) // what is not opted in gets no word from us, and keeps none
 		}
 	}
@@ -110,7 +110,7 @@ func memberCondition(s Situation, d Decision, svc *corev1.Service) *metav1.Condi
 	case d.Verdict.Reason != "" && d.Verdict.Reason != ReasonWaiting:
 		return condition(false, d.Verdict.Reason, d.Verdict.Message)
 	case d.Verdict.Reason == "" && d.Verdict.Retained:
-		return condition(true, ReasonRetained, retainedMessage(s, d))
+		return condition(true, ReasonRetained, retainedMessage(s, d, svc))
 	case len(d.Waiting[svc.UID]) > 0:
 		return condition(false, ReasonWaiting, waitingMessage(s, d, svc))
 	}
@@ -160,9 +160,9 @@ func requestAndLeaf(d Decision) string {
 // issuedPrefix starts the message of a Service whose certificate is in the Secret.
 func issuedPrefix(secret string) string { return fmt.Sprintf("Secret %q: ", secret) }
 
-func retainedMessage(s Situation, d Decision) string {
+func retainedMessage(s Situation, d Decision, svc *corev1.Service) string {
 	why := "not asked for any more"
-	if !s.OptedIn {
+	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
 		why = fmt.Sprintf("namespace %q is not labelled %s=%s any more", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
 	}
 	return fmt.Sprintf("%s; Secret %q is kept, and renewed until it is deleted (%s)", why, s.Key.Name, api.LeafInMessage(d.Verdict.Leaf))
@@ -195,19 +195,34 @@ func describeNames(dns []string, ips []netip.Addr) string {
 	return strings.Join(names, ", ")
 }
 
-// conditionPatch returns a strategic merge patch of a Service's status that
-// gives it the condition, or takes it away if want is nil; no patch if have
-// says the same already. Conditions of others stay: the list merges by type.
-// The UID makes the patch fail on a Service that was made again meanwhile.
-func conditionPatch(uid types.UID, have, want *metav1.Condition, now time.Time) ([]byte, error) {
+// statusPatch returns a strategic merge patch of a Service's status that gives it
+// the condition, or takes it away if want is nil; no patch if have says the same
+// already and there are no words to write. Conditions of others stay: the list
+// merges by type. The UID makes the patch fail on a Service that was made again
+// meanwhile. Words are annotations: the API server takes them with the status, in
+// the same write.
+func statusPatch(uid types.UID, have, want *metav1.Condition, words map[string]any, now time.Time) ([]byte, error) {
+	metadata := map[string]any{"uid": uid}
+	patch := map[string]any{"metadata": metadata}
+	if len(words) > 0 {
+		metadata["annotations"] = words
+	}
+	if entry := conditionEntry(have, want, now); entry != nil {
+		patch["status"] = map[string]any{"conditions": []any{entry}}
+	} else if len(words) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(patch)
+}
+
+// conditionEntry returns what is to be written of the condition, or nil.
+func conditionEntry(have, want *metav1.Condition, now time.Time) map[string]any {
 	var entry map[string]any
 	switch {
 	case want == nil && have == nil:
-		return nil, nil
 	case want == nil:
 		entry = map[string]any{"type": api.ConditionReady, "$patch": "delete"}
 	case have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message:
-		return nil, nil
 	default:
 		since := metav1.NewTime(now)
 		if have != nil && have.Status == want.Status {
@@ -221,8 +236,5 @@ func conditionPatch(uid types.UID, have, want *metav1.Condition, now time.Time) 
 			"lastTransitionTime": since,
 		}
 	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": uid},
-		"status":   map[string]any{"conditions": []any{entry}},
-	})
+	return entry
 }

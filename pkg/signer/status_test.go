@@ -148,7 +148,7 @@ func TestConditionPatch(t *testing.T) {
 		"none wanted any more":      {of(yes, "Issued", "m"), nil, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			patch, err := conditionPatch("uid-of-web", c.have, c.want, now)
+			patch, err := statusPatch("uid-of-web", c.have, c.want, nil, now)
 			require.NoError(t, err)
 			require.Equal(t, c.writes, patch != nil)
 			svc := service("web")

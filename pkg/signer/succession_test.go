@@ -188,7 +188,7 @@ func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
 	require.Equal(t, Nothing.String(), d.Action.String())
 	changes := Conditions(s, d)
 	require.Len(t, changes, 1)
-	patch, err := conditionPatch(web.UID, api.Condition(web, api.ConditionReady), changes[0].Ready, w.now)
+	patch, err := statusPatch(web.UID, api.Condition(web, api.ConditionReady), changes[0].Ready, nil, w.now)
 	require.NoError(t, err)
 	assert.Nil(t, patch)
 }

@@ -39,7 +39,7 @@ func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap
 	if wrap != nil {
 		cfg.Wrap(wrap)
 	}
-	mgr, err := newManager(cfg, d, r.log)
+	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	controller, err := signer.Add(ctx, mgr, signer.Config{

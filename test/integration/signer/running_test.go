@@ -83,6 +83,8 @@ type options struct {
 	clock  *clock
 	limits func(*api.Limits)
 	wrap   func(http.RoundTripper) http.RoundTripper
+
+	openShift bool
 }
 
 // startHere runs a signer in this process, wired as cmd/signer wires it, where
@@ -108,7 +110,7 @@ func here(d deployment, o options) (*running, error) {
 	if o.wrap != nil {
 		cfg.Wrap(o.wrap)
 	}
-	mgr, err := newManager(cfg, d, r.log)
+	mgr, err := newManager(cfg, d, r.log, o.openShift)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,7 @@ func here(d deployment, o options) (*running, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	_, addErr := signer.Add(ctx, mgr, signer.Config{
-		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
+		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.now, Registerer: r.registry,
 	})
@@ -150,8 +152,8 @@ func here(d deployment, o options) (*running, error) {
 	return r, nil
 }
 
-func newManager(cfg *rest.Config, d deployment, log io.Writer) (ctrl.Manager, error) {
-	cacheOptions, err := signer.CacheOptions(d.instance)
+func newManager(cfg *rest.Config, d deployment, log io.Writer, openShift bool) (ctrl.Manager, error) {
+	cacheOptions, err := signer.Config{Instance: d.instance, OpenShift: openShift}.CacheOptions()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,276 @@
+package signer
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// inOpenShiftWords returns a Service that asks for web-tls with the word.
+func inOpenShiftWords(name, word string, annotations ...string) *corev1.Service {
+	return service(name, append([]string{api.AnnotationSecretName, "-", word, "web-tls"}, annotations...)...)
+}
+
+// openShiftScene is a namespace without our label, in a signer with
+// --openshift-compat.
+func openShiftScene(t require.TestingT, services ...*corev1.Service) *scene {
+	w := newScene(testCA(t), nil, services...)
+	w.notOptedIn, w.openShift = true, true
+	return w
+}
+
+func TestOpenShiftWordsAskInEveryNamespace(t *testing.T) {
+	for name, c := range map[string]struct {
+		svc     *corev1.Service
+		label   bool
+		compat  bool
+		created bool
+	}{
+		"beta":                            {inOpenShiftWords("web", api.OpenShiftSecretName), false, true, true},
+		"alpha":                           {inOpenShiftWords("web", api.OpenShiftSecretNameAlpha), false, true, true},
+		"beta, labelled":                  {inOpenShiftWords("web", api.OpenShiftSecretName), true, true, true},
+		"without the flag":                {inOpenShiftWords("web", api.OpenShiftSecretName), false, false, false},
+		"without the flag, labelled":      {inOpenShiftWords("web", api.OpenShiftSecretName), true, false, false},
+		"ours win, and need the label":    {service("web", api.OpenShiftSecretName, "web-tls"), false, true, false},
+		"ours win":                        {service("web", api.OpenShiftSecretName, "other-tls"), true, true, true},
+		"ours alone need the label still": {service("web"), false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScene(testCA(t), nil, c.svc)
+			w.notOptedIn, w.openShift = !c.label, c.compat
+			_, d := w.decide()
+			assert.Equal(t, c.created, d.Action == Create)
+		})
+	}
+}
+
+func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
+	for word, want := range map[string][]string{
+		api.OpenShiftSecretName:      {api.OpenShiftServiceName, api.OpenShiftServiceUID},
+		api.OpenShiftSecretNameAlpha: {api.OpenShiftServiceNameAlpha, api.OpenShiftServiceUIDAlpha},
+	} {
+		t.Run(word, func(t *testing.T) {
+			w := openShiftScene(t, inOpenShiftWords("web", word))
+			holds := func() {
+				t.Helper()
+				s, d := w.decide()
+				require.Equal(t, Nothing.String(), d.Action.String(), "%s", d.Message)
+				ends := s.Secret.Leaf.NotAfter.Format(time.RFC3339)
+				require.True(t, strings.HasSuffix(ends, "Z"))
+				require.Equal(t, map[string]string{
+					want[0]: "web", want[1]: "uid-of-web", api.OpenShiftExpiry: ends, api.OpenShiftExpiryAlpha: ends, "team": "shop",
+				}, w.secret.Annotations)
+			}
+			act := func(action Action) Decision {
+				t.Helper()
+				s, d := w.decide()
+				require.Equal(t, action.String(), d.Action.String(), "%s", d.Message)
+				w.apply(t, s, d, plainSign())
+				return d
+			}
+			act(Create)
+			w.secret.Annotations["team"] = "shop"
+			holds()
+
+			first := w.secret.Data[corev1.TLSCertKey]
+			w.now = FactsOf(w.secret, api.DefaultInstance).Leaf.RenewAt
+			require.Equal(t, ReasonDue, act(Reissue).Reason)
+			holds()
+
+			renewed := w.secret.Data[corev1.TLSCertKey]
+			require.NotEqual(t, first, renewed)
+			for key := range w.secret.Annotations {
+				if key == "team" {
+					continue
+				}
+				w.secret.Annotations[key] = "2000-01-01T00:00:00Z"
+				act(Repair)
+				holds()
+				delete(w.secret.Annotations, key)
+				act(Repair)
+				holds()
+			}
+			require.Equal(t, renewed, w.secret.Data[corev1.TLSCertKey], "no certificate is made anew for an annotation's sake")
+
+			yes := true
+			w.secret.Immutable, w.secret.Data[corev1.TLSPrivateKeyKey] = &yes, nil
+			act(Replace)
+			holds()
+			w.secret.Immutable = &yes
+			delete(w.secret.Annotations, api.OpenShiftExpiry)
+			act(Repair)
+			holds()
+
+			w.services[0], w.notOptedIn = service("web"), false
+			act(Repair)
+			require.Equal(t, map[string]string{"team": "shop"}, w.secret.Annotations, "asked for in our words: they would soon say what is not so")
+		})
+	}
+}
+
+func TestFactsAfterAWriteAreThoseOfTheSecret(t *testing.T) {
+	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
+	s, d := w.decide()
+	issued, err := Issue(t.Context(), plainSign(), s.Authority, d.Wanted, w.now)
+	require.NoError(t, err)
+	w.write(t, s, d, &issued)
+	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, &issued))
+
+	w.secret.Annotations = nil
+	s, d = w.decide()
+	w.write(t, s, d, nil)
+	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil))
+
+	w.openShift = false
+	s, d = w.decide()
+	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil), "and without the flag they are left alone")
+}
+
+// told returns a Service's annotations of these words after the decision is
+// carried out, beside those it has; and how many of them were written.
+func tell(s Situation, d Decision, svc *corev1.Service) (written int) {
+	svc = api.Translate(svc)
+	for _, change := range Conditions(s, d) {
+		if change.Service.UID != svc.UID {
+			continue
+		}
+		words := serviceWords(s, d, change.Service, change.Ready, only(svc.Annotations, openShiftOnServices))
+		for key, value := range words {
+			if value == nil {
+				delete(svc.Annotations, key)
+			} else {
+				svc.Annotations[key] = fmt.Sprint(value)
+			}
+		}
+		written += len(words)
+	}
+	return written
+}
+
+func TestOpenShiftAnnotationsOfAService(t *testing.T) {
+	web := inOpenShiftWords("web", api.OpenShiftSecretName, api.AnnotationDuration, "abc")
+	w := openShiftScene(t, web)
+	words := func() map[string]string {
+		s, d := w.decide()
+		// The condition is what the API server has; the words go with it.
+		for _, change := range Conditions(s, d) {
+			web.Status.Conditions = []metav1.Condition{*change.Ready}
+		}
+		before := maps.Clone(web.Annotations)
+		translated := api.Translate(web)
+		tell(s, d, translated)
+		web.Annotations = maps.Clone(translated.Annotations)
+		for _, key := range []string{api.AnnotationSecretName, "translated from"} {
+			delete(web.Annotations, key)
+		}
+		require.Equal(t, before[api.OpenShiftSecretName], web.Annotations[api.OpenShiftSecretName])
+		again, d2 := w.decide()
+		require.Zero(t, tell(again, d2, api.Translate(web)), "once is enough")
+		return only(web.Annotations, openShiftOnServices)
+	}
+	failing := func(message, n string) map[string]string {
+		return map[string]string{api.OpenShiftError: message, api.OpenShiftErrorAlpha: message, api.OpenShiftErrorNum: n, api.OpenShiftErrorNumAlpha: n}
+	}
+	mistake := `servingcert.dev/duration: "abc": no duration: must be a Go duration between 1h and 2160h, such as 720h`
+	assert.Equal(t, failing(mistake, "1"), words())
+	web.Annotations[api.AnnotationDuration] = "9999h"
+	assert.Equal(t, failing(`servingcert.dev/duration: "9999h": must be between 1h and 2160h`, "2"), words())
+
+	delete(web.Annotations, api.AnnotationDuration)
+	s, d := w.decide()
+	w.apply(t, s, d, plainSign())
+	name := w.ca.Certificate.Subject.CommonName
+	signed := map[string]string{api.OpenShiftSignedBy: name, api.OpenShiftSignedByAlpha: name}
+	assert.Equal(t, signed, words(), "cleared, as a certificate could be made")
+
+	web.Annotations[api.OpenShiftError], web.Annotations[api.OpenShiftErrorNum] = "of another", "10"
+	assert.Equal(t, signed, words(), "ten is no end")
+	web.Annotations[api.OpenShiftErrorNumAlpha] = "x"
+	assert.Equal(t, signed, words())
+
+	web.Annotations[api.AnnotationKeyAlgorithm] = "DSA"
+	got := words()
+	assert.Equal(t, name, got[api.OpenShiftSignedBy], "what is there is still signed by it")
+	assert.Equal(t, "1", got[api.OpenShiftErrorNum])
+	assert.Contains(t, got[api.OpenShiftError], "unknown key algorithm")
+}
+
+func TestNamesThatWaitAreNoFailure(t *testing.T) {
+	l := widened(t)
+	web := inOpenShiftWords("web", api.OpenShiftSecretName, api.AnnotationExtraDNSNames, "www.apps.example.com")
+	w := newScene(l.at(epoch, 1), nil, web)
+	w.limits, w.openShift = permissive(), true
+	s, d := w.decide()
+	w.apply(t, s, d, plainSign())
+	s, d = w.decide()
+	require.Contains(t, said(s, d)["web"], "False WaitingForTrust: ")
+	words := serviceWords(s, d, api.Translate(web), Conditions(s, d)[0].Ready, nil)
+	assert.Equal(t, []string{api.OpenShiftSignedByAlpha, api.OpenShiftSignedBy}, sortedKeys(words))
+}
+
+// Without the flag OpenShift's annotations mean nothing, whatever they say and on
+// whatever they are: nothing is decided from them, written to them or said.
+func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
+	world := newWorld(t)
+	onServices := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, openShiftOnServices...)
+	values := []string{"web-tls", "other-tls", "", "A_B", "10"}
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.scene(t)
+		s, before := w.decide()
+		said := Conditions(s, before)
+		stripped := make([]*corev1.Service, len(w.services))
+		for i, svc := range w.services {
+			stripped[i] = stripService(svc)
+			maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(onServices), rapid.SampledFrom(values)).Draw(t, svc.Name))
+			kept, err := serviceTransform(false)(svc)
+			require.NoError(t, err)
+			require.Equal(t, stripped[i], kept)
+		}
+		if w.secret != nil {
+			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftOnSecrets), rapid.SampledFrom(values)).Draw(t, "Secret")
+		}
+		s, after := w.decide()
+		require.Equal(t, before, after)
+		require.Equal(t, said, Conditions(s, after))
+		require.Empty(t, secretAnnotations(s, after, nil))
+		for _, change := range said {
+			require.Empty(t, serviceWords(s, after, change.Service, change.Ready, nil))
+		}
+	})
+}
+
+// With the flag too the signer comes to rest after one write.
+func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
+	world := newWorld(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.scene(t)
+		w.openShift = true
+		for _, svc := range w.services {
+			word := oneOf(t, "word "+svc.Name, "", api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha)
+			if name, ok := svc.Annotations[api.AnnotationSecretName]; ok && word != "" {
+				delete(svc.Annotations, api.AnnotationSecretName)
+				svc.Annotations[word] = name
+			}
+		}
+		if w.secret != nil {
+			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftOnSecrets), rapid.SampledFrom([]string{"web", "uid-of-web", "x"})).Draw(t, "Secret")
+		}
+		s, d := w.decide()
+		w.apply(t, s, d, plainSign())
+		s, again := w.decide()
+		require.Equal(t, Nothing, again.Action, "after %s %s: %s %s", d.Action, d.Reason, again.Action, again.Message)
+		if d.Action != Nothing {
+			require.Equal(t, secretWords(again.Members, s.Secret.Leaf.NotAfter), s.Secret.Words)
+		}
+	})
+}
