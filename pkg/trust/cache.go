@@ -24,6 +24,9 @@ func newCache(ctx context.Context, mgr manager.Manager, reads []read) (cache.Cac
 	}
 	for _, r := range reads {
 		options.ByObject[r.object] = r.by
+		if r.paged {
+			options.NewInformer = pagedInformers(r)
+		}
 	}
 	c, err := cache.New(mgr.GetConfig(), options)
 	if err != nil {

@@ -62,6 +62,7 @@ type read struct {
 	object client.Object // an empty one
 	by     cache.ByObject
 	index  client.IndexerFunc // of indexAsked; nil for none
+	paged  bool               // there may be too many to be in memory before they are stripped
 }
 
 // indexAsked finds the objects that ask for the bundle, under indexYes.
@@ -86,7 +87,7 @@ func (f annotated) reads(strip func(client.Object)) []read {
 		}
 		return nil
 	}
-	return []read{{f.object, cache.ByObject{Transform: transform(strip)}, index}}
+	return []read{{object: f.object, by: cache.ByObject{Transform: transform(strip)}, index: index, paged: true}}
 }
 
 // watches pass over objects that neither ask for the bundle nor did.
@@ -130,7 +131,7 @@ type single struct {
 }
 
 func (f single) reads(strip func(client.Object)) []read {
-	return []read{{f.object, cache.ByObject{Field: byName(f.name), Transform: transform(strip)}, nil}}
+	return []read{{object: f.object, by: cache.ByObject{Field: byName(f.name), Transform: transform(strip)}}}
 }
 
 // watches look once at the start: nothing happens to an object that is missing.

@@ -142,7 +142,9 @@ func TestOpenShiftConfigMapHoldsNothingElse(t *testing.T) {
 	setSource(t, first)
 	startRotator(t, compat)
 	cm := newConfigMap(t, openShift(), map[string]string{"a": "x", "b": "y"},
-		func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"bytes": {1}, api.OpenShiftBundleKey: {2}} })
+		func(cm *corev1.ConfigMap) {
+			cm.BinaryData = map[string][]byte{"bytes": {1}, api.OpenShiftBundleKey: {2}}
+		})
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
 	assert.Equal(t, map[string][]byte{"bytes": {1}}, cm.BinaryData, "service-ca does not look there")
 
