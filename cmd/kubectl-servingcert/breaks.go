@@ -29,18 +29,26 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster, cm *corev1.Config
 		return err
 	}
 	_, _ = io.WriteString(std.out, text)
-	switch {
-	case f.yes:
+	if f.yes {
 		return nil
-	case !std.terminal:
-		return errors.New("nobody to ask: standard input is no terminal; --yes goes on without asking. Nothing was changed")
+	}
+	return agreed(std)
+}
+
+// agreed asks, and returns nil if the answer is yes.
+func agreed(std streams) error {
+	nobody := errors.New("nobody to ask: standard input is no terminal; --yes goes on without asking. Nothing was changed")
+	if !std.terminal {
+		return nobody
 	}
 	_, _ = io.WriteString(std.out, "Type yes to go on: ")
 	answer, err := bufio.NewReader(std.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
 		return fmt.Errorf("standard input: %w", err)
-	}
-	if strings.TrimSpace(answer) != "yes" {
+	case err != nil && answer == "": // /dev/null looks like a terminal
+		return nobody
+	case strings.TrimSpace(answer) != "yes":
 		return errors.New("not confirmed. Nothing was changed")
 	}
 	return nil
@@ -65,14 +73,14 @@ func (f *rotateFlags) consequences(ctx context.Context, c *cluster, status caSta
 		fmt.Fprintf(&b, "The CA cannot be used (%s). If there is a backup of Secret %s, restore that instead: it breaks nobody.\n", status.Problem, api.CASecretName)
 	}
 	fmt.Fprintf(&b, "A new CA signs, and every root from before is distrusted at once. Until each has what is new, clients fail to verify servers:\n")
-	b.WriteString(named("Services with a certificate, which is replaced", servers(services)))
+	b.WriteString(named("Services, whose certificates are replaced", servers(services)))
 	if podsErr != nil {
 		fmt.Fprintf(&b, "  workloads that mount a certificate or the bundle: not known: %v\n", podsErr)
 	} else {
-		b.WriteString(named("workloads that mount a certificate or the bundle; they get new files within 92 s", pods))
+		b.WriteString(named("workloads that mount a certificate or the bundle and get new files within 92 s", pods))
 	}
 	if trust != nil {
-		fmt.Fprintf(&b, "  %d places that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices)\n", trust.Targets)
+		fmt.Fprintf(&b, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): %d\n", trust.Targets)
 	}
 	b.WriteString("  whoever keeps a copy of the bundle elsewhere\n")
 	return b.String(), nil
@@ -89,14 +97,14 @@ func servers(services []serviceStatus) []string {
 	return names
 }
 
-// named is one line, or a few, of at most maxNamed names.
+// named is one line with how many there are and the names of at most maxNamed.
 func named(what string, names []string) string {
-	slices.Sort(names)
-	text := fmt.Sprintf("  %d %s", len(names), what)
-	shown := names[:min(len(names), maxNamed)]
-	if len(shown) > 0 {
-		text += ": " + strings.Join(shown, ", ")
+	if len(names) == 0 {
+		return "  " + what + ": none\n"
 	}
+	slices.Sort(names)
+	shown := names[:min(len(names), maxNamed)]
+	text := fmt.Sprintf("  %s: %d: %s", what, len(names), strings.Join(shown, ", "))
 	if more := len(names) - len(shown); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -113,7 +113,7 @@ func (w *watcher) settled(ctx context.Context, status caStatus) error {
 	case status.Certificates != nil:
 		_, _ = fmt.Fprintf(w.out, "done: all %d certificates are signed by generation %d\n", *status.Certificates, status.Generation)
 	default:
-		_, _ = fmt.Fprintf(w.out, "done: generation %d signs, and no certificate of an older one is in use\n", status.Generation)
+		_, _ = fmt.Fprintf(w.out, "done: generation %d signs\n", status.Generation)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,8 +111,8 @@ func TestStatusesAreParsedAsFarAsTheyAre(t *testing.T) {
 }
 
 func TestNamedIsBounded(t *testing.T) {
-	assert.Equal(t, "  0 things\n", named("things", nil))
-	assert.Equal(t, "  2 things: a, b\n", named("things", []string{"b", "a"}))
+	assert.Equal(t, "  things: none\n", named("things", nil))
+	assert.Equal(t, "  things: 2: a, b\n", named("things", []string{"b", "a"}))
 	many := make([]string, 1000)
 	for i := range many {
 		many[i] = "n"
@@ -124,4 +126,15 @@ func TestRenewAfterIsAWholeSecondLater(t *testing.T) {
 	for _, now := range []time.Time{second, second.Add(time.Nanosecond), second.Add(time.Second - 1)} {
 		assert.Equal(t, second.Add(time.Second), renewAfter(now))
 	}
+}
+
+func TestAgreedIsYesOnATerminal(t *testing.T) {
+	for answer, yes := range map[string]bool{"yes\n": true, "yes\r\n": true, "yes": true, "y\n": false, "no\n": false, "\n": false, "": false, "YES\n": false} {
+		var out strings.Builder
+		err := agreed(streams{in: strings.NewReader(answer), out: &out, terminal: true})
+		assert.Equal(t, yes, err == nil, "%q", answer)
+		assert.Equal(t, "Type yes to go on: ", out.String())
+	}
+	err := agreed(streams{in: strings.NewReader("yes\n"), out: io.Discard})
+	assert.ErrorContains(t, err, "standard input is no terminal; --yes goes on without asking")
 }

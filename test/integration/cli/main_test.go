@@ -1,0 +1,142 @@
+// Package cli tests kubectl-servingcert, as a person runs it, against a real
+// kube-apiserver and etcd. Where it waits for the signer or the rotator, a test
+// plays their part by writing what they would write; the tests in real_test.go
+// have both run.
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+)
+
+// patience bounds every wait for something that is about to happen.
+const patience = 60 * time.Second
+
+var (
+	plane    *controlplane.ControlPlane
+	admin    *kubernetes.Clientset
+	binaries string // directory of the programs
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	klog.SetLogger(logr.Discard())
+	if binaries, err = os.MkdirTemp("", "servingcert-cli-"); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(binaries)) }()
+	for _, name := range []string{"kubectl-servingcert", "signer", "rotator"} {
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(binaries, name), "../../../cmd/"+name).CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	if admin, err = kubernetes.NewForConfig(plane.AdminConfig()); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+// result is what a command printed and how it ended.
+type result struct {
+	out, err string
+	code     int
+}
+
+// cli runs kubectl servingcert as the cluster's administrator, without anybody at
+// a terminal.
+func cli(t *testing.T, args ...string) result {
+	t.Helper()
+	return cliAs(t, plane.KubeconfigFile(), args...)
+}
+
+func cliAs(t *testing.T, kubeconfig string, args ...string) result {
+	t.Helper()
+	r, err := start(t, kubeconfig, args...).wait()
+	require.NoError(t, err)
+	return r
+}
+
+// command is a run of kubectl servingcert that may not have ended.
+type command struct {
+	cmd      *exec.Cmd
+	out, err lockedBuffer
+}
+
+// lockedBuffer holds what was written; safe for concurrent use.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func start(t *testing.T, kubeconfig string, args ...string) *command {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	t.Cleanup(cancel)
+	c := &command{cmd: exec.CommandContext(ctx, filepath.Join(binaries, "kubectl-servingcert"), args...)}
+	c.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
+	require.NoError(t, c.cmd.Start())
+	return c
+}
+
+func (c *command) wait() (result, error) {
+	err := c.cmd.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		err = nil
+	}
+	return result{c.out.String(), c.err.String(), c.cmd.ProcessState.ExitCode()}, err
+}
+
+// newNamespace makes a namespace with a name of its own.
+func newNamespace(t *testing.T, prefix string, labels map[string]string) string {
+	t.Helper()
+	name := prefix + "-" + rand.String(6)
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return name
+}

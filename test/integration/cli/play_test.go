@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// system is a namespace in which the test plays the signer and the rotator.
+type system struct{ namespace string }
+
+func newSystem(t *testing.T) system { return system{newNamespace(t, "sys", nil)} }
+
+// stable is the status of a CA of one generation.
+func stable() map[string]string {
+	return map[string]string{
+		api.CAGeneration: "1", api.CAPhase: api.PhaseStable, api.CASince: "2026-03-01T12:00:00Z",
+		api.CANotAfter: "2028-03-01T12:00:00Z", api.CABundleHash: strings.Repeat("ab", 32),
+	}
+}
+
+func with(data map[string]string, pairs ...string) map[string]string {
+	data = maps.Clone(data)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		data[pairs[i]] = pairs[i+1]
+	}
+	return data
+}
+
+// publish writes a ConfigMap's data and leaves its annotations alone, as the
+// signer and the rotator do.
+func (s system) publish(ctx context.Context, name string, data map[string]string) error {
+	maps := admin.CoreV1().ConfigMaps(s.namespace)
+	cm, err := maps.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
+		return err
+	}
+	cm.Data = data
+	_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+	return err
+}
+
+func (s system) ca(t *testing.T, data map[string]string) {
+	t.Helper()
+	require.NoError(t, s.publish(t.Context(), api.CAStatusName, data))
+}
+
+func (s system) status(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	cm, err := admin.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return cm
+}
+
+// asked waits for a request by annotation and returns it as MODE:REASON.
+func (s system) asked(t *testing.T) string {
+	t.Helper()
+	var request string
+	require.Eventually(t, func() bool {
+		a := s.status(t).Annotations
+		request = a[api.AnnotationRotateMode] + ":" + a[api.AnnotationRotate]
+		return a[api.AnnotationRotate] != ""
+	}, patience, 20*time.Millisecond, "nobody asked for a rotation")
+	return request
+}
+
+// shown waits until the command has printed the text.
+func (c *command) shown(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(c.out.String(), text) }, patience, 20*time.Millisecond, "not shown: %s", text)
+}
+
+// annotate sets annotations of the status as a person would.
+func (s system) annotate(t *testing.T, annotations map[string]string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	require.NoError(t, err)
+	_, err = admin.CoreV1().ConfigMaps(s.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// makeService makes a Service that asks for Secret NAME-tls, for as long as the
+// test: some commands look at the Services of all namespaces.
+func makeService(t *testing.T, namespace, name string) *corev1.Service {
+	t.Helper()
+	svc, err := admin.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = admin.CoreV1().Services(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}) // may be gone
+	})
+	return svc
+}
+
+// setReady writes the condition as the signer does.
+func setReady(ctx context.Context, namespace, name string, status metav1.ConditionStatus, reason, message string) error {
+	svc, err := admin.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	svc.Status.Conditions = []metav1.Condition{{
+		Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
+	}}
+	_, err = admin.CoreV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
+	return err
+}
+
+func leafMessage(fingerprint string) string {
+	return "Secret web-tls: " + api.LeafInMessage(fingerprint)
+}
+
+// newCA makes a CA that signs now.
+func newCA(t *testing.T) *pki.Authority {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	now := time.Now()
+	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), now.Add(-time.Hour), now.Add(8760*time.Hour))
+	require.NoError(t, err)
+	return &pki.Authority{
+		Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter,
+	}
+}
+
+// issue makes what the signer makes for a Service: the Secret and the condition.
+func issue(t *testing.T, ca *pki.Authority, svc *corev1.Service) signer.Issued {
+	t.Helper()
+	sign, err := signer.NewCFSSL()
+	require.NoError(t, err)
+	wanted, _, ok := api.Merge([]*corev1.Service{svc}, api.DefaultLimits())
+	require.True(t, ok)
+	issued, err := signer.Issue(t.Context(), sign, ca, wanted, time.Now())
+	require.NoError(t, err)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name + "-tls", Labels: map[string]string{api.LabelManagedBy: api.DefaultInstance}},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM},
+	}
+	_, err = admin.CoreV1().Secrets(svc.Namespace).Create(t.Context(), secret, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, setReady(t.Context(), svc.Namespace, svc.Name, metav1.ConditionTrue, "Issued", leafMessage(pki.Fingerprint(issued.Leaf))))
+	return issued
+}
+
+// publishBundle writes the namespace's bundle as the rotator does.
+func publishBundle(t *testing.T, namespace string, bundle pki.Bundle) {
+	t.Helper()
+	require.NoError(t, system{namespace}.publish(t.Context(), api.BundleName, map[string]string{api.BundleKey: string(bundle.PEM())}))
+}
+
+// hash is a leaf's fingerprint that no certificate has.
+func hash(n int) string { return fmt.Sprintf("%064x", n) }

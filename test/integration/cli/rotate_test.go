@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// A rotation is asked for once and followed, each change in a line.
+func TestRotationIsFollowed(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, stable())
+	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "key ceremony")
+	require.Equal(t, "overlap:key ceremony", s.asked(t))
+	mine := []string{api.CARotation, "overlap:key ceremony", api.CARotationOutcome, "generation 2 was made and does not sign yet"}
+	waiting := with(stable(), append(mine, api.CAPhase, api.PhaseWait, api.CANextGeneration, "2")...)
+
+	s.ca(t, with(waiting, api.CAWaitingFor, "37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet"))
+	c.shown(t, "  Wait: generation 1 signs, 2 is to follow; 37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet\n")
+	s.ca(t, with(waiting, api.CAWaitingFor, "every target holds the new root; pods get it until 2026-03-01T12:05:00Z"))
+	c.shown(t, "pods get it until 2026-03-01T12:05:00Z\n")
+	signs := with(stable(), api.CARotation, mine[1], api.CARotationOutcome, "generation 2 was made and signs", api.CAGeneration, "2", api.CALeaves, "3")
+	s.ca(t, with(signs, api.CAPhase, api.PhaseReissue, api.CAReplaced, "1"))
+	c.shown(t, "  Reissue: generation 2 signs, 1 of 3 certificates are signed by it\n")
+	s.ca(t, with(signs, api.CAPhase, api.PhaseRetire, api.CAReplaced, "3"))
+
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.out, "asked for: overlap \"key ceremony\"\n")
+	assert.Contains(t, r.out, "done: all 3 certificates are signed by generation 2\n")
+
+	before := s.status(t).ResourceVersion
+	again := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "key ceremony")
+	assert.Zero(t, again.code, again.err)
+	assert.Contains(t, again.out, "asked for before; generation 2 was made and signs\n")
+	assert.Equal(t, before, s.status(t).ResourceVersion, "nothing is written")
+}
+
+// What the signer could not replace is said.
+func TestRotationThatLeavesSomeBehind(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, with(stable(), api.CARotation, "overlap:x"))
+	s.annotate(t, map[string]string{api.AnnotationRotate: "x", api.AnnotationRotateMode: "overlap"})
+	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "drill")
+	require.Eventually(t, func() bool { return s.status(t).Annotations[api.AnnotationRotate] == "drill" }, patience, 20*time.Millisecond)
+	s.ca(t, with(stable(), api.CARotation, "overlap:drill", api.CAGeneration, "2", api.CAPhase, api.PhaseRetire, api.CALeaves, "40", api.CAReplaced, "38"))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.out, "done, but for 2 of 40 certificates: kubectl servingcert status -A names them\n")
+}
+
+func TestRotationThatIsRefused(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, stable())
+	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "fourth")
+	require.Equal(t, "overlap:fourth", s.asked(t))
+	refusal := "refused: clients that hold only generation 1 could not verify a new generation"
+	s.ca(t, with(stable(), api.CARotation, "overlap:fourth", api.CARotationOutcome, refusal))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Equal(t, 1, r.code)
+	assert.Equal(t, "kubectl servingcert: "+refusal+"\n", r.err)
+
+	again := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "fourth")
+	assert.Equal(t, 1, again.code, "it was refused, and asking again asks for nothing new")
+	assert.Contains(t, again.err, refusal)
+}
+
+func TestRotationWhileAnotherIsOpen(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2"))
+	s.annotate(t, map[string]string{api.AnnotationRotate: "first"})
+	before := s.status(t).ResourceVersion
+	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "second")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, `another rotation was asked for and is not answered yet (overlap "first"): wait for it. Wait: generation 1 signs, 2 is to follow`)
+	assert.Equal(t, before, s.status(t).ResourceVersion, "nothing is changed")
+}
+
+// The status is written again and again while the request is made.
+func TestRequestSurvivesConflicts(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, stable())
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			_ = s.publish(ctx, api.CAStatusName, with(stable(), api.CAWaitingFor, strconv.Itoa(i))) // conflicts with the command, too
+		}
+	}()
+	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "busy", "--wait=false")
+	stop()
+	<-done
+	assert.Zero(t, r.code, r.err)
+	assert.Equal(t, "overlap:busy", s.asked(t))
+}
+
+func TestRotationIsNotFollowedForever(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"))
+	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "slow", "--timeout", "1s")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "not done after 1s; it goes on without this command. Last: Wait: generation 1 signs, 2 is to follow; 1 of 2 targets hold the new root")
+}
+
+func TestProceed(t *testing.T) {
+	s := newSystem(t)
+	s.ca(t, stable())
+	r := cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "2")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "generation 2 is not waited for: Stable: generation 1 signs")
+
+	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2"))
+	r = cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "3")
+	assert.Equal(t, 1, r.code)
+	assert.Empty(t, s.status(t).Annotations)
+	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--proceed", "2")
+	c.shown(t, "generation 2 may sign although some targets refuse its root\n")
+	assert.Equal(t, map[string]string{api.AnnotationPromoteDespite: "2"}, s.status(t).Annotations)
+	s.ca(t, with(stable(), api.CAGeneration, "2"))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.out, "done: generation 2 signs")
+}
+
+// A rotation that breaks clients says whom, and is not done without a word.
+func TestDistrustSaysWhoBreaks(t *testing.T) {
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	s.ca(t, stable())
+	require.NoError(t, s.publish(t.Context(), api.TrustStatusName, map[string]string{api.TrustTargets: "7"}))
+	makeService(t, ns, "web")
+	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(1))))
+	makePod(t, ns, "server", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}})
+	makePod(t, ns, "client", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName}}})
+	makePod(t, ns, "other", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "unrelated"}})
+
+	args := []string{"rotate-ca", "-n", s.namespace, "--distrust-now", "--reason", "stolen"}
+	r := cli(t, args...)
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "nobody to ask: standard input is no terminal; --yes goes on without asking. Nothing was changed")
+	assert.Contains(t, r.out, "  Services, whose certificates are replaced: ")
+	assert.Contains(t, r.out, ns+"/web")
+	assert.Contains(t, r.out, ns+" Pod/server")
+	assert.Contains(t, r.out, ns+" Pod/client")
+	assert.NotContains(t, r.out, "Pod/other")
+	assert.Contains(t, r.out, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): 7\n")
+	assert.Empty(t, s.status(t).Annotations, "nothing is changed")
+
+	c := start(t, plane.KubeconfigFile(), append(args, "--yes")...)
+	require.Equal(t, "distrust-now:stolen", s.asked(t))
+	s.ca(t, with(stable(), api.CAGeneration, "2", api.CARotation, "distrust-now:stolen", api.CARotationOutcome, "generation 2 was made and signs"))
+	c.shown(t, "Services have a new certificate\n")
+	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(2))))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.out, "have a new one; pods have the new files within 92 s and serve them when they reload\n")
+}
+
+func TestReplaceLost(t *testing.T) {
+	t.Run("a CA that is not lost", func(t *testing.T) {
+		s := newSystem(t)
+		s.ca(t, stable())
+		r := cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes")
+		assert.Equal(t, 1, r.code)
+		assert.Contains(t, r.err, "--replace-lost is for a CA that is lost or corrupt, and this one is neither")
+		assert.Empty(t, s.status(t).Annotations)
+	})
+	t.Run("one that is", func(t *testing.T) {
+		s := newSystem(t)
+		s.ca(t, with(stable(), api.CAProblem, "CALost: Secret servingcert-ca is missing"))
+		r := cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes", "--wait=false")
+		assert.Zero(t, r.code, r.err)
+		assert.Contains(t, r.out, "If there is a backup of Secret servingcert-ca, restore that instead: it breaks nobody.")
+		assert.Equal(t, "replace-lost:x", s.asked(t))
+	})
+	t.Run("one whose status is lost as well", func(t *testing.T) {
+		s, ns := newSystem(t), newNamespace(t, "shop", nil)
+		r := cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes", "--wait=false")
+		assert.Equal(t, 1, r.code)
+		assert.Contains(t, r.err, "servingcert is not installed there", "nobody says that a CA was lost")
+
+		makeService(t, ns, "web")
+		require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionFalse, "CALost", "Secret servingcert-ca is missing"))
+		r = cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes", "--wait=false")
+		assert.Zero(t, r.code, r.err)
+		assert.Equal(t, "replace-lost:x", s.asked(t))
+	})
+}
+
+func makePod(t *testing.T, namespace, name string, volume corev1.VolumeSource) {
+	t.Helper()
+	require.Eventually(t, func() bool { // the ServiceAccount "default" comes a moment after the namespace
+		_, err := admin.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
+				Volumes:    []corev1.Volume{{Name: "v", VolumeSource: volume}},
+			},
+		}, metav1.CreateOptions{})
+		return err == nil
+	}, patience, 50*time.Millisecond)
+}
