@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // traffic is servers and clients of a namespace: of each Service one server that
@@ -220,19 +221,25 @@ func (s *server) listen(t *testing.T) {
 	t.Cleanup(func() { _ = l.Close() })
 }
 
+// loaded reports whether the servers that reload serve nothing that is due at now.
+func (tr *traffic) loaded(now time.Time) bool {
+	return !slices.ContainsFunc(tr.servers, func(s *server) bool { return s.reloads && !now.Before(pki.RenewAt(s.pair.Load().Leaf)) })
+}
+
 // round is every client with every server. A server that never reloads is asked
 // until its certificate has ended.
 func (tr *traffic) round() {
 	for _, s := range tr.servers {
-		if tr.now().After(s.pair.Load().Leaf.NotAfter) {
+		now := tr.now() // of a clock that may be moved at any moment
+		if !s.reloads && now.After(s.pair.Load().Leaf.NotAfter) {
 			continue
 		}
 		for _, c := range tr.clients {
 			roots := c.roots.Load()
-			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots, Time: tr.now})
+			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots, Time: func() time.Time { return now }})
 			tr.handshakes.Add(1)
 			if err != nil {
-				tr.fail(fmt.Errorf("%s: the client that is %s rejects %s (reloads: %v): %w", tr.now().Format(time.RFC3339), c.name, s.name, s.reloads, err))
+				tr.fail(fmt.Errorf("%s: the client that is %s rejects %s (reloads: %v): %w", now.Format(time.RFC3339), c.name, s.name, s.reloads, err))
 				continue
 			}
 			_ = conn.Close()

@@ -1,0 +1,187 @@
+package succession
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+// timed is signer and rotator in this process, by a clock that can be moved, with
+// a CA that lives for days and certificates for hours.
+type timed struct {
+	offset    atomic.Int64
+	namespace string
+	limits    api.Limits
+}
+
+func (w *timed) now() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
+
+const (
+	lifeOfCA   = 120 * time.Hour
+	lifeOfLeaf = 4 * time.Hour
+)
+
+func startTimed(t *testing.T) *timed {
+	t.Helper()
+	w := &timed{namespace: "timed-system", limits: api.DefaultLimits()}
+	w.limits.MinDuration, w.limits.DefaultDuration, w.limits.MaxDuration = time.Hour, lifeOfLeaf, lifeOfLeaf
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	log := &logBuffer{}
+	issuing := w.manager(t, log)
+	var controller *signer.Controller
+	authority, err := ca.New(ca.Config{
+		Namespace: w.namespace, CADuration: lifeOfCA, MaxDuration: lifeOfLeaf, Soak: 2 * time.Second, Reissue: time.Hour,
+		Constraints: w.limits.Constraints(), Domain: w.limits.ClusterDomain, Clock: w.now,
+		ManagedExist: func(context.Context) (bool, error) { return false, nil },
+		Leaves:       func() map[string]int { return controller.Leaves() },
+	})
+	require.NoError(t, err)
+	changed := make(chan struct{}, 1)
+	authority.OnChange(func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	require.NoError(t, authority.SetupWithManager(issuing))
+	sign, err := signer.NewCFSSL()
+	require.NoError(t, err)
+	controller, err = signer.Add(t.Context(), issuing, signer.Config{
+		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.now, Registerer: prometheus.NewRegistry(),
+		Authority: func() (*pki.Authority, error) { return authority.Authority() }, AuthorityChanged: changed,
+	})
+	require.NoError(t, err)
+
+	carrying := w.manager(t, log)
+	bundles := trust.DefaultConfig()
+	bundles.Namespace, bundles.Now, bundles.Metrics = w.namespace, w.now, prometheus.NewRegistry()
+	bundles.Targets, bundles.StatusDelay = []string{"NamespaceConfigMap"}, 100*time.Millisecond
+	require.NoError(t, trust.Setup(carrying, bundles))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 2)
+	for _, mgr := range []ctrl.Manager{issuing, carrying} {
+		go func() { done <- mgr.Start(ctx) }()
+	}
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, errors.Join(<-done, <-done))
+		if t.Failed() {
+			t.Logf("log:\n%s", log)
+		}
+	})
+	return w
+}
+
+func (w *timed) manager(t *testing.T, log *logBuffer) ctrl.Manager {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trust.AddToScheme(scheme)))
+	cacheOptions, err := signer.CacheOptions("timed")
+	require.NoError(t, err)
+	anyName := true
+	mgr, err := ctrl.NewManager(plane.AdminConfig(), ctrl.Options{
+		Scheme: scheme, Cache: cacheOptions,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, nil)),
+		Controller: config.Controller{SkipNameValidation: &anyName},
+	})
+	require.NoError(t, err)
+	return mgr
+}
+
+// pass moves the clock. Timers go by the real one, so everything is told to look
+// again; pass returns when nothing that is served is due.
+func (w *timed) pass(t *testing.T, tr *traffic, d time.Duration) {
+	t.Helper()
+	w.offset.Add(int64(d))
+	touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test/now":%q}}}`, w.now().Format(time.RFC3339))
+	_, err := admin.CoreV1().ConfigMaps(w.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, touch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	for i := range timedServices {
+		_, err := admin.CoreV1().Services(tr.namespace).Patch(t.Context(), fmt.Sprintf("web-%d", i), types.MergePatchType, touch, metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return tr.loaded(w.now()) }, waitFor, tick, "renewals")
+}
+
+func (w *timed) leaf(t *testing.T, namespace string, i int) *x509.Certificate {
+	t.Helper()
+	secret, err := admin.CoreV1().Secrets(namespace).Get(t.Context(), secretOf(i), metav1.GetOptions{})
+	require.NoError(t, err)
+	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+	require.NoError(t, err)
+	return certs[0]
+}
+
+func (w *timed) status(t *testing.T) map[string]string {
+	t.Helper()
+	cm, err := admin.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return cm.Data
+}
+
+const timedServices = 3
+
+// In the last third of its life a CA is replaced by itself, its certificates over
+// the window, and its root leaves when the last of them has ended: 110 hours, in
+// steps of a quarter.
+func TestSuccessionByTime(t *testing.T) {
+	w := startTimed(t)
+	makeShop(t, admin, "timed-shop", timedServices, nil)
+	tr := startTraffic(t, admin, "timed-shop", timedServices, w.now)
+	require.Equal(t, api.PhaseStable, w.status(t)[api.CAPhase])
+	made := w.now()
+
+	var phases []string
+	at := map[string]time.Duration{}
+	for w.now().Before(made.Add(112 * time.Hour)) {
+		w.pass(t, tr, 15*time.Minute)
+		if w.status(t)[api.CAPhase] == api.PhaseWait {
+			require.Eventually(t, func() bool { return w.status(t)[api.CAPhase] != api.PhaseWait }, waitFor, tick, "%v", w.status(t)[api.CAWaitingFor])
+			phases = append(phases, api.PhaseWait)
+		}
+		if phase := w.status(t)[api.CAPhase]; len(phases) == 0 || phases[len(phases)-1] != phase {
+			phases = append(phases, phase)
+			at[phase] = w.now().Sub(made)
+		}
+	}
+	require.Equal(t, []string{api.PhaseStable, api.PhaseWait, api.PhaseReissue, api.PhaseRetire, api.PhaseStable}, slices.Compact(phases))
+	assert.InDelta(t, lifeOfCA.Hours()*2/3, at[api.PhaseReissue].Hours(), 1, "when a third of the CA's life is left")
+	end := w.status(t)
+	assert.Equal(t, "2", end[api.CAGeneration])
+	assert.Equal(t, 1, strings.Count(end[api.BundleKey], "BEGIN CERTIFICATE"), "the first root has left the bundle")
+	for i := range timedServices {
+		assert.True(t, strings.HasPrefix(w.leaf(t, "timed-shop", i).Issuer.CommonName, "servingcert CA 2 "))
+	}
+	tr.requireNoFailure(t)
+	tr.stop()
+}
