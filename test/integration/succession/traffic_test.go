@@ -1,6 +1,7 @@
 package succession
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -96,7 +97,7 @@ func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, se
 	for i := range services {
 		for _, reloads := range []bool{true, false} {
 			s := &server{name: fmt.Sprintf("web-%d.%s.svc", i, namespace), reloads: reloads, secret: secretOf(i)}
-			require.NoError(t, tr.load(t, s))
+			require.NoError(t, tr.load(t.Context(), s))
 			s.listen(t)
 			tr.servers = append(tr.servers, s)
 		}
@@ -104,12 +105,12 @@ func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, se
 	for name, late := range map[string]time.Duration{"prompt": 0, "late": time.Second, "of old": -1} {
 		tr.clients = append(tr.clients, &trusting{name: name, late: late})
 	}
-	require.NoError(t, tr.refresh(t))
+	require.NoError(t, tr.refresh(t.Context()))
 	tr.done.Add(2)
 	go func() {
 		defer tr.done.Done()
 		for tr.goesOn(50 * time.Millisecond) {
-			if err := tr.refresh(t); err != nil {
+			if err := tr.refresh(context.Background()); err != nil {
 				tr.fail(err)
 			}
 		}
@@ -151,17 +152,17 @@ func (tr *traffic) fail(err error) {
 }
 
 // refresh does what kubelets and reloading servers do.
-func (tr *traffic) refresh(t *testing.T) error {
+func (tr *traffic) refresh(ctx context.Context) error {
 	for _, s := range tr.servers {
 		if s.reloads {
-			if err := tr.load(t, s); err != nil {
+			if err := tr.load(ctx, s); err != nil {
 				return err
 			}
 		}
 	}
-	cm, err := tr.admin.CoreV1().ConfigMaps(tr.namespace).Get(t.Context(), api.BundleName, metav1.GetOptions{})
+	cm, err := tr.admin.CoreV1().ConfigMaps(tr.namespace).Get(ctx, api.BundleName, metav1.GetOptions{})
 	if err != nil {
-		return ignoreEnd(t, err)
+		return err
 	}
 	bundle := cm.Data[api.BundleKey]
 	for _, c := range tr.clients {
@@ -178,10 +179,10 @@ func (tr *traffic) refresh(t *testing.T) error {
 	return nil
 }
 
-func (tr *traffic) load(t *testing.T, s *server) error {
-	secret, err := tr.admin.CoreV1().Secrets(tr.namespace).Get(t.Context(), s.secret, metav1.GetOptions{})
+func (tr *traffic) load(ctx context.Context, s *server) error {
+	secret, err := tr.admin.CoreV1().Secrets(tr.namespace).Get(ctx, s.secret, metav1.GetOptions{})
 	if err != nil {
-		return ignoreEnd(t, err)
+		return err
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -189,14 +190,6 @@ func (tr *traffic) load(t *testing.T, s *server) error {
 	}
 	s.pair.Store(&pair)
 	return nil
-}
-
-// ignoreEnd leaves out that the test is over.
-func ignoreEnd(t *testing.T, err error) error {
-	if t.Context().Err() != nil {
-		return nil
-	}
-	return err
 }
 
 func (s *server) listen(t *testing.T) {
