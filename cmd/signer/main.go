@@ -50,6 +50,7 @@ type Config struct {
 	CADuration  time.Duration
 	CASoak      time.Duration
 	CAReissue   time.Duration
+	Remote      remoteFlags
 	Workers     int
 	clock       func() time.Time
 	constraints pki.Constraints
@@ -88,6 +89,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "how long the certificates of an older generation are replaced over, once a new one signs")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
+	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "Secrets that are worked on at a time")
 }
 
@@ -105,7 +107,10 @@ func (c *Config) validate() error {
 	if err := c.signerConfig().Validate(); err != nil {
 		return err
 	}
-	return c.caConfig(nil, nil).Validate()
+	if err := c.caConfig(nil, nil).Validate(); err != nil {
+		return err
+	}
+	return c.Remote.validate(c.clock)
 }
 
 // signerConfig is complete but for what run wires: Sign and the CA.
@@ -155,7 +160,15 @@ func run(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	authority, err := ca.New(cfg.caConfig(mgr.GetAPIReader(), skew))
+	sign, followed, err := cfg.Remote.signer()
+	if err != nil {
+		return err
+	}
+	var controller *signer.Controller // made below: it needs the CA
+	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
+	keeping.Remote = followed
+	keeping.Leaves = func() map[string]int { return controller.Leaves() }
+	authority, err := ca.New(keeping)
 	if err != nil {
 		return err
 	}
@@ -181,10 +194,8 @@ func run(ctx context.Context, cfg *Config) error {
 		}
 		return authority.Authority()
 	}
-	if issuing.Sign, err = signer.NewCFSSL(); err != nil {
-		return err
-	}
-	if _, err := signer.Add(ctx, mgr, issuing); err != nil {
+	issuing.Sign = sign
+	if controller, err = signer.Add(ctx, mgr, issuing); err != nil {
 		return err
 	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }

@@ -169,7 +169,7 @@ func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate
 			told = now
 			ctrl.Log.WithName("cfssl").Info("the CA elsewhere will not sign all that is asked for", "server", info.Server, "warnings", now)
 		}
-		return ca.NewCandidate(ca.OriginRemote, append([]*x509.Certificate{info.Issuer}, info.Chain...), info.Root, nil), nil
+		return ca.NewCandidate(ca.OriginRemote, info.Chain, info.Root, nil), nil
 	}, nil
 }
 
