@@ -8,13 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
@@ -134,13 +132,9 @@ func (f single) reads(strip func(client.Object)) []read {
 	return []read{{object: f.object, by: cache.ByObject{Field: byName(f.name), Transform: transform(strip)}}}
 }
 
-// watches look once at the start: nothing happens to an object that is missing.
+// watches is silent about an object that is missing; the source is not.
 func (f single) watches(c cache.Cache) []source.Source {
-	atStart := source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: f.name}})
-		return nil
-	})
-	return []source.Source{atStart, source.Kind(c, f.object, &handler.EnqueueRequestForObject{})}
+	return []source.Source{source.Kind(c, f.object, &handler.EnqueueRequestForObject{})}
 }
 
 func (f single) get(ctx context.Context, r client.Reader, key types.NamespacedName) (place, bool, error) {
