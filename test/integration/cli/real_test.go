@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"crypto/tls"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// installation is a signer and a rotator that run, with the shortest times that
+// show something.
+type installation struct{ namespace string }
+
+func install(t *testing.T) installation {
+	t.Helper()
+	i := installation{newNamespace(t, "real", nil)}
+	common := []string{
+		"--kubeconfig", plane.KubeconfigFile(), "--namespace", i.namespace,
+		"--leader-elect=false", "--metrics-addr=0", "--health-addr=0",
+	}
+	i.run(t, "signer", append(common, "--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s")...)
+	i.run(t, "rotator", common...)
+	return i
+}
+
+func (i installation) run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	var log lockedBuffer
+	cmd := exec.Command(filepath.Join(binaries, name), args...)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		if t.Failed() {
+			t.Logf("%s:\n%s", name, log.String())
+		}
+	})
+}
+
+// TestForReal takes a CA through all that an operator does, with the processes
+// that do it.
+func TestForReal(t *testing.T) {
+	i := install(t)
+	ns := newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
+	for _, name := range []string{"web", "api", "db"} {
+		makeService(t, ns, name)
+	}
+	address := serveSecret(t, ns, "web-tls")
+	status := func() result { return cli(t, "status", "--system-namespace", i.namespace, "-n", ns) }
+	verify := func(t *testing.T) {
+		t.Helper()
+		r := cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, "web", "--address", address)
+		assert.Zero(t, r.code, r.out+r.err)
+	}
+	rotate := func(t *testing.T, args ...string) result {
+		t.Helper()
+		r := cli(t, append([]string{"rotate-ca", "-n", i.namespace}, args...)...)
+		t.Logf("kubectl servingcert rotate-ca %s\n%s%s", strings.Join(args, " "), r.out, r.err)
+		return r
+	}
+	require.Eventually(t, func() bool {
+		r := status()
+		return r.code == 0 && strings.Count(r.out, "  True   Issued") == 3 && regexp.MustCompile(`Trust +([1-9]\d*) of (\d+) targets hold the bundle, 0 not yet, 0 refuse it`).MatchString(r.out)
+	}, patience, 100*time.Millisecond, "three certificates and a bundle that is held")
+	verify(t)
+
+	t.Run("by plan", func(t *testing.T) {
+		r := rotate(t, "--reason", "drill")
+		require.Zero(t, r.code, r.err)
+		assert.Regexp(t, `(?s)asked for: overlap "drill".*  Wait: generation 1 signs, 2 is to follow.*  Reissue: generation 2 signs.*  Retire: generation 2 signs.*done: all 3 certificates are signed by generation 2`, r.out)
+		verify(t)
+		again := rotate(t, "--reason", "drill")
+		assert.Zero(t, again.code, again.err)
+		assert.Contains(t, again.out, "asked for before; generation 2 was made and signs")
+		assert.Regexp(t, `(?m)^CA +generation 2 signs`, status().out)
+	})
+	t.Run("a certificate", func(t *testing.T) {
+		r := cli(t, "renew", "-n", ns, "web")
+		assert.Zero(t, r.code, r.err)
+		assert.Contains(t, r.out, ns+"/web has a new certificate in Secret web-tls: leaf ")
+		verify(t)
+	})
+	t.Run("a stolen key", func(t *testing.T) {
+		r := rotate(t, "--reason", "stolen", "--distrust-now", "--yes")
+		require.Zero(t, r.code, r.err)
+		assert.Contains(t, r.out, "done: all 3 Services that had a certificate have a new one")
+		waitFor(t, func() bool { return len(bundleOf(t, ns)) == 1 }, "the roots of before are out of the bundle")
+		verify(t)
+	})
+	t.Run("a lost CA", func(t *testing.T) {
+		require.NoError(t, admin.CoreV1().Secrets(i.namespace).Delete(t.Context(), api.CASecretName, metav1.DeleteOptions{}))
+		waitFor(t, func() bool { return status().code == 1 }, "status says so")
+		assert.Regexp(t, `(?m)^Problem +CALost: Secret servingcert-ca is missing`, status().out)
+		r := rotate(t, "--reason", "no backup", "--replace-lost", "--yes")
+		require.Zero(t, r.code, r.err)
+		assert.Contains(t, r.out, "If there is a backup of Secret servingcert-ca, restore that instead")
+		waitFor(t, func() bool { return status().code == 0 && len(bundleOf(t, ns)) == 1 }, "a new CA")
+		waitFor(t, func() bool {
+			return cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, "web", "--address", address).code == 0
+		}, "its certificate verifies under its bundle")
+	})
+	t.Log(status().out)
+}
+
+func waitFor(t *testing.T, done func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, done, patience, 200*time.Millisecond, what)
+}
+
+// bundleOf returns the roots that clients of a namespace are given.
+func bundleOf(t *testing.T, namespace string) []string {
+	t.Helper()
+	cm, err := admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), api.BundleName, metav1.GetOptions{})
+	require.NoError(t, err)
+	bundle, err := pki.ParseBundle([]byte(cm.Data[api.BundleKey]))
+	require.NoError(t, err)
+	var names []string
+	for _, root := range bundle.Certificates() {
+		names = append(names, root.Subject.CommonName)
+	}
+	return names
+}
+
+// serveSecret is a server that reads its Secret again for every client, as one
+// that reloads its files.
+func serveSecret(t *testing.T, namespace, name string) string {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		secret, err := admin.CoreV1().Secrets(namespace).Get(hello.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+		return &pair, err
+	}})
+	require.NoError(t, err)
+	return accept(t, listener)
+}
