@@ -28,6 +28,9 @@ type Config struct {
 	// MaxBackoff bounds how long a target that refused waits for the next
 	// attempt. The first waits are short and double.
 	MaxBackoff time.Duration
+	// Patience is how long a target may go without holding the bundle, for reasons
+	// that ought to pass, before it counts as one that refuses.
+	Patience time.Duration
 	// StatusDelay is how long changes are gathered before the trust status is
 	// written: at most one write in that time.
 	StatusDelay time.Duration
@@ -48,6 +51,7 @@ func DefaultConfig() Config {
 		Targets:       Kinds(),
 		Workers:       4,
 		MaxBackoff:    time.Minute,
+		Patience:      5 * time.Minute,
 		StatusDelay:   time.Second,
 		ProbeInterval: time.Minute,
 	}
@@ -71,6 +75,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxBackoff < minBackoff {
 		return fmt.Errorf("--max-backoff: %s: must be %s or more", c.MaxBackoff, minBackoff)
+	}
+	if c.Patience <= 0 {
+		return fmt.Errorf("patience %s: must be more than 0", c.Patience)
 	}
 	if c.StatusDelay < 0 {
 		return fmt.Errorf("status delay %s: must be 0 or more", c.StatusDelay)

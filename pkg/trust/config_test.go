@@ -26,6 +26,8 @@ func TestConfig(t *testing.T) {
 		"workers":   {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be 1 or more"},
 		"backoff":   {func(c *Config) { c.MaxBackoff = 0 }, "--max-backoff: 0s: must be 100ms or more"},
 		"delay":     {func(c *Config) { c.StatusDelay = -1 }, "status delay -1ns: must be 0 or more"},
+		"patience":  {func(c *Config) { c.Patience = 0 }, "patience 0s: must be more than 0"},
+		"probes":    {func(c *Config) { c.ProbeInterval = 0 }, "probe interval 0s: must be more than 0"},
 		"clock":     {func(c *Config) { c.Now = nil }, "no clock"},
 		"metrics":   {func(c *Config) { c.Metrics = nil }, "no registry"},
 	}

@@ -7,6 +7,10 @@ import "time"
 // and keeps a cache that has not seen a write yet from leading to a second one.
 const minInterval = time.Second
 
+// steady is how long a target must have held the bundle for what was before to be
+// forgotten: one that someone changes back each time never gets there.
+const steady = time.Minute
+
 // gathered is all that decide looks at.
 type gathered struct {
 	now     time.Time
@@ -18,6 +22,8 @@ type gathered struct {
 	release bool  // the kind's fields are not to be owned (Target.Release)
 	held    Judgement
 	last    record // what was known before; zero if nothing
+	// patience is Config.Patience.
+	patience time.Duration
 }
 
 // Why says what a write is for. Its values are those of the metric's label why.
@@ -72,4 +78,45 @@ func why(g gathered) Why {
 		return WhyCreate
 	}
 	return WhyUpdate
+}
+
+// recorded returns what is to be remembered of the place, given what it came to
+// (what was decided, or what the write failed of) and whether it was written. Pure.
+func recorded(g gathered, came Judgement, wrote bool) record {
+	next := record{Judgement: came, hash: g.bundle.Hash, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
+	if wrote {
+		next.wrote, next.wroteAt = g.bundle.Hash, g.now
+	}
+	same := g.last.hash == g.bundle.Hash
+	if same {
+		next.heldAt, next.openSince, next.told = g.last.heldAt, g.last.openSince, g.last.told
+	}
+	held := same && g.last.State == StateHolds
+	if came.State == StateHolds {
+		next.heldHash = g.bundle.Hash
+		if !held {
+			next.heldAt = g.now
+		}
+		return next
+	}
+	if next.openSince.IsZero() || held && g.now.Sub(g.last.heldAt) >= steady {
+		next.openSince, next.told = g.now, ""
+	}
+	if came.State == StatePending && g.source == nil && g.now.Sub(next.openSince) >= g.patience {
+		next.Judgement = stuck(came)
+	}
+	if next.State == StateRefuses {
+		next.told = next.Reason
+	}
+	return next
+}
+
+// stuck is what becomes of a target that nothing holds up but what ought to pass,
+// and does not.
+func stuck(j Judgement) Judgement {
+	j.State = StateRefuses
+	if j.Reason != ReasonUnavailable && j.Reason != ReasonTooManyRequests {
+		j.Reason, j.Message = ReasonContested, "it is written again and again and not seen to hold the bundle, as if something changed it back: "+j.Message
+	}
+	return j
 }

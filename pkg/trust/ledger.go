@@ -20,6 +20,10 @@ type record struct {
 	heldHash string    // the last bundle that it was seen to hold
 	wrote    string    // the bundle that was last written to it
 	wroteAt  time.Time // and when
+
+	heldAt    time.Time // since when it holds the bundle, if it does
+	openSince time.Time // since when it has not steadily held it; zero if it was never seen without
+	told      Reason    // why it refuses the bundle, as people were told
 }
 
 // ledger is what is known of the targets beyond what the caches say: why writes

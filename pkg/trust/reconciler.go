@@ -17,15 +17,16 @@ import (
 
 // reconciler keeps the bundle in the targets of one kind.
 type reconciler struct {
-	target  Target
-	now     func() time.Time
-	targets client.Reader // the cache that the finder watches
-	source  sourceReader
-	writer  client.Writer
-	live    client.Reader // the API server
-	ledger  *ledger
-	events  eventWriter
-	metrics *metrics
+	target   Target
+	now      func() time.Time
+	patience time.Duration // Config.Patience
+	targets  client.Reader // the cache that the finder watches
+	source   sourceReader
+	writer   client.Writer
+	live     client.Reader // the API server
+	ledger   *ledger
+	events   eventWriter
+	metrics  *metrics
 }
 
 // sourceReader reads the source from its cache.
@@ -57,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (gathered, client.Object, error) {
-	g := gathered{now: r.now(), last: r.ledger.get(target{r.target.Kind, key})}
+	g := gathered{now: r.now(), last: r.ledger.get(target{r.target.Kind, key}), patience: r.patience}
 	p, asked, err := r.target.finder.get(ctx, r.targets, key)
 	if err != nil {
 		return g, nil, err
@@ -82,26 +83,24 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 		r.ledger.forget(t)
 		return r.release(ctx, object, d)
 	}
-	next := record{Judgement: d.held, hash: g.bundle.Hash, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
 	var failed error
-	switch {
-	case d.held.State == StateHolds:
-		next.heldHash = g.bundle.Hash
-	case d.write != "":
+	came, wrote := d.held, false
+	if d.write != "" {
 		if failed = r.write(ctx, object, g.bundle); failed == nil {
-			next.wrote, next.wroteAt = g.bundle.Hash, g.now
+			wrote = true
 			r.metrics.wrote(r.target.Kind, d.write)
 		} else if !isGone(failed) {
-			next.Judgement = classify(failed)
-			r.metrics.failed(r.target.Kind, next.Reason)
+			came = classify(failed)
+			r.metrics.failed(r.target.Kind, came.Reason)
 		}
 	}
+	next := recorded(g, came, wrote)
 	r.ledger.put(t, next)
 	r.report(ctx, object, g, d, next)
 	if d.release {
 		return r.release(ctx, object, d)
 	}
-	return outcome(d, failed, next.Reason)
+	return outcome(d, failed, came.Reason)
 }
 
 // outcome says when to look again. A place that is gone, and an object that
@@ -150,12 +149,12 @@ func (r *reconciler) prepare(ctx context.Context, object client.Object) error {
 	return nil
 }
 
-// report tells people what is new: a refusal that was not known with this
-// reason, an object that has no place for the bundle, or a restored bundle.
+// report tells people what is new: a refusal of this bundle with a reason that was
+// not told, an object that has no place for the bundle, or a restored bundle.
 func (r *reconciler) report(ctx context.Context, object client.Object, g gathered, d decision, next record) {
 	logger := log.FromContext(ctx)
 	switch {
-	case next.State == StateRefuses && (g.last.State != StateRefuses || g.last.Reason != next.Reason):
+	case next.State == StateRefuses && (g.last.told != next.told || g.last.hash != next.hash):
 		logger.Info("a target refuses the CA bundle", "reason", next.Reason, "message", next.Message)
 		r.events.refused(object, next.Judgement)
 	case next.State == StateUnsuitable && g.last.State != StateUnsuitable:

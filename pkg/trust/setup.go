@@ -108,15 +108,16 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []Target, s
 			events: status.events,
 			reconciler: func(served Target, targets client.Reader) *reconciler {
 				return &reconciler{
-					target:  served,
-					now:     cfg.Now,
-					targets: targets,
-					source:  status.source,
-					writer:  status.writer,
-					live:    mgr.GetAPIReader(),
-					ledger:  status.ledger,
-					events:  status.events,
-					metrics: metrics,
+					target:   served,
+					now:      cfg.Now,
+					patience: cfg.Patience,
+					targets:  targets,
+					source:   status.source,
+					writer:   status.writer,
+					live:     mgr.GetAPIReader(),
+					ledger:   status.ledger,
+					events:   status.events,
+					metrics:  metrics,
 				}
 			},
 		}

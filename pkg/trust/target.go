@@ -108,6 +108,7 @@ const (
 	ReasonConflict        Reason = "Conflict"        // the object changed meanwhile
 	ReasonUnavailable     Reason = "Unavailable"     // no answer, or the API server's fault
 	ReasonTooManyRequests Reason = "TooManyRequests" // the API server asks to slow down
+	ReasonContested       Reason = "Contested"       // someone changes it back each time
 	ReasonOther           Reason = "Other"
 )
 

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -216,4 +218,39 @@ func TestManyRefuse(t *testing.T) {
 	lines := strings.Split(got[api.TrustNotHolding], "\n")
 	assert.Len(t, lines, trust.MaxListed+1)
 	assert.Equal(t, "and 5 more", lines[trust.MaxListed])
+}
+
+// One that someone changes back each time can be counted on by nobody.
+func TestContested(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	cm := newConfigMap(t, annotation(), nil)
+	ctx, stop := context.WithCancel(t.Context())
+	fighting := make(chan struct{})
+	t.Cleanup(func() { // if it fails on the way
+		stop()
+		<-fighting
+	})
+	go func() {
+		defer close(fighting)
+		for ctx.Err() == nil {
+			garbage := client.RawPatch(types.MergePatchType, []byte(`{"data":{"ca.crt":"garbage"}}`))
+			if err := admin.Patch(ctx, cm.DeepCopy(), garbage); err != nil {
+				return
+			}
+			time.Sleep(tick)
+		}
+	}()
+	r := startRotator(t, func(c *trust.Config) { c.Patience = 3 * time.Second })
+	statusNames(t, "ConfigMap "+cm.Namespace+"/"+cm.Name, "Contested")
+	assert.Contains(t, event(t, cm.Namespace, trust.EventRefused, cm.Name), "as if something changed it back")
+	r.shows(t, "servingcert_trust_refusing", "kind=ConfigMap reason=Contested", 1)
+	passed(t, bundle)
+	writes := r.requests.count("/" + cm.Namespace + "/configmaps")
+	assert.Less(t, writes, 60, "not more than one in a second")
+
+	stop()
+	<-fighting
+	dataIs(t, cm, map[string]string{api.BundleKey: bundle})
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
 }
