@@ -196,14 +196,14 @@ func TestNextIsWhenTheDecisionChanges(t *testing.T) {
 	crossed := ladder(t, 1, 2, 2)
 	now := start.Add(10 * day)
 	one, two := crossed.Generations[0], crossed.Generations[1]
-	_, next := crossed.tidied(now, maxDuration)
-	assert.Equal(t, one.UsedUntil.Add(clockMargin+time.Second), next, "the older root leaves the bundle")
-	crossed.Generations[0].Retired = true
-	_, next = crossed.tidied(now, maxDuration)
-	assert.Equal(t, two.Cross.NotAfter.Add(time.Second), next, "the chain that is served changes")
-	_, next = crossed.tidied(next, maxDuration)
-	assert.Equal(t, two.Cross.NotAfter.Add(maxDuration+time.Second), next, "the last leaf that was served with the cross has ended")
-	tidied, _ := crossed.tidied(next, maxDuration)
+	_, next := crossed.tidied(now)
+	assert.Equal(t, one.UsedUntil.Add(clockMargin+time.Second), next, "the phase changes")
+	tidied, next := crossed.tidied(next)
+	assert.False(t, tidied.differs(crossed), "clients that hold only the first root are served a cross by it")
+	assert.Equal(t, two.Cross.NotAfter.Add(-endingBefore+time.Second), next, "the chain that is served changes")
+	_, next = crossed.tidied(next)
+	assert.Equal(t, two.Cross.NotAfter.Add(time.Second), next)
+	tidied, _ = crossed.tidied(next)
 	assert.Len(t, tidied.Generations, 1)
 	assert.Nil(t, tidied.Generations[0].Cross)
 }

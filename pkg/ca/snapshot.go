@@ -60,7 +60,7 @@ func sameAuthority(a, b *pki.Authority) bool {
 func sameIssuer(a, b pki.Issuer) bool {
 	return a.Certificate.Equal(b.Certificate) &&
 		slices.EqualFunc(a.Chain, b.Chain, (*x509.Certificate).Equal) &&
-		slices.EqualFunc(a.Expired, b.Expired, (*x509.Certificate).Equal)
+		slices.EqualFunc(a.Ending, b.Ending, (*x509.Certificate).Equal)
 }
 
 // reason returns the problem's reason, or nothing.

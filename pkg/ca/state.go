@@ -100,6 +100,9 @@ func (g Generation) ends() time.Time {
 // signUntil returns the latest NotAfter that a leaf of the generation may have.
 func (g Generation) signUntil() time.Time { return earlier(g.ends(), g.UsedUntil) }
 
+// inUse reports whether leaves that the generation signed may be in use at now.
+func (g Generation) inUse(now time.Time) bool { return !now.After(g.UsedUntil.Add(clockMargin)) }
+
 // trusted reports whether clients are to trust the root at now.
 func (g Generation) trusted(now time.Time) bool { return !g.Retired && !now.After(g.Root.NotAfter) }
 
@@ -131,32 +134,70 @@ func (s State) Bundle(now time.Time) pki.Bundle {
 
 // below returns the cross-certificate of generation i's root, nil if there is
 // none, and the generation that signed it. An issuer that came under the root of
-// the one before it shares that one's.
-func (s State) below(i int) (cross *x509.Certificate, older int) {
+// the one before it shares that one's. last: the ladder ends there.
+func (s State) below(i int) (cross *x509.Certificate, older int, last bool) {
 	for i > 0 && s.Generations[i].Cross == nil && s.Generations[i-1].Root.Equal(s.Generations[i].Root) {
 		i--
 	}
-	return s.Generations[i].Cross, i - 1
+	return s.Generations[i].Cross, i - 1, i < 1 || s.Generations[i-1].narrower(s.Generations[i])
 }
+
+// narrower reports whether the generation does not permit all that the next one
+// does. Such a one is trusted only as long as its leaves are in use, so that its
+// constraints judge no more, and no ladder goes on below it: GnuTLS looks for a
+// root by the last certificate of the chain only, and must find it in the bundle.
+func (g Generation) narrower(next Generation) bool {
+	wanted := pki.ConstraintsOf(next.Root)
+	if len(wanted.PermittedDNS) == 0 { // everything
+		wanted.PermittedDNS = []string{""}
+	}
+	return len(g.misses(wanted)) > 0
+}
+
+// misses returns what the constraints permit and the generation's certificates do
+// not.
+func (g Generation) misses(wanted pki.Constraints) []string {
+	var missing []string
+	for _, domain := range wanted.PermittedDNS {
+		if !pki.PermitsDNS(g.Root, domain) || !pki.PermitsDNS(g.Issuer(), domain) {
+			missing = append(missing, domain)
+		}
+	}
+	if wanted.PermitIPs && !(pki.ConstraintsOf(g.Root).PermitIPs && pki.ConstraintsOf(g.Issuer()).PermitIPs) {
+		missing = append(missing, "IP addresses")
+	}
+	return missing
+}
+
+// A cross-certificate is served until endingBefore before it expires, and leaves
+// that are served with it are replaced over the hour from then on.
+const (
+	endingBefore = 2 * time.Hour
+	shortenOver  = time.Hour
+)
 
 // ladder returns what is served after a leaf of generation i: its intermediates
 // and the cross-certificates from it down, newest first, as far as they reach,
-// and never a root. What follows the first that has expired at now is apart.
-func (s State) ladder(i int, now time.Time) (chain, expired []*x509.Certificate) {
+// and never a root. From the first cross on that ends soon it is apart.
+func (s State) ladder(i int, now time.Time) (chain, ending []*x509.Certificate) {
+	own := len(s.Generations[i].Intermediates)
 	var all []*x509.Certificate
 	for crosses := 0; i >= 0; crosses++ {
 		all = append(all, s.Generations[i].Intermediates...)
-		cross, older := s.below(i)
+		cross, older, last := s.below(i)
 		if cross == nil || crosses == maxCrosses {
 			break
 		}
-		all, i = append(all, cross), older
+		if all, i = append(all, cross), older; last {
+			break
+		}
 	}
-	end := slices.IndexFunc(all, func(c *x509.Certificate) bool { return now.After(c.NotAfter) })
-	if end < 0 {
-		return all, nil
+	for end := own; end < len(all); end++ {
+		if !now.Before(all[end].NotAfter.Add(-endingBefore)) {
+			return all[:end:end], all[end:]
+		}
 	}
-	return all[:end:end], all[end:]
+	return all, nil
 }
 
 // reached returns the generations whose root alone verifies a leaf of generation
@@ -164,12 +205,14 @@ func (s State) ladder(i int, now time.Time) (chain, expired []*x509.Certificate)
 func (s State) reached(i int, now time.Time) []Generation {
 	found := []Generation{s.Generations[i]}
 	for crosses := 0; crosses < maxCrosses; crosses++ {
-		cross, older := s.below(i)
-		if cross == nil || older < 0 || now.After(cross.NotAfter) {
+		cross, older, last := s.below(i)
+		if cross == nil || older < 0 || !now.Before(cross.NotAfter.Add(-endingBefore)) {
 			break
 		}
 		i = older
-		found = append(found, s.Generations[i])
+		if found = append(found, s.Generations[i]); last {
+			break
+		}
 	}
 	return found
 }
@@ -187,8 +230,13 @@ func (s State) anchors(now time.Time) []*x509.Certificate {
 }
 
 func (s State) issuer(i int, now time.Time) pki.Issuer {
-	chain, expired := s.ladder(i, now)
-	return pki.Issuer{Certificate: s.Generations[i].Issuer(), Chain: chain, Expired: expired}
+	chain, ending := s.ladder(i, now)
+	issuer := pki.Issuer{Certificate: s.Generations[i].Issuer(), Chain: chain, Ending: ending}
+	if len(ending) > 0 {
+		from := ending[0].NotAfter.Add(-endingBefore)
+		issuer.Shorten = pki.Window{From: from, Until: from.Add(shortenOver)}
+	}
+	return issuer
 }
 
 // Authority returns what signing a leaf and checking one takes at now. The
@@ -255,7 +303,7 @@ func (s State) phase(now time.Time, reissue time.Duration) (phase string, since 
 	}
 	since = signing.SignsSince
 	for _, g := range s.Generations[:i] {
-		if !g.Retired {
+		if g.inUse(now) {
 			return api.PhaseRetire, window.Until
 		}
 		if g.UsedUntil.After(since) {

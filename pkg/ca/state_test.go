@@ -261,7 +261,11 @@ func TestChain(t *testing.T) {
 		assert.Equal(t, c.want, names(c.state.issuer(c.state.signingIndex(), c.now).Chain), c.name)
 	}
 	over := ladder(t, 1, 3, 3)
-	assert.Equal(t, []string{"2<1"}, names(over.issuer(2, start.Add(day+DefaultCADuration+time.Second)).Expired), "what was served before it expired is known")
+	ends := start.Add(day + DefaultCADuration)
+	ending := over.issuer(2, ends.Add(-endingBefore))
+	assert.Equal(t, []string{"3<2"}, names(ending.Chain))
+	assert.Equal(t, []string{"2<1"}, names(ending.Ending), "what is served by leaves from before is known")
+	assert.Equal(t, pki.Window{From: ends.Add(-endingBefore), Until: ends.Add(-time.Hour)}, ending.Shorten, "they are replaced before it expires")
 	broken := ladder(t, 1, 4, 4)
 	broken.Generations[2].Cross = nil
 	assert.Equal(t, []string{"4<3"}, names(broken.issuer(3, start.Add(10*day)).Chain), "what is below a missing rung leads nowhere")

@@ -62,7 +62,7 @@ func (d Decision) Apply(o Observed) (State, error) {
 	case StepPromote:
 		s = s.promoted(o)
 	case StepRetire:
-		s, _ = s.tidied(o.Now, o.MaxDuration)
+		s, _ = s.tidied(o.Now)
 	case StepRefuse:
 		s.Rotation = Rotation{Mode: o.Request.Mode, Reason: o.Request.Reason, Refused: d.Step.Why}
 	default:
@@ -168,10 +168,9 @@ func (s State) promoted(o Observed) State {
 const clockMargin = pki.Backdate
 
 // tidied returns the state without what is no longer needed, and when next there
-// will be such; zero: never. A root leaves the bundle when the last leaf under it
-// has ended. A cross-certificate is forgotten when the last leaf that was served
-// with it has, and a generation when the cross-certificate that it signed is.
-func (s State) tidied(now time.Time, maxDuration time.Duration) (State, time.Time) {
+// will be such; zero: never. A cross-certificate is forgotten when it has expired,
+// and a generation when the cross-certificate that it signed is.
+func (s State) tidied(now time.Time) (State, time.Time) {
 	var next time.Time
 	due := func(at time.Time) bool {
 		if now.After(at) {
@@ -183,26 +182,39 @@ func (s State) tidied(now time.Time, maxDuration time.Duration) (State, time.Tim
 		return false
 	}
 	s.Generations = slices.Clone(s.Generations)
-	signs := s.signingIndex()
+	s.retire(due)
 	for i := range s.Generations {
-		g := &s.Generations[i]
-		if i < signs && !g.Retired && due(g.UsedUntil.Add(clockMargin)) {
-			g.Retired = true
-		}
-		if g.Cross != nil && due(g.Cross.NotAfter.Add(maxDuration)) {
+		if g := &s.Generations[i]; g.Cross != nil && due(g.Cross.NotAfter.Add(-endingBefore)) && due(g.Cross.NotAfter) {
 			g.Cross = nil
 		}
 	}
 	for len(s.Generations) > 1 && s.Generations[0].Retired && s.Generations[0].Cross == nil && s.Generations[1].Cross == nil {
 		s.Generations = s.Generations[1:]
 	}
-	// What changes without a write: a root or a certificate of the chain expires.
-	for _, g := range s.Generations {
-		if g.Cross != nil && !now.After(g.Cross.NotAfter) {
-			due(g.Cross.NotAfter)
+	return s, next
+}
+
+// retire takes roots out of the bundle: of generations whose last leaf has ended,
+// once no leaf of a later one is served with a chain that leads there. Until then a
+// client that is still without a newer root needs it, and so does GnuTLS (see
+// narrower). What is below a root that is taken out goes with it: no chain leads
+// there either.
+func (s State) retire(due func(time.Time) bool) {
+	for i := range s.signingIndex() {
+		if g := s.Generations[i]; !due(g.UsedUntil.Add(clockMargin)) {
+			return
+		}
+		next := s.Generations[i+1]
+		if next.Root.Equal(s.Generations[i].Root) {
+			continue // it goes when the next does
+		}
+		if leads := next.Cross != nil && !s.Generations[i].narrower(next); leads && !due(next.Cross.NotAfter) {
+			continue
+		}
+		for j := range i + 1 {
+			s.Generations[j].Retired = true
 		}
 	}
-	return s, next
 }
 
 // differs reports whether tidying changed anything.

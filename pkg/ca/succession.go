@@ -149,7 +149,7 @@ func (o Observed) plan(d *Decision) Step {
 		} else {
 			d.lookAt(end.Add(-pki.Lifetime(newest.Issuer()) / 3))
 		}
-		if missing := o.notPermitted(newest); len(missing) > 0 {
+		if missing := newest.misses(o.Wanted); len(missing) > 0 {
 			d.warn(WarnConstraints, "the flags permit %s, and the CA that was imported does not: such names stay out of certificates", strings.Join(missing, ", "))
 		}
 		return Step{}
@@ -168,15 +168,14 @@ func (o Observed) asksForOverlap(s *State) bool {
 func (o Observed) planOwn(d *Decision) Step {
 	newest := d.State.newest()
 	due := newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3)
-	var why string
-	if missing := o.notPermitted(newest); len(missing) > 0 {
-		why = "the flags permit " + strings.Join(missing, ", ")
-	} else if !o.Now.Before(due) {
-		why = "less than a third of the life of " + newest.name() + " is left"
-	} else {
+	if missing := newest.misses(o.Wanted); len(missing) > 0 {
+		return Step{Kind: StepPrepare, Why: "the flags permit " + strings.Join(missing, ", ")}
+	}
+	if o.Now.Before(due) {
 		d.lookAt(due)
 		return Step{}
 	}
+	why := "less than a third of the life of " + newest.name() + " is left"
 	// Clients that hold only the oldest root would be left out. That can wait for
 	// as long as a new one can still be trusted before this one ends.
 	last := newest.ends().Add(-2*o.Soak - markSlack)
@@ -186,22 +185,6 @@ func (o Observed) planOwn(d *Decision) Step {
 		return Step{}
 	}
 	return Step{Kind: StepPrepare, Why: why}
-}
-
-// notPermitted returns what the flags permit and the generation's certificates do
-// not.
-func (o Observed) notPermitted(g Generation) []string {
-	have := pki.ConstraintsOf(g.Root)
-	var missing []string
-	for _, domain := range o.Wanted.PermittedDNS {
-		if !pki.PermitsDNS(g.Root, domain) || !pki.PermitsDNS(g.Issuer(), domain) {
-			missing = append(missing, domain)
-		}
-	}
-	if o.Wanted.PermitIPs && !have.PermitIPs {
-		missing = append(missing, "IP addresses")
-	}
-	return missing
 }
 
 // planImport takes what a person brings, once.
@@ -310,10 +293,10 @@ func (s State) leftOut(now time.Time) string {
 	return fmt.Sprintf("clients that hold only %s, which expires at %s, could not verify a new generation", oldest.name(), clock(oldest.Root.NotAfter))
 }
 
-// retire takes out of the bundle what no leaf in use needs, and forgets what no
-// chain needs.
+// retire takes out of the bundle what no client needs, and forgets what no chain
+// does.
 func retire(d *Decision, o Observed) {
-	tidied, next := d.State.tidied(o.Now, o.MaxDuration)
+	tidied, next := d.State.tidied(o.Now)
 	if !next.IsZero() {
 		d.lookAt(next)
 	}
@@ -322,7 +305,7 @@ func retire(d *Decision, o Observed) {
 		return
 	}
 	for i, g := range d.State.Generations {
-		if i < d.State.signingIndex() && !g.Retired && d.Waiting == "" {
+		if i < d.State.signingIndex() && g.inUse(o.Now) && d.Waiting == "" {
 			d.Waiting = fmt.Sprintf("the last certificate of %s ends by %s", g.name(), clock(g.UsedUntil))
 		}
 	}

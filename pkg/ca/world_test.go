@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/x509"
 	"fmt"
@@ -37,6 +38,7 @@ type world struct {
 	read      time.Time      // and when
 	roots     []*x509.Certificate
 	alone     map[int]bool // of these roots no older one signed a cross
+	wider     map[int]bool // these permit what the one before does not
 	promotion int
 	// verified is until when a pair of server and client that verified once
 	// surely does: nothing of theirs expires before.
@@ -71,7 +73,7 @@ const (
 func newWorld(t *rapid.T, outer *testing.T) *world {
 	o := observed(nil)
 	o.CADuration, o.MaxDuration = 60*day, 5*day
-	w := &world{T: t, outer: outer, now: start, config: o, verified: map[string]time.Time{}, alone: map[int]bool{}}
+	w := &world{T: t, outer: outer, now: start, config: o, verified: map[string]time.Time{}, alone: map[int]bool{}, wider: map[int]bool{}}
 	w.ca()
 	for range 3 {
 		w.targets = append(w.targets, &target{since: start})
@@ -124,7 +126,9 @@ func (w *world) ca() {
 		w.promotion++
 	}
 	if newest := next.newest(); !slices.ContainsFunc(w.roots, newest.Root.Equal) {
-		w.alone[len(w.roots)] = newest.Cross == nil
+		n := len(w.roots)
+		w.alone[n] = newest.Cross == nil
+		w.wider[n] = n > 0 && permitsMore(newest.Root, w.roots[n-1])
 		w.roots = append(w.roots, newest.Root)
 	}
 	if dies == "after" {
@@ -182,11 +186,12 @@ func (w *world) due(s *served, a *pki.Authority, now time.Time) bool {
 	if !now.Before(pki.RenewAt(s.leaf)) && s.leaf.NotAfter.Before(a.Certificate.NotAfter) {
 		return true
 	}
+	ending := func(i pki.Issuer) bool { return len(s.chain) > len(i.Chain) && !now.Before(i.Shorten.At(s.leaf.Raw)) }
 	if s.leaf.CheckSignatureFrom(a.Certificate) == nil {
-		return false
+		return ending(a.Issuer)
 	}
-	known := slices.ContainsFunc(a.Older, func(i pki.Issuer) bool { return s.leaf.CheckSignatureFrom(i.Certificate) == nil })
-	return !known || !now.Before(a.Reissue.At(s.leaf.Raw))
+	known := slices.IndexFunc(a.Older, func(i pki.Issuer) bool { return s.leaf.CheckSignatureFrom(i.Certificate) == nil })
+	return known < 0 || ending(a.Older[known]) || !now.Before(a.Reissue.At(s.leaf.Raw))
 }
 
 // sign returns a leaf with the names that the authority permits, nil if it may
@@ -217,7 +222,9 @@ func (w *world) sign(a *pki.Authority, now time.Time) *served {
 	last := slices.IndexFunc(w.roots, a.Anchors[0].Equal)
 	oldest := last
 	for !w.alone[oldest] {
-		oldest--
+		if oldest--; w.wider[oldest+1] {
+			break // what it permits beyond the older would be spoilt by that
+		}
 	}
 	return &served{leaf, a.Chain, w.roots[oldest : last+1]}
 }
@@ -240,6 +247,16 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
+// permitsMore reports whether a root permits any name that another does not.
+func permitsMore(root, than *x509.Certificate) bool {
+	for _, name := range []string{"web.shop.svc", "web.shop.svc.cluster.local", "web.shop.svc.example.org", "apps.example.com", "elsewhere.test"} {
+		if pki.PermitsDNS(root, name) && !pki.PermitsDNS(than, name) {
+			return true
+		}
+	}
+	return pki.ConstraintsOf(root).PermitIPs && !pki.ConstraintsOf(than).PermitIPs
+}
+
 // holds checks invariant 6: every client that is as far behind as it may be
 // verifies every server that is.
 func (w *world) holds() {
@@ -255,6 +272,7 @@ func (w *world) holds() {
 					// rotator was dead for a third of a CA's life.
 					if roots := bundle.Unexpired(now.Add(2 * clockMargin)).Certificates(); len(roots) > 0 {
 						w.verifies(what, roots, now)
+						w.foundByGnuTLS(what, roots, now)
 					}
 				}
 			}
@@ -262,6 +280,23 @@ func (w *world) holds() {
 				w.verifies(what, []*x509.Certificate{oldest}, now)
 			}
 		}
+	}
+}
+
+// foundByGnuTLS checks that the root of a path is found as GnuTLS looks for it: by
+// the issuer of the last certificate that is sent, or as that one's subject. A
+// signer that was dead for the hours before that one expires leaves it where it is.
+func (w *world) foundByGnuTLS(s *served, roots []*x509.Certificate, now time.Time) {
+	last := append([]*x509.Certificate{s.leaf}, s.chain...)[len(s.chain)]
+	if now.Add(clockMargin).After(last.NotAfter) {
+		return
+	}
+	if !slices.ContainsFunc(roots, func(r *x509.Certificate) bool {
+		return bytes.Equal(r.RawSubject, last.RawIssuer) || bytes.Equal(r.RawSubject, last.RawSubject)
+	}) {
+		w.outer.Errorf("a chain of %d that ends with %s by %s leads GnuTLS to none of %d roots; state.json: %s",
+			len(s.chain), last.Subject.CommonName, last.Issuer.CommonName, len(roots), w.secret[keyState])
+		w.FailNow()
 	}
 }
 

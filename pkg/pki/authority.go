@@ -40,9 +40,11 @@ type Issuer struct {
 	Certificate *x509.Certificate
 	// Chain never holds a self-signed root.
 	Chain []*x509.Certificate
-	// Expired is the rest of the chain that was served before its certificates
-	// expired: a leaf followed by Chain and any first part of Expired is good.
-	Expired []*x509.Certificate
+	// Ending is the rest of the chain that was served until its certificates came
+	// close to their end. A leaf followed by Chain and any first part of Ending is
+	// good until its time in Shorten.
+	Ending  []*x509.Certificate
+	Shorten Window
 }
 
 // Permits reports whether every client accepts a leaf with the name: whether the

@@ -204,8 +204,12 @@ func judge(s Situation, d Decision) Decision {
 // if no time is known.
 func nextChange(now time.Time, secret *SecretFacts, wanted api.Wanted, ca *pki.Authority) time.Time {
 	times := []time.Time{secret.Leaf.RenewAt, wanted.RenewAfter}
-	if secret.verify(ca).succeeded() {
+	by := secret.verify(ca)
+	if by.succeeded() {
 		times = append(times, ca.Reissue.At(secret.Leaf.Raw))
+	}
+	if by.tail {
+		times = append(times, by.issuer.Shorten.At(secret.Leaf.Raw))
 	}
 	var next time.Time
 	for _, at := range times {

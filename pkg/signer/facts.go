@@ -66,6 +66,8 @@ type verification struct {
 	issuer *pki.Issuer // one of by, whose key signed the leaf; nil if none's did
 	// chained: what is served after the leaf is what the issuer's clients need.
 	chained bool
+	// tail: and some of what is ending.
+	tail bool
 }
 
 // succeeded reports whether the leaf's issuer is one that no longer signs.
@@ -183,8 +185,8 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 			continue
 		}
 		// Of two certificates of one key, the one that the chain is for.
-		if chained := f.Leaf.chainedTo(issuer); chained || v.issuer == nil {
-			v.issuer, v.chained = issuer, chained
+		if chained, tail := f.Leaf.chainedTo(issuer); chained || v.issuer == nil {
+			v.issuer, v.chained, v.tail = issuer, chained, tail
 		}
 		if v.chained {
 			break
@@ -200,14 +202,14 @@ func (l LeafFacts) signedBy(ca *x509.Certificate) bool {
 }
 
 // chainedTo reports whether what is served after the leaf is the issuer's chain,
-// or what that was before the end of it expired.
-func (l LeafFacts) chainedTo(issuer *pki.Issuer) bool {
-	for n := range 1 + len(issuer.Expired) {
-		if l.Chain == chainDigest(slices.Concat(issuer.Chain, issuer.Expired[:n])) {
-			return true
+// and whether it is followed by some of what is ending.
+func (l LeafFacts) chainedTo(issuer *pki.Issuer) (chained, tail bool) {
+	for n := range 1 + len(issuer.Ending) {
+		if l.Chain == chainDigest(slices.Concat(issuer.Chain, issuer.Ending[:n])) {
+			return true, n > 0
 		}
 	}
-	return false
+	return false, false
 }
 
 // OwnedBy reports whether the Service with this UID is an owner.

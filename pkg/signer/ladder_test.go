@@ -48,8 +48,9 @@ func generations(t require.TestingT, n int) ladder {
 func (l ladder) issuer(n int, now time.Time) pki.Issuer {
 	issuer := pki.Issuer{Certificate: l.roots[n-1]}
 	for i := n; i > 1 && i > n-3; i-- {
-		if cross := l.crosses[i-1]; now.After(cross.NotAfter) || len(issuer.Expired) > 0 {
-			issuer.Expired = append(issuer.Expired, cross)
+		if cross := l.crosses[i-1]; len(issuer.Ending) > 0 || now.After(cross.NotAfter.Add(-2*time.Hour)) {
+			issuer.Ending = append(issuer.Ending, cross)
+			issuer.Shorten = pki.Window{From: cross.NotAfter.Add(-2 * time.Hour), Until: cross.NotAfter.Add(-time.Hour)}
 		} else {
 			issuer.Chain = append(issuer.Chain, cross)
 		}

@@ -58,6 +58,7 @@ func brokenChecks() []check {
 		isExpired,
 		isDue,
 		isSucceeded,
+		isShortened,
 	}
 }
 
@@ -135,6 +136,15 @@ func isSucceeded(c candidate) (Reason, string) {
 		return "", ""
 	}
 	return ReasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer))
+}
+
+// isShortened replaces a certificate that is served with others that are about to
+// expire: GnuTLS refuses what ends with one that has.
+func isShortened(c candidate) (Reason, string) {
+	if !c.by.tail || c.now.Before(c.by.issuer.Shorten.At(c.secret.Leaf.Raw)) {
+		return "", ""
+	}
+	return ReasonChainChanged, "a certificate that is served after the leaf is about to expire"
 }
 
 // nameOfCA returns what a CA is called in words and labels.

@@ -79,24 +79,35 @@ func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 	assert.Equal(t, Nothing.String(), d.Action.String(), "another would end then too")
 }
 
-// A cross-certificate that expires is not served any more with new leaves, and
-// costs no leaf that was issued before.
-func TestAnExpiringCrossReissuesNothing(t *testing.T) {
+// A cross-certificate that is about to expire is not served any more with new
+// leaves, and those that were issued before are replaced over the hour before.
+func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	l, web := generations(t, 3), service("web", api.AnnotationDuration, "2160h")
-	before := l.at(epoch.Add(90*day), 3)
+	ends := epoch.Add(100 * day)
+	before := l.at(ends.Add(-10*day), 3)
 	require.Len(t, before.Chain, 2)
-	issued := issue(t, before, wantedBy(web), epoch.Add(90*day))
+	issued := issue(t, before, wantedBy(web), ends.Add(-10*day))
 	w := newScene(before, managed(issued, web), web)
-	for _, w.now = range []time.Time{epoch.Add(90 * day), epoch.Add(101 * day), epoch.Add(140 * day)} {
-		w.ca = l.at(w.now, 3)
+	at := func(now time.Time) Decision {
+		w.now, w.ca = now, l.at(now, 3)
 		_, d := w.decide()
-		require.Equal(t, Nothing.String(), d.Action.String(), "%s: %s", d.Reason, d.Message)
+		return d
 	}
-	require.Len(t, w.ca.Chain, 1, "the cross of the first two has expired")
+	require.Equal(t, Nothing, at(ends.Add(-9*day)).Action)
+	d := at(ends.Add(-2*time.Hour + time.Second))
+	require.Len(t, w.ca.Chain, 1)
+	slot := w.ca.Shorten.At(issued.Leaf.Raw)
+	require.Equal(t, []any{Nothing, slot}, []any{d.Action, d.NextAt})
+	require.Equal(t, Nothing, at(slot.Add(-time.Second)).Action)
+	d = at(slot)
+	require.Equal(t, ReasonChainChanged, d.Reason)
+	require.Contains(t, d.Message, "about to expire")
+	require.Equal(t, ReasonChainChanged, at(ends.Add(day)).Reason)
+
 	fresh := issue(t, w.ca, wantedBy(web), w.now)
 	w.secret = managed(fresh, web)
-	_, d := w.decide()
-	require.Equal(t, Nothing.String(), d.Action.String(), "the shorter chain is good too")
+	_, d = w.decide()
+	require.Equal(t, Nothing.String(), d.Action.String(), "the shorter chain is good")
 	w.secret.Data["tls.crt"] = pki.EncodeCertificates(fresh.Leaf)
 	_, d = w.decide()
 	require.Equal(t, ReasonChainChanged, d.Reason, "none is not")
@@ -145,21 +156,27 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 		w.ca = l.at(w.now, signing)
 		w.ca.Reissue.From = issuedAt.Add(time.Duration(rapid.IntRange(-100, 600).Draw(t, "window")) * time.Hour)
 		w.ca.Reissue.Until = w.ca.Reissue.From.Add(time.Duration(rapid.IntRange(0, 1000).Draw(t, "length")) * time.Minute)
-		expired := l.issuer(by, w.now).Expired
-		served := slices.Concat([]*x509.Certificate{issued.Leaf}, l.issuer(by, w.now).Chain, expired[:rapid.IntRange(0, len(expired)).Draw(t, "served of the expired")])
+		issuer := l.issuer(by, w.now)
+		tail := rapid.IntRange(0, len(issuer.Ending)).Draw(t, "served of what is ending")
+		served := slices.Concat([]*x509.Certificate{issued.Leaf}, issuer.Chain, issuer.Ending[:tail])
 		w.secret.Data["tls.crt"] = pki.EncodeCertificates(served...)
 
-		slot, due := w.ca.Reissue.At(issued.Leaf.Raw), pki.RenewAt(issued.Leaf)
+		slot, shorten, due := w.ca.Reissue.At(issued.Leaf.Raw), issuer.Shorten.At(issued.Leaf.Raw), pki.RenewAt(issued.Leaf)
 		s, d := w.decide()
 		switch {
 		case !w.now.Before(due):
 			require.Equal(t, ReasonDue, d.Reason)
 		case by < signing && !w.now.Before(slot):
 			require.Equal(t, ReasonSucceeded, d.Reason)
+		case tail > 0 && !w.now.Before(shorten):
+			require.Equal(t, ReasonChainChanged, d.Reason)
 		default:
 			require.Equal(t, Nothing, d.Action, "%s: %s", d.Reason, d.Message)
 			next := due
-			if by < signing && slot.Before(due) {
+			if tail > 0 && shorten.Before(next) {
+				next = shorten
+			}
+			if by < signing && slot.Before(next) {
 				next = slot
 			}
 			require.Equal(t, next, d.NextAt)

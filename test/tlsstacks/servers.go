@@ -88,7 +88,7 @@ func (s *scene) meeting() []*server {
 	db := service("db")
 	db.Spec.ClusterIP = corev1.ClusterIPNone
 	key := func(a pki.KeyAlgorithm) *corev1.Service { return service("web", api.AnnotationKeyAlgorithm, string(a)) }
-	expired := func(a *pki.Authority) []*x509.Certificate { return a.Expired }
+	expired := func(a *pki.Authority) []*x509.Certificate { return a.Ending }
 	short, long, pod := "web.shop.svc", "web.shop.svc.cluster.local", "db-0.db.shop.svc"
 	return []*server{
 		{ca: s.ca, signing: 1, service: web, host: short},

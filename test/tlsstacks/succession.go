@@ -90,8 +90,8 @@ func (s *succession) authority(number int, now time.Time) *pki.Authority {
 	}
 	for n := number; n > 1 && number-n < maxCrosses; n-- {
 		cross := s.of(n).cross
-		if len(a.Expired) > 0 || now.After(cross.NotAfter) {
-			a.Expired = append(a.Expired, cross)
+		if len(a.Ending) > 0 || now.After(cross.NotAfter) {
+			a.Ending = append(a.Ending, cross)
 			continue
 		}
 		a.Chain = append(a.Chain, cross)
