@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -28,7 +28,7 @@ type ask struct {
 
 // of is pure. The first annotation that is there decides: ours, OpenShift's beta,
 // OpenShift's alpha. An object that is being deleted asks for nothing.
-func (w words) of(obj client.Object) ask {
+func (w words) of(obj metav1.Object) ask {
 	if obj.GetDeletionTimestamp() != nil {
 		return ask{}
 	}

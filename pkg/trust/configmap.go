@@ -10,6 +10,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +25,7 @@ import (
 // it), so a ConfigMap of that name that someone else made is given the key, by
 // force; their other keys stay.
 func namespaceConfigMap() Target {
-	always := func(client.Object) ask { return ask{asked: true, key: api.BundleKey} }
+	always := func(metav1.Object) ask { return ask{asked: true, key: api.BundleKey} }
 	t := configMapTarget("NamespaceConfigMap", always, perNamespace{api.BundleName})
 	t.Document = func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 		return applycorev1.ConfigMap(obj.GetName(), obj.GetNamespace()).
@@ -47,7 +48,7 @@ func annotatedConfigMap(by words) Target {
 }
 
 // configMapTarget is what both have in common: one key of a ConfigMap.
-func configMapTarget(kind string, asks func(client.Object) ask, f finder) Target {
+func configMapTarget(kind string, asks func(metav1.Object) ask, f finder) Target {
 	return Target{
 		Kind:   kind,
 		Object: &corev1.ConfigMap{},

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +83,35 @@ func TestKindWithoutRights(t *testing.T) {
 			status(t, map[string]string{api.TrustTargets: "3", api.TrustHolding: "3", api.TrustRefusing: "0"})
 		})
 	}
+}
+
+// Who wants fewer kinds needs fewer rights: of ConfigMaps, those of the one name.
+func TestFewerTargetsNeedFewerRights(t *testing.T) {
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
+	rules := read(t, role).DeepCopy().Rules
+	t.Cleanup(func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
+	change(t, role, func(r *rbacv1.ClusterRole) {
+		r.Rules = []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.BundleName}, Verbs: []string{"get", "list", "watch", "create", "patch"}},
+			{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"mutatingwebhookconfigurations"}, Verbs: []string{"get", "list", "watch", "patch"}},
+			{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
+		}
+	})
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	ns := newNamespace(t)
+	r := startRotator(t, func(c *trust.Config) { c.Targets = []string{"NamespaceConfigMap", "MutatingWebhookConfiguration"} })
+	create(t, mutating("fewer", byService("a")))
+	caBundles(t, "fewer", bundle)
+	holds(t, ns, bundle)
+	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" })
+	holds(t, ns, bundle)
+	status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "2", api.TrustRefusing: "0"})
+	change(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(ns *corev1.Namespace) { ns.Labels = nil })
+	eventually(t, func() error { return disowned(t, bundleConfigMap(ns)) })
+	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
+	assert.Len(t, r.series(t, "servingcert_trust_kinds"), 2*len(trust.KindStates()))
 }
 
 // What the API server does not have is no target, and no failure.
