@@ -105,7 +105,7 @@ func (w *timed) manager(t *testing.T, log *logBuffer) ctrl.Manager {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trust.AddToScheme(scheme)))
-	cacheOptions, err := signer.CacheOptions("timed")
+	cacheOptions, err := signer.Config{Instance: "timed"}.CacheOptions()
 	require.NoError(t, err)
 	anyName := true
 	mgr, err := ctrl.NewManager(plane.AdminConfig(), ctrl.Options{
@@ -152,8 +152,8 @@ func (w *timed) status(t *testing.T) map[string]string {
 const timedServices = 3
 
 // In the last third of its life a CA is replaced by itself, its certificates over
-// the window, and its root leaves when the last of them has ended: 110 hours, in
-// steps of a quarter.
+// the window, and its root leaves when it expires and no chain leads there: 122
+// hours, in steps of a quarter.
 func TestSuccessionByTime(t *testing.T) {
 	w := startTimed(t)
 	makeShop(t, admin, "timed-shop", timedServices, nil)
@@ -163,7 +163,7 @@ func TestSuccessionByTime(t *testing.T) {
 
 	var phases []string
 	at := map[string]time.Duration{}
-	for w.now().Before(made.Add(112 * time.Hour)) {
+	for w.now().Before(made.Add(122 * time.Hour)) {
 		w.pass(t, tr, 15*time.Minute)
 		if w.status(t)[api.CAPhase] == api.PhaseWait {
 			require.Eventually(t, func() bool { return w.status(t)[api.CAPhase] != api.PhaseWait }, waitFor, tick, "%v", w.status(t)[api.CAWaitingFor])

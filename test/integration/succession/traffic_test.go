@@ -33,7 +33,7 @@ type traffic struct {
 
 	mu         sync.Mutex
 	servers    []*server
-	clients    []*trusting
+	clients    []*consumer
 	handshakes atomic.Int64
 	failures   []error
 	stopped    chan struct{}
@@ -48,12 +48,35 @@ type server struct {
 	pair    atomic.Pointer[tls.Certificate]
 }
 
-type trusting struct {
+type consumer struct {
 	name  string
 	late  time.Duration // from the ConfigMap to the file; negative: never again
-	roots atomic.Pointer[x509.CertPool]
+	roots atomic.Pointer[trusted]
 	seen  string    // the ConfigMap's bundle
 	since time.Time // when it was seen first
+}
+
+// trusted are the roots of a client, and when it is let down: no chain leads to a
+// root in the last two hours of its life.
+type trusted struct {
+	pool  *x509.CertPool
+	until time.Time
+}
+
+func trusting(bundle string) (*trusted, error) {
+	certs, err := pki.ParseCertificates([]byte(bundle))
+	if err != nil {
+		return nil, err
+	}
+	out := &trusted{pool: x509.NewCertPool()}
+	for _, c := range certs {
+		out.pool.AddCert(c)
+		if c.NotAfter.After(out.until) {
+			out.until = c.NotAfter
+		}
+	}
+	out.until = out.until.Add(-2 * time.Hour)
+	return out, nil
 }
 
 // makeShop makes an opted-in namespace with annotated Services, and waits for
@@ -103,7 +126,7 @@ func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, se
 		}
 	}
 	for name, late := range map[string]time.Duration{"prompt": 0, "late": time.Second, "of old": -1} {
-		tr.clients = append(tr.clients, &trusting{name: name, late: late})
+		tr.clients = append(tr.clients, &consumer{name: name, late: late})
 	}
 	require.NoError(t, tr.refresh(t.Context()))
 	tr.done.Add(2)
@@ -171,9 +194,11 @@ func (tr *traffic) refresh(ctx context.Context) error {
 		}
 		first := c.roots.Load() == nil
 		if first || c.late >= 0 && time.Since(c.since) >= c.late {
-			pool := x509.NewCertPool()
-			pool.AppendCertsFromPEM([]byte(bundle))
-			c.roots.Store(pool)
+			roots, err := trusting(bundle)
+			if err != nil {
+				return err
+			}
+			c.roots.Store(roots)
 		}
 	}
 	return nil
@@ -220,7 +245,7 @@ func (tr *traffic) loaded(now time.Time) bool {
 }
 
 // round is every client with every server. A server that never reloads is asked
-// until its certificate has ended.
+// until its certificate has ended, and a client asks until its roots have.
 func (tr *traffic) round() {
 	for _, s := range tr.servers {
 		now := tr.now() // of a clock that may be moved at any moment
@@ -229,7 +254,10 @@ func (tr *traffic) round() {
 		}
 		for _, c := range tr.clients {
 			roots := c.roots.Load()
-			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots, Time: func() time.Time { return now }})
+			if !now.Before(roots.until) {
+				continue
+			}
+			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots.pool, Time: func() time.Time { return now }})
 			tr.handshakes.Add(1)
 			if err != nil {
 				tr.fail(fmt.Errorf("%s: the client that is %s rejects %s (reloads: %v): %w", now.Format(time.RFC3339), c.name, s.name, s.reloads, err))
