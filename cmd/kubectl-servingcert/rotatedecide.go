@@ -28,7 +28,7 @@ type requestVerdict struct {
 func decideRequest(cm *corev1.ConfigMap, wanted rotation) (requestVerdict, error) {
 	status := parseCA(cm.Data)
 	if status.Rotation == wanted.String() {
-		return answered(status)
+		return answered(status, wanted)
 	}
 	if wanted.mode == api.RotateReplaceLost {
 		if reason, _, _ := strings.Cut(status.Problem, ":"); !isLost(reason) {
@@ -47,12 +47,17 @@ func decideRequest(cm *corev1.ConfigMap, wanted rotation) (requestVerdict, error
 	return requestVerdict{}, fmt.Errorf("another rotation was asked for and is not answered yet (%s %q): wait for it. %s", open.mode, open.reason, status.progress())
 }
 
-// answered says what became of a request.
-func answered(status caStatus) (requestVerdict, error) {
+// answered says what became of a request. One that goes its way is followed to the
+// end by whoever asks again.
+func answered(status caStatus, wanted rotation) (requestVerdict, error) {
 	if strings.HasPrefix(status.RotationOutcome, refusedPrefix) {
 		return requestVerdict{}, fmt.Errorf("asked for before; %s", status.RotationOutcome)
 	}
-	return requestVerdict{over: true, says: fmt.Sprintf("asked for before; %s\n%s\n", status.RotationOutcome, status.progress())}, nil
+	says := fmt.Sprintf("asked for before; %s\n", status.RotationOutcome)
+	if !wanted.breaks() && (!signsAlone(status) || status.behind()) {
+		return requestVerdict{says: says}, nil
+	}
+	return requestVerdict{over: true, says: says + status.progress() + "\n"}, nil
 }
 
 // openRequest returns the request of the annotations if it was not answered, and

@@ -45,6 +45,14 @@ func TestDecideRequest(t *testing.T) {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
 			requestVerdict{over: true, says: "asked for before; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
+		"answered, and on its way": {
+			status(overlap.annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet", api.CAPhase, api.PhaseWait), overlap,
+			requestVerdict{says: "asked for before; generation 2 was made and does not sign yet\n"}, "",
+		},
+		"answered, and certificates are being replaced": {
+			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs", api.CAPhase, api.PhaseRetire, api.CALeaves, "3", api.CAReplaced, "2"), overlap,
+			requestVerdict{says: "asked for before; generation 2 was made and signs\n"}, "",
+		},
 		"refused before": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "refused: at most 3 cross-certificates are served"), overlap,
 			requestVerdict{}, "asked for before; refused: at most 3 cross-certificates are served",
