@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,11 +85,40 @@ func (c Candidate) check(o Observed) error {
 	if end := g.ends(); end.Before(o.Now.Add(o.Soak + time.Hour)) {
 		return fmt.Errorf("it ends at %s: it must outlive the soak of a new CA, %s, by an hour", clock(end), o.Soak)
 	}
-	for _, ca := range append([]*x509.Certificate{c.Root}, c.Intermediates...) {
-		for _, domain := range []string{"svc", o.Domain} {
-			if !pki.PermitsDNS(ca, domain) {
-				return fmt.Errorf("the name constraints of %s do not permit %q, where the names of Services are", ca.Subject.CommonName, domain)
-			}
+	for below, ca := range g.path() {
+		if err := canIssue(ca, below, o); err != nil {
+			return fmt.Errorf("%s: %w", ca.Subject.CommonName, err)
+		}
+	}
+	return nil
+}
+
+// path returns what is above a leaf: the issuer first, the root last.
+func (g Generation) path() []*x509.Certificate {
+	return append(slices.Clone(g.Intermediates), g.Root)
+}
+
+// hasPathLength reports whether a certificate of the path bounds how many CAs may
+// be below it.
+func (g Generation) hasPathLength() bool { return slices.ContainsFunc(g.path(), hasPathLength) }
+
+func hasPathLength(ca *x509.Certificate) bool { return ca.MaxPathLen > 0 || ca.MaxPathLenZero }
+
+// canIssue says why a CA with so many others below it in the path cannot stand
+// above the certificates of servers, or nil.
+func canIssue(ca *x509.Certificate, below int, o Observed) error {
+	switch {
+	case o.Now.Before(ca.NotBefore):
+		return fmt.Errorf("it is not valid before %s", clock(ca.NotBefore))
+	case hasPathLength(ca) && below > ca.MaxPathLen:
+		return fmt.Errorf("its path length, %d, does not allow what is below it", ca.MaxPathLen)
+	case len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage) > 0 &&
+		!slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageAny):
+		return errors.New("its extended key usages do not allow certificates for servers: must have serverAuth, or none")
+	}
+	for _, domain := range []string{"svc", o.Domain} {
+		if !pki.PermitsDNS(ca, domain) {
+			return fmt.Errorf("its name constraints do not permit %q, where the names of Services are", domain)
 		}
 	}
 	return nil

@@ -140,16 +140,15 @@ func newGeneration(number int, step Step, o Observed, former []string) (Generati
 }
 
 // cross returns root signed by the generation that signs; nil where it could help
-// nobody: that one has no key here, has ended, has the same root, or may not sign
-// CAs.
+// nobody: that one has no key here, has ended, has the same root, or a path length
+// somewhere, under which a chain of crosses fails sooner or later.
 func (s State) cross(root *x509.Certificate, now time.Time) (*x509.Certificate, error) {
 	signing := s.signing()
-	issuer := signing.Issuer()
 	switch {
-	case signing.Key == nil, now.After(signing.ends()), signing.Root.Equal(root), issuer.MaxPathLen == 0 && issuer.MaxPathLenZero:
+	case signing.Key == nil, now.After(signing.ends()), signing.Root.Equal(root), signing.hasPathLength():
 		return nil, nil
 	}
-	return pki.NewCross(root, issuer, signing.Key, pki.NotBefore(now))
+	return pki.NewCross(root, signing.Issuer(), signing.Key, pki.NotBefore(now))
 }
 
 // promoted lets the newest generation sign, and erases the keys before it.

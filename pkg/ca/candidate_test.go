@@ -1,0 +1,86 @@
+package ca
+
+import (
+	"crypto/x509"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func pathLength(n int) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = n, n == 0 }
+}
+
+// What is imported must be able to issue certificates for servers: otherwise it
+// would be found out when it signs, and nothing can be issued any more.
+func TestImportsThatCouldNotServe(t *testing.T) {
+	under := func(root authority, change ...func(*x509.Certificate)) map[string][]byte {
+		return importOf(t, root, foreignCA(t, "Example Issuing CA", &root, change...))
+	}
+	clientsOnly := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }
+	for name, c := range map[string]struct {
+		data map[string][]byte
+		want string
+	}{
+		"a root that allows no intermediate":          {under(foreignCA(t, "Example Root", nil, pathLength(0))), "path length"},
+		"an intermediate that is for clients only":    {under(foreignCA(t, "Example Root", nil), clientsOnly), "usage"},
+		"a root that is for clients only":             {importOf(t, foreignCA(t, "Example Root", nil, clientsOnly)), "usage"},
+		"a root that begins later":                    {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotBefore = start.Add(day) })), "is not valid before"},
+		"a root that is for other names":              {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} })), `do not permit "svc"`},
+		"a root for names of one half of the cluster": {importOf(t, foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"svc"} })), `do not permit "cluster.local"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t)
+			brought, err := ParseImport(c.data)
+			require.NoError(t, err)
+			s.Import = &brought
+			d := s.take("")
+			require.Len(t, d.Warnings, 1)
+			assert.Equal(t, WarnImport, d.Warnings[0].Reason)
+			assert.Contains(t, d.Warnings[0].Message, c.want)
+		})
+	}
+}
+
+// A path length anywhere above a key lets it sign no cross-certificate that works:
+// the next generation does without, and every leaf verifies under each anchor.
+func TestFollowingAnImportWithPathLengths(t *testing.T) {
+	for name, c := range map[string]struct {
+		root, issuing []func(*x509.Certificate)
+		anchors       int
+	}{
+		"none":                {nil, nil, 3},
+		"at the root":         {[]func(*x509.Certificate){pathLength(1)}, nil, 1},
+		"at the intermediate": {nil, []func(*x509.Certificate){pathLength(0)}, 1},
+		"a longer one":        {nil, []func(*x509.Certificate){pathLength(2)}, 1},
+		"at both":             {[]func(*x509.Certificate){pathLength(1)}, []func(*x509.Certificate){pathLength(0)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := foreignCA(t, "Example Root", nil, c.root...)
+			brought, err := ParseImport(importOf(t, root, foreignCA(t, "Example Issuing CA", &root, c.issuing...)))
+			require.NoError(t, err)
+			s := newScript(t)
+			s.Import = &brought
+			s.take(StepPrepare)
+			s.promote()
+			verified := func(anchors int) {
+				t.Helper()
+				a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+				require.Len(t, a.Anchors, anchors)
+				leaf := leafOf(t, a, s.Now)
+				for _, anchor := range a.Anchors {
+					assert.NoError(t, pki.VerifyServing(leaf, a.Chain, anchor, s.Now), anchor.Subject)
+				}
+			}
+			verified(2)
+			s.ask(api.RotateOverlap, "back")
+			s.take(StepPrepare)
+			s.promote()
+			verified(c.anchors)
+		})
+	}
+}
