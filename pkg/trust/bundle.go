@@ -22,6 +22,9 @@ type Bundle struct {
 // ReadSource returns the bundle in the source ConfigMap, nil if there is none,
 // as it is to be distributed at now. An error means that there is nothing fit to
 // be distributed, and says why.
+//
+// The signer writes the bundle and its hash together, so that a root that someone
+// added by hand goes nowhere in the moment before the signer takes it out again.
 func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	if cm == nil {
 		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer writes it when it has a CA", api.CAStatusName)
@@ -33,6 +36,9 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	all, err := pki.ParseBundle([]byte(data))
 	if err != nil {
 		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: %w", api.CAStatusName, api.BundleKey, err)
+	}
+	if said, ok := cm.Data[api.CABundleHash]; ok && said != all.Hash() {
+		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s is not what key %s says: someone changed one of them", api.CAStatusName, api.BundleKey, api.CABundleHash)
 	}
 	current := all.Unexpired(now)
 	certs := current.Certificates()

@@ -54,9 +54,17 @@ func TestReadSource(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ReadSource(&corev1.ConfigMap{Data: map[string]string{api.BundleKey: tt.data}}, noon)
+			source := &corev1.ConfigMap{Data: map[string]string{api.BundleKey: tt.data}}
+			got, err := ReadSource(source, noon)
 			require.NoError(t, err)
 			assert.Equal(t, Bundle{PEM: tt.want.PEM(), Hash: tt.want.Hash(), Until: tt.until}, got)
+
+			whole, err := pki.ParseBundle([]byte(tt.data)) // of which the signer says the hash
+			require.NoError(t, err)
+			source.Data[api.CABundleHash] = whole.Hash()
+			again, err := ReadSource(source, noon)
+			require.NoError(t, err)
+			assert.Equal(t, got, again)
 		})
 	}
 }
@@ -73,6 +81,10 @@ func TestReadSourceRefuses(t *testing.T) {
 		{"empty", sourceOf(""), "no certificate"},
 		{"garbage", sourceOf("garbage"), "not PEM"},
 		{"garbage after a certificate", sourceOf(string(rootBundle(t, noon.Add(time.Hour)).PEM()) + "garbage"), "certificate 2: not PEM"},
+		{"a root added", &corev1.ConfigMap{Data: map[string]string{
+			api.BundleKey:    string(join(rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(time.Hour))).PEM()),
+			api.CABundleHash: rootBundle(t, noon.Add(time.Hour)).Hash(),
+		}}, "key ca.crt is not what key bundle-hash says"},
 		{"all expired", sourceOf(string(over.PEM())), "every certificate in it has expired"},
 	}
 	for _, tt := range tests {

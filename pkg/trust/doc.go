@@ -1,6 +1,7 @@
-// Package trust keeps the CA bundle wherever clients look for it: in a
-// ConfigMap of every opted-in namespace, and in the caBundle of webhook
-// configurations, APIServices and CustomResourceDefinitions that ask for it.
+// Package trust keeps the CA bundle wherever clients look for it: in a ConfigMap
+// of every opted-in namespace, in the ConfigMaps, and in the caBundle of the webhook
+// configurations, APIServices and CustomResourceDefinitions, that ask for it, and
+// in a ClusterTrustBundle.
 //
 // # Source
 //
@@ -20,13 +21,16 @@
 // reconciler serves all kinds: gather from caches, decide, act. So a new kind is
 // one value in that list.
 //
+// Each kind has a cache and a controller of its own, which begin when the API
+// server lets the kind be listed and watched: one that it does not have, or for
+// which there are no rights, keeps no other from being kept.
+//
 // Every write is a server-side apply, with force, of that one field under
 // [FieldManager], and is made only when the target differs: at rest there are
 // none. Everything else in the object stays its owner's. Where owning the field
 // would tie their hands, ownership is given up after the write ([Target.Release]).
-// What is no longer
-// asked for (a label or an annotation taken away, a namespace being deleted) is
-// left as it is; nothing is ever deleted.
+// What is no longer asked for (a label or an annotation taken away, a namespace being
+// deleted) is left as it is; no object is ever deleted.
 //
 // # Outcome
 //

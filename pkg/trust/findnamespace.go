@@ -119,8 +119,8 @@ func (f perNamespace) in(ctx context.Context, r client.Reader, namespace string)
 }
 
 // annotatedConfigMaps are those that are annotated, whatever their name, but for
-// servingcert's own: the two status ConfigMaps never, and the bundle of an
-// opted-in namespace not a second time.
+// servingcert's own: what its processes say to each other never, and the bundle of
+// an opted-in namespace not a second time.
 type annotatedConfigMaps struct{ annotated }
 
 // kubeRootCA is published into every namespace by kube-controller-manager, which

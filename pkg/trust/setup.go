@@ -132,7 +132,8 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []Target, s
 func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 	return predicate.TypedFuncs[*corev1.ConfigMap]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
-			return e.ObjectOld.Data[api.BundleKey] != e.ObjectNew.Data[api.BundleKey]
+			before, after := e.ObjectOld.Data, e.ObjectNew.Data
+			return before[api.BundleKey] != after[api.BundleKey] || before[api.CABundleHash] != after[api.CABundleHash]
 		},
 	}
 }
@@ -197,7 +198,10 @@ type statusCaches struct {
 
 func newStatusCaches(mgr manager.Manager, namespace string) (statusCaches, error) {
 	var c statusCaches
-	stripSource := func(obj client.Object) { stripConfigMap(obj.(*corev1.ConfigMap), ask{asked: true, key: api.BundleKey}) }
+	stripSource := func(obj client.Object) {
+		cm := obj.(*corev1.ConfigMap)
+		cm.Data, cm.BinaryData = only(cm.Data, api.BundleKey, api.CABundleHash), nil
+	}
 	for into, reads := range map[*cache.Cache][]read{
 		&c.source: oneConfigMap(namespace, api.CAStatusName, stripSource),
 		&c.status: oneConfigMap(namespace, api.TrustStatusName, func(client.Object) {}),

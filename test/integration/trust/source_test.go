@@ -58,8 +58,10 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 	r := startRotator(t)
 	ns := newNamespace(t)
 	create(t, mutating("kept", byService("a")))
+	cm := newConfigMap(t, annotation(), nil)
 	holds(t, ns, bundle)
 	caBundles(t, "kept", bundle)
+	dataIs(t, cm, map[string]string{api.BundleKey: bundle})
 
 	tests := []struct {
 		name    string
@@ -70,16 +72,20 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		{"empty", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" }, "no certificate"},
 		{"half", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = bundle[:len(bundle)/2] }, "damaged PEM"},
 		{"key removed", func(cm *corev1.ConfigMap) { cm.Data = nil }, "has no key"},
+		{"stranger's root", func(cm *corev1.ConfigMap) {
+			cm.Data[api.CABundleHash] = hash(t, bundle)
+			cm.Data[api.BundleKey] += newBundle(t)
+		}, "is not what key bundle-hash says"},
 		{"all expired", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = expired }, "expired"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			setSource(t, bundle)
-			status(t, map[string]string{api.TrustHolding: "2", api.TrustBundleHash: hash(t, bundle)})
+			status(t, map[string]string{api.TrustHolding: "3", api.TrustBundleHash: hash(t, bundle)})
 			writes := r.requests.count("/" + ns + "/")
 			change(t, sourceConfigMap(), tt.damage)
 			eventually(t, func() error {
-				got := status(t, map[string]string{api.TrustBundleHash: "", api.TrustHolding: "0", api.TrustTargets: "2"})
+				got := status(t, map[string]string{api.TrustBundleHash: "", api.TrustHolding: "0", api.TrustTargets: "3"})
 				if !strings.Contains(got[api.TrustProblem], tt.problem) {
 					return fmt.Errorf("problem is %q", got[api.TrustProblem])
 				}
@@ -88,6 +94,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 			r.shows(t, "servingcert_trust_source_valid", "", 0)
 			holds(t, ns, bundle)
 			caBundles(t, "kept", bundle)
+			dataIs(t, cm, map[string]string{api.BundleKey: bundle})
 			assert.Equal(t, writes, r.requests.count("/"+ns+"/"))
 		})
 	}
