@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
@@ -27,6 +28,8 @@ type Config struct {
 	// BindAddress is the IP address to listen on; empty: all.
 	BindAddress string
 	Port        int
+	// OpenShift lets Services ask in the words of OpenShift's service-ca too.
+	OpenShift bool
 }
 
 func command() process.Command {
@@ -38,6 +41,8 @@ func command() process.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&cfg.CertDir, "cert-dir", "/etc/servingcert", "directory with the webhook's own tls.crt and tls.key; it waits until they are there, and loads them again when they change")
 			fs.IntVar(&cfg.Port, "port", 9443, "port to serve HTTPS on")
+			fs.BoolVar(&cfg.OpenShift, "openshift-compat", false,
+				"take OpenShift's annotation "+api.OpenShiftSecretName+" of a Service for ours; the namespace's label is needed as ever; the process does not start where service-ca runs")
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 		},
 		Validate: func() error { return cfg.validate() },

@@ -33,7 +33,7 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	files := newCertFiles(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
-	options.Cache = mutate.CacheOptions()
+	options.Cache = mutate.CacheOptions(cfg.OpenShift)
 	options.WebhookServer = webhook.NewServer(webhook.Options{
 		Host: cfg.BindAddress, Port: cfg.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -46,8 +46,13 @@ func run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
+	if cfg.OpenShift {
+		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
+			return err
+		}
+	}
 	var synced atomic.Bool
-	if err := serve(ctx, mgr, synced.Load); err != nil {
+	if err := serve(ctx, mgr, cfg, synced.Load); err != nil {
 		return err
 	}
 	for _, r := range []manager.RunnableFunc{files.watch, awaitSync(mgr.GetCache(), &synced)} {
@@ -62,7 +67,7 @@ func run(ctx context.Context, cfg Config) error {
 }
 
 // serve puts the handler behind its path.
-func serve(ctx context.Context, mgr manager.Manager, synced func() bool) error {
+func serve(ctx context.Context, mgr manager.Manager, cfg Config, synced func() bool) error {
 	if err := mutate.StartInformers(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func serve(ctx context.Context, mgr manager.Manager, synced func() bool) error {
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	lookup := mutate.NewLookup(mgr.GetCache(), mgr.GetAPIReader(), synced)
+	lookup := mutate.NewLookup(mgr.GetCache(), mgr.GetAPIReader(), synced, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(mutate.Path, &mutate.Handler{
 		Cached: lookup.Cached, Live: lookup.Live,
 		Metrics: counters, Log: ctrl.Log.WithName("review"),

@@ -160,12 +160,14 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 
 // refusal says why a signer does not issue for the Service, as far as the
 // webhook can know, or nothing: its annotations may hold what no signer allows,
-// and its condition is the word of the one that runs.
+// and its condition is the word of the one that runs. Where that names a leaf
+// there is a certificate, and only some names wait.
 func refusal(svc *corev1.Service) string {
 	if _, err := api.Parse(svc, widestLimits(svc)); err != nil {
 		return err.Error()
 	}
-	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse {
+	_, hasLeaf := api.LeafOf(svc)
+	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse && !hasLeaf {
 		return cond.Reason + ": " + cond.Message
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,17 +28,19 @@ const asksIndex = "asks"
 // Lookup knows the Services and the conventional Secrets of a cluster, from
 // informers and, when those do not settle a case, from the API server.
 type Lookup struct {
-	cached client.Reader
-	live   client.Reader
-	synced func() bool
-	shared *sharedRead[Known]
+	cached    client.Reader
+	live      client.Reader
+	synced    func() bool
+	shared    *sharedRead[Known]
+	openShift bool
 }
 
 // NewLookup returns a Lookup that reads from cached once synced says so, and
-// from live when asked to. cached must have the options of [CacheOptions] and
-// the index of [IndexServices].
-func NewLookup(cached, live client.Reader, synced func() bool) *Lookup {
-	l := &Lookup{cached: cached, live: live, synced: synced}
+// from live when asked to. cached must have the options of [CacheOptions], with
+// the same openShift, and have been given to [StartInformers]. openShift: Services
+// may ask in OpenShift's words too.
+func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *Lookup {
+	l := &Lookup{cached: cached, live: live, synced: synced, openShift: openShift}
 	l.shared = newSharedRead(liveTimeout, l.read)
 	return l
 }
@@ -45,9 +48,9 @@ func NewLookup(cached, live client.Reader, synced func() bool) *Lookup {
 // CacheOptions makes the informers hold no more than is needed: Services
 // stripped to what [Choose] reads, and of Secrets the metadata of those with the
 // conventional name and type.
-func CacheOptions() cache.Options {
+func CacheOptions(openShift bool) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: stripService},
+		&corev1.Service{}: {Transform: serviceTransform(openShift)},
 		secretMetadata():  {Field: fields.SelectorFromSet(conventional), Transform: stripSecret},
 	}}
 }
@@ -80,17 +83,27 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
+// serviceTransform returns what an informer keeps of a Service.
+func serviceTransform(openShift bool) toolscache.TransformFunc {
+	return func(o any) (any, error) {
+		svc, ok := o.(*corev1.Service)
+		if !ok {
+			return o, nil // a tombstone
+		}
+		if openShift {
+			svc = api.Translate(svc)
+		}
+		return stripService(svc), nil
+	}
+}
+
 // stripService leaves of a Service what Choose reads, and of one that asks for
 // nothing only what tells it apart.
-func stripService(o any) (any, error) {
-	svc, ok := o.(*corev1.Service)
-	if !ok {
-		return o, nil // a tombstone
-	}
+func stripService(svc *corev1.Service) *corev1.Service {
 	out := &corev1.Service{}
 	out.Name, out.Namespace, out.UID, out.ResourceVersion = svc.Name, svc.Namespace, svc.UID, svc.ResourceVersion
 	if _, asks := api.Wants(svc); !asks {
-		return out, nil
+		return out
 	}
 	out.CreationTimestamp = svc.CreationTimestamp
 	out.Annotations = make(map[string]string, 1)
@@ -99,13 +112,14 @@ func stripService(o any) (any, error) {
 			out.Annotations[k] = v
 		}
 	}
+	api.KeepWord(out, svc)
 	out.Spec = corev1.ServiceSpec{
 		Selector: svc.Spec.Selector, Ports: svc.Spec.Ports, Type: svc.Spec.Type, ClusterIP: svc.Spec.ClusterIP,
 	}
 	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse {
 		out.Status.Conditions = []metav1.Condition{*cond}
 	}
-	return out, nil
+	return out
 }
 
 func stripSecret(o any) (any, error) {
@@ -129,7 +143,7 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (Known, bool) {
 	if err != nil {
 		return Known{}, false // the API server will tell
 	}
-	known := knownServices(&services)
+	known := l.knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
 	return known, true
 }
@@ -173,16 +187,20 @@ func (l *Lookup) read(ctx context.Context, namespace string) (Known, error) {
 	if err := group.Wait(); err != nil {
 		return Known{}, err
 	}
-	known := knownServices(&services)
+	known := l.knownServices(&services)
 	known.ConventionalSecret = hasOne || len(secrets.Items) > 0
 	return known, nil
 }
 
-func knownServices(list *corev1.ServiceList) Known {
+func (l *Lookup) knownServices(list *corev1.ServiceList) Known {
 	known := Known{Services: make([]*corev1.Service, 0, len(list.Items))}
 	for i := range list.Items {
-		if _, ok := api.Wants(&list.Items[i]); ok {
-			known.Services = append(known.Services, &list.Items[i])
+		svc := &list.Items[i]
+		if l.openShift {
+			svc = api.Translate(svc)
+		}
+		if _, ok := api.Wants(svc); ok {
+			known.Services = append(known.Services, svc)
 		}
 	}
 	return known

@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 		whole, stripped := Known{Services: services[:from+1]}, Known{}
 		for _, svc := range whole.Services {
 			before := svc.DeepCopy()
-			out, err := stripService(svc)
+			out, err := serviceTransform(false)(svc)
 			require.NoError(t, err)
 			require.Equal(t, before, svc, "the informer's object was changed")
 			assert.Empty(t, out.(*corev1.Service).ManagedFields)
@@ -57,6 +58,45 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 			stripped.Services = append(stripped.Services, out.(*corev1.Service))
 		}
 		assert.Equal(t, Choose(pod, api.PodRequest{}, whole), Choose(pod, api.PodRequest{}, stripped), services[from].Name)
+	}
+}
+
+// TestOpenShiftWords: with the flag they are as good as ours, and without it no
+// words at all.
+func TestOpenShiftWords(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
+	for _, word := range []string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{word: "web-tls"}}}
+		svc.Spec.Selector = pod.Labels
+		for _, openShift := range []bool{false, true} {
+			kept, err := serviceTransform(openShift)(svc)
+			require.NoError(t, err)
+			again, err := serviceTransform(openShift)(kept)
+			require.NoError(t, err)
+			assert.Equal(t, kept, again, "an informer may do it twice")
+			l := Lookup{openShift: openShift}
+			for _, list := range []*corev1.ServiceList{{Items: []corev1.Service{*svc}}, {Items: []corev1.Service{*kept.(*corev1.Service)}}} {
+				choice := Choose(pod, api.PodRequest{}, l.knownServices(list))
+				if openShift {
+					assert.Equal(t, Choice{By: ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
+				} else {
+					assert.Equal(t, Choice{}, choice)
+				}
+			}
+		}
+	}
+}
+
+// A certificate that lacks some names yet is one all the same.
+func TestAServiceWhoseNamesWaitIsNotRefused(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
+	svc.Spec.Selector = map[string]string{"app": "web"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: svc.Spec.Selector}}
+	for message, notes := range map[string]int{"waiting: a.example.com (request x, " + api.LeafInMessage(strings.Repeat("0", 64)) + ")": 0, "waiting: a.example.com (request x)": 1} {
+		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "WaitingForTrust", Message: message}}
+		kept, err := serviceTransform(false)(svc)
+		require.NoError(t, err)
+		assert.Len(t, Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
 	}
 }
 

@@ -19,10 +19,21 @@ import (
 type Options struct {
 	// Namespace of objects that do not say; "default" if empty.
 	Namespace string
+	// OpenShift: the webhook runs with --openshift-compat, so that Services may ask
+	// in OpenShift's words too.
+	OpenShift bool
 	// Live returns what a cluster knows of a namespace, and whether it is opted
 	// in there. Nil: only the documents count, and a Namespace that is not among
 	// them is taken to be opted in.
 	Live func(ctx context.Context, namespace string) (known mutate.Known, optedIn bool, err error)
+}
+
+// heard is the Service as the webhook reads it.
+func (o Options) heard(svc *corev1.Service) *corev1.Service {
+	if o.OpenShift {
+		return api.Translate(svc)
+	}
+	return svc
 }
 
 // Outcome is what the webhook would do to one workload.
@@ -189,7 +200,7 @@ func (s *scene) add(object map[string]any, _ []string) error {
 			svc.Namespace = s.opts.Namespace
 		}
 		known := s.byNamespace[svc.Namespace]
-		known.Services = append(known.Services, svc)
+		known.Services = append(known.Services, s.opts.heard(svc))
 		s.byNamespace[svc.Namespace] = known
 	case "Secret":
 		s.addSecret(object)
@@ -222,6 +233,9 @@ func (s *scene) known(ctx context.Context, namespace string) (known mutate.Known
 		live, liveOptedIn, err := s.opts.Live(ctx, namespace)
 		if err != nil {
 			return mutate.Known{}, "", err
+		}
+		for i, svc := range live.Services {
+			live.Services[i] = s.opts.heard(svc)
 		}
 		s.byNamespace[namespace] = merge(s.byNamespace[namespace], live)
 		if !written {

@@ -2,6 +2,7 @@ package preview_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
@@ -96,6 +98,29 @@ func TestWhatIsNotOursStaysByteForByte(t *testing.T) {
 				assert.False(t, o.Changed)
 			}
 		})
+	}
+}
+
+// OpenShift's words count in manifests and in a cluster where the webhook has the
+// flag, and nowhere else.
+func TestOpenShiftWords(t *testing.T) {
+	in := strings.ReplaceAll(service, api.AnnotationSecretName, api.OpenShiftSecretName)
+	workload := deployment("Deployment", "spec: {template: TEMPLATE}\n")
+	var svc corev1.Service
+	require.NoError(t, yaml.Unmarshal([]byte(in), &svc))
+	live := func(context.Context, string) (mutate.Known, bool, error) {
+		return mutate.Known{Services: []*corev1.Service{&svc}}, true, nil
+	}
+	for _, openShift := range []bool{false, true} {
+		for name, opts := range map[string]preview.Options{in + "---\n" + workload: {}, workload: {Live: live}} {
+			opts.OpenShift = openShift
+			docs, err := preview.Parse("in.yaml", []byte(name))
+			require.NoError(t, err)
+			_, outcomes, err := preview.Run(t.Context(), docs, opts)
+			require.NoError(t, err)
+			require.Len(t, outcomes, 1)
+			assert.Equal(t, openShift, outcomes[0].Changed)
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func startLookup(t *testing.T) (*mutate.Lookup, cache.Cache, *counter) {
 	cfg.Wrap(counted.wrap)
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
-	options := mutate.CacheOptions()
+	options := mutate.CacheOptions(false)
 	options.Scheme = scheme
 	informers, err := cache.New(cfg, options)
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func startLookup(t *testing.T) (*mutate.Lookup, cache.Cache, *counter) {
 	go func() { defer close(done); _ = informers.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	require.True(t, informers.WaitForCacheSync(ctx))
-	lookup := mutate.NewLookup(informers, live, func() bool { return true })
+	lookup := mutate.NewLookup(informers, live, func() bool { return true }, false)
 	_, err = lookup.Live(t.Context(), "default") // discovery of the resources' names
 	require.NoError(t, err)
 	counted.take()
