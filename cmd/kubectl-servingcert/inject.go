@@ -27,6 +27,7 @@ type injectFlags struct {
 	output       string
 	diff         bool
 	live         bool
+	openShift    bool
 }
 
 func injectCommand() command {
@@ -42,6 +43,7 @@ func injectCommand() command {
 			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the manifests as they would be; report: a table of what is done and why not")
 			fs.BoolVar(&f.diff, "diff", false, "only what changes, as a unified diff")
 			fs.BoolVar(&f.live, "live", false, "use the Services and Namespaces of the cluster too; without -f, report its pods that were missed")
+			fs.BoolVar(&f.openShift, "openshift-compat", false, "as with a webhook and a rotator that have this flag: Services may ask in OpenShift's words too")
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
 				if err := f.validate(args); err != nil {
@@ -75,14 +77,14 @@ func (f *injectFlags) validate(args []string) error {
 }
 
 func (f *injectFlags) run(ctx context.Context, std streams) error {
-	opts := preview.Options{Namespace: f.namespace}
+	opts := preview.Options{Namespace: f.namespace, OpenShift: f.openShift}
 	if f.live {
 		cluster, err := f.connect()
 		if err != nil {
 			return err
 		}
 		if len(f.files) == 0 {
-			rows, err := cluster.missed(ctx, f.namespace)
+			rows, err := cluster.missed(ctx, f.namespace, f.openShift)
 			if err != nil {
 				return err
 			}

@@ -49,10 +49,10 @@ func (c *cluster) decided(ctx context.Context, namespace string) (mutate.Known, 
 	return known, nil
 }
 
-// missed returns the pods of opted-in namespaces that an annotated Service
-// selects, or that name a Secret, and that were never injected: created before
-// the label, or while the webhook was away.
-func (c *cluster) missed(ctx context.Context, namespace string) ([]preview.Row, error) {
+// missed returns the pods of opted-in namespaces that would be injected if they
+// were created now, and never were: created before the label or the Secret, or
+// while the webhook was away.
+func (c *cluster) missed(ctx context.Context, namespace string, openShift bool) ([]preview.Row, error) {
 	namespaces, err := c.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
 	if err != nil {
 		return nil, err
@@ -70,7 +70,12 @@ func (c *cluster) missed(ctx context.Context, namespace string) ([]preview.Row, 
 		if err != nil {
 			return nil, err
 		}
-		place := rotator.Place{OptedIn: true, Services: known.Services}
+		if openShift {
+			for i, svc := range known.Services {
+				known.Services[i] = api.Translate(svc)
+			}
+		}
+		place := rotator.Place{OptedIn: true, Services: known.Services, Conventional: known.ConventionalSecret}
 		for i := range pods.Items {
 			if row, ok := missedPod(&pods.Items[i], place); ok {
 				rows = append(rows, row)
@@ -86,7 +91,7 @@ func missedPod(pod *corev1.Pod, place rotator.Place) (preview.Row, bool) {
 	verdict := rotator.Judge(facts, place, decision.Choose)
 	row := preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Secret, Done: "missed",
-		Why: "created before the namespace's label or its Service, or while the webhook was away: create it again",
+		Why: "created before the namespace's label, its Service or its Secret, or while the webhook was away: create it again",
 	}
 	if verdict.Reason == rotator.ReasonMistake {
 		row.Why = facts.Template.Value().Mistake

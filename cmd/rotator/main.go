@@ -69,6 +69,7 @@ func command() process.Command {
 		},
 		Validate: func() error {
 			cfg.Trust.Namespace, cfg.Rotator.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
+			cfg.Rotator.OpenShift = cfg.Trust.OpenShift
 			return errors.Join(cfg.Trust.Validate(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },

@@ -45,6 +45,7 @@ Two replicas are enough: one works, the other waits.`
 type Config struct {
 	Common      *process.Common
 	Instance    string
+	OpenShift   bool
 	Limits      api.Limits
 	Suffixes    []string // --permit-dns-suffix as given
 	CADuration  time.Duration
@@ -81,6 +82,7 @@ func command() process.Command {
 
 func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; another signer's are left alone")
+	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "take OpenShift's annotation "+api.OpenShiftSecretName+" of a Service for ours, in every namespace, and write what service-ca would; the process does not start where that runs")
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
@@ -117,6 +119,8 @@ func (c *Config) validate() error {
 func (c *Config) signerConfig() signer.Config {
 	return signer.Config{
 		Instance:   c.Instance,
+		Namespace:  c.Common.Namespace,
+		OpenShift:  c.OpenShift,
 		Limits:     c.Limits,
 		Workers:    c.Workers,
 		Clock:      c.clock,
@@ -159,6 +163,11 @@ func run(ctx context.Context, cfg *Config) error {
 	mgr, err := newManager(cfg, skew)
 	if err != nil {
 		return err
+	}
+	if cfg.OpenShift {
+		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
+			return err
+		}
 	}
 	sign, followed, err := cfg.Remote.signer()
 	if err != nil {
@@ -216,7 +225,7 @@ func newManager(cfg *Config, skew *signer.Skew) (manager.Manager, error) {
 	}
 	rest.Wrap(skew.Wrap)
 	options := cfg.Common.ManagerOptions(scheme, leaseName)
-	if options.Cache, err = signer.CacheOptions(cfg.Instance); err != nil {
+	if options.Cache, err = cfg.signerConfig().CacheOptions(); err != nil {
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(rest, options)

@@ -121,10 +121,14 @@ func (s *podSource) Start(_ context.Context, q queue) error {
 }
 
 // cacheOptions are those of the cache of everything else: Services stripped to
-// what Choose reads, and the metadata of opted-in Namespaces.
-func cacheOptions() cache.Options {
+// what Choose reads, the metadata of opted-in Namespaces, and where conventional
+// Secrets are.
+func cacheOptions(cfg Config) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: stripService},
+		&corev1.Service{}: {Transform: serviceTransform(cfg.OpenShift)},
+		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+			cfg.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ConventionalStatusName)},
+		}},
 		namespaceMetadata(): {
 			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 			Transform: stripNamespace,
@@ -138,20 +142,31 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return o
 }
 
+// serviceTransform returns what is kept of a Service.
+func serviceTransform(openShift bool) toolscache.TransformFunc {
+	return func(object any) (any, error) {
+		svc, ok := object.(*corev1.Service)
+		if !ok {
+			return object, nil // a tombstone
+		}
+		if openShift {
+			svc = api.Translate(svc)
+		}
+		return stripService(svc), nil
+	}
+}
+
 // stripService leaves of a Service that asks for a Secret what decides over
 // pods, and of any other who it is.
-func stripService(object any) (any, error) {
-	svc, ok := object.(*corev1.Service)
-	if !ok {
-		return object, nil // a tombstone
-	}
+func stripService(svc *corev1.Service) *corev1.Service {
 	out := &corev1.Service{ObjectMeta: identity(&svc.ObjectMeta)}
 	if secret, asks := api.Wants(svc); asks {
 		out.CreationTimestamp = svc.CreationTimestamp
 		out.Annotations = map[string]string{api.AnnotationSecretName: secret}
+		api.KeepWord(out, svc)
 		out.Spec.Selector = svc.Spec.Selector
 	}
-	return out, nil
+	return out
 }
 
 func stripNamespace(object any) (any, error) {

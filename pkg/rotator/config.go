@@ -14,8 +14,11 @@ import (
 
 // Config is all that Setup needs to know.
 type Config struct {
-	// Namespace is servingcert's own, which is excluded from injection.
+	// Namespace is servingcert's own, which is excluded from injection, and where
+	// the signer says which namespaces have the conventional Secret.
 	Namespace string
+	// OpenShift lets Services ask in the words of OpenShift's service-ca too.
+	OpenShift bool
 	// Workers is how many namespaces are looked at at a time.
 	Workers int
 	// Delay is how long changes in a namespace are gathered before it is looked

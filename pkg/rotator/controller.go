@@ -22,8 +22,10 @@ type reconciler struct {
 	cfg    Config
 	pods   *podCache
 	others client.Reader // Services and Namespaces
-	ledger *ledger
-	events eventWriter
+
+	conventional *conventional
+	ledger       *ledger
+	events       eventWriter
 }
 
 // gathered is all that one look at a namespace is made from.
@@ -63,6 +65,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (gathered, er
 	if !g.place.OptedIn || g.place.Excluded {
 		return g, nil
 	}
+	g.place.Conventional = r.conventional.in(namespace)
 	var services corev1.ServiceList
 	if err := r.others.List(ctx, &services, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return g, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)

@@ -13,11 +13,13 @@ import (
 // bare pods, that would get the same Secret.
 type miss struct {
 	missKey
-	service string // that asks for the Secret; empty if only the pods do
-	mistake string // what one of the pods would be refused for, or empty
-	pods    int
-	pod     string // the first of them by name
-	podUID  types.UID
+	service string // that asks for the Secret; empty if none does
+	// conventional: neither does any of the pods.
+	conventional bool
+	mistake      string // what one of the pods would be refused for, or empty
+	pods         int
+	pod          string // the first of them by name
+	podUID       types.UID
 }
 
 type missKey struct {
@@ -65,7 +67,7 @@ func groupMissed(pods []*PodFacts, place Place, choose Choose) []miss {
 func (m *miss) add(pod *PodFacts, t Template, c Choice) {
 	m.pods++
 	if m.pod == "" || pod.Name < m.pod {
-		m.pod, m.podUID, m.service, m.mistake = pod.Name, pod.UID, c.Service, t.Mistake
+		m.pod, m.podUID, m.service, m.conventional, m.mistake = pod.Name, pod.UID, c.Service, c.Conventional, t.Mistake
 	}
 }
 

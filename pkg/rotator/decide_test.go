@@ -25,9 +25,9 @@ func pod(name, app, owner string) *PodFacts {
 func TestGroups(t *testing.T) {
 	place := Place{OptedIn: true, Services: []*corev1.Service{service("db", "db-tls", "app", "db"), service("web", "web-tls", "app", "web")}}
 	asked := 0
-	count := func(labels map[string]string, secret string, services []*corev1.Service) Choice {
+	count := func(labels map[string]string, secret string, conventional bool, services []*corev1.Service) Choice {
 		asked++
-		return chooseFirst(labels, secret, services)
+		return chooseFirst(labels, secret, conventional, services)
 	}
 	now := metav1.Now()
 	leaving := pod("web-9", "web", "web")

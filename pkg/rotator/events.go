@@ -45,8 +45,11 @@ func (m miss) note(namespace string) string {
 		pods, were = fmt.Sprintf("%d pods (%s and others)", m.pods, m.pod), "were"
 	}
 	because := "as its annotation asks"
-	if m.service != "" {
+	switch {
+	case m.service != "":
 		because = "as Service " + m.service + " asks"
+	case m.conventional:
+		because = "which every new pod of the namespace gets that declares a port"
 	}
 	note := fmt.Sprintf("%s %s not injected with Secret %s, %s: created before that or before the namespace's label, or while the webhook was away; ",
 		pods, were, m.secret, because)

@@ -34,6 +34,9 @@ type Template struct {
 	// and separated by commas.
 	Mounts   string
 	Workload Workload
+	// Conventional: it gets the conventional Secret where there is one, unless
+	// something else decides.
+	Conventional bool
 	// Left is why the pod is left alone whatever its namespace holds, or empty.
 	Left Reason
 	// Mistake is what the webhook would refuse the pod for, or empty.
@@ -47,13 +50,14 @@ type Template struct {
 func FactsOf(pod *corev1.Pod) *PodFacts {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	t := Template{
-		Namespace:  pod.Namespace,
-		Labels:     encodeLabels(pod.Labels),
-		SecretName: request.SecretName,
-		Mounts:     strings.Join(mounts(pod.Spec.Volumes), ","),
-		Workload:   workloadOf(pod),
-		Left:       leftAlone(pod, request),
-		Explained:  explained(pod.Annotations[api.AnnotationStatus]),
+		Namespace:    pod.Namespace,
+		Labels:       encodeLabels(pod.Labels),
+		SecretName:   request.SecretName,
+		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
+		Workload:     workloadOf(pod),
+		Conventional: declaresPort(pod) && !isOfJob(pod),
+		Left:         leftAlone(pod, request),
+		Explained:    explained(pod.Annotations[api.AnnotationStatus]),
 	}
 	if err != nil {
 		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
@@ -103,6 +107,19 @@ func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
 		}
 	}
 	return ""
+}
+
+// declaresPort looks at the containers that run as long as the pod does, native
+// sidecars included.
+func declaresPort(pod *corev1.Pod) bool {
+	hasPort := func(c corev1.Container) bool { return len(c.Ports) > 0 }
+	return slices.ContainsFunc(pod.Spec.Containers, hasPort) || slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && hasPort(c)
+	})
+}
+
+func isOfJob(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
 }
 
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the

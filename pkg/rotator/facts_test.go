@@ -41,6 +41,7 @@ func TestFactsAreShared(t *testing.T) {
 		"ended":   func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
 		"owner":   func(p *corev1.Pod) { p.OwnerReferences = nil },
 		"place":   func(p *corev1.Pod) { p.Namespace = "other" },
+		"port":    withPort,
 	} {
 		assert.NotEqual(t, a.Template, ofWorkload("a", change).Template, name)
 	}

@@ -19,7 +19,7 @@ const (
 	ReasonOptedOut     Reason = "OptedOut"     // its label says so
 	ReasonWindows      Reason = "Windows"      // nothing is injected into Windows pods
 	ReasonFinished     Reason = "Finished"     // its containers have ended for good
-	ReasonNotConcerned Reason = "NotConcerned" // it names no Secret, and no Service that asks for one selects it
+	ReasonNotConcerned Reason = "NotConcerned" // it would get no Secret
 	ReasonMounts       Reason = "Mounts"       // it has the Secret in a volume
 	ReasonExplained    Reason = "Explained"    // the webhook saw it and said why nothing was injected
 )
@@ -35,13 +35,17 @@ const (
 
 // Choose says which Secret a pod with these labels, that names the given Secret
 // or none, would get if it were created now beside these Services of its
-// namespace. The webhook decides that; cmd wires its decision.
-type Choose func(labels map[string]string, secretName string, services []*corev1.Service) Choice
+// namespace. conventional: the conventional Secret exists, and the pod is one that
+// gets it unless something else decides. The webhook decides; cmd wires its
+// decision.
+type Choose func(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) Choice
 
 // Choice is the Secret that a pod would get.
 type Choice struct {
 	Secret  string // empty if it would get none
 	Service string // that asks for it and selects the pod; empty if none does
+	// Conventional: it is the conventional one, that nobody asks for.
+	Conventional bool
 }
 
 // Place is what a pod's namespace is to the judgement.
@@ -50,6 +54,8 @@ type Place struct {
 	Excluded bool // from injection, by its name
 	// Services are those that ask for a Secret, in any order.
 	Services []*corev1.Service
+	// Conventional: the conventional Secret exists in it.
+	Conventional bool
 }
 
 // Verdict is what is found of one pod.
@@ -75,7 +81,7 @@ func Judge(pod *PodFacts, place Place, choose Choose) Verdict {
 	case t.Left != "":
 		return Verdict{Reason: t.Left}
 	}
-	v := Verdict{Reason: ReasonNotInjected, Choice: choose(decodeLabels(t.Labels), t.SecretName, place.Services)}
+	v := Verdict{Reason: ReasonNotInjected, Choice: choose(decodeLabels(t.Labels), t.SecretName, place.Conventional && t.Conventional, place.Services)}
 	for _, check := range checks {
 		if check.applies(t, v.Choice) {
 			v.Reason = check.reason

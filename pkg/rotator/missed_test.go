@@ -14,8 +14,9 @@ import (
 )
 
 // chooseFirst stands for the webhook's decision: the pod's own Secret, else that
-// of the first Service whose whole selector is among the pod's labels.
-func chooseFirst(labels map[string]string, secretName string, services []*corev1.Service) Choice {
+// of the first Service whose whole selector is among the pod's labels, else the
+// conventional one.
+func chooseFirst(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) Choice {
 	c := Choice{Secret: secretName}
 	for _, s := range services {
 		selects := len(s.Spec.Selector) > 0
@@ -24,8 +25,11 @@ func chooseFirst(labels map[string]string, secretName string, services []*corev1
 		}
 		secret, _ := api.Wants(s)
 		if selects && (c.Secret == "" || c.Secret == secret) {
-			return Choice{secret, s.Name}
+			return Choice{Secret: secret, Service: s.Name}
 		}
+	}
+	if c.Secret == "" && conventional {
+		return Choice{Secret: api.ConventionalSecretName, Conventional: true}
 	}
 	return c
 }
@@ -89,7 +93,7 @@ func items(keys []string) []corev1.KeyToPath {
 func TestJudge(t *testing.T) {
 	web := []*corev1.Service{service("db", "db-tls", "app", "db"), service("web", "web-tls", "app", "web")}
 	optedIn := Place{OptedIn: true, Services: web}
-	byService, byPod := Choice{"web-tls", "web"}, Choice{Secret: "mine"}
+	byService, byPod := Choice{Secret: "web-tls", Service: "web"}, Choice{Secret: "mine"}
 	now := metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	tests := []struct {
 		name   string

@@ -51,7 +51,7 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("make the cache of pods: %w", err)
 	}
-	options := cacheOptions()
+	options := cacheOptions(cfg)
 	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
 	others, err := cache.New(mgr.GetConfig(), options)
 	if err != nil {
@@ -63,11 +63,12 @@ func setup(mgr manager.Manager, cfg Config) error {
 		}
 	}
 	r := &reconciler{
-		cfg:    cfg,
-		pods:   pods,
-		others: others,
-		ledger: newLedger(),
-		events: eventWriter{mgr.GetEventRecorder(name)},
+		cfg:          cfg,
+		pods:         pods,
+		others:       others,
+		conventional: &conventional{},
+		ledger:       newLedger(),
+		events:       eventWriter{mgr.GetEventRecorder(name)},
 	}
 	if err := cfg.Metrics.Register(&metrics{r.ledger}); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -93,6 +94,7 @@ func addController(mgr manager.Manager, r *reconciler, others cache.Cache) error
 		&podSource{r.pods, enqueue},
 		source.Kind(others, namespaceMetadata(), onNamespace),
 		source.Kind(others, &corev1.Service{}, onService, servicePredicate{}),
+		source.Kind(others, &corev1.ConfigMap{}, r.conventional.handler(enqueue)),
 	} {
 		if err := c.Watch(w); err != nil {
 			return err

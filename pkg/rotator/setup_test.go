@@ -16,7 +16,7 @@ func TestServicesThatMatter(t *testing.T) {
 	strip := func(change func(*corev1.Service)) *corev1.Service {
 		svc := service("web", "web-tls", "app", "web")
 		change(svc)
-		kept, err := stripService(svc)
+		kept, err := serviceTransform(false)(svc)
 		require.NoError(t, err)
 		return kept.(*corev1.Service)
 	}

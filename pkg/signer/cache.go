@@ -61,11 +61,6 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	}, nil
 }
 
-// CacheOptions are those of a Config with this instance.
-func CacheOptions(instance string) (cache.Options, error) {
-	return Config{Instance: instance}.CacheOptions()
-}
-
 // serviceTransform returns what is kept of a Service.
 func serviceTransform(openShift bool) toolscache.TransformFunc {
 	return func(object any) (any, error) {

@@ -20,6 +20,9 @@ const DefaultWorkers = 8
 // Config is everything that the signer's controller needs from outside.
 type Config struct {
 	Instance string // value of the managed-by label
+	// Namespace is servingcert's own: where the signer says which namespaces have
+	// the conventional Secret. Empty: nowhere.
+	Namespace string
 	// OpenShift lets Services ask in the words of OpenShift's service-ca too, in
 	// every namespace.
 	OpenShift bool

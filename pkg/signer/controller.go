@@ -90,6 +90,11 @@ func Add(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, err
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	if cfg.Namespace != "" {
+		if err := addConventional(mgr, cfg.Namespace); err != nil {
+			return nil, err
+		}
+	}
 	return c, c.watch(mgr)
 }
 

@@ -12,11 +12,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
-// Choose is the webhook's decision for a pod of which no more is known. The
-// conventional Secret is not among the choices: a pod gets it without asking, and
-// misses nothing that somebody asked for.
-func Choose(labels map[string]string, secretName string, services []*corev1.Service) rotator.Choice {
+// Choose is the webhook's decision for a pod of which no more is known; see
+// rotator.Choose.
+func Choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) rotator.Choice {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
-	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services})
-	return rotator.Choice{Secret: c.Secret, Service: c.Service}
+	if conventional { // then it declares one
+		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{}}}}
+	}
+	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
+	return rotator.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
 }

@@ -38,7 +38,10 @@ func readGolden(t *testing.T, file string) (pod []byte, known mutate.Known) {
 		case "Service":
 			known.Services = append(known.Services, decode[corev1.Service](t, raw))
 		case "Secret":
-			known.ConventionalSecret = true // unless it is of another name; the rotator does not see it anyway
+			secret := decode[corev1.Secret](t, raw)
+			if secret.Name == api.ConventionalSecretName && secret.Type == corev1.SecretTypeTLS {
+				known.ConventionalSecret = true
+			}
 		}
 	}
 	require.NotNil(t, pod)
@@ -67,9 +70,8 @@ func patched(t *testing.T, raw []byte, patch mutate.Patch) []byte {
 }
 
 // The rotator and the webhook decide from different facts. They agree on every
-// golden of the webhook's: what it would inject with a Secret of a Service's or
-// of the pod's own choice is missed as long as it has not been there, and
-// nothing is missed that it has seen.
+// golden of the webhook's: what it would inject is missed as long as it has not
+// been there, and nothing is missed that it has seen.
 func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 	goldens, err := filepath.Glob("../../../pkg/mutate/testdata/*.in.yaml")
 	require.NoError(t, err)
@@ -79,7 +81,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
-			place := rotator.Place{OptedIn: true, Services: asking(known.Services)}
+			place := rotator.Place{OptedIn: true, Services: asking(known.Services), Conventional: known.ConventionalSecret}
 			before := rotator.Judge(rotator.FactsOf(pod), place, Choose)
 			met[before.Reason]++
 
@@ -93,7 +95,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != rotator.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
 			if wouldGetAPair(report) {
-				assert.Equal(t, rotator.Choice{Secret: report.Secret, Service: report.Service}, before.Choice)
+				assert.Equal(t, rotator.Choice{Secret: report.Secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
 			}
 			if before.Reason == rotator.ReasonMounts {
 				assert.True(t, mountsByHand(pod, report.Secret))
@@ -109,11 +111,11 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 	assert.Greater(t, met[rotator.ReasonNotInjected], 20)
 }
 
-// wouldGetAPair reports whether the webhook chose a Secret for the pod by a rule
-// that the rotator knows, and had nothing against the pod as a whole.
+// wouldGetAPair reports whether the webhook chose a Secret for the pod, and had
+// nothing against the pod as a whole.
 func wouldGetAPair(report mutate.Report) bool {
 	alone := slices.Contains([]mutate.Reason{mutate.ReasonMirrorPod, mutate.ReasonOptedOut, mutate.ReasonWindows}, report.Reason)
-	return !alone && (report.By == mutate.ByPod || report.By == mutate.ByService)
+	return !alone && report.By != mutate.ByNothing
 }
 
 func mountsByHand(pod *corev1.Pod, secret string) bool {

@@ -148,10 +148,11 @@ func TestWhatTheSignerMayChangeOfAService(t *testing.T) {
 		{"somebody's condition", fmt.Sprintf(condition, "example.com/Programmed"), "condition servingcert.dev/Ready only"},
 		{"somebody's condition away", `{"status":{"conditions":[{"type":"example.com/There","$patch":"delete"}]}}`, "condition servingcert.dev/Ready only"},
 		{"the load balancer", loadBalancer, "may not change status.loadBalancer"},
-		{"a label", `{"metadata":{"labels":{"app":"other"}}}`, "may not change a Service's metadata"},
-		{"an annotation", `{"metadata":{"annotations":{"servingcert.dev/secret-name":"other"}}}`, "may not change a Service's metadata"},
-		{"a finalizer", `{"metadata":{"finalizers":["example.com/stay"]}}`, "may not change a Service's metadata"},
-		{"an owner", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"1"}]}}`, "may not change a Service's metadata"},
+		{"a label", `{"metadata":{"labels":{"app":"other"}}}`, "may not change a Service's labels, finalizers or owners"},
+		{"an annotation", `{"metadata":{"annotations":{"servingcert.dev/secret-name":"other"}}}`, "annotations only where service-ca would"},
+		{"an annotation of service-ca's, and nobody asks in its words", `{"metadata":{"annotations":{"service.beta.openshift.io/serving-cert-generation-error":"x"}}}`, "annotations only where service-ca would"},
+		{"a finalizer", `{"metadata":{"finalizers":["example.com/stay"]}}`, "may not change a Service's labels, finalizers or owners"},
+		{"an owner", `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"1"}]}}`, "may not change a Service's labels, finalizers or owners"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			svc := newService(t, newNamespace(t, true))

@@ -138,9 +138,12 @@ func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Regist
 }
 
 // choose is what cmd/rotator wires, and holds to the webhook's answer.
-func choose(labels map[string]string, secretName string, services []*corev1.Service) rotator.Choice {
+func choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) rotator.Choice {
 	pod := &corev1.Pod{}
 	pod.Labels = labels
-	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services})
-	return rotator.Choice{Secret: c.Secret, Service: c.Service}
+	if conventional {
+		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 443}}}}
+	}
+	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
+	return rotator.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
 }

@@ -133,6 +133,12 @@ func (w *fakeWebhook) review(r *http.Request) ([]byte, *admissionv1.AdmissionRev
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}
+	var secret corev1.Secret
+	err := admin.Get(r.Context(), client.ObjectKey{Namespace: review.Request.Namespace, Name: api.ConventionalSecretName}, &secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, err
+	}
+	known.ConventionalSecret = err == nil && secret.Type == corev1.SecretTypeTLS
 	patch, _, err := mutate.Mutate(pod, known)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,100 @@
+package openshift
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// hasFlags waits until all of the scheduler's pods have the two flags, or none.
+func hasFlags(t *testing.T, namespace string, want bool) {
+	t.Helper()
+	flags := []string{"--tls-cert-file=/etc/servingcert/tls.crt", "--tls-private-key-file=/etc/servingcert/tls.key"}
+	command := []string{"kube-scheduler", "--config=/etc/kubernetes/scheduler.yaml", "--secure-port=10259", "--leader-elect=true"}
+	eventually(t, func() error {
+		for _, pod := range podsOf(t, namespace, "kube-scheduler", 2) {
+			c := pod.Spec.Containers[0]
+			if !slices.Equal(c.Command, command) {
+				return fmt.Errorf("the command is %q", c.Command)
+			}
+			if want != slices.Equal(c.Args, flags) || !want && len(c.Args) > 0 {
+				return fmt.Errorf("the args of %s are %q", pod.Name, c.Args)
+			}
+			if got := slices.ContainsFunc(pod.Spec.Volumes, holdsTheSecret); got != want {
+				return fmt.Errorf("that %s has the Secret in a volume is %t", pod.Name, got)
+			}
+		}
+		return nil
+	})
+}
+
+func holdsTheSecret(v corev1.Volume) bool {
+	return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+		return s.Secret != nil && s.Secret.Name == api.ConventionalSecretName
+	})
+}
+
+// Secret serving-cert in a namespace, whoever made it: pods there get the two
+// flags. Without it they do not; where it comes later an event says so, and the
+// next pods have them.
+func TestTheKubeSchedulerScene(t *testing.T) {
+	ns := labelled(t, "scheduling")
+	apply(t, "kube-scheduler.yaml", ns)
+	hasFlags(t, ns, false)
+
+	secret := somebodys(t, ns)
+	require.NoError(t, admin.Create(t.Context(), secret))
+	var told eventsv1.Event
+	eventually(t, func() error {
+		var list eventsv1.EventList
+		if err := admin.List(t.Context(), &list, client.InNamespace(ns)); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == rotator.EventMissed {
+				told = e
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s among %d", rotator.EventMissed, len(list.Items))
+	})
+	assert.Equal(t, "Deployment kube-scheduler", told.Regarding.Kind+" "+told.Regarding.Name)
+	assert.Contains(t, told.Note, "2 pods (kube-scheduler-")
+	assert.Contains(t, told.Note, "were not injected with Secret serving-cert, which every new pod of the namespace gets that declares a port: ")
+	assert.Contains(t, told.Note, "; restart it: kubectl rollout restart deployment/kube-scheduler -n "+ns)
+	hasFlags(t, ns, false)
+
+	restart(t, ns, "kube-scheduler")
+	hasFlags(t, ns, true)
+
+	require.NoError(t, admin.Delete(t.Context(), secret))
+	restart(t, ns, "kube-scheduler")
+	hasFlags(t, ns, false)
+}
+
+// somebodys is a pair of another tool's making.
+func somebodys(t *testing.T, namespace string) *corev1.Secret {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	cert, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, time.Now(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.ConventionalSecretName}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(cert), corev1.TLSPrivateKeyKey: keyPEM},
+	}
+}
