@@ -63,6 +63,8 @@ func TestPatience(t *testing.T) {
 		{"changed back, too often", append(fight(100, 2*second+second), look{second, off, true, ""}), StateRefuses, ReasonContested},
 		{"changed back, and left alone", fight(200, 2*second), StateHolds, ""},
 		{"changed back once in a while", append(fight(50, time.Hour), look{second, off, true, ""}), StatePending, ReasonDiffers},
+		{"steady, however often it was looked at", []look{{0, away, false, ""}, {6 * time.Minute, off, true, ""}, {second, holds(), false, ""},
+			{30 * second, holds(), false, ""}, {30 * second, holds(), false, ""}, {30 * second, off, true, ""}}, StatePending, ReasonDiffers},
 		{"refused at once", []look{{0, refused, false, ""}}, StateRefuses, ReasonForbidden},
 	}
 	for _, tt := range tests {
