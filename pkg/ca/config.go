@@ -51,8 +51,8 @@ type Config struct {
 	// called about once a minute.
 	Remote func(ctx context.Context) (Candidate, error)
 	// Leaves returns how many certificates in use each issuer has signed, by the
-	// issuer's pki.Fingerprint; nil: nobody counts. Called every few seconds while
-	// certificates are being replaced.
+	// issuer's pki.Fingerprint, or nil if it has not seen them yet; nil itself:
+	// nobody counts. Called every few seconds while certificates are being replaced.
 	Leaves func() map[string]int
 }
 

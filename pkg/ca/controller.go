@@ -200,7 +200,7 @@ func (c *Controller) wait(f found, d Decision) time.Duration {
 	switch {
 	case d.State != nil && c.moving(*d.State, f.Now):
 		longest = lookAgainWaiting
-	case c.last[api.CALeaves] != c.last[api.CAReplaced]:
+	case c.last[api.CALeaves] != c.last[api.CAReplaced], c.uncounted(d):
 		longest = countEvery
 	case d.Reason != "", f.HasRemote, f.ClockErr != nil:
 		longest = lookAgainStopped
@@ -209,6 +209,12 @@ func (c *Controller) wait(f found, d Decision) time.Duration {
 		return longest
 	}
 	return min(longest, max(atOnce, d.Next.Sub(f.Now)))
+}
+
+// uncounted reports whether there are certificates to be counted that nobody has
+// seen yet.
+func (c *Controller) uncounted(d Decision) bool {
+	return c.cfg.Leaves != nil && c.counted.by == nil && d.State != nil && len(d.State.Generations) > 1
 }
 
 // moving reports whether the phase is one whose progress is followed.

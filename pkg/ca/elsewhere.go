@@ -31,17 +31,17 @@ func (c *Controller) remote(ctx context.Context, now time.Time) (Candidate, erro
 
 // counts are the certificates in use.
 type counts struct {
-	at time.Time // zero: they were never counted
-	by map[string]int
+	at time.Time
+	by map[string]int // nil: they were not seen yet
 }
 
 // leaves returns how many certificates each issuer has signed, by fingerprint;
-// nil if nobody counts.
+// nil if nobody counts, or not yet.
 func (c *Controller) leaves(now time.Time) map[string]int {
 	if c.cfg.Leaves == nil {
 		return nil
 	}
-	if c.counted.at.IsZero() || now.Sub(c.counted.at).Abs() >= countEvery {
+	if c.counted.by == nil || now.Sub(c.counted.at).Abs() >= countEvery {
 		c.counted = counts{now, c.cfg.Leaves()}
 	}
 	return c.counted.by

@@ -31,7 +31,7 @@ func TestLeavesByTheirIssuer(t *testing.T) {
 	l, wanted := generations(t, 3), wantedBy(service("web"))
 	first, second := l.at(epoch, 1), l.at(epoch, 2)
 	c := withSecrets(t, issue(t, first, wanted, epoch), issue(t, second, wanted, epoch), issue(t, second, wanted, epoch), issue(t, testCA(t), wanted, epoch), Issued{})
-	assert.Empty(t, c.Leaves(), "of a replica that does not lead nothing is known")
+	assert.Nil(t, c.Leaves(), "of a replica that does not lead nothing is known")
 	for _, signing := range []int{2, 3} {
 		c.known.Store(l.at(epoch, signing))
 		assert.Equal(t, map[string]int{pki.Fingerprint(l.roots[0]): 1, pki.Fingerprint(l.roots[1]): 2, "": 1}, c.Leaves())

@@ -106,8 +106,12 @@ func (e *expiry) isRetained(f *SecretFacts) bool {
 
 // Leaves returns how many of the managed Secrets hold a certificate of each
 // issuer, by the issuer's pki.Fingerprint; under "" of none that is known. It
-// reads caches, and may be called at any time.
+// reads caches, and may be called at any time: it returns nil as long as they may
+// not be filled, or no CA was ever known.
 func (c *Controller) Leaves() map[string]int {
+	if c.known.Load() == nil {
+		return nil
+	}
 	leaves := map[string]int{}
 	for issuer, n := range c.leavesByIssuer() {
 		if issuer == nil {
