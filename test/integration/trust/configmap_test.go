@@ -87,15 +87,19 @@ func TestOwnConfigMapsAreNoTargets(t *testing.T) {
 	r := startRotator(t, compat)
 	status(t, map[string]string{api.TrustBundleHash: hash(t, bundle), api.TrustTargets: "0"})
 	everyWord := map[string]string{api.OpenShiftInjectCABundle: "true", api.OpenShiftInjectCABundleAlpha: "true"}
-	for _, cm := range []*corev1.ConfigMap{sourceConfigMap(), trustStatus()} {
+	conventional := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.ConventionalStatusName}, Data: map[string]string{"shop": "true"}}
+	create(t, conventional)
+	for _, cm := range []*corev1.ConfigMap{sourceConfigMap(), trustStatus(), conventional} {
 		for _, words := range []map[string]string{everyWord, annotation(), nil} {
 			change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = words })
 			passed(t, bundle)
 		}
 	}
 	assert.Equal(t, map[string]string{api.BundleKey: bundle, "phase": "Stable"}, read(t, sourceConfigMap()).Data)
-	assert.NotContains(t, read(t, trustStatus()).Data, api.BundleKey)
-	assert.NotContains(t, trustStatus().Data, api.OpenShiftBundleKey)
+	assert.Equal(t, map[string]string{"shop": "true"}, read(t, conventional).Data)
+	said := read(t, trustStatus()).Data
+	assert.NotContains(t, said, api.BundleKey)
+	assert.NotContains(t, said, api.OpenShiftBundleKey)
 	assert.Zero(t, r.requests.count(api.CAStatusName))
 	require.Error(t, disowned(t, trustStatus()), "the status is the rotator's")
 	assert.Zero(t, r.series(t, "servingcert_trust_targets")["kind=ConfigMap state=holds"])
