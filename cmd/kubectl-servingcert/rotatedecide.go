@@ -30,10 +30,12 @@ func decideRequest(cm *corev1.ConfigMap, wanted rotation) (requestVerdict, error
 	if status.Rotation == wanted.String() {
 		return answered(status, wanted)
 	}
-	if wanted.mode == api.RotateReplaceLost {
-		if reason, _, _ := strings.Cut(status.Problem, ":"); !isLost(reason) {
-			return requestVerdict{}, fmt.Errorf("--replace-lost is for a CA that is lost or corrupt, and this one is neither: %s", status.progress())
-		}
+	reason, _, _ := strings.Cut(status.Problem, ":")
+	switch replace := wanted.mode == api.RotateReplaceLost; {
+	case replace && !isLost(reason):
+		return requestVerdict{}, fmt.Errorf("--replace-lost is for a CA that is lost or corrupt, and this one is neither: %s", status.progress())
+	case !replace && isLost(reason):
+		return requestVerdict{}, fmt.Errorf("there is no CA that could be succeeded: %s", status.Problem)
 	}
 	open := openRequest(cm, status)
 	switch {

@@ -76,10 +76,13 @@ func TestDecideRequest(t *testing.T) {
 			status(other.annotations(), api.CAPhase, api.PhaseWait), distrust,
 			requestVerdict{write: true, says: "this takes the place of overlap \"ceremony\", which was not answered yet\n"}, "",
 		},
-		"lost":    {status(nil, lost...), replace, requestVerdict{write: true}, ""},
-		"corrupt": {status(nil, api.CAProblem, "CACorrupt: x"), replace, requestVerdict{write: true}, ""},
-		"neither": {status(nil), replace, requestVerdict{}, "--replace-lost is for a CA that is lost or corrupt, and this one is neither: Stable: generation 1 signs"},
-		"expired": {status(nil, api.CAProblem, "CAExpired: x"), replace, requestVerdict{}, "this one is neither: Stable: generation 1 signs; problem: CAExpired: x"},
+		"lost":                           {status(nil, lost...), replace, requestVerdict{write: true}, ""},
+		"corrupt":                        {status(nil, api.CAProblem, "CACorrupt: x"), replace, requestVerdict{write: true}, ""},
+		"neither":                        {status(nil), replace, requestVerdict{}, "--replace-lost is for a CA that is lost or corrupt, and this one is neither: Stable: generation 1 signs"},
+		"a lost one has no successor":    {status(nil, lost...), overlap, requestVerdict{}, "there is no CA that could be succeeded: CALost: Secret servingcert-ca is missing"},
+		"nor is its key of any use":      {status(nil, lost...), distrust, requestVerdict{}, "there is no CA that could be succeeded: CALost"},
+		"an expired one has a successor": {status(nil, api.CAProblem, "CAExpired: x"), overlap, requestVerdict{write: true}, ""},
+		"expired":                        {status(nil, api.CAProblem, "CAExpired: x"), replace, requestVerdict{}, "this one is neither: Stable: generation 1 signs; problem: CAExpired: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := decideRequest(c.cm, c.wanted)
