@@ -52,12 +52,12 @@ const (
 type Observed struct {
 	Secret       map[string][]byte // data of the CA Secret; none if it is absent or empty
 	StatusExists bool              // the status ConfigMap is there
-	// StatusGeneration is the number of the generation that the status says signs;
-	// 0: it says none.
-	StatusGeneration int
-	ManagedExist     bool // a Secret with a managed certificate is there; only asked without a CA
-	Request          Request
-	Trust            Trust
+	// StatusGeneration is the highest number of a generation that the status has
+	// seen, and StatusSigns the one that it says signs; 0: it says none.
+	StatusGeneration, StatusSigns int
+	ManagedExist                  bool // a Secret with a managed certificate is there; only asked without a CA
+	Request                       Request
+	Trust                         Trust
 	// Import is the CA in Secret api.CAImportName, nil if there is none or if
 	// ImportErr says what is wrong with it.
 	Import    *Candidate
@@ -131,9 +131,13 @@ func Decide(o Observed) Decision {
 		return d
 	}
 	d := Decision{State: &state}
-	if newest := state.newest().Number; o.StatusGeneration > newest {
-		d.warn(WarnRestored, "Secret %s knows %d as the newest generation, and the status has seen %d sign: an old backup was restored? Certificates of a generation that it does not know are replaced",
+	switch newest := state.newest().Number; {
+	case o.StatusGeneration > newest:
+		d.warn(WarnRestored, "Secret %s knows %d as the newest generation, and the status has seen %d: an old backup was restored? Certificates of a generation that it does not know are replaced",
 			api.CASecretName, newest, o.StatusGeneration)
+	case o.StatusSigns > state.Signing:
+		d.warn(WarnRestored, "Secret %s says that generation %d signs, and the status has seen %d sign: an old backup was restored? Certificates of the generations after it are replaced",
+			api.CASecretName, state.Signing, o.StatusSigns)
 	}
 	canSign(&d, o)
 	succeed(&d, o)

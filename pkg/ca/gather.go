@@ -32,8 +32,7 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 		return f, err
 	}
 	if f.status != nil {
-		f.StatusExists, f.Request = true, ParseRequest(f.status.Annotations)
-		f.StatusGeneration, _ = strconv.Atoi(f.status.Data[api.CAGeneration]) // a person may have written anything
+		f.seen(f.status)
 	}
 	trust, err := c.configMap(ctx, api.TrustStatusName)
 	if err != nil {
@@ -53,6 +52,24 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 	}
 	f.ClockErr = c.cfg.CheckClock() // it is compared with the API server's at each answer
 	return f, nil
+}
+
+// seen takes what the status ConfigMap says.
+func (o *Observed) seen(status *corev1.ConfigMap) {
+	o.StatusExists, o.Request = true, ParseRequest(status.Annotations)
+	o.StatusSigns = generationNumber(status.Data[api.CAGeneration])
+	o.StatusGeneration = max(o.StatusSigns, generationNumber(status.Data[api.CANewest]))
+}
+
+// generationNumber reads a number that a person may have changed: the next one
+// follows it, and must be one.
+func generationNumber(text string) int {
+	const most = 1_000_000 // one a minute for two years
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0
+	}
+	return n
 }
 
 // gatherEvidence tells a CA that is missing from one that never was.

@@ -1,0 +1,219 @@
+package ca
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// authority is a CA that somebody else made.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// foreignCA makes a CA of another maker, signed by parent or by itself.
+func foreignCA(t require.TestingT, name string, parent *authority, change ...func(*x509.Certificate)) authority {
+	key, err := pki.GenerateKey(pki.ECDSAP384)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name, Organization: []string{"Example"}},
+		NotBefore: start.Add(-day), NotAfter: start.Add(365 * day),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	for _, fn := range change {
+		fn(template)
+	}
+	by := authority{template, key}
+	if parent != nil {
+		by = *parent
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return authority{cert, key}
+}
+
+func importOf(t require.TestingT, root authority, issuer ...authority) map[string][]byte {
+	if len(issuer) == 0 {
+		issuer = []authority{root}
+	}
+	key, err := pki.EncodeKey(issuer[0].key)
+	require.NoError(t, err)
+	var certs []*x509.Certificate
+	for _, i := range issuer {
+		certs = append(certs, i.cert)
+	}
+	return map[string][]byte{"tls.crt": pki.EncodeCertificates(certs...), "tls.key": key, "ca.crt": pki.EncodeCertificates(root.cert)}
+}
+
+// An intermediate and its root follow by the same road, and what follows them
+// does too: every root in use verifies every leaf.
+func TestImportFollowsByTheSameRoad(t *testing.T) {
+	root := foreignCA(t, "Example Root", nil)
+	intermediate := foreignCA(t, "Example Issuing CA", &root)
+	brought, err := ParseImport(importOf(t, root, intermediate, root))
+	require.NoError(t, err)
+
+	s := newScript(t)
+	s.Import = &brought
+	s.take(StepPrepare)
+	s.take("")
+	s.promote()
+	verified := func() {
+		t.Helper()
+		a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+		leaf := leafOf(t, a, s.Now)
+		for _, anchor := range a.Anchors {
+			assert.NoError(t, pki.VerifyServing(leaf, a.Chain, anchor, s.Now), anchor.Subject)
+		}
+		for _, c := range a.Chain {
+			assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
+		}
+	}
+	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Equal(t, intermediate.cert, a.Certificate)
+	assert.Len(t, a.Chain, 2, "the intermediate, and the root's key signed by generation 1")
+	assert.Len(t, a.Anchors, 2)
+	verified()
+
+	s.take("")
+	s.Now = intermediate.cert.NotAfter.Add(-100 * day)
+	s.take(StepRaise)
+	s.take(StepRetire)
+	d := s.take("")
+	require.Len(t, d.Warnings, 1, "it is never replaced unasked")
+	assert.Equal(t, WarnEnding, d.Warnings[0].Reason)
+
+	s.ask(api.RotateOverlap, "back to our own")
+	s.take(StepPrepare)
+	s.promote()
+	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Len(t, a.Chain, 3, "3 by the intermediate, that, and the root's key signed by generation 1")
+	verified()
+	s.take("")
+}
+
+func TestImportsThatAreNone(t *testing.T) {
+	root := foreignCA(t, "Example Root", nil)
+	intermediate := foreignCA(t, "Example Issuing CA", &root)
+	other := foreignCA(t, "Other Root", nil)
+	noCA := foreignCA(t, "No CA", nil, func(c *x509.Certificate) { c.IsCA, c.KeyUsage = false, x509.KeyUsageDigitalSignature })
+	ends := foreignCA(t, "Ends", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(time.Hour) })
+	later := foreignCA(t, "Later", nil, func(c *x509.Certificate) { c.NotBefore = start.Add(time.Hour) })
+	narrow := foreignCA(t, "Narrow", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} })
+	good := importOf(t, root, intermediate)
+	cases := []struct {
+		name string
+		data map[string][]byte
+		want string
+	}{
+		{"nothing", nil, "ca.crt: must hold one certificate"},
+		{"no root", with(good, map[string][]byte{"ca.crt": nil}), "ca.crt: must hold one certificate"},
+		{"two roots", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(root.cert, other.cert)}), "ca.crt: must hold one certificate"},
+		{"no CA", with(good, map[string][]byte{"tls.crt": nil}), "tls.crt: must hold the CA's certificate"},
+		{"no key", with(good, map[string][]byte{"tls.key": nil}), "tls.key: not one private key"},
+		{"the key for the certificate", with(good, map[string][]byte{"tls.crt": good["tls.key"], "tls.key": good["tls.crt"]}), "tls.crt: must hold"},
+		{"another's key", with(good, map[string][]byte{"tls.key": importOf(t, other)["tls.key"]}), "the private key does not belong"},
+		{"another's root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(other.cert)}), "was not signed by Other Root"},
+		{"an intermediate for a root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(intermediate.cert)}), "not self-signed"},
+		{"a certificate that is no CA", importOf(t, noCA), "is no CA"},
+		{"one that ends", importOf(t, ends), "it must outlive the soak"},
+		{"one that begins later", importOf(t, later), "is not valid before"},
+		{"one for other names", importOf(t, narrow), `do not permit "svc"`},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			brought, err := ParseImport(c.data)
+			if s.ImportErr = err; err == nil {
+				s.Import = &brought
+			}
+			d := s.take("")
+			require.Len(t, d.Warnings, 1)
+			assert.Equal(t, WarnImport, d.Warnings[0].Reason)
+			assert.Contains(t, d.Warnings[0].Message, c.want)
+			if key := c.data["tls.key"]; len(key) > 0 {
+				assert.NotContains(t, d.Warnings[0].Message, string(key[40:60]))
+			}
+		})
+	}
+	for form, key := range map[string][]byte{"SEC 1": sec1(t, root.key)} {
+		_, err := ParseImport(with(importOf(t, root), map[string][]byte{"tls.key": key}))
+		assert.NoError(t, err, form)
+	}
+}
+
+// A CA that is elsewhere is followed: nothing is signed until the new one is
+// trusted, as the old one signs no more.
+func TestRemoteIsFollowed(t *testing.T) {
+	root := foreignCA(t, "Remote Root", nil)
+	one := foreignCA(t, "Remote Issuing CA 1", &root)
+	two := foreignCA(t, "Other Remote Root", nil)
+	remote := func(root authority, issuer ...*x509.Certificate) *Candidate {
+		c := NewCandidate(OriginRemote, issuer, root.cert, nil)
+		return &c
+	}
+	s := &script{t, observed(nil)}
+	s.HasRemote, s.RemoteErr = true, errors.New("no answer")
+	assert.Equal(t, ReasonUnreachable, s.take("").Reason)
+	s.Remote, s.RemoteErr = remote(root, one.cert), nil
+	s.take(StepFresh)
+	assert.Empty(t, s.take("").Reason)
+	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Nil(t, a.Key)
+	assert.Equal(t, []*x509.Certificate{one.cert}, a.Chain)
+
+	s.ask(api.RotateOverlap, "please")
+	s.take(StepRefuse)
+	s.Remote = remote(two, two.cert)
+	s.take(StepPrepare)
+	assert.Equal(t, ReasonWaitingForTrust, s.take("").Reason)
+	s.promote()
+	d := s.take("")
+	assert.Empty(t, d.Reason)
+	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Equal(t, []*x509.Certificate{two.cert}, a.Anchors, "nobody could sign a cross")
+	assert.Len(t, a.Bundle.Certificates(), 2)
+
+	s.Remote, s.RemoteErr = nil, errors.New("no answer")
+	d = s.take("")
+	assert.Equal(t, []Warning{{WarnRemote, "no answer"}}, d.Warnings)
+	s.HasRemote, s.RemoteErr = false, nil
+	s.take(StepPrepare)
+	s.promote()
+	assert.NotNil(t, s.state().signing().Key, "back to one of our own")
+}
+
+// Two issuers under one root share its cross-certificate.
+func TestAnotherIssuerUnderTheSameRoot(t *testing.T) {
+	root := foreignCA(t, "Example Root", nil)
+	s := newScript(t)
+	for _, name := range []string{"Issuing CA 1", "Issuing CA 2"} {
+		issuing := foreignCA(t, name, &root)
+		brought, err := ParseImport(importOf(t, root, issuing))
+		require.NoError(t, err)
+		s.Import = &brought
+		s.take(StepPrepare)
+		s.promote()
+	}
+	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	require.Len(t, a.Chain, 2)
+	assert.Len(t, a.Bundle.Certificates(), 2)
+	leaf := leafOf(t, a, s.Now)
+	for _, anchor := range a.Bundle.Certificates() {
+		assert.NoError(t, pki.VerifyServing(leaf, a.Chain, anchor, s.Now), anchor.Subject)
+	}
+}
