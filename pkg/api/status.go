@@ -25,6 +25,7 @@ const (
 // that has nothing to say is absent.
 const (
 	CAGeneration = "generation"  // the number of the generation that signs
+	CANewest     = "newest-seen" // a higher number of a generation that there was than the CA Secret knows
 	CAPhase      = "phase"       // how far a succession is
 	CASince      = "since"       // when the phase began, RFC 3339
 	CANotAfter   = "not-after"   // when the generation that signs expires, RFC 3339

@@ -54,7 +54,9 @@ func describeState(data map[string]string, s State, o Observed) {
 	data[api.BundleKey] = string(bundle.PEM())
 	data[api.CABundleHash] = bundle.Hash()
 	data[api.CAGeneration] = strconv.Itoa(signing.Number)
-	data[api.CANewest] = strconv.Itoa(max(newest.Number, o.StatusGeneration))
+	if o.StatusGeneration > newest.Number {
+		data[api.CANewest] = strconv.Itoa(o.StatusGeneration)
+	}
 	data[api.CANotAfter] = clock(signing.ends())
 	data[api.CAPhase] = phase
 	data[api.CASince] = clock(since)
