@@ -85,6 +85,15 @@ func TestOpenShiftWords(t *testing.T) {
 			}
 		}
 	}
+	t.Run("a mistake is told of in the words that it was made in", func(t *testing.T) {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.OpenShiftSecretName: "A_B"}}}
+		svc.Spec.Selector = pod.Labels
+		kept, err := serviceTransform(true)(svc)
+		require.NoError(t, err)
+		notes := Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
+		require.Len(t, notes, 1)
+		assert.Contains(t, notes[0].Detail, api.OpenShiftSecretName+`: "A_B"`)
+	})
 }
 
 // A certificate that lacks some names yet is one all the same.

@@ -163,7 +163,6 @@ func stripService(svc *corev1.Service) *corev1.Service {
 	if secret, asks := api.Wants(svc); asks {
 		out.CreationTimestamp = svc.CreationTimestamp
 		out.Annotations = map[string]string{api.AnnotationSecretName: secret}
-		api.KeepWord(out, svc)
 		out.Spec.Selector = svc.Spec.Selector
 	}
 	return out

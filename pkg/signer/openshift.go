@@ -113,7 +113,7 @@ func wordsAfter(s Situation, d Decision, issued *Issued) map[string]string {
 // counts attempts and gives up after ten. Here the number is of different errors
 // in a row, so that it costs no write of its own, and nobody gives up.
 func serviceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Condition, has map[string]string) map[string]any {
-	if !s.OpenShift || api.OpenShiftWord(svc) == "" || ready == nil {
+	if api.OpenShiftWord(svc) == "" || ready == nil {
 		return nil
 	}
 	want := map[string]string{}

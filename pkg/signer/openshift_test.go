@@ -133,6 +133,7 @@ func TestFactsAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 
 	w.openShift = false
 	s, d = w.decide()
+	assert.Equal(t, Nothing.String(), d.Action.String())
 	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil), "and without the flag they are left alone")
 }
 
@@ -197,6 +198,9 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 	assert.Equal(t, signed, words(), "ten is no end")
 	web.Annotations[api.OpenShiftErrorNumAlpha] = "x"
 	assert.Equal(t, signed, words())
+	for _, number := range []string{"-3", "0", "x", ""} {
+		assert.Equal(t, 1, errorNumber(map[string]string{api.OpenShiftErrorNum: number, api.OpenShiftError: "m"}, "m"), "%q", number)
+	}
 
 	web.Annotations[api.AnnotationKeyAlgorithm] = "DSA"
 	got := words()
@@ -216,6 +220,35 @@ func TestNamesThatWaitAreNoFailure(t *testing.T) {
 	require.Contains(t, said(s, d)["web"], "False WaitingForTrust: ")
 	words := serviceWords(s, d, api.Translate(web), Conditions(s, d)[0].Ready, nil)
 	assert.Equal(t, []string{api.OpenShiftSignedByAlpha, api.OpenShiftSignedBy}, sortedKeys(words))
+}
+
+// An informer may strip what was stripped already.
+func TestServicesAreTranslatedOnce(t *testing.T) {
+	svc := inOpenShiftWords("web", api.OpenShiftSecretNameAlpha, api.OpenShiftError, "no", "kubectl.kubernetes.io/last-applied-configuration", "{}")
+	kept, err := serviceTransform(true)(svc)
+	require.NoError(t, err)
+	again, err := serviceTransform(true)(kept)
+	require.NoError(t, err)
+	assert.Equal(t, kept, again)
+	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftWord(kept.(*corev1.Service)))
+	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, only(kept.(*corev1.Service).Annotations, openShiftOnServices))
+	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+}
+
+// Nobody has labelled the namespace, so that it has not been opted out.
+func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
+	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
+	s, d := w.decide()
+	w.apply(t, s, d, plainSign())
+	w.services[0] = service("web", api.AnnotationSecretName, "-")
+	assert.True(t, strings.HasPrefix(said(w.decide())["web"], "True Retained: not asked for any more; "))
+}
+
+// A CA that is not known yet takes no condition away.
+func TestNothingIsSaidInOpenShiftWordsBeforeTheCAIsKnown(t *testing.T) {
+	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName), service("ours"))
+	w.caErr = caError(ReasonPending)
+	assert.Equal(t, map[string]string{"ours": "none"}, said(w.decide()))
 }
 
 // Without the flag OpenShift's annotations mean nothing, whatever they say and on
