@@ -1,0 +1,115 @@
+package succession
+
+import (
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// keepRunning starts the program again whenever it ends, a little later, as a
+// kubelet does, until the test ends.
+func (p *process) keepRunning(t *testing.T) (restarts func() int64) {
+	t.Helper()
+	var count atomic.Int64
+	var mu sync.Mutex // guards over, and p.cmd while it changes
+	over := false
+	next := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return false
+		}
+		p.cmd = exec.Command(p.cmd.Path, p.cmd.Args[1:]...)
+		p.cmd.Stderr = p.log
+		count.Add(1)
+		return assert.NoError(t, p.cmd.Start())
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			_ = p.cmd.Wait()
+			time.Sleep(100 * time.Millisecond)
+			if !next() {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		mu.Lock()
+		over = true
+		_ = p.cmd.Process.Kill()
+		mu.Unlock()
+		<-done
+	})
+	return count.Load
+}
+
+// ask asks for a rotation, and does not follow it.
+func ask(t *testing.T, reason string) {
+	t.Helper()
+	patchStatus(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationRotate: reason}}})
+}
+
+// The API server is away between two steps, for so long that nobody can lead any
+// more. What goes on afterwards does so by itself.
+func TestAPIServerAway(t *testing.T) {
+	fresh(t)
+	signer := start(t, "signer", "--ca-soak=4s", "--ca-reissue-window=2s")
+	rotator := start(t, "rotator")
+	makeShop(t, admin, "shop", services, nil)
+	tr := startTraffic(t, admin, "shop", services, time.Now)
+	signers, rotators := signer.keepRunning(t), rotator.keepRunning(t)
+
+	ask(t, "audit")
+	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
+	prepared := stored(t).Generations[1]
+	tr.away.Store(true)
+	plane.StopAPIServer()
+	require.Eventually(t, func() bool { return signers() > 0 && rotators() > 0 }, waitFor, tick, "nobody leads without an API server")
+	require.NoError(t, plane.StartAPIServer(t.Context()))
+	tr.away.Store(false)
+
+	signedBy(t, "2")
+	state := stored(t)
+	require.Len(t, state.Generations, 2)
+	assert.True(t, state.Generations[1].Root.Equal(prepared.Root), "it is the generation that was made before")
+	assert.Nil(t, state.Generations[0].Key)
+	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && strings.HasPrefix(tr.issuers()[0], "servingcert CA 2 ") }, waitFor, tick)
+	tr.requireNoFailure(t)
+}
+
+// The signer that leads dies right after it let the new generation sign, before
+// it said so to anybody. The one that stood by goes on with that generation.
+func TestLeaderDiesAfterPromote(t *testing.T) {
+	fresh(t)
+	leader := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
+	start(t, "rotator")
+	makeShop(t, admin, "shop", services, nil)
+	standby := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
+	tr := startTraffic(t, admin, "shop", services, time.Now)
+
+	ask(t, "audit")
+	require.Eventually(t, func() bool { return stored(t).Signing == 2 }, waitFor, time.Millisecond)
+	leader.kill()
+	promoted := secret(t)
+
+	signedBy(t, "2")
+	assert.Equal(t, promoted.Data, secret(t).Data, "what was decided stands")
+	require.Len(t, stored(t).Generations, 2)
+	assert.NotContains(t, standby.log.String(), "the CA took a step")
+	assert.Contains(t, standby.log.String(), "reason=CASucceeded", "it replaced what was left")
+	for i := range services {
+		assert.True(t, strings.HasPrefix(served(t, "shop", i)[0].Issuer.CommonName, "servingcert CA 2 "))
+	}
+	assert.Equal(t, "generation 2 was made and signs", status(t).Data[api.CARotationOutcome])
+	tr.requireNoFailure(t)
+}

@@ -1,0 +1,210 @@
+package succession
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// authority is a CA that somebody else made.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+	root *authority // nil if it is one
+}
+
+// newAuthority makes a CA with a key of the algorithm, signed by above or by
+// itself, as openssl does unless it is told more.
+func newAuthority(t *testing.T, name string, algorithm pki.KeyAlgorithm, above *authority, change ...func(*x509.Certificate)) *authority {
+	t.Helper()
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	serial, err := pki.NewSerial()
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{Country: []string{"NL"}, Organization: []string{"Example"}, CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(5, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	for _, fn := range change {
+		fn(template)
+	}
+	by := above
+	if by == nil {
+		by = &authority{cert: template, key: key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &authority{cert, key, above}
+}
+
+// forImport is the data of the Secret: the CA with its root at the end, as
+// cert-manager and most instructions for openssl have it.
+func (a *authority) forImport(t *testing.T, keyForm func(*testing.T, crypto.Signer) []byte) map[string][]byte {
+	t.Helper()
+	chain := []*x509.Certificate{a.cert}
+	root := a
+	for root.root != nil {
+		root = root.root
+		chain = append(chain, root.cert)
+	}
+	return map[string][]byte{
+		corev1.TLSCertKey: pki.EncodeCertificates(chain...), corev1.TLSPrivateKeyKey: keyForm(t, a.key), api.BundleKey: pki.EncodeCertificates(root.cert),
+	}
+}
+
+func pkcs8(t *testing.T, key crypto.Signer) []byte {
+	t.Helper()
+	data, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return data
+}
+
+// traditional is PKCS #1 or SEC 1: what openssl genrsa -traditional, openssl
+// ecparam and cert-manager (unless told to write PKCS #8) write.
+func traditional(t *testing.T, key crypto.Signer) []byte {
+	t.Helper()
+	switch key := key.(type) {
+	case *rsa.PrivateKey:
+		return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	case *ecdsa.PrivateKey:
+		der, err := x509.MarshalECPrivateKey(key)
+		require.NoError(t, err)
+		return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	}
+	t.Fatalf("%T has no traditional form", key)
+	return nil
+}
+
+// bring writes the import Secret, in place of the one that is there.
+func bring(t *testing.T, data map[string][]byte) {
+	t.Helper()
+	takeAway(t)
+	_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName}, Type: corev1.SecretTypeTLS, Data: data,
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+func takeAway(t *testing.T) {
+	t.Helper()
+	err := admin.CoreV1().Secrets(api.DefaultNamespace).Delete(t.Context(), api.CAImportName, metav1.DeleteOptions{})
+	if !apierrors.IsNotFound(err) {
+		require.NoError(t, err)
+	}
+}
+
+// A CA that a person brings becomes the next generation by the road of every
+// other, twice, and one made here follows it when that is asked for: for clients
+// that hold the first root and are never told of another, too.
+func TestImport(t *testing.T) {
+	fresh(t)
+	signer := start(t, "signer", fast...)
+	rotator := start(t, "rotator")
+	makeShop(t, admin, "shop", services, nil)
+	tr := startTraffic(t, admin, "shop", services, time.Now)
+	first := stored(t).Generations[0].Root
+
+	root := newAuthority(t, "Example Root", pki.RSA2048, nil)
+	issuing := newAuthority(t, "Example Issuing CA", pki.ECDSAP256, root)
+	bring(t, issuing.forImport(t, traditional))
+	done := signedBy(t, "2")
+	assert.Equal(t, 2, strings.Count(done.Data[api.BundleKey], "BEGIN CERTIFICATE"))
+	for _, step := range []string{ca.EventPrepared, ca.EventTrusted, ca.EventPromoted} {
+		requireSaid(t, step)
+	}
+	for i := range services {
+		chain := served(t, "shop", i)
+		require.Len(t, chain, 3, "leaf, intermediate, and the root's key signed by generation 1")
+		assert.True(t, chain[1].Equal(issuing.cert))
+		assert.Equal(t, root.cert.RawSubject, chain[2].RawSubject)
+		assert.Equal(t, first.RawSubject, chain[2].RawIssuer)
+		verifies(t, chain, root.cert)
+		verifies(t, chain, first)
+	}
+	tr.requireNoFailure(t)
+
+	invalidImports(t, issuing)
+	tr.requireNoFailure(t)
+
+	second := newAuthority(t, "Example Root 2", pki.RSA2048, nil)
+	bring(t, second.forImport(t, traditional))
+	signedBy(t, "3")
+	tr.requireNoFailure(t)
+
+	out, err := cli(t, "rotate-ca", "--reason", "back", "--timeout=1m")
+	require.NoError(t, err)
+	assert.Contains(t, out, "generation 4")
+	signedBy(t, "4")
+	state := stored(t)
+	assert.Equal(t, ca.OriginOwn, state.Generations[3].Origin)
+	assert.Equal(t, pki.Fingerprint(second.cert), state.Import, "the Secret is still there, and is not imported again")
+	chain := served(t, "shop", 0)
+	require.Len(t, chain, 5, "three crosses and the intermediate of generation 2")
+	for _, g := range state.Generations {
+		verifies(t, chain, g.Root)
+	}
+	tr.requireNoFailure(t)
+	assertNoKeys(t, signer.log.String()+rotator.log.String())
+	for _, key := range [][]byte{traditional(t, issuing.key), traditional(t, second.key)} {
+		line := strings.Split(string(key), "\n")[1]
+		assert.NotContains(t, signer.log.String(), line)
+	}
+}
+
+// invalidImports brings what is no CA to be used: it is said, and nothing else
+// changes; nor does anything when the Secret of the CA in use is deleted.
+func invalidImports(t *testing.T, inUse *authority) {
+	t.Helper()
+	before, leaf := secret(t), served(t, "shop", 0)[0]
+	good := newAuthority(t, "Another Root", pki.ECDSAP256, nil)
+	over := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+	with := func(key string, value []byte) map[string][]byte {
+		data := good.forImport(t, pkcs8)
+		data[key] = value
+		return data
+	}
+	for _, c := range []struct {
+		name, says string
+		data       map[string][]byte
+	}{
+		{"garbage", "tls.crt: must hold the CA's certificate", with(corev1.TLSCertKey, []byte("garbage"))},
+		{"no root", "ca.crt: must hold one certificate", with(api.BundleKey, nil)},
+		{"the key of another", "the private key does not belong to the certificate", with(corev1.TLSPrivateKeyKey, pkcs8(t, inUse.key))},
+		{"the root of another", "is not self-signed", with(api.BundleKey, pki.EncodeCertificates(inUse.cert))},
+		{"expired", "expired", newAuthority(t, "Expired", pki.ECDSAP256, nil, over).forImport(t, pkcs8)},
+		{"under an expired root", "it ends at", newAuthority(t, "Below", pki.ECDSAP256, newAuthority(t, "Expired", pki.ECDSAP256, nil, over)).forImport(t, pkcs8)},
+	} {
+		bring(t, c.data)
+		warned := eventually(t, c.name, func(cm *corev1.ConfigMap) bool {
+			return strings.Contains(cm.Data[api.CAWarning], ca.WarnImport+": Secret "+api.CAImportName+" is not imported") && strings.Contains(cm.Data[api.CAWarning], c.says)
+		})
+		assert.Empty(t, warned.Data[api.CAProblem], c.name)
+		assert.Equal(t, "2", warned.Data[api.CAGeneration], c.name)
+	}
+	requireSaid(t, ca.WarnImport)
+	takeAway(t)
+	eventually(t, "nothing is wrong any more", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAWarning] == "" })
+	assert.Equal(t, before.Data, secret(t).Data)
+	assert.Equal(t, before.ResourceVersion, secret(t).ResourceVersion, "nothing was written")
+	assert.True(t, leaf.Equal(served(t, "shop", 0)[0]))
+}

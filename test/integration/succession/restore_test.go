@@ -1,0 +1,164 @@
+package succession
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+// putBack writes a Secret as it was before.
+func putBack(t *testing.T, old *corev1.Secret) {
+	t.Helper()
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		secret, err := admin.CoreV1().Secrets(old.Namespace).Get(t.Context(), old.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		secret.Data, secret.Labels, secret.Annotations = old.Data, old.Labels, old.Annotations
+		_, err = admin.CoreV1().Secrets(old.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+		return err
+	}))
+}
+
+// issuedBy waits until the servers that reload have certificates of the
+// generation only.
+func (tr *traffic) issuedBy(t *testing.T, generation string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		issuers := tr.issuers()
+		return len(issuers) == 1 && strings.HasPrefix(issuers[0], "servingcert CA "+generation+" ")
+	}, waitFor, tick, "certificates of generation %s", generation)
+}
+
+// The CA Secret is put back as it was before a succession, or in its middle: from a
+// backup. What it does not know is replaced, and the succession goes on, or is made
+// anew, with a number that was not used yet.
+func TestRestoredBackup(t *testing.T) {
+	fresh(t)
+	signer := start(t, "signer", fast...)
+	start(t, "rotator")
+	makeShop(t, admin, "shop", services, nil)
+	tr := startTraffic(t, admin, "shop", services, time.Now)
+	before := secret(t)
+	ask(t, "audit")
+	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
+	waiting := secret(t)
+	require.Equal(t, 1, stored(t).Signing)
+	signedBy(t, "2")
+	second := stored(t).Generations[1].Root
+
+	// From before it signed: it is there, and signs again.
+	putBack(t, waiting)
+	requireSaid(t, ca.WarnRestored)
+	eventually(t, "it waits again", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
+	signedBy(t, "2")
+	tr.issuedBy(t, "2")
+	assert.True(t, stored(t).Generations[1].Root.Equal(second))
+	tr.requireNoFailure(t)
+
+	// From before it was made, and nobody asks any more.
+	patchStatus(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationRotate: nil}}})
+	putBack(t, before)
+	tr.issuedBy(t, "1")
+	restored := status(t)
+	assert.Equal(t, "1", restored.Data[api.CAGeneration])
+	assert.Contains(t, restored.Data[api.CAWarning], ca.WarnRestored+": ", "it is said as long as it is so")
+	assert.Empty(t, restored.Data[api.CAProblem])
+	tr.requireNoFailure(t)
+
+	ask(t, "again")
+	after := signedBy(t, "3")
+	assert.NotContains(t, after.Data[api.CAWarning], ca.WarnRestored)
+	tr.issuedBy(t, "3")
+	tr.requireNoFailure(t)
+	assert.NotContains(t, signer.log.String(), ca.ReasonLost)
+	assert.NotContains(t, signer.log.String(), "panic")
+}
+
+// image is everything of ours that a backup of a cluster holds.
+type image struct {
+	secrets    []corev1.Secret
+	configMaps []corev1.ConfigMap
+}
+
+var ourNamespaces = []string{api.DefaultNamespace, "shop"}
+
+func imageOf(t *testing.T) image {
+	t.Helper()
+	var out image
+	for _, namespace := range ourNamespaces {
+		secrets, err := admin.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		configMaps, err := admin.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		out.secrets, out.configMaps = append(out.secrets, secrets.Items...), append(out.configMaps, configMaps.Items...)
+	}
+	return out
+}
+
+// restore puts everything back, in the order of names, as tools do.
+func (i image) restore(t *testing.T) {
+	t.Helper()
+	for _, old := range i.configMaps {
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			cm, err := admin.CoreV1().ConfigMaps(old.Namespace).Get(t.Context(), old.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			cm.Data, cm.Labels, cm.Annotations = old.Data, old.Labels, old.Annotations
+			_, err = admin.CoreV1().ConfigMaps(old.Namespace).Update(t.Context(), cm, metav1.UpdateOptions{})
+			return err
+		}))
+	}
+	for _, old := range i.secrets {
+		putBack(t, &old)
+	}
+}
+
+// A whole cluster is put back to before a succession, to its middle, and back to
+// where it was, while signer and rotator run.
+func TestRestoredCluster(t *testing.T) {
+	fresh(t)
+	signer := start(t, "signer", fast...)
+	start(t, "rotator")
+	makeShop(t, admin, "shop", services, nil)
+	tr := startTraffic(t, admin, "shop", services, time.Now)
+	before := imageOf(t)
+	ask(t, "audit")
+	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
+	middle := imageOf(t)
+	signedBy(t, "2")
+	after := imageOf(t)
+	second := stored(t).Generations[1].Root
+
+	middle.restore(t)
+	eventually(t, "it waits", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
+	signedBy(t, "2")
+	tr.issuedBy(t, "2")
+	assert.True(t, stored(t).Generations[1].Root.Equal(second))
+	tr.requireNoFailure(t)
+
+	before.restore(t)
+	eventually(t, "there was no succession", func(cm *corev1.ConfigMap) bool {
+		return cm.Data[api.CAGeneration] == "1" && cm.Data[api.CAPhase] == api.PhaseStable && cm.Data[api.CARotation] == ""
+	})
+	tr.issuedBy(t, "1")
+	tr.requireNoFailure(t)
+
+	after.restore(t)
+	signedBy(t, "2")
+	tr.issuedBy(t, "2")
+	assert.True(t, stored(t).Generations[1].Root.Equal(second))
+	tr.requireNoFailure(t)
+	assert.NotContains(t, signer.log.String(), ca.ReasonLost)
+	assert.NotContains(t, signer.log.String(), "panic")
+}
