@@ -35,6 +35,11 @@ func (b bundle) String() string {
 func (b bundle) isStrangers() bool   { return len(b.roots) == 0 }
 func (b bundle) holds(root int) bool { return slices.Contains(b.roots, root) }
 
+// isOfFew reports whether servers that differ in details are tried with the bundle.
+func (b bundle) isOfFew() bool {
+	return slices.Contains([]string{"{1}", "{1,2}", "{1,2,3}", "{3}"}, b.String()) || b.isStrangers()
+}
+
 // exists reports whether the succession has all generations of the bundle.
 func (b bundle) exists(s *succession) bool {
 	return b.isStrangers() || slices.Max(b.roots) <= len(s.generations)

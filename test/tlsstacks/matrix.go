@@ -91,7 +91,7 @@ func (s *scene) start(ctx context.Context, dir string, now time.Time) ([]pair, [
 			return nil, nil, err
 		}
 		for _, b := range bundles() {
-			if t, ok := held[srv.bundlesOf()][b.String()]; ok {
+			if t, ok := held[srv.bundlesOf()][b.String()]; ok && (!srv.few || b.isOfFew()) {
 				pairs = append(pairs, pair{r, b})
 				attempts = append(attempts, attempt{port: r.port, host: srv.host, trust: t})
 			}
