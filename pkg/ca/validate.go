@@ -42,6 +42,9 @@ func (s State) validateCertificates(i int) error {
 	if err := validateIntermediates(g); err != nil {
 		return fmt.Errorf("%s: %w", chainKey(g.Number), err)
 	}
+	if err := validateEnd(g); err != nil {
+		return err
+	}
 	if err := s.validateKey(g); err != nil {
 		return fmt.Errorf("%s: %w", privateKey(g.Number), err)
 	}
@@ -108,6 +111,20 @@ func validateIntermediates(g Generation) error {
 	return nil
 }
 
+// validateEnd checks that no certificate ends before what was signed under it: no
+// leaf does. One that was put in another's place must not be taken for a CA that
+// has ended, which is replaced at once.
+func validateEnd(g Generation) error {
+	key := certificateKey(g.Number)
+	if g.Root.NotAfter.After(g.ends()) {
+		key = chainKey(g.Number)
+	}
+	if end := g.ends(); g.UsedUntil.After(end) {
+		return fmt.Errorf("%s: ends at %s, and certificates under it may be in use until %s: it is another than was written", key, clock(end), clock(g.UsedUntil))
+	}
+	return nil
+}
+
 func (s State) validateKey(g Generation) error {
 	if g.Key == nil || pki.KeyMatches(g.Issuer(), g.Key) {
 		return nil
@@ -136,6 +153,8 @@ func (s State) validateCross(i int) error {
 		return fmt.Errorf("the certificate is for another key than %s", certificateKey(g.Number))
 	case !bytes.Equal(g.Cross.RawSubject, g.Root.RawSubject):
 		return fmt.Errorf("the certificate has another subject than %s", certificateKey(g.Number))
+	case g.Cross.NotAfter.After(g.Root.NotAfter):
+		return fmt.Errorf("the certificate ends after %s, at %s: one of them is another than was written", certificateKey(g.Number), clock(g.Root.NotAfter))
 	case bytes.Equal(g.Cross.RawIssuer, g.Cross.RawSubject):
 		return errors.New("the certificate is self-signed: must be signed by the generation before")
 	}

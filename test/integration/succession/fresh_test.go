@@ -2,6 +2,7 @@ package succession
 
 import (
 	"crypto/x509"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,6 +31,13 @@ func fresh(t *testing.T) {
 
 // fast are the flags of a signer whose successions take seconds.
 var fast = []string{"--ca-soak=2s", "--ca-reissue-window=2s"}
+
+// stop ends the program as a kubelet does, so that another can lead at once.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.cmd.Wait())
+}
 
 // served is what the Secret of Service web-i holds: the leaf, and what follows it.
 func served(t *testing.T, namespace string, i int) []*x509.Certificate {

@@ -1,0 +1,46 @@
+package ca
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// ending returns the root with another end, signed by its own key.
+func ending(t *testing.T, g Generation, notAfter time.Time) *x509.Certificate {
+	t.Helper()
+	template := *g.Root
+	template.NotAfter = notAfter
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, g.Key.Public(), g.Key)
+	require.NoError(t, err)
+	root, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return root
+}
+
+// A certificate that ends before what was signed under it is not the one that was
+// written. Taken for one that has ended it would be replaced at once, and its key
+// erased.
+func TestACertificateThatEndsTooEarlyIsAnother(t *testing.T) {
+	s := newScript(t)
+	s.ask("overlap", "audit")
+	s.take(StepPrepare)
+	for number, want := range map[int]string{
+		1: "generation-1.crt: ends at 2026-03-01T12:00:00Z, and certificates under it may be in use until 2026-05-31T13:00:00Z: it is another than was written",
+		2: "generation-2.cross.crt: the certificate ends after generation-2.crt, at 2026-03-01T12:00:00Z: one of them is another than was written",
+	} {
+		data := with(s.Secret, nil)
+		data[certificateKey(number)] = pki.EncodeCertificates(ending(t, s.state().Generations[number-1], start))
+		_, err := ParseState(data)
+		assert.ErrorContains(t, err, want)
+	}
+	last := ending(t, s.state().Generations[0], s.state().Generations[0].UsedUntil)
+	_, err := ParseState(with(s.Secret, map[string][]byte{certificateKey(1): pki.EncodeCertificates(last)}))
+	assert.NoError(t, err, "as short as possible")
+}
