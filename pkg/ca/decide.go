@@ -127,7 +127,7 @@ func Decide(o Observed) Decision {
 			d.Step = o.freshStep("the CA was corrupt and is given up: " + o.Request.Reason)
 		}
 		d.stop(ReasonCorrupt, "Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then. "+
-			"To give it up for good: kubectl servingcert rotate-ca --replace-lost", api.CASecretName, err)
+			"To give it up for good: kubectl servingcert rotate-ca --replace-lost --reason TEXT", api.CASecretName, err)
 		return d
 	}
 	d := Decision{State: &state}
@@ -161,7 +161,7 @@ func decideWithoutCA(o Observed) Decision {
 		d.Step = o.freshStep("the CA was lost and is given up: " + o.Request.Reason)
 	}
 	d.stop(ReasonLost, "Secret %s is missing or empty, and there was a CA: %s. Restore the Secret from a backup; no certificate is issued until then, and no new CA made, which no client would trust. "+
-		"To give the old CA up for good: kubectl servingcert rotate-ca --replace-lost", api.CASecretName, strings.Join(evidence, ", "))
+		"To give the old CA up for good: kubectl servingcert rotate-ca --replace-lost --reason TEXT", api.CASecretName, strings.Join(evidence, ", "))
 	return d
 }
 

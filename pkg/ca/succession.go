@@ -86,7 +86,7 @@ func promote(d *Decision, o Observed) {
 		d.Step = Step{Kind: StepTrusted, Why: fmt.Sprintf("%d of %d targets hold its root", o.Trust.Holding, o.Trust.Targets)}
 		return
 	case o.Now.Before(soaked):
-		d.Waiting = "every target holds the new root; pods get it until " + clock(soaked)
+		d.Waiting = fmt.Sprintf("%d of %d targets hold the new root; pods get it until %s", o.Trust.Holding, o.Trust.Targets, clock(soaked))
 		d.lookAt(soaked)
 	default:
 		d.Step = Step{Kind: StepPromote, Why: "its root is trusted everywhere"}
