@@ -148,29 +148,40 @@ func (f *remoteFlags) readClientCertificate() error {
 	return err
 }
 
-// signer returns what signs: a CA that is elsewhere, with what it is now, or the
-// one here.
+// signer returns what signs, and what the CA elsewhere is now; nil: there is none.
 func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate, error), error) {
-	if !f.enabled() {
-		sign, err := signer.NewCFSSL()
-		return sign, nil, err
+	here, err := signer.NewCFSSL()
+	if err != nil || !f.enabled() {
+		return here, nil, err
 	}
 	remote, err := signer.NewRemote(f.config)
 	if err != nil {
 		return nil, nil, err
 	}
 	told := "" // warnings that were logged: the CA's controller asks again and again
-	return remote.Sign, func(ctx context.Context) (ca.Candidate, error) {
+	return whereTheKeyIs(here, remote.Sign), func(ctx context.Context) (ca.Candidate, error) {
 		info, err := remote.Info(ctx)
 		if err != nil {
 			return ca.Candidate{}, err
 		}
-		if now := strings.Join(info.Warnings, "; "); now != told {
-			told = now
-			ctrl.Log.WithName("cfssl").Info("the CA elsewhere will not sign all that is asked for", "server", info.Server, "warnings", now)
+		last := told
+		if told = strings.Join(info.Warnings, "; "); told != last && told != "" {
+			ctrl.Log.WithName("cfssl").Info("the CA elsewhere will not sign all that is asked for", "server", info.Server, "warnings", told)
 		}
 		return ca.NewCandidate(ca.OriginRemote, info.Chain, info.Root, nil), nil
 	}, nil
+}
+
+// whereTheKeyIs signs with the CA's key, or has it sign elsewhere if that is where
+// its key is. One whose key is here goes on signing until the one elsewhere is
+// trusted.
+func whereTheKeyIs(here, elsewhere signer.Sign) signer.Sign {
+	return func(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+		if ca.Key != nil {
+			return here(ctx, ca, request)
+		}
+		return elsewhere(ctx, ca, request)
+	}
 }
 
 func readCertificates(flag, file string) ([]*x509.Certificate, error) {

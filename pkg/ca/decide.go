@@ -24,8 +24,8 @@ const (
 	ReasonExpired = "CAExpired"
 	// ReasonUnreachable: the CA is elsewhere and was never reached.
 	ReasonUnreachable = "CAUnreachable"
-	// ReasonWaitingForTrust: the CA elsewhere is another now, which cannot be
-	// trusted by all clients yet, and the old one signs no more.
+	// ReasonWaitingForTrust: the CA is not elsewhere any more, and the next cannot
+	// be trusted by all clients yet.
 	ReasonWaitingForTrust = "WaitingForTrust"
 )
 
@@ -210,8 +210,9 @@ func canSign(d *Decision, o Observed) {
 	case d.Reason == ReasonNotYetValid:
 		d.lookAt(g.Issuer().NotBefore)
 	case d.Reason != "":
-	case g.Origin == OriginRemote && d.State.waiting():
-		d.stop(ReasonWaitingForTrust, "the CA elsewhere is %s now; nothing is issued until its root is trusted everywhere", d.State.newest().Issuer().Subject.CommonName)
+	case g.Origin == OriginRemote && !o.HasRemote && d.State.waiting():
+		d.stop(ReasonWaitingForTrust, "the CA (%s) is elsewhere, and no --cfssl-url says where; nothing is issued until the root of %s is trusted everywhere",
+			g.Issuer().Subject.CommonName, d.State.newest().name())
 	case g.Origin == OriginRemote && !o.HasRemote:
 		d.stop(ReasonUnreachable, "the CA (%s) is elsewhere, and no --cfssl-url says where", g.Issuer().Subject.CommonName)
 	default:

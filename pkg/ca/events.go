@@ -11,14 +11,15 @@ import (
 // Reasons of events on the CA Secret, beside the Reason constants of a CA that
 // cannot sign and the Warn constants (both Warning).
 const (
-	EventCreated  = "CACreated"      // Normal: a CA was made that owes nothing to any before
-	EventPrepared = "CAPrepared"     // Normal: the next generation was made
-	EventTrusted  = "CATrusted"      // Normal: every target holds its root
-	EventPromoted = "CAPromoted"     // Normal: it signs
-	EventRetired  = "CARetired"      // Normal: an older root left the bundle
-	EventRefused  = "CARefused"      // Warning: a rotation that was asked for is not made
-	EventUsable   = "CAUsable"       // Normal: a problem is over
-	EventRestored = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
+	EventCreated   = "CACreated"      // Normal: a CA was made that owes nothing to any before
+	EventPrepared  = "CAPrepared"     // Normal: the next generation was made
+	EventAbandoned = "CAAbandoned"    // Normal: it is forgotten before it signed: the CA elsewhere is another
+	EventTrusted   = "CATrusted"      // Normal: every target holds its root
+	EventPromoted  = "CAPromoted"     // Normal: it signs
+	EventRetired   = "CARetired"      // Normal: an older root left the bundle
+	EventRefused   = "CARefused"      // Warning: a rotation that was asked for is not made
+	EventUsable    = "CAUsable"       // Normal: a problem is over
+	EventRestored  = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
 )
 
 func (c *Controller) event(uid types.UID, eventType, reason, note string) {

@@ -97,11 +97,14 @@ func (o Observed) planRemote(d *Decision) Step {
 	newest := d.State.newest()
 	switch {
 	case !o.HasRemote:
-		return Step{Kind: StepPrepare, Why: "the CA is not elsewhere any more (--cfssl-url)"}
+		if step := o.planImport(d); step.Kind != "" {
+			return step
+		}
+		return Step{Kind: StepPrepare, Why: noRemote}
 	case o.Remote == nil:
 		d.warn(WarnRemote, "%v", o.RemoteErr)
 		return Step{}
-	case o.Remote.generation().Issuer().Equal(newest.Issuer()):
+	case o.signsElsewhere(newest):
 		return Step{}
 	}
 	err := o.Remote.check(o)
@@ -116,11 +119,11 @@ func (o Observed) planRemote(d *Decision) Step {
 }
 
 // canFollow says why the candidate cannot stand beside the generations that there
-// are, or nil.
+// are, or nil. A CA elsewhere may be one that was left before.
 func (s State) canFollow(c Candidate) error {
 	for _, g := range s.Generations {
 		switch {
-		case c.generation().Issuer().Equal(g.Issuer()):
+		case c.Origin != OriginRemote && c.generation().Issuer().Equal(g.Issuer()):
 			return fmt.Errorf("it is %s already", g.name())
 		case c.Root.Subject.String() == g.Root.Subject.String() && !c.Root.Equal(g.Root):
 			return fmt.Errorf("its root has the subject of the root of generation %d, %q, and is another: verifiers would pick the wrong one", g.Number, g.Root.Subject)

@@ -109,6 +109,8 @@ func (c *Controller) took(ctx context.Context, f found, secret *corev1.Secret, d
 		say(EventCreated, "%s signs, valid until %s: %s", newest.name(), clock(newest.ends()), why)
 	case StepPrepare:
 		say(EventPrepared, "%s was made and is published: %s", newest.name(), why)
+	case StepAbandon:
+		say(EventAbandoned, "%s is forgotten, and has signed nothing: %s", d.State.newest().name(), why)
 	case StepTrusted:
 		say(EventTrusted, "%s is trusted: %s", newest.name(), why)
 	case StepPromote:

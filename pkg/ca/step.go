@@ -21,6 +21,8 @@ const (
 	StepRaise StepKind = "Raise"
 	// StepPrepare makes the next generation, cross-signed by the one that signs.
 	StepPrepare StepKind = "Prepare"
+	// StepAbandon forgets a generation that waits: it has signed nothing.
+	StepAbandon StepKind = "Abandon"
 	// StepTrusted notes since when every target is known to hold the new root.
 	StepTrusted StepKind = "Trusted"
 	// StepPromote lets the new generation sign and erases the keys before it.
@@ -57,6 +59,8 @@ func (d Decision) Apply(o Observed) (State, error) {
 		s = s.raised(o.Now, o.MaxDuration)
 	case StepPrepare:
 		s, err = s.prepared(d.Step, o)
+	case StepAbandon:
+		s = s.abandoned()
 	case StepTrusted:
 		s.Generations[len(s.Generations)-1].TrustedAt = seconds(o.Now.Add(time.Second - 1)) // up: the soak is not cut short
 	case StepPromote:
@@ -149,6 +153,13 @@ func (s State) cross(root *x509.Certificate, now time.Time) (*x509.Certificate, 
 		return nil, nil
 	}
 	return pki.NewCross(root, signing.Issuer(), signing.Key, pki.NotBefore(now))
+}
+
+// abandoned returns the state without the newest generation, which waits.
+func (s State) abandoned() State {
+	last := len(s.Generations) - 1
+	s.Generations = s.Generations[:last:last]
+	return s
 }
 
 // promoted lets the newest generation sign, and erases the keys before it.

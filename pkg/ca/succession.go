@@ -30,7 +30,7 @@ func succeed(d *Decision, o Observed) {
 	if o.ClockErr != nil || d.Reason == ReasonNotYetValid {
 		return // no step by a clock that is wrong
 	}
-	rules := []func(*Decision, Observed){distrust, raise, promote, prepare, refuse, retire}
+	rules := []func(*Decision, Observed){distrust, raise, abandon, promote, prepare, refuse, retire}
 	for _, rule := range rules {
 		if rule(d, o); d.Step.Kind != "" {
 			return
@@ -67,6 +67,38 @@ func raise(d *Decision, o Observed) {
 	}
 }
 
+// abandon forgets a generation that waits and is no more the CA elsewhere. If the
+// one that signs is, it may be that another of several servers has answered: what
+// waits goes on waiting, unless its root stays in the bundle without it.
+func abandon(d *Decision, o Observed) {
+	s, newest := d.State, d.State.newest()
+	switch {
+	case !s.waiting() || newest.Origin != OriginRemote:
+	case !o.HasRemote:
+		d.Step = Step{Kind: StepAbandon, Why: noRemote}
+	case o.Remote == nil || o.signsElsewhere(newest):
+	case !o.signsElsewhere(s.signing()), s.abandoned().Bundle(o.Now).Hash() == s.Bundle(o.Now).Hash():
+		d.Step = Step{Kind: StepAbandon, Why: "elsewhere, " + o.whoSignsElsewhere()}
+	}
+}
+
+// noRemote is why a CA elsewhere is left.
+const noRemote = "the CA is not elsewhere any more (--cfssl-url)"
+
+// signsElsewhere reports whether the CA elsewhere answers that it is the
+// generation.
+func (o Observed) signsElsewhere(g Generation) bool {
+	return o.Remote != nil && o.Remote.generation().Issuer().Equal(g.Issuer())
+}
+
+// whoSignsElsewhere says which CA does, or why that is not known.
+func (o Observed) whoSignsElsewhere() string {
+	if o.Remote == nil {
+		return fmt.Sprint(o.RemoteErr)
+	}
+	return o.Remote.generation().Issuer().Subject.CommonName + " signs"
+}
+
 // promote lets the generation that waits sign, once its root is trusted.
 func promote(d *Decision, o Observed) {
 	if !d.State.waiting() {
@@ -88,6 +120,8 @@ func promote(d *Decision, o Observed) {
 	case o.Now.Before(soaked):
 		d.Waiting = fmt.Sprintf("%d of %d targets hold the new root; pods get it until %s", o.Trust.Holding, o.Trust.Targets, clock(soaked))
 		d.lookAt(soaked)
+	case newest.Origin == OriginRemote && !o.signsElsewhere(newest):
+		d.Waiting = "every target holds the new root, and it does not sign elsewhere: " + o.whoSignsElsewhere()
 	default:
 		d.Step = Step{Kind: StepPromote, Why: "its root is trusted everywhere"}
 		return

@@ -114,8 +114,9 @@ func makeShop(t *testing.T, admin kubernetes.Interface, namespace string, servic
 
 func secretOf(i int) string { return fmt.Sprintf("web-%d-tls", i) }
 
-// startTraffic begins the handshakes; stop ends them.
-func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, services int, now func() time.Time) *traffic {
+// startTraffic begins the handshakes, with the clients that are named or, if none
+// is, with all; stop ends them.
+func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, services int, now func() time.Time, clients ...string) *traffic {
 	t.Helper()
 	tr := &traffic{namespace: namespace, admin: admin, now: now, stopped: make(chan struct{})}
 	for i := range services {
@@ -127,7 +128,9 @@ func startTraffic(t *testing.T, admin kubernetes.Interface, namespace string, se
 		}
 	}
 	for name, late := range map[string]time.Duration{"prompt": 0, "late": time.Second, "of old": -1} {
-		tr.clients = append(tr.clients, &consumer{name: name, late: late})
+		if len(clients) == 0 || slices.Contains(clients, name) {
+			tr.clients = append(tr.clients, &consumer{name: name, late: late})
+		}
 	}
 	require.NoError(t, tr.refresh(t.Context()))
 	tr.done.Add(2)

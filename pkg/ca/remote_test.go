@@ -1,0 +1,112 @@
+package ca
+
+import (
+	"crypto/x509"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// at is a CA elsewhere that is a root.
+func at(root authority) *Candidate {
+	c := NewCandidate(OriginRemote, []*x509.Certificate{root.cert}, root.cert, nil)
+	return &c
+}
+
+// following is a CA elsewhere that was one and is to be two.
+func following(t *testing.T, one, two authority) *script {
+	s := &script{t, observed(nil)}
+	s.HasRemote, s.Remote = true, at(one)
+	s.take(StepFresh)
+	s.Remote = at(two)
+	s.take(StepPrepare)
+	return s
+}
+
+// While the new CA waits the old one may go on signing: a server that has it may be
+// in the list. The new one signs when it is trusted, and there.
+func TestRemoteSignsWhileAnotherWaits(t *testing.T) {
+	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
+	s := following(t, one, two)
+	assert.Empty(t, s.take("").Reason)
+	s.trusted()
+	s.take(StepTrusted)
+	s.Now = s.Now.Add(s.Soak)
+
+	s.Remote, s.RemoteErr = nil, errors.New("no answer")
+	assert.Contains(t, s.take("").Waiting, "it does not sign elsewhere: no answer")
+	s.Remote, s.RemoteErr = at(one), nil
+	assert.Contains(t, s.take("").Waiting, "it does not sign elsewhere: One signs")
+	assert.Equal(t, api.PhaseWait, s.phase())
+	s.Remote = at(two)
+	s.take(StepPromote)
+	s.take("")
+}
+
+// What waits and is the CA elsewhere no more is forgotten: it has signed nothing.
+func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
+	one, two, three := foreignCA(t, "One", nil), foreignCA(t, "Two", nil), foreignCA(t, "Three", nil)
+	s := following(t, one, two)
+	s.Remote = at(three)
+	s.take(StepAbandon)
+	assert.Equal(t, api.PhaseStable, s.phase())
+	s.take(StepPrepare)
+	assert.Equal(t, three.cert, s.state().newest().Root)
+	s.promote()
+	assert.Equal(t, three.cert, s.state().signing().Root)
+
+	s = newScript(t)
+	s.HasRemote, s.Remote = true, at(one)
+	s.take(StepPrepare)
+	s.HasRemote, s.Remote = false, nil
+	s.take(StepAbandon)
+	s.take("")
+	require.Len(t, s.state().Generations, 1)
+	assert.Len(t, s.state().Bundle(s.Now).Certificates(), 1)
+}
+
+// A CA elsewhere that was replaced may come back, and the one here as well.
+func TestRemoteComesBack(t *testing.T) {
+	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
+	s := following(t, one, two)
+	s.promote()
+	s.Remote = at(one)
+	s.take(StepPrepare)
+	s.Remote = at(two) // of two servers, the first was away
+	s.take(StepAbandon)
+	s.take("")
+	s.Remote = at(one)
+	s.take(StepPrepare)
+	s.promote()
+	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Equal(t, one.cert, a.Certificate)
+	assert.Equal(t, []*x509.Certificate{one.cert}, a.Anchors)
+	assert.Len(t, a.Bundle.Certificates(), 2)
+
+	s.HasRemote, s.Remote = false, nil
+	s.take(StepPrepare)
+	assert.Equal(t, ReasonWaitingForTrust, s.take("").Reason, "it signs no more, and nobody trusts the next")
+	s.promote()
+	s.HasRemote, s.Remote = true, at(one)
+	s.take(StepPrepare)
+	s.promote()
+	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Equal(t, one.cert, a.Certificate)
+	require.Len(t, a.Chain, 1, "signed by the one that was here")
+	s.take("")
+}
+
+// What is brought follows a CA elsewhere at once, not one made here meanwhile.
+func TestAnImportFollowsARemote(t *testing.T) {
+	s := following(t, foreignCA(t, "One", nil), foreignCA(t, "Two", nil))
+	s.promote()
+	brought, err := ParseImport(importOf(t, foreignCA(t, "Brought", nil)))
+	require.NoError(t, err)
+	s.HasRemote, s.Remote, s.Import = false, nil, &brought
+	s.take(StepPrepare)
+	assert.Equal(t, OriginImport, s.state().newest().Origin)
+}
