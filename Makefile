@@ -46,7 +46,7 @@ FUZZTIME  ?= 30s
 fuzz: ## look for pods, manifests and CA successions that break a promise, FUZZTIME for each target
 	go test -run '^$$' -fuzz '^FuzzInject$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/mutate
 	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
-	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 200
+	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
 
 REQUIRE ?=
 .PHONY: tlsstacks

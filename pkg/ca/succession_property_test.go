@@ -20,7 +20,7 @@ import (
 func TestInvariant6TrustNeverGaps(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks").Value; checks.String() == "100" {
 		// A world has five successions; make fuzz draws more of them.
-		require.NoError(t, checks.Set("10"))
+		require.NoError(t, checks.Set("5"))
 		defer func() { _ = checks.Set("100") }()
 	}
 	outer := t
