@@ -85,9 +85,14 @@ func (c Candidate) check(o Observed) error {
 	if end := g.ends(); end.Before(o.Now.Add(o.Soak + time.Hour)) {
 		return fmt.Errorf("it ends at %s: it must outlive the soak of a new CA, %s, by an hour", clock(end), o.Soak)
 	}
-	for below, ca := range g.path() {
+	path := g.path()
+	for below, ca := range path {
 		if err := canIssue(ca, below, o); err != nil {
 			return fmt.Errorf("%s: %w", ca.Subject.CommonName, err)
+		}
+		// The end of a leaf is bounded by the issuer's alone.
+		if above := path[min(below+1, len(path)-1)]; ca.NotAfter.After(above.NotAfter) {
+			return fmt.Errorf("%s: it ends at %s, and what is above it at %s: must end no later", ca.Subject.CommonName, clock(ca.NotAfter), clock(above.NotAfter))
 		}
 	}
 	return nil

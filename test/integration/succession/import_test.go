@@ -43,12 +43,14 @@ func newAuthority(t *testing.T, name string, algorithm pki.KeyAlgorithm, above *
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(5, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	for _, fn := range change {
-		fn(template)
-	}
 	by := above
 	if by == nil {
 		by = &authority{cert: template, key: key}
+	} else {
+		template.NotAfter = above.cert.NotAfter
+	}
+	for _, fn := range change {
+		fn(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
 	require.NoError(t, err)
@@ -146,20 +148,25 @@ func TestImport(t *testing.T) {
 	invalidImports(t, issuing)
 	tr.requireNoFailure(t)
 
+	// As cert-manager renews it: the same name, another key.
+	bring(t, newAuthority(t, "Example Issuing CA", pki.ECDSAP256, root).forImport(t, traditional))
+	signedBy(t, "3")
+	assert.Len(t, served(t, "shop", 0), 3, "under the same root")
+	tr.requireNoFailure(t)
 	second := newAuthority(t, "Example Root 2", pki.RSA2048, nil)
 	bring(t, second.forImport(t, traditional))
-	signedBy(t, "3")
+	signedBy(t, "4")
 	tr.requireNoFailure(t)
 
 	out, err := cli(t, "rotate-ca", "--reason", "back", "--timeout=1m")
 	require.NoError(t, err)
-	assert.Contains(t, out, "generation 4")
-	signedBy(t, "4")
+	assert.Contains(t, out, "generation 5")
+	signedBy(t, "5")
 	state := stored(t)
-	assert.Equal(t, ca.OriginOwn, state.Generations[3].Origin)
+	assert.Equal(t, ca.OriginOwn, state.Generations[4].Origin)
 	assert.Equal(t, pki.Fingerprint(second.cert), state.Import, "the Secret is still there, and is not imported again")
 	chain := served(t, "shop", 0)
-	require.Len(t, chain, 5, "three crosses and the intermediate of generation 2")
+	require.Len(t, chain, 5, "three crosses and the intermediate of generation 3")
 	for _, g := range state.Generations {
 		verifies(t, chain, g.Root)
 	}
@@ -171,6 +178,36 @@ func TestImport(t *testing.T) {
 	}
 }
 
+// A CA that is there before servingcert is the first generation. This one has path
+// lengths, as CAs of organisations often have: it can sign no cross-certificate, so
+// that what follows it is for clients that take up the new root.
+func TestImportBeforeTheFirstStart(t *testing.T) {
+	fresh(t)
+	root := newAuthority(t, "Example Root", pki.RSA2048, nil, pathLength(1))
+	issuing := newAuthority(t, "Example Issuing CA", pki.RSA2048, root, pathLength(0))
+	bring(t, issuing.forImport(t, pkcs8))
+	start(t, "signer", fast...)
+	start(t, "rotator")
+	makeShop(t, admin, "shop", 3, nil)
+	tr := startTraffic(t, admin, "shop", 3, time.Now, takingUp...)
+	state := stored(t)
+	require.Len(t, state.Generations, 1)
+	assert.Equal(t, ca.OriginImport, state.Generations[0].Origin)
+	chain := served(t, "shop", 0)
+	require.Len(t, chain, 2)
+	assert.True(t, chain[1].Equal(issuing.cert))
+
+	ask(t, "back")
+	signedBy(t, "2")
+	tr.issuedBy(t, "2")
+	assert.Len(t, served(t, "shop", 0), 1)
+	tr.requireNoFailure(t)
+}
+
+func pathLength(n int) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = n, n == 0 }
+}
+
 // invalidImports brings what is no CA to be used: it is said, and nothing else
 // changes; nor does anything when the Secret of the CA in use is deleted.
 func invalidImports(t *testing.T, inUse *authority) {
@@ -178,6 +215,7 @@ func invalidImports(t *testing.T, inUse *authority) {
 	before, leaf := secret(t), served(t, "shop", 0)[0]
 	good := newAuthority(t, "Another Root", pki.ECDSAP256, nil)
 	over := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+	lasting := func(c *x509.Certificate) { c.NotAfter = time.Now().AddDate(1, 0, 0) }
 	with := func(key string, value []byte) map[string][]byte {
 		data := good.forImport(t, pkcs8)
 		data[key] = value
@@ -192,7 +230,7 @@ func invalidImports(t *testing.T, inUse *authority) {
 		{"the key of another", "the private key does not belong to the certificate", with(corev1.TLSPrivateKeyKey, pkcs8(t, inUse.key))},
 		{"the root of another", "is not self-signed", with(api.BundleKey, pki.EncodeCertificates(inUse.cert))},
 		{"expired", "expired", newAuthority(t, "Expired", pki.ECDSAP256, nil, over).forImport(t, pkcs8)},
-		{"under an expired root", "it ends at", newAuthority(t, "Below", pki.ECDSAP256, newAuthority(t, "Expired", pki.ECDSAP256, nil, over)).forImport(t, pkcs8)},
+		{"under an expired root", "it ends at", newAuthority(t, "Below", pki.ECDSAP256, newAuthority(t, "Expired", pki.ECDSAP256, nil, over), lasting).forImport(t, pkcs8)},
 	} {
 		bring(t, c.data)
 		warned := eventually(t, c.name, func(cm *corev1.ConfigMap) bool {

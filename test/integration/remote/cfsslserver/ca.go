@@ -57,13 +57,16 @@ func newCA(name string, above *CA, change func(*x509.Certificate)) (*CA, error) 
 	return out, err
 }
 
-// sign signs the template, for as long as tests need it.
+// sign signs the template, for as long as tests need it and no longer than the CA.
 func (c *CA) sign(template *x509.Certificate, pub crypto.PublicKey) (*x509.Certificate, error) {
 	var err error
 	if template.SerialNumber, err = pki.NewSerial(); err != nil {
 		return nil, err
 	}
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(caLifetime)
+	if c.Certificate != template {
+		template.NotAfter = c.Certificate.NotAfter
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, c.Certificate, pub, c.Key)
 	if err != nil {
 		return nil, err
