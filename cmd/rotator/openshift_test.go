@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -63,10 +63,15 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, nil)
 	require.ErrorContains(t, check(), "(Deployment openshift-service-ca/service-ca)")
 
-	var stdout, stderr bytes.Buffer
-	args := []string{"--openshift-compat", "--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=0"}
-	assert.Equal(t, process.ExitError, process.Main(args, &stdout, &stderr, command()))
-	assert.Contains(t, stderr.String(), "rotator: --openshift-compat: OpenShift's service-ca runs here (Deployment openshift-service-ca/service-ca)")
+	// In a process of its own: it sets the loggers that the control plane here uses.
+	binary := filepath.Join(t.TempDir(), "rotator")
+	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	refused := exec.Command(binary, "--openshift-compat", "--kubeconfig="+kubeconfig, "--metrics-addr=0", "--health-addr=0")
+	out, err = refused.CombinedOutput()
+	require.Error(t, err)
+	assert.Equal(t, process.ExitError, refused.ProcessState.ExitCode())
+	assert.Contains(t, string(out), "rotator: --openshift-compat: OpenShift's service-ca runs here (Deployment openshift-service-ca/service-ca)")
 
 	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, zero)
 	require.NoError(t, check(), "it does not run")
