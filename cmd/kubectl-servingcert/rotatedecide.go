@@ -55,6 +55,9 @@ func answered(status caStatus, wanted rotation) (requestVerdict, error) {
 	if strings.HasPrefix(status.RotationOutcome, refusedPrefix) {
 		return requestVerdict{}, fmt.Errorf("asked for before; %s", status.RotationOutcome)
 	}
+	if reason, _, _ := strings.Cut(status.Problem, ":"); isLost(reason) {
+		return requestVerdict{}, fmt.Errorf("asked for before, of an earlier loss; this one takes another --reason. %s", status.Problem)
+	}
 	says := fmt.Sprintf("asked for before; %s\n", status.RotationOutcome)
 	if !wanted.breaks() && (!signsAlone(status) || status.behind()) {
 		return requestVerdict{says: says}, nil

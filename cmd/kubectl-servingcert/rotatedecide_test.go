@@ -76,7 +76,11 @@ func TestDecideRequest(t *testing.T) {
 			status(other.annotations(), api.CAPhase, api.PhaseWait), distrust,
 			requestVerdict{write: true, says: "this takes the place of overlap \"ceremony\", which was not answered yet\n"}, "",
 		},
-		"lost":                           {status(nil, lost...), replace, requestVerdict{write: true}, ""},
+		"lost": {status(nil, lost...), replace, requestVerdict{write: true}, ""},
+		"lost again": {
+			status(replace.annotations(), append(lost, api.CARotation, replace.String())...), replace,
+			requestVerdict{}, "of an earlier loss; this one takes another --reason. CALost: Secret servingcert-ca is missing",
+		},
 		"corrupt":                        {status(nil, api.CAProblem, "CACorrupt: x"), replace, requestVerdict{write: true}, ""},
 		"neither":                        {status(nil), replace, requestVerdict{}, "--replace-lost is for a CA that is lost or corrupt, and this one is neither: Stable: generation 1 signs"},
 		"a lost one has no successor":    {status(nil, lost...), overlap, requestVerdict{}, "there is no CA that could be succeeded: CALost: Secret servingcert-ca is missing"},

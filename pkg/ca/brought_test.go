@@ -177,6 +177,9 @@ func TestRemoteIsFollowed(t *testing.T) {
 
 	s.ask(api.RotateOverlap, "please")
 	s.take(StepRefuse)
+	s.ask(api.RotateDistrust, "stolen")
+	s.take(StepRefuse)
+	assert.Contains(t, s.state().Rotation.Refused, "it is replaced there", "with the same key it would distrust nothing")
 	s.Remote = remote(two, two.cert)
 	s.take(StepPrepare)
 	s.promote()

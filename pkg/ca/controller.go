@@ -200,15 +200,22 @@ func (c *Controller) wait(f found, d Decision) time.Duration {
 	switch {
 	case d.State != nil && c.moving(*d.State, f.Now):
 		longest = lookAgainWaiting
-	case c.last[api.CALeaves] != c.last[api.CAReplaced], c.uncounted(d):
+	case c.uncounted(d), c.behind(f, d):
 		longest = countEvery
-	case d.Reason != "", f.HasRemote, f.ClockErr != nil:
+	case d.Reason != "", f.HasRemote, f.ClockErr != nil, c.last[api.CALeaves] != c.last[api.CAReplaced]:
 		longest = lookAgainStopped
 	}
 	if d.Next.IsZero() {
 		return longest
 	}
 	return min(longest, max(atOnce, d.Next.Sub(f.Now)))
+}
+
+// behind reports whether certificates of older generations are about to be
+// replaced. One that is not within a minute after its time needs a person.
+func (c *Controller) behind(f found, d Decision) bool {
+	return d.State != nil && c.last[api.CALeaves] != c.last[api.CAReplaced] &&
+		f.Now.Before(d.State.reissueWindow(c.cfg.Reissue).Until.Add(lookAgainStopped))
 }
 
 // uncounted reports whether there are certificates to be counted that nobody has

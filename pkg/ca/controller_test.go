@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -288,6 +289,17 @@ func TestWait(t *testing.T) {
 	for _, c := range cases {
 		assert.Equal(t, c.want, h.wait(found{Observed: observed(nil)}, c.d), c.name)
 	}
+
+	h.last = map[string]string{api.CALeaves: "3", api.CAReplaced: "2"}
+	succeeded := ladder(t, 1, 2, 2)
+	over := succeeded.reissueWindow(DefaultReissue).Until
+	at := func(now time.Time) time.Duration {
+		o := observed(nil)
+		o.Now = now
+		return h.wait(found{Observed: o}, Decision{State: &succeeded})
+	}
+	assert.Equal(t, countEvery, at(over.Add(time.Second)), "the last are being replaced")
+	assert.Equal(t, lookAgainStopped, at(over.Add(lookAgainStopped)), "one that cannot be needs no haste")
 }
 
 func TestNotesAreBounded(t *testing.T) {

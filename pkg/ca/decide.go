@@ -55,9 +55,12 @@ type Observed struct {
 	// StatusGeneration is the highest number of a generation that the status has
 	// seen, and StatusSigns the one that it says signs; 0: it says none.
 	StatusGeneration, StatusSigns int
-	ManagedExist                  bool // a Secret with a managed certificate is there; only asked without a CA
-	Request                       Request
-	Trust                         Trust
+	// StatusAnswered is the request that the status says was answered last, in the
+	// form of api.CARotation: what is known of it when the CA is lost.
+	StatusAnswered string
+	ManagedExist   bool // a Secret with a managed certificate is there; only asked without a CA
+	Request        Request
+	Trust          Trust
 	// Import is the CA in Secret api.CAImportName, nil if there is none or if
 	// ImportErr says what is wrong with it.
 	Import    *Candidate
@@ -123,9 +126,7 @@ func Decide(o Observed) Decision {
 	state, err := ParseState(o.Secret)
 	if err != nil {
 		d := Decision{}
-		if o.Request.open(Rotation{}) && o.Request.Mode == api.RotateReplaceLost && o.ClockErr == nil {
-			d.Step = o.freshStep("the CA was corrupt and is given up: " + o.Request.Reason)
-		}
+		o.giveUp(&d, "the CA was corrupt and is given up: ")
 		d.stop(ReasonCorrupt, "Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then. "+
 			"To give it up for good: kubectl servingcert rotate-ca --replace-lost --reason TEXT", api.CASecretName, err)
 		return d
@@ -157,12 +158,18 @@ func decideWithoutCA(o Observed) Decision {
 	if len(evidence) == 0 {
 		return decideFirst(o)
 	}
-	if o.Request.open(Rotation{}) && o.Request.Mode == api.RotateReplaceLost && o.ClockErr == nil {
-		d.Step = o.freshStep("the CA was lost and is given up: " + o.Request.Reason)
-	}
+	o.giveUp(&d, "the CA was lost and is given up: ")
 	d.stop(ReasonLost, "Secret %s is missing or empty, and there was a CA: %s. Restore the Secret from a backup; no certificate is issued until then, and no new CA made, which no client would trust. "+
 		"To give the old CA up for good: kubectl servingcert rotate-ca --replace-lost --reason TEXT", api.CASecretName, strings.Join(evidence, ", "))
 	return d
+}
+
+// giveUp starts anew in place of a CA that is lost or corrupt, if a person says so:
+// of this loss, and not of one before, whose word still stands in the annotation.
+func (o Observed) giveUp(d *Decision, why string) {
+	if o.Request.Mode == api.RotateReplaceLost && o.Request.open(o.StatusAnswered) && o.ClockErr == nil {
+		d.Step = o.freshStep(why + o.Request.Reason)
+	}
 }
 
 // decideFirst decides about the first CA: the one elsewhere, the one that is

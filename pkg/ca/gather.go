@@ -56,7 +56,7 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 
 // seen takes what the status ConfigMap says.
 func (o *Observed) seen(status *corev1.ConfigMap) {
-	o.StatusExists, o.Request = true, ParseRequest(status.Annotations)
+	o.StatusExists, o.Request, o.StatusAnswered = true, ParseRequest(status.Annotations), status.Data[api.CARotation]
 	o.StatusSigns = generationNumber(status.Data[api.CAGeneration])
 	o.StatusGeneration = max(o.StatusSigns, generationNumber(status.Data[api.CANewest]))
 }

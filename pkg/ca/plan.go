@@ -40,7 +40,7 @@ func (o Observed) plan(d *Decision) Step {
 
 // asksForOverlap reports whether a person asked for an ordinary succession.
 func (o Observed) asksForOverlap(s *State) bool {
-	return o.Request.open(s.Rotation) && (o.Request.Mode == api.RotateOverlap || o.Request.Mode == api.RotateForce)
+	return o.Request.open(s.Rotation.String()) && (o.Request.Mode == api.RotateOverlap || o.Request.Mode == api.RotateForce)
 }
 
 // planOwn replaces a CA that was made here: in the last third of its life, and

@@ -59,10 +59,11 @@ func modes() string {
 	return strings.Join(all, ", ")
 }
 
-// open reports whether the request asks for something that was not answered yet:
-// the same reason in the same mode is the same request.
-func (r Request) open(answered Rotation) bool {
-	return r.Reason != "" && r.Wrong == nil && (r.Mode != answered.Mode || r.Reason != answered.Reason)
+// open reports whether the request asks for something else than what was answered
+// last, in the form of api.CARotation: the same reason in the same mode is the
+// same request.
+func (r Request) open(answered string) bool {
+	return r.Reason != "" && r.Wrong == nil && Rotation{Mode: r.Mode, Reason: r.Reason}.String() != answered
 }
 
 // String is the form of api.CARotation.

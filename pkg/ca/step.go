@@ -39,7 +39,7 @@ type Step struct {
 	Why  string   // for people
 	// Candidate is the CA that becomes a generation; nil: one is made here.
 	Candidate *Candidate
-	// Answers: it is the answer to the request that was observed.
+	// Answers: the generation is made for the request that was observed.
 	Answers bool
 }
 
@@ -94,7 +94,7 @@ func (s State) fresh(step Step, o Observed) (State, error) {
 	if step.Candidate != nil && step.Candidate.Origin == OriginImport {
 		next.Import = step.Candidate.fingerprint()
 	}
-	if o.Request.open(s.Rotation) && (o.Request.Mode == api.RotateDistrust || o.Request.Mode == api.RotateReplaceLost) {
+	if o.Request.open(s.Rotation.String()) && (o.Request.Mode == api.RotateDistrust || o.Request.Mode == api.RotateReplaceLost) {
 		next.Rotation = Rotation{Mode: o.Request.Mode, Reason: o.Request.Reason, Generation: g.Number}
 	}
 	return next.raised(o.Now, o.MaxDuration), nil

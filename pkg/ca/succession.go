@@ -39,9 +39,10 @@ func succeed(d *Decision, o Observed) {
 }
 
 // distrust leaves every earlier generation at once, a prepared one too: it lay in
-// the same Secret.
+// the same Secret. A key that is elsewhere must be replaced there first: to start
+// anew with the same would distrust nothing.
 func distrust(d *Decision, o Observed) {
-	if o.Request.open(d.State.Rotation) && o.Request.Mode == api.RotateDistrust {
+	if o.Request.open(d.State.Rotation.String()) && o.Request.Mode == api.RotateDistrust && !o.signsElsewhere(d.State.signing()) {
 		d.Step = o.freshStep("all before is distrusted: " + o.Request.Reason)
 	}
 }
@@ -153,7 +154,7 @@ func prepare(d *Decision, o Observed) {
 	plan := o.plan(d)
 	switch {
 	case d.State.waiting():
-		if plan.Kind != "" && o.Request.open(d.State.Rotation) {
+		if plan.Kind != "" && o.Request.open(d.State.Rotation.String()) {
 			d.Waiting += fmt.Sprintf(". Then rotation %q follows", o.Request.Reason)
 		}
 	case plan.Kind != "":
@@ -166,7 +167,7 @@ func refuse(d *Decision, o Observed) {
 	if o.Request.Wrong != nil {
 		d.warn(WarnRequest, "%v", o.Request.Wrong)
 	}
-	if !o.Request.open(d.State.Rotation) || d.State.waiting() {
+	if !o.Request.open(d.State.Rotation.String()) || d.State.waiting() {
 		return
 	}
 	why := ""
@@ -178,7 +179,7 @@ func refuse(d *Decision, o Observed) {
 	default:
 		why = d.State.leftOut(o.Now) + ": at most 3 cross-certificates are served. --force leaves them out"
 	}
-	d.Step = Step{Kind: StepRefuse, Why: why, Answers: true}
+	d.Step = Step{Kind: StepRefuse, Why: why}
 }
 
 // leftOut says who could not verify a generation for which the ladder is too full.

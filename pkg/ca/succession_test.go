@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -206,6 +208,28 @@ func TestReplaceLost(t *testing.T) {
 	s.take("")
 	assert.Equal(t, 5, s.state().Signing, "no number is used twice")
 	assert.Equal(t, "disk", s.state().Rotation.Reason)
+}
+
+// The word that gave a lost CA up stays where it was said, and is for that one loss:
+// another loses another CA.
+func TestReplaceLostIsForOneLoss(t *testing.T) {
+	for what, data := range map[string]map[string][]byte{"lost": nil, "corrupt": {"state.json": []byte("{}")}} {
+		t.Run(what, func(t *testing.T) {
+			s := newScript(t)
+			s.Secret, s.StatusExists = data, true
+			s.ask(api.RotateReplaceLost, "disk")
+			s.take(StepFresh)
+			s.seen(&corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRotate: "disk", api.AnnotationRotateMode: string(api.RotateReplaceLost)}},
+				Data:       statusData(s.Observed, Decide(s.Observed), nil, nil),
+			})
+			s.Secret = data
+			d := s.take("")
+			assert.NotEmpty(t, d.Reason)
+			s.ask(api.RotateReplaceLost, "disk again")
+			s.take(StepFresh)
+		})
+	}
 }
 
 // A CA that has ended, or is about to, does not wait for trust.
