@@ -118,7 +118,7 @@ func TestConfigMapClear(t *testing.T) {
 	}
 }
 
-// An apply of the key that is asked for now would take the other away, which may be
+// An apply of the key that is now asked for would take the other away, which may be
 // in use.
 func TestConfigMapMoved(t *testing.T) {
 	owning := func(manager, fields string) []metav1.ManagedFieldsEntry {
