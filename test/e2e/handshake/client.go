@@ -1,0 +1,161 @@
+package handshake
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Timeout bounds one handshake, the resolution of the name included.
+const Timeout = 10 * time.Second
+
+// Client shakes hands. Its methods may be called from several goroutines.
+type Client struct {
+	bundleFile string
+	once       bool // the bundle is read once, as many clients do
+	interval   time.Duration
+	dialer     net.Dialer
+
+	mu       sync.Mutex
+	bundle   []byte
+	roots    *x509.CertPool
+	started  time.Time
+	bundles  int
+	accounts []*account
+}
+
+// account is the account of a target, and the end of its loop; nil: there is none.
+type account struct {
+	Account
+	stop context.CancelFunc
+}
+
+// New returns a client that trusts what is in the file, read anew for each
+// handshake unless once is set, and that pauses for the interval between two
+// handshakes with one target.
+func New(bundleFile string, once bool, interval time.Duration, now time.Time) (*Client, error) {
+	c := &Client{bundleFile: bundleFile, once: once, interval: interval, started: now}
+	_, err := c.trusted()
+	return c, err
+}
+
+// trusted are the roots in the file. A kubelet swaps a directory, so that what is
+// read is never half a file.
+func (c *Client) trusted() (*x509.CertPool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.once && c.roots != nil {
+		return c.roots, nil
+	}
+	bundle, err := os.ReadFile(c.bundleFile)
+	if err != nil {
+		return nil, err
+	}
+	if c.roots != nil && slices.Equal(bundle, c.bundle) {
+		return c.roots, nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(bundle) {
+		return nil, fmt.Errorf("%s: no certificate in it", c.bundleFile)
+	}
+	c.bundle, c.roots = bundle, roots
+	c.bundles++
+	return roots, nil
+}
+
+// Follow sets the targets. Those that were followed before and still are go on;
+// those that are not are followed no more, and what came of them stays in the
+// report.
+func (c *Client) Follow(ctx context.Context, targets []Target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.accounts {
+		if a.stop != nil && !slices.Contains(targets, a.Target) {
+			a.stop()
+			a.stop = nil
+		}
+	}
+	for _, t := range targets {
+		a := c.of(t)
+		if a.stop == nil {
+			var loop context.Context
+			loop, a.stop = context.WithCancel(ctx)
+			go c.loop(loop, a)
+		}
+	}
+}
+
+// of returns the account of a target, a new one for a new target.
+func (c *Client) of(t Target) *account {
+	if i := slices.IndexFunc(c.accounts, func(a *account) bool { return a.Target == t }); i >= 0 {
+		return c.accounts[i]
+	}
+	a := &account{Account: Account{Target: t}}
+	c.accounts = append(c.accounts, a)
+	return a
+}
+
+// loop shakes hands with one target until ctx ends. A handshake that is under way
+// then is not counted.
+func (c *Client) loop(ctx context.Context, a *account) {
+	for {
+		at := time.Now()
+		leaf, err := c.Shake(ctx, a.Target)
+		took := time.Since(at)
+		if ctx.Err() != nil {
+			return
+		}
+		c.mu.Lock()
+		if err != nil {
+			a.failed(Failure{At: at, Took: took, Err: err.Error()})
+		} else {
+			a.succeeded(at.Add(took), took, pki.Fingerprint(leaf), leaf.Issuer.CommonName)
+		}
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(c.interval):
+		}
+	}
+}
+
+// Shake is one handshake over a connection of its own; it returns the leaf, which
+// has been verified.
+func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error) {
+	roots, err := c.trusted()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	raw, err := c.dialer.DialContext(ctx, "tcp", t.Address)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(raw, &tls.Config{ServerName: t.Name, RootCAs: roots, MinVersion: tls.VersionTLS12})
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	return conn.ConnectionState().PeerCertificates[0], conn.Close()
+}
+
+// Report is what came of it so far.
+func (c *Client) Report() Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := Report{Started: c.started, Bundles: c.bundles}
+	for _, a := range c.accounts {
+		r.Accounts = append(r.Accounts, a.clone())
+	}
+	return r
+}
