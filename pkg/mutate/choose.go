@@ -84,7 +84,7 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		if c.Service == "" {
 			c.Service = s.Name
 		}
-		c.Ports = append(c.Ports, tlsTargets(s)...)
+		c.Ports = append(c.Ports, api.TLSTargets(s)...)
 	}
 	return c
 }

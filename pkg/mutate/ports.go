@@ -13,37 +13,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// tlsTargets returns the targetPorts behind which the Service offers TLS: that
-// of its only TCP port; else those of the ports that say so by name,
-// appProtocol or number; else all, as nothing tells them apart.
-func tlsTargets(svc *corev1.Service) []intstr.IntOrString {
-	var all, secure []intstr.IntOrString
-	for _, p := range svc.Spec.Ports {
-		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
-			continue
-		}
-		target := p.TargetPort
-		if target == (intstr.IntOrString{}) {
-			target = intstr.FromInt32(p.Port) // as the API server fills it in
-		}
-		all = append(all, target)
-		if saysTLS(p.Name) || p.AppProtocol != nil && saysTLS(*p.AppProtocol) || isTLSNumber(p.Port) {
-			secure = append(secure, target)
-		}
-	}
-	if len(secure) > 0 {
-		return secure
-	}
-	return all
-}
-
-func saysTLS(name string) bool {
-	first, _, _ := strings.Cut(strings.ToLower(name), "-")
-	return first == "https" || first == "tls"
-}
-
-func isTLSNumber(port int32) bool { return port == 443 || port == 6443 || port == 8443 || port == 9443 }
-
 // declares reports whether the container declares the targetPort.
 func declares(c *corev1.Container, target intstr.IntOrString) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
@@ -80,7 +49,7 @@ func tlsPorts(in *input, targets []ref) []int32 {
 	for _, c := range targets {
 		for _, p := range c.Ports {
 			all = append(all, p.ContainerPort)
-			if saysTLS(p.Name) || isTLSNumber(p.ContainerPort) {
+			if api.PortSaysTLS(p.Name, p.ContainerPort) {
 				ports = append(ports, p.ContainerPort)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // Reasons of the Ready condition beside those of a CA that cannot sign.
 const (
 	ReasonIssued       Reason = "Issued"            // True
-	ReasonRetained     Reason = "Retained"          // True: not asked for any more, and kept
+	ReasonRetained     Reason = api.ReasonRetained  // True: not asked for any more, and kept
 	ReasonInvalid      Reason = "InvalidAnnotation" // False: what is asked for is not allowed
 	ReasonWaiting      Reason = "WaitingForTrust"   // False: some names, or all, that not all clients accept yet
 	ReasonConflict     Reason = "SecretConflict"    // False: the Secret is somebody else's

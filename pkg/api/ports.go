@@ -1,0 +1,47 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// TLSTargets returns the targetPorts behind which the Service offers TLS: those
+// of its TCP ports that say so by name, appProtocol or number; if none does, of
+// all its TCP ports, as nothing tells them apart.
+func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
+	var all, secure []intstr.IntOrString
+	for _, p := range svc.Spec.Ports {
+		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
+			continue
+		}
+		target := p.TargetPort
+		if target == (intstr.IntOrString{}) {
+			target = intstr.FromInt32(p.Port) // as the API server fills it in
+		}
+		all = append(all, target)
+		if PortSaysTLS(p.Name, p.Port) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol) {
+			secure = append(secure, target)
+		}
+	}
+	if len(secure) > 0 {
+		return secure
+	}
+	return all
+}
+
+// PortSaysTLS reports whether a port's name or number is one of TLS.
+func PortSaysTLS(name string, number int32) bool {
+	return nameSaysTLS(name) || number == 443 || number == 6443 || number == 8443 || number == 9443
+}
+
+// nameSaysTLS reads the name of a port, such as https-metrics, or an
+// appProtocol, such as kubernetes.io/wss.
+func nameSaysTLS(name string) bool {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	first, _, _ := strings.Cut(strings.ToLower(name), "-")
+	return slices.Contains([]string{"https", "tls", "grpcs", "wss"}, first)
+}

@@ -1,0 +1,40 @@
+package api_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func TestTLSTargets(t *testing.T) {
+	says := func(s string) *string { return &s }
+	http, https := corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "https", Port: 10443}
+	tests := []struct {
+		name  string
+		ports []corev1.ServicePort
+		want  []intstr.IntOrString
+	}{
+		{"none", nil, nil},
+		{"the only one, whatever it says", []corev1.ServicePort{http}, []intstr.IntOrString{intstr.FromInt32(80)}},
+		{"by name", []corev1.ServicePort{http, https}, []intstr.IntOrString{intstr.FromInt32(10443)}},
+		{"by a longer name", []corev1.ServicePort{http, {Name: "tls-admin", Port: 1}}, []intstr.IntOrString{intstr.FromInt32(1)}},
+		{"by number", []corev1.ServicePort{http, {Name: "x", Port: 8443}}, []intstr.IntOrString{intstr.FromInt32(8443)}},
+		{"by appProtocol", []corev1.ServicePort{http, {Port: 1, AppProtocol: says("https")}}, []intstr.IntOrString{intstr.FromInt32(1)}},
+		{"by a qualified appProtocol", []corev1.ServicePort{http, {Port: 1, AppProtocol: says("kubernetes.io/wss")}}, []intstr.IntOrString{intstr.FromInt32(1)}},
+		{"gRPC", []corev1.ServicePort{http, {Name: "grpcs", Port: 1}}, []intstr.IntOrString{intstr.FromInt32(1)}},
+		{"a name that only begins so", []corev1.ServicePort{http, {Name: "httpsish", Port: 1}}, []intstr.IntOrString{intstr.FromInt32(80), intstr.FromInt32(1)}},
+		{"nothing tells", []corev1.ServicePort{http, {Name: "x", Port: 1}}, []intstr.IntOrString{intstr.FromInt32(80), intstr.FromInt32(1)}},
+		{"targetPort", []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("web")}, {Port: 8443, TargetPort: intstr.FromInt32(3)}}, []intstr.IntOrString{intstr.FromString("web"), intstr.FromInt32(3)}},
+		{"UDP", []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolUDP}, http}, []intstr.IntOrString{intstr.FromInt32(80)}},
+		{"UDP alone", []corev1.ServicePort{{Port: 443, Protocol: corev1.ProtocolUDP}}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, api.TLSTargets(&corev1.Service{Spec: corev1.ServiceSpec{Ports: tt.ports}}))
+		})
+	}
+}
