@@ -18,8 +18,8 @@ N         ?= 2000
 
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
-# Modules of the repository: the project, the tools, the control plane, cfssl's servers.
-MODULES := . hack/tools hack/controlplane/build hack/cfssl
+# Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers.
+MODULES := . hack/tools hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl
 
 ##@ Start here
 

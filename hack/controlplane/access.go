@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 )
 
 // tokenLifetime is asked for ServiceAccount tokens, in seconds: a day, as nothing
@@ -43,16 +45,16 @@ func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, nam
 func (cp *ControlPlane) UserConfig(user string, groups ...string) (*rest.Config, error) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	pair, err := cp.pki.issueClient(fmt.Sprintf("user-%d", cp.pki.serial), user, groups...)
+	pair, err := cp.pki.IssueClient(fmt.Sprintf("user-%d", cp.pki.Issued()), user, groups...)
 	if err != nil {
 		return nil, err
 	}
 	return cp.certConfig(pair), nil
 }
 
-func (cp *ControlPlane) certConfig(pair keyPair) *rest.Config {
+func (cp *ControlPlane) certConfig(pair certs.KeyPair) *rest.Config {
 	cfg := cp.config()
-	cfg.CertData, cfg.KeyData = pair.certPEM, pair.keyPEM
+	cfg.CertData, cfg.KeyData = pair.CertPEM, pair.KeyPEM
 	return cfg
 }
 
@@ -60,7 +62,7 @@ func (cp *ControlPlane) certConfig(pair keyPair) *rest.Config {
 func (cp *ControlPlane) config() *rest.Config {
 	return &rest.Config{
 		Host:            cp.Host(),
-		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.caPEM},
+		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.CAPEM},
 		QPS:             -1, // no limit
 	}
 }

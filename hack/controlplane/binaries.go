@@ -4,17 +4,25 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// The binaries that can be asked for.
+// The binaries that can be asked for. CoreDNS and metrics-server are what pods of a
+// node run (package node), so they are static as the others are.
 const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
 	KubeControllerManager = "kube-controller-manager"
+	KubeScheduler         = "kube-scheduler"
+	KubeProxy             = "kube-proxy"
+	Kubelet               = "kubelet"
 	Kubectl               = "kubectl"
+	CoreDNS               = "coredns"
+	MetricsServer         = "metrics-server"
 )
 
 const (
@@ -24,51 +32,65 @@ const (
 	envCache = "SERVINGCERT_CONTROLPLANE_CACHE"
 )
 
+// The modules that pin what is built, each by itself, so that they share no
+// requirements.
+const (
+	kubernetesModule    = "hack/controlplane/build"
+	corednsModule       = "hack/node/build/coredns"
+	metricsServerModule = "hack/node/build/metrics-server"
+)
+
 // source says what to build for a binary and, for the one line before a build,
 // how long that takes on two cores with nothing cached.
 type source struct {
-	pkg   string
-	coldT string
+	module string
+	pkg    string
+	coldT  string
 }
 
 var sources = map[string]source{
-	Etcd:                  {"go.etcd.io/etcd/server/v3", "half a minute"},
-	KubeAPIServer:         {"k8s.io/kubernetes/cmd/kube-apiserver", "4 minutes"},
-	KubeControllerManager: {"k8s.io/kubernetes/cmd/kube-controller-manager", "a minute"},
-	Kubectl:               {"k8s.io/kubernetes/cmd/kubectl", "half a minute"},
+	Etcd:                  {kubernetesModule, "go.etcd.io/etcd/server/v3", "half a minute"},
+	KubeAPIServer:         {kubernetesModule, "k8s.io/kubernetes/cmd/kube-apiserver", "4 minutes"},
+	KubeControllerManager: {kubernetesModule, "k8s.io/kubernetes/cmd/kube-controller-manager", "a minute"},
+	KubeScheduler:         {kubernetesModule, "k8s.io/kubernetes/cmd/kube-scheduler", "half a minute"},
+	KubeProxy:             {kubernetesModule, "k8s.io/kubernetes/cmd/kube-proxy", "half a minute"},
+	Kubelet:               {kubernetesModule, "k8s.io/kubernetes/cmd/kubelet", "a minute"},
+	Kubectl:               {kubernetesModule, "k8s.io/kubernetes/cmd/kubectl", "half a minute"},
+	CoreDNS:               {corednsModule, ".", "a minute"},
+	MetricsServer:         {metricsServerModule, "sigs.k8s.io/metrics-server/cmd/metrics-server", "2 minutes"},
 }
+
+// inAssets are the binaries that envtest's archives have. Of a user's directory
+// they are expected; the others are built when it lacks them.
+var inAssets = []string{Etcd, KubeAPIServer, Kubectl}
 
 // Binaries returns the path of each named binary (Etcd, KubeAPIServer, …).
 //
-// Those in directory $KUBEBUILDER_ASSETS win. envtest's archives have no
-// kube-controller-manager: that one is then built, and log says so; any other
-// that is missing there is an error. Without the variable all are built from the
-// modules that hack/controlplane/build pins, one after the other, each reported on
-// log, into $SERVINGCERT_CONTROLPLANE_CACHE or the user's cache directory. A
-// second call finds them there. Processes that call it at the same time build
-// once; the others wait.
+// Those in directory $KUBEBUILDER_ASSETS win. envtest's archives have etcd,
+// kube-apiserver and kubectl: it is an error if one of these is missing there, any
+// other is then built, and log says so. Without the variable all are built from the
+// modules in which they are pinned, one after the other, each reported on log, into
+// $SERVINGCERT_CONTROLPLANE_CACHE or the user's cache directory. A second call finds
+// them there. Processes that call it at the same time build once; the others wait.
 func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]string, error) {
 	for _, name := range names {
 		if _, ok := sources[name]; !ok {
-			return nil, fmt.Errorf("binary %q is unknown: there are %s, %s, %s and %s",
-				name, Etcd, KubeAPIServer, KubeControllerManager, Kubectl)
+			return nil, fmt.Errorf("binary %q is unknown: there are %s",
+				name, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 		}
 	}
 	found, missing, err := assets(os.Getenv(envAssets), names)
 	if err != nil {
 		return nil, err
 	}
-	if len(missing) == 0 {
-		return found, nil
-	}
-	if len(found) > 0 {
+	if len(found) > 0 && len(missing) > 0 {
 		fmt.Fprintf(log, "%s has no %s: the pinned version is used\n", envAssets, strings.Join(missing, ", "))
 	}
-	b, err := newBuilder(log)
-	if err != nil {
-		return nil, err
-	}
 	for _, name := range missing {
+		b, err := newBuilder(log, sources[name].module)
+		if err != nil {
+			return nil, err
+		}
 		if found[name], err = b.binary(ctx, name); err != nil {
 			return nil, err
 		}
@@ -86,7 +108,7 @@ func assets(dir string, names []string) (found map[string]string, missing []stri
 			missing = append(missing, name)
 		case isExecutable(path):
 			found[name] = path
-		case name == KubeControllerManager:
+		case !slices.Contains(inAssets, name):
 			missing = append(missing, name)
 		default:
 			return nil, nil, fmt.Errorf("%s=%s has no executable %s; unset it and the pinned version is built",

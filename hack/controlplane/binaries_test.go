@@ -31,14 +31,15 @@ func TestAssetsOfTheUserWin(t *testing.T) {
 	require.Equal(t, map[string]string{Etcd: filepath.Join(dir, Etcd), KubeAPIServer: filepath.Join(dir, KubeAPIServer)}, found)
 	require.Empty(t, log.String())
 
-	_, missing, err := assets(dir, []string{Etcd, KubeControllerManager})
+	_, missing, err := assets(dir, []string{Etcd, KubeControllerManager, Kubelet})
 	require.NoError(t, err)
-	require.Equal(t, []string{KubeControllerManager}, missing, "envtest's archives do not have it")
+	require.Equal(t, []string{KubeControllerManager, Kubelet}, missing, "envtest's archives do not have them")
 
 	_, err = Binaries(t.Context(), &log, Kubectl)
 	require.EqualError(t, err, "KUBEBUILDER_ASSETS="+dir+" has no executable kubectl; unset it and the pinned version is built")
-	_, err = Binaries(t.Context(), &log, "kubelet")
-	require.EqualError(t, err, `binary "kubelet" is unknown: there are etcd, kube-apiserver, kube-controller-manager and kubectl`)
+	_, err = Binaries(t.Context(), &log, "kubeadm")
+	require.EqualError(t, err, `binary "kubeadm" is unknown: there are coredns, etcd, kube-apiserver, kube-controller-manager, `+
+		`kube-proxy, kube-scheduler, kubectl, kubelet, metrics-server`)
 }
 
 func TestBuildOnce(t *testing.T) {
@@ -48,7 +49,7 @@ func TestBuildOnce(t *testing.T) {
 	logs := make([]bytes.Buffer, 3)
 	var wg sync.WaitGroup
 	for i := range logs {
-		b := &builder{log: &logs[i], module: module, cache: cache, sources: map[string]source{"m": {"example.com/m", "a second"}}}
+		b := &builder{log: &logs[i], module: module, cache: cache, sources: map[string]source{"m": {module, "example.com/m", "a second"}}}
 		wg.Go(func() {
 			path, err := b.binary(t.Context(), "m")
 			assert.NoError(t, err)
@@ -63,18 +64,25 @@ func TestBuildOnce(t *testing.T) {
 	require.Equal(t, 1, builds)
 	require.True(t, isExecutable(filepath.Join(cache, "m")))
 
-	broken := &builder{log: &logs[0], module: module, cache: cache, sources: map[string]source{"n": {"example.com/n", "a second"}}}
+	broken := &builder{log: &logs[0], module: module, cache: cache, sources: map[string]source{"n": {module, "example.com/n", "a second"}}}
 	_, err := broken.binary(t.Context(), "n")
 	require.ErrorContains(t, err, "in "+module+": go build example.com/n: exit status 1\n")
 	require.NoFileExists(t, filepath.Join(cache, "n"))
 }
 
 func TestKubernetesVersion(t *testing.T) {
-	v, err := kubernetesVersion([]byte("require (\n\tk8s.io/kube-openapi v0.0.0\n\tk8s.io/kubernetes v1.36.3 // indirect\n)\n"))
-	require.NoError(t, err)
+	v := kubernetesVersion([]byte("require (\n\tk8s.io/kube-openapi v0.0.0\n\tk8s.io/kubernetes v1.36.3 // indirect\n)\n"))
 	require.Equal(t, []string{"v1.36.3", "1", "36"}, v)
-	_, err = kubernetesVersion([]byte("require k8s.io/api v0.36.3"))
-	require.Error(t, err)
+	require.Nil(t, kubernetesVersion([]byte("require k8s.io/api v0.36.3")))
+}
+
+func TestEveryModuleIsThere(t *testing.T) {
+	for name, src := range sources {
+		_, err := findModule(src.module)
+		require.NoError(t, err, name)
+	}
+	_, err := findModule("hack/none")
+	require.ErrorContains(t, err, "no hack/none/go.mod in ")
 }
 
 // envStarter makes this test binary start a control plane and wait to be killed.

@@ -28,76 +28,93 @@ type builder struct {
 	sources map[string]source
 }
 
-func newBuilder(log io.Writer) (*builder, error) {
-	module, err := findModule()
+func newBuilder(log io.Writer, module string) (*builder, error) {
+	dir, err := findModule(module)
 	if err != nil {
 		return nil, err
 	}
-	mod, err := os.ReadFile(filepath.Join(module, "go.mod"))
+	content, err := moduleContent(dir)
 	if err != nil {
 		return nil, err
 	}
-	sum, err := os.ReadFile(filepath.Join(module, "go.sum"))
-	if err != nil {
-		return nil, err
-	}
-	version, err := kubernetesVersion(mod)
-	if err != nil {
-		return nil, fmt.Errorf("%s/go.mod: %w", module, err)
-	}
+	version := kubernetesVersion(content)
 	flags := buildFlags(version)
-	cache, err := cacheDir(version, bytes.Join([][]byte{mod, sum, []byte(strings.Join(flags, " "))}, nil))
+	cache, err := cacheDir(filepath.Base(module), version, append(content, strings.Join(flags, " ")...))
 	if err != nil {
 		return nil, err
 	}
-	return &builder{log: log, module: module, cache: cache, flags: flags, sources: sources}, nil
+	return &builder{log: log, module: dir, cache: cache, flags: flags, sources: sources}, nil
 }
 
-// findModule finds hack/controlplane/build from the working directory upwards, as
-// tests, the demo and make run inside the repository, or else beside this file.
-func findModule() (string, error) {
-	const module = "hack/controlplane/build"
+// findModule finds a module of this repository from the working directory upwards,
+// as tests, the demo and make run inside the repository, or else from where this
+// file is.
+func findModule(module string) (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	for dir := wd; ; dir = filepath.Dir(dir) {
-		if candidate := filepath.Join(dir, module); isFile(filepath.Join(candidate, "go.mod")) {
-			return candidate, nil
-		}
-		if dir == filepath.Dir(dir) {
-			break
+	starts := []string{wd}
+	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
+		starts = append(starts, filepath.Dir(file))
+	}
+	for _, start := range starts {
+		for dir := start; ; dir = filepath.Dir(dir) {
+			if candidate := filepath.Join(dir, module); isFile(filepath.Join(candidate, "go.mod")) {
+				return candidate, nil
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
 		}
 	}
-	if _, file, _, ok := runtime.Caller(0); ok {
-		if candidate := filepath.Join(filepath.Dir(file), "build"); isFile(filepath.Join(candidate, "go.mod")) {
-			return candidate, nil
-		}
+	return "", fmt.Errorf("no %s/go.mod in %s or above it: run inside the repository", module, wd)
+}
+
+// moduleContent is all that decides about what a module builds: what it requires,
+// and its own code if it has any.
+func moduleContent(dir string) ([]byte, error) {
+	code, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
 	}
-	return "", fmt.Errorf("no %s/go.mod in %s or above it: run inside the repository, or set %s", module, wd, envAssets)
+	var content []byte
+	for _, file := range append([]string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")}, code...) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		content = append(content, data...)
+	}
+	return content, nil
 }
 
 var kubernetesLine = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)\b`)
 
-// kubernetesVersion returns the version of k8s.io/kubernetes that a go.mod requires.
-func kubernetesVersion(mod []byte) ([]string, error) {
+// kubernetesVersion returns the version of k8s.io/kubernetes that a go.mod requires,
+// its major and its minor; nil if it requires none.
+func kubernetesVersion(mod []byte) []string {
 	m := kubernetesLine.FindSubmatch(mod)
 	if m == nil {
-		return nil, errors.New("requires no k8s.io/kubernetes vX.Y.Z")
+		return nil
 	}
-	return []string{string(m[1]), string(m[2]), string(m[3])}, nil
+	return []string{string(m[1]), string(m[2]), string(m[3])}
 }
 
-// buildFlags makes the binaries report the version that they are: clients ask for
-// it, and the API server's feature gates compare with it.
+// buildFlags makes Kubernetes' binaries report the version that they are: clients
+// ask for it, and the API server's feature gates compare with it.
 func buildFlags(version []string) []string {
 	const pkg = "k8s.io/component-base/version."
-	return []string{"-trimpath", "-ldflags", fmt.Sprintf("-s -w -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s",
-		pkg, version[0], pkg, version[1], pkg, version[2])}
+	flags := "-s -w"
+	if version != nil {
+		flags += fmt.Sprintf(" -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s",
+			pkg, version[0], pkg, version[1], pkg, version[2])
+	}
+	return []string{"-trimpath", "-ldflags", flags}
 }
 
-// cacheDir is the directory for binaries that are built from content.
-func cacheDir(version []string, content []byte) (string, error) {
+// cacheDir is the directory for binaries that a module builds from content.
+func cacheDir(module string, version []string, content []byte) (string, error) {
 	base := os.Getenv(envCache)
 	if base == "" {
 		user, err := os.UserCacheDir()
@@ -110,8 +127,11 @@ func cacheDir(version []string, content []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if version != nil {
+		module = "kubernetes-" + version[0]
+	}
 	sum := sha256.Sum256(content)
-	return filepath.Join(base, fmt.Sprintf("controlplane-%s-%s-%s-%x", version[0], runtime.GOOS, runtime.GOARCH, sum[:6])), nil
+	return filepath.Join(base, fmt.Sprintf("%s-%s-%s-%x", module, runtime.GOOS, runtime.GOARCH, sum[:6])), nil
 }
 
 // binary returns the path of a binary in the cache and builds it if it is not there.

@@ -198,7 +198,7 @@ func testWebhook(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 				Name: "labeler.example.com",
 				ClientConfig: admissionregistrationv1.WebhookClientConfig{
 					Service:  &admissionregistrationv1.ServiceReference{Namespace: "hooks", Name: "labeler", Port: &servicePort, Path: &path},
-					CABundle: cp.pki.caPEM,
+					CABundle: cp.pki.CAPEM,
 				},
 				Rules: []admissionregistrationv1.RuleWithOperations{{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
@@ -224,11 +224,11 @@ func serveLabeler(t *testing.T, cp *ControlPlane, addr, name string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", addr)
 	require.NoError(t, err, "a ClusterIP is an address of this host")
-	pair, err := cp.pki.issue("labeler", &x509.Certificate{
+	pair, err := cp.pki.Issue("labeler", &x509.Certificate{
 		DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	require.NoError(t, err)
-	cert, err := tls.X509KeyPair(pair.certPEM, pair.keyPEM)
+	cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
