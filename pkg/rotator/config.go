@@ -29,6 +29,19 @@ type Config struct {
 	// MaxEvents is how many workloads of a namespace are told of at once by an
 	// event each; one more event tells of the rest.
 	MaxEvents int
+	// VerifyConsumers has the pods dialled that mount an issued Secret.
+	VerifyConsumers bool
+	// VerifyInterval is how long a pod that serves what it should is left alone.
+	VerifyInterval time.Duration
+	// PropagationTime is how long a new certificate may take until pods serve it.
+	PropagationTime time.Duration
+	// ProbeConcurrency is how many pods are dialled at a time, and ProbeTimeout how
+	// long one port may take to show its certificate.
+	ProbeConcurrency int
+	ProbeTimeout     time.Duration
+	// ProbePause is the shortest time between two dials of a pod that is about to
+	// change: half as much more at the longest.
+	ProbePause time.Duration
 	// Choose is the webhook's decision.
 	Choose Choose
 	// Now is the clock.
@@ -46,6 +59,13 @@ func DefaultConfig() Config {
 		Delay:     time.Second,
 		Patience:  30 * time.Second,
 		MaxEvents: 10,
+
+		VerifyConsumers:  true,
+		VerifyInterval:   time.Hour,
+		PropagationTime:  2 * time.Minute,
+		ProbeConcurrency: 32,
+		ProbeTimeout:     5 * time.Second,
+		ProbePause:       10 * time.Second,
 	}
 }
 
@@ -66,6 +86,9 @@ func (c Config) Validate() error {
 	if c.MaxEvents < 1 {
 		return fmt.Errorf("events %d: must be 1 or more", c.MaxEvents)
 	}
+	if err := c.validateProbes(); err != nil {
+		return err
+	}
 	switch {
 	case c.Choose == nil:
 		return errors.New("nothing says which Secret a pod would get")
@@ -73,6 +96,26 @@ func (c Config) Validate() error {
 		return errors.New("no clock")
 	case c.Metrics == nil:
 		return errors.New("no registry for metrics")
+	}
+	return nil
+}
+
+// maxConcurrency keeps the sockets that are open at once below what a process
+// commonly may have.
+const maxConcurrency = 512
+
+func (c Config) validateProbes() error {
+	switch {
+	case c.VerifyInterval < time.Second:
+		return fmt.Errorf("--verify-interval: %s: must be 1s or more", c.VerifyInterval)
+	case c.PropagationTime < time.Second:
+		return fmt.Errorf("--propagation-time: %s: must be 1s or more; a kubelet takes up to 92s", c.PropagationTime)
+	case c.ProbeConcurrency < 1 || c.ProbeConcurrency > maxConcurrency:
+		return fmt.Errorf("--probe-concurrency: %d: must be from 1 to %d", c.ProbeConcurrency, maxConcurrency)
+	case c.ProbeTimeout < 10*time.Millisecond || c.ProbeTimeout > time.Minute:
+		return fmt.Errorf("--probe-timeout: %s: must be from 10ms to 1m", c.ProbeTimeout)
+	case c.ProbePause < time.Millisecond:
+		return fmt.Errorf("pause %s between two dials: must be 1ms or more", c.ProbePause)
 	}
 	return nil
 }

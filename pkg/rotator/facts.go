@@ -1,8 +1,10 @@
 package rotator
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"unique"
@@ -18,10 +20,16 @@ import (
 // informer can hold it in a pod's place.
 type PodFacts struct {
 	metav1.TypeMeta
-	// ObjectMeta holds namespace, name, resource version and deletion, and the
-	// UID of a pod that no workload made; nothing else.
+	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
+	// a pod that no workload made or that mounts a Secret, and when the latter was
+	// created; nothing else.
 	metav1.ObjectMeta
 	Template unique.Handle[Template]
+	// IP is the pod's, if it mounts a Secret: of several, the one of its node's
+	// first family.
+	IP netip.Addr
+	// Ready: it mounts a Secret, has an address, and gets requests.
+	Ready bool
 }
 
 // Template is what the pods of one template have in common, and what all that is
@@ -32,7 +40,10 @@ type Template struct {
 	SecretName string // the Secret that the pod names itself
 	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
 	// and separated by commas.
-	Mounts   string
+	Mounts string
+	// Ports are the TCP ports of a pod that mounts a Secret (ports.go).
+	Ports    string
+	OnRotate api.OnRotate
 	Workload Workload
 	// Conventional: it gets the conventional Secret where there is one, unless
 	// something else decides.
@@ -54,6 +65,7 @@ func FactsOf(pod *corev1.Pod) *PodFacts {
 		Labels:       encodeLabels(pod.Labels),
 		SecretName:   request.SecretName,
 		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
+		OnRotate:     cmp.Or(request.OnRotate, api.OnRotateReload),
 		Workload:     workloadOf(pod),
 		Conventional: declaresPort(pod) && !isOfJob(pod),
 		Left:         leftAlone(pod, request),
@@ -62,6 +74,9 @@ func FactsOf(pod *corev1.Pod) *PodFacts {
 	if err != nil {
 		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
 	}
+	if t.Mounts != "" {
+		t.Ports = portsOf(pod)
+	}
 	f := &PodFacts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{
 		Namespace:         f.Template.Value().Namespace, // the copy that all share
@@ -69,10 +84,23 @@ func FactsOf(pod *corev1.Pod) *PodFacts {
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
-	if t.Workload == (Workload{}) {
+	if t.Workload == (Workload{}) || t.Mounts != "" {
 		f.UID = pod.UID
 	}
+	if t.Mounts != "" {
+		f.CreationTimestamp = pod.CreationTimestamp
+		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
+		f.Ready = f.IP.IsValid() && isReady(pod)
+	}
 	return f
+}
+
+// isReady reports whether Services send requests to the pod.
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -109,13 +137,8 @@ func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
 	return ""
 }
 
-// declaresPort looks at the containers that run as long as the pod does, native
-// sidecars included.
 func declaresPort(pod *corev1.Pod) bool {
-	hasPort := func(c corev1.Container) bool { return len(c.Ports) > 0 }
-	return slices.ContainsFunc(pod.Spec.Containers, hasPort) || slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool {
-		return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && hasPort(c)
-	})
+	return slices.ContainsFunc(serving(pod), func(c *corev1.Container) bool { return len(c.Ports) > 0 })
 }
 
 func isOfJob(pod *corev1.Pod) bool {
@@ -123,8 +146,19 @@ func isOfJob(pod *corev1.Pod) bool {
 }
 
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the
-// volume. A client that mounts nothing but ca.crt of a Secret does not serve it.
+// volume.
 func mounts(volumes []corev1.Volume) []string {
+	var names []string
+	for i := range volumes {
+		names = append(names, keysIn(&volumes[i])...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// keysIn returns the Secrets whose private key is in the volume. A client that
+// mounts nothing but ca.crt of a Secret does not serve it.
+func keysIn(v *corev1.Volume) []string {
 	var names []string
 	add := func(name string, items []corev1.KeyToPath) {
 		hasKey := func(i corev1.KeyToPath) bool { return i.Key == corev1.TLSPrivateKeyKey }
@@ -132,21 +166,17 @@ func mounts(volumes []corev1.Volume) []string {
 			names = append(names, name)
 		}
 	}
-	for _, v := range volumes {
-		if v.Secret != nil {
-			add(v.Secret.SecretName, v.Secret.Items)
-		}
-		if v.Projected == nil {
-			continue
-		}
+	if v.Secret != nil {
+		add(v.Secret.SecretName, v.Secret.Items)
+	}
+	if v.Projected != nil {
 		for _, s := range v.Projected.Sources {
 			if s.Secret != nil {
 				add(s.Secret.Name, s.Secret.Items)
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // explained reads the webhook's status. One without a Secret was written when no
