@@ -42,6 +42,8 @@ type Config struct {
 	// ProbePause is the shortest time between two dials of a pod that is about to
 	// change: half as much more at the longest.
 	ProbePause time.Duration
+	// Restarts is how workloads are restarted.
+	Restarts RestartConfig
 	// Choose is the webhook's decision.
 	Choose Choose
 	// Now is the clock.
@@ -66,6 +68,7 @@ func DefaultConfig() Config {
 		ProbeConcurrency: 32,
 		ProbeTimeout:     5 * time.Second,
 		ProbePause:       10 * time.Second,
+		Restarts:         DefaultRestartConfig(),
 	}
 }
 
@@ -86,7 +89,7 @@ func (c Config) Validate() error {
 	if c.MaxEvents < 1 {
 		return fmt.Errorf("events %d: must be 1 or more", c.MaxEvents)
 	}
-	if err := c.validateProbes(); err != nil {
+	if err := errors.Join(c.validateProbes(), c.Restarts.validate()); err != nil {
 		return err
 	}
 	switch {

@@ -1,0 +1,140 @@
+package rotator
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// AnnotationRestartedAt is what kubectl rollout restart writes on a pod template,
+// RFC 3339. It is kubectl's and not ours, so that either sees the other's
+// restarts, and there is nothing else to clean up or to explain.
+const AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// standing is what the API server says of a workload, as far as a restart
+// depends on it.
+type standing struct {
+	// problem is why it could not be read, or empty; gone, that it is not there.
+	problem string
+	gone    bool
+
+	uid             types.UID
+	resourceVersion string
+	deleting        bool
+	paused          bool
+	onDelete        bool // a new template makes no new pods
+	asks            bool // its template says that it may be restarted
+	restartedAt     time.Time // zero if it never was
+	selector        labels.Selector
+	template        map[string]string // labels of its pods
+	wanted          int32             // pods
+
+	progress progress
+}
+
+// progress is how far a workload's rollout is, in kubectl rollout status' terms.
+type progress struct {
+	done bool
+	// exceeded: the Deployment's controller gave it up.
+	exceeded bool
+	// deadline is the Deployment's own patience, 0 if it has none.
+	deadline time.Duration
+	counts   counts
+}
+
+// counts change as long as a rollout gets on.
+type counts struct{ observed, total, updated, ready int64 }
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d pods, %d of them new, %d ready", c.total, c.updated, c.ready)
+}
+
+func deploymentStanding(d *appsv1.Deployment) standing {
+	s := standingOf(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template)
+	s.paused, s.wanted = d.Spec.Paused, orOne(d.Spec.Replicas)
+	status := d.Status
+	s.progress.counts = counts{status.ObservedGeneration, int64(status.Replicas), int64(status.UpdatedReplicas), int64(status.AvailableReplicas)}
+	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p != math.MaxInt32 { // which stands for none
+		s.progress.deadline = time.Duration(*p) * time.Second
+	}
+	if d.Generation > status.ObservedGeneration {
+		return s
+	}
+	for _, c := range status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded" {
+			s.progress.exceeded = true
+		}
+	}
+	s.progress.done = !s.progress.exceeded && status.UpdatedReplicas >= s.wanted && status.Replicas <= status.UpdatedReplicas &&
+		status.AvailableReplicas >= status.UpdatedReplicas
+	return s
+}
+
+func statefulSetStanding(set *appsv1.StatefulSet) standing {
+	s := standingOf(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
+	s.wanted = orOne(set.Spec.Replicas)
+	s.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+	partition := int32(0)
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
+		partition = *r.Partition
+	}
+	status := set.Status
+	s.progress.counts = counts{status.ObservedGeneration, int64(status.Replicas), int64(status.UpdatedReplicas), int64(status.ReadyReplicas)}
+	switch {
+	case set.Generation > status.ObservedGeneration, status.ReadyReplicas < s.wanted:
+	case partition > 0:
+		s.progress.done = status.UpdatedReplicas >= s.wanted-partition
+	default:
+		s.progress.done = status.UpdatedReplicas >= s.wanted && status.UpdateRevision == status.CurrentRevision
+	}
+	if partition >= s.wanted && s.wanted > 0 {
+		s.onDelete = true // no pod is behind the partition
+	}
+	return s
+}
+
+func daemonSetStanding(set *appsv1.DaemonSet) standing {
+	s := standingOf(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
+	status := set.Status
+	s.wanted = status.DesiredNumberScheduled
+	s.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+	s.progress.counts = counts{status.ObservedGeneration, int64(status.CurrentNumberScheduled), int64(status.UpdatedNumberScheduled), int64(status.NumberAvailable)}
+	s.progress.done = set.Generation <= status.ObservedGeneration && status.UpdatedNumberScheduled >= s.wanted && status.NumberAvailable >= s.wanted
+	return s
+}
+
+func standingOf(meta *metav1.ObjectMeta, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) standing {
+	s := standing{
+		uid: meta.UID, resourceVersion: meta.ResourceVersion, deleting: meta.DeletionTimestamp != nil,
+		template: template.Labels, asks: template.Annotations[api.AnnotationOnRotate] == string(api.OnRotateRestart),
+	}
+	var err error
+	if s.selector, err = metav1.LabelSelectorAsSelector(selector); err != nil {
+		s.selector = labels.Nothing()
+	}
+	if at, err := time.Parse(time.RFC3339, template.Annotations[AnnotationRestartedAt]); err == nil {
+		s.restartedAt = at
+	}
+	return s
+}
+
+func orOne(replicas *int32) int32 {
+	if replicas == nil {
+		return 1
+	}
+	return *replicas
+}
+
+// restartedSince reports whether it was restarted, by whomever, when a leaf was
+// what it should serve. The annotation knows seconds only.
+func (s standing) restartedSince(since time.Time) bool {
+	return !s.restartedAt.IsZero() && !s.restartedAt.Before(since.Truncate(time.Second))
+}
