@@ -65,6 +65,8 @@ func command() process.Command {
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
 				"let OpenShift's annotation "+api.OpenShiftInjectCABundle+" ask for the bundle too; the process does not start where service-ca runs")
 			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "targets of one kind that are written at a time")
+			fs.IntVar(&cfg.Rotator.Restarts.Max, "max-restarts", cfg.Rotator.Restarts.Max,
+				"workloads that may roll out at a time, in the whole cluster, because their pods serve an old certificate and say "+api.AnnotationOnRotate+": restart; 0: none is restarted")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")
 		},
 		Validate: func() error {
