@@ -1,0 +1,143 @@
+// Package images makes container images without a registry and without docker, and
+// writes them to files that docker load, ctr images import and kind load
+// image-archive read.
+//
+//	image, err := images.OfBinary("example.com/web:v1", "bin/web")
+//	if err != nil { … }
+//	err = image.WriteFile("bin/images/web.tar")
+//
+// An image has one layer. Layers are not compressed: an image is imported on the
+// machine that it was made on, and as often as its code changes. Equal content
+// gives an equal image, byte by byte: no file in it has a date.
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// User is whom the images run as, and their group: no one in particular, but not
+// root, so that runAsNonRoot holds.
+const User = "65532:65532"
+
+// Image is an image with its name.
+type Image struct {
+	ref   name.Tag
+	image v1.Image
+}
+
+// Config is what an image runs. The zero value of a field leaves it out.
+type Config struct {
+	Entrypoint []string
+	Cmd        []string
+	Env        []string
+	User       string // default: User
+	Labels     map[string]string
+}
+
+// OfBinary is an image from scratch that holds a static binary and runs it: the file
+// bin/web becomes /web. ref is the full name with a tag.
+func OfBinary(ref, file string) (*Image, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	path := "/" + filepath.Base(file)
+	layer := &bytes.Buffer{}
+	w := tar.NewWriter(layer)
+	if err := w.WriteHeader(&tar.Header{
+		Name: path[1:], Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+	}); err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return ofLayer(ref, layer.Bytes(), Config{Entrypoint: []string{path}})
+}
+
+// OfDir is an image from scratch that holds the files of a directory, owned by root.
+func OfDir(ref, dir string, config Config) (*Image, error) {
+	layer := &bytes.Buffer{}
+	if err := writeDir(layer, dir); err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	return ofLayer(ref, layer.Bytes(), config)
+}
+
+func ofLayer(ref string, layer []byte, config Config) (*Image, error) {
+	tag, err := name.NewTag(ref, name.StrictValidation)
+	if err != nil {
+		return nil, fmt.Errorf("image %q: %w", ref, err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer))
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.Created = v1.Time{Time: time.Unix(0, 0).UTC()}
+	if config.User == "" {
+		config.User = User
+	}
+	file.Config = v1.Config{
+		User: config.User, Entrypoint: config.Entrypoint, Cmd: config.Cmd, Env: config.Env, Labels: config.Labels,
+	}
+	image, err = mutate.ConfigFile(image, file)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	return &Image{ref: tag, image: image}, nil
+}
+
+// Ref is the image's name.
+func (i *Image) Ref() string { return i.ref.String() }
+
+// WriteFile writes the image as docker save does, under its name, whole or not at
+// all.
+func (i *Image) WriteFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if err := i.write(tmp); err != nil {
+		return fmt.Errorf("write image %s to %s: %w", i.ref, path, err)
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+func (i *Image) write(f *os.File) error {
+	defer f.Close()
+	if err := tarball.Write(i.ref, i.image, io.Writer(f)); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	return f.Close()
+}
