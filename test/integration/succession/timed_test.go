@@ -122,7 +122,9 @@ func (w *timed) manager(t *testing.T, log *logBuffer) ctrl.Manager {
 // again; pass returns when nothing that is served is due.
 func (w *timed) pass(t *testing.T, tr *traffic, d time.Duration) {
 	t.Helper()
+	tr.standing.Lock()
 	w.offset.Add(int64(d))
+	tr.standing.Unlock()
 	touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test/now":%q}}}`, w.now().Format(time.RFC3339))
 	_, err := admin.CoreV1().ConfigMaps(w.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, touch, metav1.PatchOptions{})
 	require.NoError(t, err)

@@ -30,6 +30,9 @@ type traffic struct {
 	namespace string
 	admin     kubernetes.Interface
 	now       func() time.Time
+	// standing is held by a handshake, and by who moves the clock: on a busy machine
+	// hours passed during one, and a certificate came out of the client's future.
+	standing sync.RWMutex
 
 	mu         sync.Mutex
 	servers    []*server
@@ -253,24 +256,26 @@ func (tr *traffic) loaded(now time.Time) bool {
 // until its certificate has ended, and a client asks until its roots have.
 func (tr *traffic) round() {
 	for _, s := range tr.servers {
-		now := tr.now() // of a clock that may be moved at any moment
-		if !s.reloads && now.After(s.pair.Load().Leaf.NotAfter) {
-			continue
-		}
 		for _, c := range tr.clients {
-			roots := c.roots.Load()
-			if !now.Before(roots.until) {
-				continue
-			}
-			conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots.pool, Time: func() time.Time { return now }})
-			tr.handshakes.Add(1)
-			if err != nil {
-				tr.fail(fmt.Errorf("%s: the client that is %s rejects %s (reloads: %v): %w", now.Format(time.RFC3339), c.name, s.name, s.reloads, err))
-				continue
-			}
-			_ = conn.Close()
+			tr.handshake(s, c)
 		}
 	}
+}
+
+func (tr *traffic) handshake(s *server, c *consumer) {
+	tr.standing.RLock()
+	defer tr.standing.RUnlock()
+	now, roots := tr.now(), c.roots.Load()
+	if !s.reloads && now.After(s.pair.Load().Leaf.NotAfter) || !now.Before(roots.until) {
+		return
+	}
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{ServerName: s.name, RootCAs: roots.pool, Time: func() time.Time { return now }})
+	tr.handshakes.Add(1)
+	if err != nil {
+		tr.fail(fmt.Errorf("%s: the client that is %s rejects %s (reloads: %v): %w", now.Format(time.RFC3339), c.name, s.name, s.reloads, err))
+		return
+	}
+	_ = conn.Close()
 }
 
 // requireNoFailure has every pair shake hands a few times more, and then none
