@@ -58,7 +58,10 @@ func versions(t *testing.T, c client.Client) map[string]string {
 // and says in the status what it found.
 func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 	admin := adminClient(t)
-	for _, name := range []string{"servingcert-signer-secrets", "servingcert-signer-status"} {
+	for _, name := range []string{
+		"servingcert-signer-secrets", "servingcert-signer-status",
+		"servingcert-rotator-configmaps", "servingcert-rotator-status", "servingcert-rotator-workloads",
+	} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		eventually(t, func() error {
 			if err := admin.Get(t.Context(), types.NamespacedName{Name: name}, &policy); err != nil {
