@@ -1,0 +1,124 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/servingcert/servingcert/test/e2e/handshake"
+)
+
+const clientsNamespace = "e2e-clients"
+
+// clients are the pods of clients.yaml, by the names of their Deployments.
+var clients = []string{attentive, ofOld}
+
+const (
+	attentive = "attentive" // reads the bundle for each handshake
+	ofOld     = "of-old"    // read it when it started
+)
+
+// proxy asks a port of a pod through the API server.
+func (c *cluster) proxy(method *rest.Request, namespace, pod string, port int, path string) *rest.Request {
+	return method.Namespace(namespace).Resource("pods").Name(pod + ":" + strconv.Itoa(port)).SubResource("proxy").Suffix(path)
+}
+
+// clientPod is the one pod of a client.
+func (c *cluster) clientPod(ctx context.Context, name string) (string, error) {
+	pods, err := c.pods(ctx, clientsNamespace, map[string]string{"app": name})
+	if err != nil {
+		return "", err
+	}
+	if len(pods) != 1 {
+		return "", fmt.Errorf("client %s has %d pods, want 1", name, len(pods))
+	}
+	if s := pods[0].Status.ContainerStatuses; len(s) != 1 || s[0].RestartCount > 0 {
+		return "", fmt.Errorf("client %s was restarted, and what it had counted is gone", name)
+	}
+	return pods[0].Name, nil
+}
+
+// follow has all clients shake hands with the targets from now on.
+func (c *cluster) follow(ctx context.Context, targets []handshake.Target) error {
+	body, err := json.Marshal(targets)
+	if err != nil {
+		return err
+	}
+	for _, name := range clients {
+		pod, err := c.clientPod(ctx, name)
+		if err != nil {
+			return err
+		}
+		if _, err := c.proxy(c.clients.CoreV1().RESTClient().Put(), clientsNamespace, pod, 8080, "targets").Body(body).DoRaw(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report is the account that a client has kept.
+func (c *cluster) report(ctx context.Context, name string) (handshake.Report, error) {
+	var report handshake.Report
+	pod, err := c.clientPod(ctx, name)
+	if err != nil {
+		return report, err
+	}
+	data, err := c.proxy(c.clients.CoreV1().RESTClient().Get(), clientsNamespace, pod, 8080, "report").DoRaw(ctx)
+	if err != nil {
+		return report, err
+	}
+	return report, json.Unmarshal(data, &report)
+}
+
+// fetch has the attentive client GET a URL, by its name in the cluster's DNS, with
+// nothing but the bundle as trust.
+func (c *cluster) fetch(ctx context.Context, url string) (handshake.Response, error) {
+	var response handshake.Response
+	body, err := json.Marshal(handshake.Request{URL: url})
+	if err != nil {
+		return response, err
+	}
+	pod, err := c.clientPod(ctx, attentive)
+	if err != nil {
+		return response, err
+	}
+	data, err := c.proxy(c.clients.CoreV1().RESTClient().Post(), clientsNamespace, pod, 8080, "fetch").Body(body).DoRaw(ctx)
+	if err != nil {
+		return response, err
+	}
+	if err := json.Unmarshal(data, &response); err != nil {
+		return response, err
+	}
+	if response.Err != "" {
+		return response, fmt.Errorf("GET %s: %s", url, response.Err)
+	}
+	return response, nil
+}
+
+// fetches fails the test unless a client pod gets an answer from the URL that begins
+// with body, and the certificate is the leaf and has the name.
+func (c *cluster) fetches(t *testing.T, url, body, leaf, name string) {
+	t.Helper()
+	eventually(t, settling, "fetch "+url, func(ctx context.Context) error {
+		r, err := c.fetch(ctx, url)
+		switch {
+		case err != nil:
+			return err
+		case !strings.HasPrefix(r.Body, body):
+			return fmt.Errorf("GET %s: status %d, %q; want %q", url, r.Status, r.Body, body)
+		case r.Leaf != leaf:
+			return fmt.Errorf("GET %s: serves leaf %s; want %s", url, r.Leaf, leaf)
+		case !slices.Contains(r.Names, name):
+			return fmt.Errorf("GET %s: its certificate is for %v; want %s", url, r.Names, name)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,187 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"path"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+const owner = "e2e"
+
+// cluster is a cluster with nodes, and what is known of it.
+type cluster struct {
+	kubeconfig string
+	config     *rest.Config
+	admin      client.Client // reads live
+	clients    kubernetes.Interface
+	writes     *writes
+	tools      tools
+	// machine is the node on this machine; nil in a cluster of the user's, where
+	// nothing but the API can be reached.
+	machine machine
+}
+
+// connect returns a cluster of which the kubeconfig's user is an administrator.
+func connect(kubeconfig string, config *rest.Config) (*cluster, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // limited by the server alone
+	admin, err := client.New(config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{kubeconfig: kubeconfig, config: config, admin: admin, clients: clients}, nil
+}
+
+// apply applies one of the manifests.
+func (c *cluster) apply(t *testing.T, manifest string) {
+	t.Helper()
+	data, err := manifests.ReadFile(path.Join("manifests", manifest))
+	require.NoError(t, err)
+	objects, err := deploy.Decode(data)
+	require.NoError(t, err, manifest)
+	for _, obj := range objects {
+		// A pod of an opted-in namespace is refused while no webhook answers.
+		eventually(t, settling, "apply "+manifest, func(ctx context.Context) error {
+			return c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner(owner))
+		})
+	}
+}
+
+func (c *cluster) service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
+	svc := &corev1.Service{}
+	return svc, c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, svc)
+}
+
+// pods are those that a Service selects and that are not on their way out.
+func (c *cluster) pods(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := c.admin.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(selector)}); err != nil {
+		return nil, err
+	}
+	var staying []corev1.Pod
+	for _, pod := range list.Items {
+		if pod.DeletionTimestamp == nil {
+			staying = append(staying, pod)
+		}
+	}
+	return staying, nil
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// rolledOut is nil if all that the namespace's Deployments and StatefulSets are to
+// run is ready, and nothing else runs; "" for no name: all of them.
+func (c *cluster) rolledOut(ctx context.Context, namespace, name string) error {
+	var errs []error
+	deployments := &appsv1.DeploymentList{}
+	if err := c.admin.List(ctx, deployments, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, d := range deployments.Items {
+		s := d.Status
+		if (name == "" || name == d.Name) && (s.ObservedGeneration < d.Generation || s.UpdatedReplicas != *d.Spec.Replicas || s.ReadyReplicas != *d.Spec.Replicas || s.Replicas != *d.Spec.Replicas) {
+			errs = append(errs, fmt.Errorf("Deployment %s/%s: %d of %d pods are of the newest template, %d are ready, %d there: %w",
+				namespace, d.Name, s.UpdatedReplicas, *d.Spec.Replicas, s.ReadyReplicas, s.Replicas, c.whyNotReady(ctx, namespace, d.Spec.Selector.MatchLabels)))
+		}
+	}
+	sets := &appsv1.StatefulSetList{}
+	if err := c.admin.List(ctx, sets, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	for _, d := range sets.Items {
+		if (name == "" || name == d.Name) && d.Status.ReadyReplicas != *d.Spec.Replicas {
+			errs = append(errs, fmt.Errorf("StatefulSet %s/%s: %d of %d pods are ready: %w",
+				namespace, d.Name, d.Status.ReadyReplicas, *d.Spec.Replicas, c.whyNotReady(ctx, namespace, d.Spec.Selector.MatchLabels)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// whyNotReady is what the kubelet says of pods that are not ready.
+func (c *cluster) whyNotReady(ctx context.Context, namespace string, selector map[string]string) error {
+	pods, err := c.pods(ctx, namespace, selector)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if isReady(pod) {
+			continue
+		}
+		for _, s := range pod.Status.ContainerStatuses {
+			if w := s.State.Waiting; w != nil {
+				return fmt.Errorf("pod %s: %s %s", pod.Name, w.Reason, w.Message)
+			}
+			if x := s.State.Terminated; x != nil {
+				return fmt.Errorf("pod %s: ended with code %d: %s %s", pod.Name, x.ExitCode, x.Reason, x.Message)
+			}
+		}
+		return fmt.Errorf("pod %s is %s and not ready", pod.Name, pod.Status.Phase)
+	}
+	return errors.New("no pod says why")
+}
+
+// currentLeaf is the certificate in the Secret of a Service, by its condition.
+func (c *cluster) currentLeaf(ctx context.Context, namespace, name string) (string, error) {
+	svc, err := c.service(ctx, namespace, name)
+	if err != nil {
+		return "", err
+	}
+	leaf, ok := api.LeafOf(svc)
+	if !ok {
+		return "", fmt.Errorf("Service %s/%s has no condition with a leaf: %s", namespace, name, told(svc, api.ConditionReady))
+	}
+	return leaf, nil
+}
+
+// told is a condition of a Service, in one line.
+func told(svc *corev1.Service, conditionType string) string {
+	cond := api.Condition(svc, conditionType)
+	if cond == nil {
+		return conditionType + " is not there"
+	}
+	return fmt.Sprintf("%s=%s, %s: %s", cond.Type, cond.Status, cond.Reason, cond.Message)
+}
+
+// says is nil if the Service's condition has the status and the reason.
+func (c *cluster) says(ctx context.Context, namespace, name, conditionType, status, reason string) error {
+	svc, err := c.service(ctx, namespace, name)
+	if err != nil {
+		return err
+	}
+	cond := api.Condition(svc, conditionType)
+	if cond == nil || string(cond.Status) != status || cond.Reason != reason {
+		return fmt.Errorf("Service %s/%s: %s; want %s, %s", namespace, name, told(svc, conditionType), status, reason)
+	}
+	return nil
+}

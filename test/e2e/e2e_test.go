@@ -1,0 +1,135 @@
+//go:build e2e
+
+// Package e2e plays scenes with real workloads on a real cluster, with servingcert
+// installed from deploy/install.yaml: make e2e.
+//
+// The cluster is that of $KUBECONFIG or, without it, one that hack/node makes on
+// this machine and takes away again. The scenes run at the same time, each in
+// namespaces of its own (manifests), while two client pods shake hands with all of
+// their servers without a pause. The order is that of [TestScenes].
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
+)
+
+func TestScenes(t *testing.T) {
+	c := the
+	install := &scene{name: "install", about: "deploy/install.yaml as it is, two replicas each"}
+	succession := &scene{name: "succession", about: "a whole forced CA succession under load"}
+	reboot := &scene{name: "reboot", about: "control plane and servingcert killed, part by part, under load"}
+	logs := &scene{name: "logs", about: "no private key, nothing forbidden"}
+	all := scenes()
+	shown = append(append([]*scene{install}, all...), succession, reboot, logs)
+	for _, s := range all {
+		if s.leftOut != nil {
+			s.left = s.leftOut(c)
+		}
+	}
+	if c.machine == nil {
+		reboot.left = "needs the machine of the control plane"
+	}
+
+	install.step(t, func(t *testing.T) {
+		c.install(t)
+		c.adjust(t)
+		install.note("afterwards the signer is given " + strings.Join(signerArgs, " ") + ", to wait for less long")
+		c.startClients(t)
+	})
+	if install.failed {
+		t.FailNow()
+	}
+	together(t, "up", all, func(t *testing.T, s *scene) {
+		c.apply(t, s.manifest)
+		s.up(t, c)
+	})
+
+	require.NoError(t, c.followAll(t.Context(), all))
+	befores := map[*scene]before{}
+	for _, s := range all {
+		if s.left == "" && !s.failed {
+			befores[s] = c.before(t, s)
+		}
+	}
+	// The new root is on its way to the clients while the renewed certificates are.
+	rotation := c.begin(t.Context(), c.tools.plugin, "rotate-ca", "--reason=e2e")
+	defer func() { <-rotation.done }()
+	_, err := c.run(t.Context(), c.tools.plugin, "renew", "--all", "-A")
+	require.NoError(t, err)
+	together(t, "renewed", all, func(t *testing.T, s *scene) {
+		for _, srv := range s.servers {
+			if srv.reloads {
+				c.takesUp(t, srv, befores[s][srv.name()].processes)
+			}
+		}
+		if s.renewed != nil {
+			s.renewed(t, c, befores[s])
+		}
+	})
+
+	succession.step(t, func(t *testing.T) { rotation.ends(t, 10*time.Minute) })
+	if succession.failed {
+		t.FailNow()
+	}
+	together(t, "succeeded", all, func(t *testing.T, s *scene) {
+		for _, srv := range s.servers {
+			if !srv.reloads {
+				continue
+			}
+			eventually(t, propagating, srv.name(), func(ctx context.Context) error { return c.isSignedBy(ctx, srv, "2") })
+			c.takesUp(t, srv, befores[s][srv.name()].processes)
+		}
+		if s.succeeded != nil {
+			s.succeeded(t, c)
+		}
+	})
+	succession.step(t, func(t *testing.T) { c.checkSuccession(t, succession) })
+	logs.step(t, func(t *testing.T) { logs.note(fmt.Sprintf("%d kB", c.checkLogs(t, refused, privateKey)>>10)) })
+	c.measure(t, all)
+
+	reboot.step(t, func(t *testing.T) { c.reboot(t, reboot) })
+	together(t, "after the reboot", all, func(t *testing.T, s *scene) {
+		for _, srv := range s.servers {
+			if srv.reloads {
+				c.takesUp(t, srv, befores[s][srv.name()].processes)
+			}
+		}
+	})
+	logs.step(t, func(t *testing.T) { c.checkLogs(t, privateKey) })
+}
+
+// startClients starts the two client pods. What they trust is the first root.
+func (c *cluster) startClients(t *testing.T) {
+	c.apply(t, "clients.yaml")
+	eventually(t, starting, "the clients", func(ctx context.Context) error { return c.rolledOut(ctx, clientsNamespace, "") })
+	generation, err := c.generation(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "1", generation, "key generation of ConfigMap %s: the scenes begin with a new CA", api.CAStatusName)
+}
+
+// followAll has the clients follow the servers of all scenes that are up.
+func (c *cluster) followAll(ctx context.Context, scenes []*scene) error {
+	var all []handshake.Target
+	for _, s := range scenes {
+		if s.left != "" || s.failed {
+			continue
+		}
+		for _, srv := range s.servers {
+			targets, err := c.targets(ctx, srv)
+			if err != nil {
+				return err
+			}
+			all = append(all, targets...)
+		}
+	}
+	return c.follow(ctx, all)
+}

@@ -1,0 +1,82 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// machine is the node that runs on this machine.
+type machine interface {
+	Kill(name string) error
+	Restart(ctx context.Context, name string) error
+}
+
+// fetchesFromHost fails the test unless this machine, which is the node, verifies
+// the server by its name in the cluster's DNS.
+func (c *cluster) fetchesFromHost(t *testing.T, s server, path string) {
+	t.Helper()
+	if c.machine == nil {
+		return
+	}
+	leaf, err := c.currentLeaf(t.Context(), s.namespace, s.service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, settling, "fetch from the host", func(ctx context.Context) error {
+		got, err := c.fetchFromHost(ctx, s, path)
+		if err == nil && got != leaf {
+			err = fmt.Errorf("it serves leaf %s; want %s", got, leaf)
+		}
+		return err
+	})
+}
+
+func (c *cluster) fetchFromHost(ctx context.Context, s server, path string) (leaf string, err error) {
+	bundle := &corev1.ConfigMap{}
+	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: api.BundleName}, bundle); err != nil {
+		return "", err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(bundle.Data[api.BundleKey]))
+	dns, err := c.service(ctx, "kube-system", "kube-dns")
+	if err != nil {
+		return "", err
+	}
+	dialer := net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(dns.Spec.ClusterIP, "53"))
+	}}}
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, s.target().Address)
+		},
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(path), http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Do(request)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", s.url(path), response.Status)
+	}
+	return pki.Fingerprint(response.TLS.PeerCertificates[0]), errors.Join(err, response.Body.Close())
+}

@@ -1,0 +1,63 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const metricsAPI = "v1beta1.metrics.k8s.io"
+
+// metricsScene: a client that is kube-apiserver itself.
+func metricsScene() *scene {
+	metrics := server{namespace: "e2e-metrics", service: "metrics-server", secret: "metrics-server-tls", port: 10250, reloads: true}
+	return &scene{
+		name: "metrics", about: "the real metrics-server behind the aggregation layer", manifest: "metrics.yaml",
+		servers: []server{metrics},
+		leftOut: func(c *cluster) string {
+			err := c.admin.Get(context.Background(), client.ObjectKey{Name: metricsAPI}, &apiregistrationv1.APIService{})
+			if c.machine == nil && !apierrors.IsNotFound(err) {
+				return "the cluster has a metrics-server of its own"
+			}
+			return ""
+		},
+		up: func(t *testing.T, c *cluster) {
+			c.starts(t, metrics, "/healthz", "ok")
+			c.tops(t)
+		},
+		renewed:   func(t *testing.T, c *cluster, _ before) { c.tops(t) },
+		succeeded: func(t *testing.T, c *cluster) { c.tops(t) },
+	}
+}
+
+// tops fails the test unless kubectl top works, through a kube-apiserver that
+// verifies metrics-server by the caBundle of its APIService.
+func (c *cluster) tops(t *testing.T) {
+	t.Helper()
+	eventually(t, starting, "kubectl top", func(ctx context.Context) error {
+		for _, what := range []string{"nodes", "pods"} {
+			out, err := c.run(ctx, c.tools.kubectl, "top", what, "--no-headers", "--all-namespaces="+fmt.Sprint(what == "pods"))
+			if err != nil {
+				return err
+			}
+			if len(strings.Fields(out)) < 4 {
+				return fmt.Errorf("kubectl top %s: %q", what, out)
+			}
+		}
+		return nil
+	})
+	api := &apiregistrationv1.APIService{}
+	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKey{Name: metricsAPI}, api))
+	if api.Spec.InsecureSkipTLSVerify || len(api.Spec.CABundle) == 0 {
+		t.Fatal(errors.New("kube-apiserver does not verify metrics-server: its APIService has no caBundle, or says insecureSkipTLSVerify"))
+	}
+}

@@ -1,0 +1,227 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// recovering is for a part of the control plane to do its work again.
+const recovering = 2 * time.Minute
+
+const rebootNamespace = "e2e-reboot"
+
+// blow takes one part of the control plane away, all its replicas at once and
+// without a word; recovered is nil when it does its work again.
+type blow struct {
+	what      string
+	strike    func(c *cluster, ctx context.Context) error
+	recovered func(c *cluster, ctx context.Context, n int) error
+}
+
+// blows are those of the reboot, in order.
+var blows = []blow{
+	{"etcd", killComponent("etcd"), (*cluster).writesAnObject},
+	{"kube-apiserver", killComponent("kube-apiserver"), (*cluster).writesAnObject},
+	{"signer", killPods("signer"), (*cluster).issues},
+	{"webhook", killPods("webhook"), func(c *cluster, ctx context.Context, _ int) error { return c.injects(ctx, rebootNamespace) }},
+	{"rotator", killPods("rotator"), (*cluster).bringsTheBundle},
+}
+
+func killComponent(name string) func(*cluster, context.Context) error {
+	return func(c *cluster, ctx context.Context) error {
+		if err := c.machine.Kill(name); err != nil {
+			return err
+		}
+		return c.machine.Restart(ctx, name)
+	}
+}
+
+func killPods(name string) func(*cluster, context.Context) error {
+	return func(c *cluster, ctx context.Context) error {
+		pods, err := c.pods(ctx, api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": name})
+		if err != nil {
+			return err
+		}
+		if len(pods) != 2 {
+			return fmt.Errorf("there are %d pods of the %s, want 2", len(pods), name)
+		}
+		var errs []error
+		for i := range pods {
+			errs = append(errs, kill9(name, pods[i].UID))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// writesAnObject: the API server has its data and takes writes.
+func (c *cluster) writesAnObject(ctx context.Context, n int) error {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: rebootNamespace, Name: fmt.Sprintf("written-after-%d", n)}}
+	return client.IgnoreAlreadyExists(c.admin.Create(ctx, cm))
+}
+
+// issues: a Service that is annotated after the blow gets its certificate.
+func (c *cluster) issues(ctx context.Context, n int) error {
+	name := fmt.Sprintf("asked-after-%d", n)
+	if err := client.IgnoreAlreadyExists(c.admin.Create(ctx, asking(name))); err != nil {
+		return err
+	}
+	return c.says(ctx, rebootNamespace, name, api.ConditionReady, "True", "Issued")
+}
+
+// bringsTheBundle: a namespace that is labelled after the blow gets the bundle.
+func (c *cluster) bringsTheBundle(ctx context.Context, n int) error {
+	name := fmt.Sprintf("%s-%d", rebootNamespace, n)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
+	if err := client.IgnoreAlreadyExists(c.admin.Create(ctx, ns)); err != nil {
+		return err
+	}
+	return c.admin.Get(ctx, client.ObjectKey{Namespace: name, Name: api.BundleName}, &corev1.ConfigMap{})
+}
+
+// asking is a Service that asks for a certificate.
+func asking(name string) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: rebootNamespace, Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+}
+
+// reboot takes the whole control plane away, part by part, while pods are
+// created, certificates are asked for and clients shake hands.
+func (c *cluster) reboot(t *testing.T, s *scene) {
+	c.apply(t, "reboot.yaml")
+	eventually(t, settling, "the certificate of what is created meanwhile", func(ctx context.Context) error {
+		_, err := c.currentLeaf(ctx, rebootNamespace, "load")
+		return err
+	})
+	before := c.writes.latest()
+	load := c.startLoad(t.Context())
+	defer load.stop()
+	for i, blow := range blows {
+		start := time.Now()
+		require.NoError(t, blow.strike(c, t.Context()), blow.what)
+		eventually(t, recovering, blow.what+" recovers", func(ctx context.Context) error { return blow.recovered(c, ctx, i) })
+		took := time.Since(start)
+		s.note(fmt.Sprintf("%s: %.1f s", blow.what, took.Seconds()))
+		t.Logf("killed %s; recovered after %s", blow.what, took)
+	}
+	load.stop()
+
+	require.NotEmpty(t, load.pods)
+	require.NotEmpty(t, load.services)
+	eventually(t, starting, "every pod that was accepted", func(ctx context.Context) error { return c.allInjected(ctx, load.pods) })
+	eventually(t, settling, "every certificate that was asked for", func(ctx context.Context) error { return c.allIssued(ctx, load.services) })
+	after := c.writes.latest()
+	for key, leaf := range before {
+		assert.Equal(t, leaf, after[key], "Secret %s: its certificate was replaced", key)
+	}
+	s.note(fmt.Sprintf("%d pods, %d certificates accepted meanwhile, none lost", len(load.pods), len(load.services)))
+	c.noFailure(t)
+}
+
+// allInjected is nil if each pod has its certificate and is ready.
+func (c *cluster) allInjected(ctx context.Context, names []string) error {
+	for _, name := range names {
+		pod := &corev1.Pod{}
+		if err := c.admin.Get(ctx, client.ObjectKey{Namespace: rebootNamespace, Name: name}, pod); err != nil {
+			return err
+		}
+		if pod.Labels[api.LabelInjected] != "true" {
+			return fmt.Errorf("pod %s was accepted and not injected", name)
+		}
+		if !isReady(pod) {
+			return fmt.Errorf("pod %s is %s and not ready", name, pod.Status.Phase)
+		}
+	}
+	return nil
+}
+
+// allIssued is nil if each Service has a certificate, and never had another.
+func (c *cluster) allIssued(ctx context.Context, services []string) error {
+	for _, name := range services {
+		if err := c.says(ctx, rebootNamespace, name, api.ConditionReady, "True", "Issued"); err != nil {
+			return err
+		}
+		if issued := c.writes.of(rebootNamespace, name+"-tls"); len(issued) != 1 {
+			return fmt.Errorf("Secret %s-tls has had %d certificates, want 1", name, len(issued))
+		}
+	}
+	return nil
+}
+
+// load creates pods and asks for certificates until it is stopped, and keeps the
+// names of what the API server has accepted.
+type load struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	pods, services []string // to be read when it is stopped
+}
+
+func (c *cluster) startLoad(ctx context.Context) *load {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{cancel: cancel}
+	l.done.Go(func() {
+		repeat(ctx, 2*time.Second, func(ctx context.Context, i int) {
+			pod := loadPod(fmt.Sprintf("load-%d", i))
+			if c.admin.Create(ctx, pod) == nil {
+				l.pods = append(l.pods, pod.Name)
+			}
+		})
+	})
+	l.done.Go(func() {
+		repeat(ctx, 500*time.Millisecond, func(ctx context.Context, i int) {
+			svc := asking(fmt.Sprintf("load-%d", i))
+			if c.admin.Create(ctx, svc) == nil {
+				l.services = append(l.services, svc.Name)
+			}
+		})
+	})
+	return l
+}
+
+func (l *load) stop() {
+	l.cancel()
+	l.done.Wait()
+}
+
+// repeat does something until ctx ends. An API server without etcd does not answer.
+func repeat(ctx context.Context, pause time.Duration, do func(ctx context.Context, i int)) {
+	for i := 0; ; i++ {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		do(attempt, i)
+		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// loadPod is a server behind Service load.
+func loadPod(name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: rebootNamespace, Name: name, Labels: map[string]string{"app": "load"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name:  "server",
+			Image: "ghcr.io/servingcert/e2e-server:e2e",
+			Args:  []string{"--listen=:8443"},
+			Ports: []corev1.ContainerPort{{ContainerPort: 8443}},
+		}}},
+	}
+}

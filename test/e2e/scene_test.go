@@ -1,0 +1,99 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// A scene is one thing that users rely on. All scenes are on at the same time, and
+// their steps come together: all certificates are renewed at once, so that a
+// kubelet's minute and a half is waited for once.
+type scene struct {
+	name     string // also that of its subtests
+	about    string
+	manifest string
+	// servers are whom the clients shake hands with from the moment that all scenes
+	// are up. Of those that reload the runner itself sees, after a renewal, that all
+	// their pods serve the new certificate, by the same processes.
+	servers []server
+	// leftOut says why the scene cannot be played in this cluster, or "".
+	leftOut func(c *cluster) string
+
+	up        func(t *testing.T, c *cluster)                // applies what is to run, and sees that it serves
+	renewed   func(t *testing.T, c *cluster, before before) // its certificates have been renewed
+	succeeded func(t *testing.T, c *cluster)                // another generation of the CA has signed its certificates
+
+	outcome
+}
+
+// outcome is what came of a scene.
+type outcome struct {
+	mu     sync.Mutex
+	took   time.Duration
+	failed bool
+	notes  []string
+	left   string // why it was left out
+}
+
+// note keeps a figure or a fact for the table at the end.
+func (o *outcome) note(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.notes = append(o.notes, text)
+}
+
+// step runs one step of the scene as a subtest, unless one before has failed.
+func (s *scene) step(t *testing.T, step func(t *testing.T)) {
+	if s.left != "" || s.failed || step == nil {
+		return
+	}
+	t.Run(s.name, func(t *testing.T) {
+		start := time.Now()
+		t.Cleanup(func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.took += time.Since(start)
+			s.failed = s.failed || t.Failed()
+		})
+		step(t)
+	})
+}
+
+// together runs a step of all scenes at the same time.
+func together(t *testing.T, name string, scenes []*scene, step func(t *testing.T, s *scene)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		var all sync.WaitGroup
+		for _, s := range scenes {
+			all.Go(func() { s.step(t, func(t *testing.T) { step(t, s) }) })
+		}
+		all.Wait()
+	})
+}
+
+// before is what a scene's servers were before their certificates were renewed, by
+// name.
+type before map[string]struct {
+	leaf      string
+	processes processes
+}
+
+func (c *cluster) before(t *testing.T, s *scene) before {
+	t.Helper()
+	all := before{}
+	for _, srv := range s.servers {
+		entry := all[srv.name()]
+		var err error
+		if entry.leaf, err = c.currentLeaf(t.Context(), srv.namespace, srv.service); err != nil {
+			t.Fatal(err)
+		}
+		if entry.processes, err = c.processesOf(t.Context(), srv); err != nil {
+			t.Fatal(err)
+		}
+		all[srv.name()] = entry
+	}
+	return all
+}

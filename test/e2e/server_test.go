@@ -1,0 +1,164 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
+)
+
+// server is a Service with pods that the clients shake hands with.
+type server struct {
+	namespace, service, secret string
+
+	port    int  // of the pods
+	reloads bool // its processes serve a new certificate without being restarted
+	// headless: it has no address of its own.
+	headless bool
+}
+
+// name is what clients ask for.
+func (s server) name() string { return s.service + "." + s.namespace + ".svc" }
+
+// url is how a person would write it.
+func (s server) url(path string) string {
+	if s.headless {
+		return "https://" + s.name() + ":" + strconv.Itoa(s.port) + path
+	}
+	return "https://" + s.name() + path
+}
+
+// target is the server by its name in the cluster's DNS. It is written out, with a
+// dot at its end, so that a handshake costs one question and not one for each
+// domain of the search list.
+func (s server) target() handshake.Target {
+	port := 443
+	if s.headless {
+		port = s.port
+	}
+	return handshake.Target{Address: net.JoinHostPort(s.name()+".cluster.local.", strconv.Itoa(port)), Name: s.name()}
+}
+
+// atPod is one of its pods.
+func (s server) atPod(pod *corev1.Pod) handshake.Target {
+	return handshake.Target{Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(s.port)), Name: s.name()}
+}
+
+// podsOf are the pods of a server, by name.
+func (c *cluster) podsOf(ctx context.Context, s server) ([]corev1.Pod, error) {
+	svc, err := c.service(ctx, s.namespace, s.service)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := c.pods(ctx, s.namespace, svc.Spec.Selector)
+	if err == nil && len(pods) == 0 {
+		err = fmt.Errorf("Service %s/%s has no pods", s.namespace, s.service)
+	}
+	return pods, err
+}
+
+// targets are the server's name and, of one that reloads, each of its pods.
+func (c *cluster) targets(ctx context.Context, s server) ([]handshake.Target, error) {
+	targets := []handshake.Target{s.target()}
+	if !s.reloads {
+		return targets, nil
+	}
+	pods, err := c.podsOf(ctx, s)
+	for i := range pods {
+		targets = append(targets, s.atPod(&pods[i]))
+	}
+	return targets, err
+}
+
+// processes tells the containers of a server apart: pods, and how often each was
+// restarted.
+type processes map[types.UID]int32
+
+func (c *cluster) processesOf(ctx context.Context, s server) (processes, error) {
+	pods, err := c.podsOf(ctx, s)
+	all := processes{}
+	for i := range pods {
+		for _, status := range pods[i].Status.ContainerStatuses {
+			all[pods[i].UID] += status.RestartCount
+		}
+	}
+	return all, err
+}
+
+// servedBy is nil if each pod of the server serves the leaf, as the attentive
+// client saw it last.
+func (c *cluster) servedBy(ctx context.Context, s server, leaf string) error {
+	report, err := c.report(ctx, attentive)
+	if err != nil {
+		return err
+	}
+	pods, err := c.podsOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range pods {
+		account, ok := report.Of(s.atPod(&pods[i]))
+		if latest := account.Latest(); !ok || latest.Leaf != leaf {
+			errs = append(errs, fmt.Errorf("pod %s/%s serves leaf %.12s of %q; want %.12s", s.namespace, pods[i].Name, latest.Leaf, latest.Issuer, leaf))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// starts fails the test unless the pods of the namespace become ready, and a client
+// then verifies the server by its name, which serves what is in the Secret.
+func (c *cluster) starts(t *testing.T, s server, path, body string) {
+	t.Helper()
+	eventually(t, starting, s.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, "") })
+	c.serves(t, s, path, body)
+}
+
+// serves fails the test unless a client gets the answer from the server, which
+// serves what is in the Secret.
+func (c *cluster) serves(t *testing.T, s server, path, body string) {
+	t.Helper()
+	leaf, err := c.currentLeaf(t.Context(), s.namespace, s.service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fetches(t, s.url(path), body, leaf, s.name())
+}
+
+// takesUp fails the test unless all pods of a server that reloads serve what is now
+// in the Secret, by the processes from before, and the rotator says so.
+func (c *cluster) takesUp(t *testing.T, s server, before processes) {
+	t.Helper()
+	eventually(t, propagating, s.name()+" takes up its new certificate", func(ctx context.Context) error {
+		leaf, err := c.currentLeaf(ctx, s.namespace, s.service)
+		if err != nil {
+			return err
+		}
+		return c.servedBy(ctx, s, leaf)
+	})
+	eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
+		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", "Current")
+	})
+	after, err := c.processesOf(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, restarts := range after {
+		if was, ok := before[uid]; !ok || was != restarts {
+			t.Errorf("%s serves it by a new process: pods and restarts were %v and are %v", s.name(), before, after)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%s had pods %v, and has %v", s.name(), before, after)
+	}
+}

@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// command is a program that runs while the scenes go on.
+type command struct {
+	out  string
+	err  error
+	done chan struct{}
+}
+
+// begin runs a program in the background.
+func (c *cluster) begin(ctx context.Context, program string, args ...string) *command {
+	cmd := &command{done: make(chan struct{})}
+	go func() {
+		defer close(cmd.done)
+		cmd.out, cmd.err = c.run(ctx, program, args...)
+	}()
+	return cmd
+}
+
+// ends fails the test unless the command ends well within the limit.
+func (cmd *command) ends(t *testing.T, limit time.Duration) {
+	t.Helper()
+	select {
+	case <-cmd.done:
+		require.NoError(t, cmd.err)
+	case <-time.After(limit):
+		t.Fatalf("not done within %s", limit)
+	}
+	for line := range strings.Lines(cmd.out) {
+		t.Log(strings.TrimSpace(line))
+	}
+}
+
+// generation returns the issuer of what the CA signs now, by the number in its
+// name.
+func (c *cluster) generation(ctx context.Context) (string, error) {
+	status := &corev1.ConfigMap{}
+	err := c.admin.Get(ctx, client.ObjectKey{Namespace: api.DefaultNamespace, Name: api.CAStatusName}, status)
+	return status.Data[api.CAGeneration], err
+}
+
+// isSignedBy is nil if the server's pods serve certificates of the generation.
+func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) error {
+	report, err := c.report(ctx, attentive)
+	if err != nil {
+		return err
+	}
+	pods, err := c.podsOf(ctx, s)
+	var errs []error
+	for i := range pods {
+		account, _ := report.Of(s.atPod(&pods[i]))
+		if issuer := account.Latest().Issuer; !strings.HasPrefix(issuer, "servingcert CA "+generation+" ") {
+			errs = append(errs, fmt.Errorf("pod %s/%s serves a certificate of %q", s.namespace, pods[i].Name, issuer))
+		}
+	}
+	return errors.Join(err, errors.Join(errs...))
+}
+
+// noFailure fails the test if one handshake of any client failed since the clients
+// were told whom to follow.
+func (c *cluster) noFailure(t *testing.T) (handshakes int) {
+	t.Helper()
+	for _, name := range clients {
+		report, err := c.report(t.Context(), name)
+		require.NoError(t, err)
+		n, failed := report.Totals()
+		require.NotZero(t, n, "client %s shook no hands", name)
+		handshakes += n
+		for _, account := range report.Accounts {
+			assert.NotZero(t, account.Handshakes, "client %s with %s", name, account.Target)
+			for _, f := range account.Failures[:min(3, len(account.Failures))] {
+				t.Errorf("client %s: %s at %s: failed at %s after %s: %s", name, account.Target.Name, account.Target.Address, f.At.Format(time.RFC3339), f.Took, f.Err)
+			}
+		}
+		if failed > 0 {
+			t.Errorf("client %s: %d of %d handshakes failed", name, failed, n)
+		}
+	}
+	return handshakes
+}
+
+// checkSuccession fails the test unless another generation of the CA signs, the
+// client of old still has only the first root, and none of the clients has noticed.
+func (c *cluster) checkSuccession(t *testing.T, s *scene) {
+	generation, err := c.generation(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "2", generation)
+	for name, bundles := range map[string]int{attentive: 2, ofOld: 1} {
+		report, err := c.report(t.Context(), name)
+		require.NoError(t, err)
+		assert.Equal(t, bundles, report.Bundles, "different bundles that client %s read", name)
+	}
+	handshakes := c.noFailure(t)
+	s.note(fmt.Sprintf("%d handshakes of 2 clients, none failed", handshakes))
+}
+
+// propagation is how long each certificate took from its Secret to each pod of the
+// servers that reload, in order.
+func (c *cluster) propagation(ctx context.Context, scenes []*scene) ([]time.Duration, error) {
+	report, err := c.report(ctx, attentive)
+	if err != nil {
+		return nil, err
+	}
+	var took []time.Duration
+	for _, s := range scenes {
+		for _, srv := range s.servers {
+			if !srv.reloads || s.left != "" {
+				continue
+			}
+			pods, err := c.podsOf(ctx, srv)
+			if err != nil {
+				return nil, err
+			}
+			for i := range pods {
+				account, _ := report.Of(srv.atPod(&pods[i]))
+				for _, w := range c.writes.of(srv.namespace, srv.secret) {
+					// Not the one that it started with.
+					if first, ok := account.FirstServed(w.leaf); ok && w.at.After(report.Started) && w.at.Before(first) {
+						took = append(took, first.Sub(w.at))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(took)
+	return took, nil
+}
