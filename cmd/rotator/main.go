@@ -40,6 +40,11 @@ It also finds the pods that would get a Secret if they were created now and run 
 older than their namespace's label or their Service, or created while the webhook was away. Metric
 servingcert_missed_pods counts them by namespace, and an event on their workload says what to do.
 
+A rotation is done when the pods serve the new certificate: those that mount one are dialled at their
+Service's port, and compared with what the Service's condition servingcert.dev/Ready names. Condition
+servingcert.dev/Serving says what was found. What does not reload is told of by event
+ServesOldCertificate, or restarted if its pod template is annotated servingcert.dev/on-rotate: restart.
+
 It reads no Secrets. Two replicas are enough: one works, the other waits.`
 
 // Config is all that the flags say.
@@ -65,6 +70,14 @@ func command() process.Command {
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
 				"let OpenShift's annotation "+api.OpenShiftInjectCABundle+" ask for the bundle too; the process does not start where service-ca runs")
 			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "targets of one kind that are written at a time")
+			fs.BoolVar(&cfg.Rotator.VerifyConsumers, "verify-consumers", cfg.Rotator.VerifyConsumers,
+				"dial the pods that mount an issued certificate, to see whether they serve it; without, condition "+api.ConditionServing+" says nothing and nothing is restarted")
+			fs.DurationVar(&cfg.Rotator.VerifyInterval, "verify-interval", cfg.Rotator.VerifyInterval,
+				"how long a pod that serves its certificate is left alone, give or take a tenth; one that does not is dialled less and less often, down to this")
+			fs.DurationVar(&cfg.Rotator.PropagationTime, "propagation-time", cfg.Rotator.PropagationTime,
+				"how long a new certificate may take until a pod serves it (the kubelet takes up to 92s); after that the pod is stale")
+			fs.IntVar(&cfg.Rotator.ProbeConcurrency, "probe-concurrency", cfg.Rotator.ProbeConcurrency, "pods that are dialled at a time")
+			fs.DurationVar(&cfg.Rotator.ProbeTimeout, "probe-timeout", cfg.Rotator.ProbeTimeout, "how long a port of a pod may take to show its certificate")
 			fs.IntVar(&cfg.Rotator.Restarts.Max, "max-restarts", cfg.Rotator.Restarts.Max,
 				"workloads that may roll out at a time, in the whole cluster, because their pods serve an old certificate and say "+api.AnnotationOnRotate+": restart; 0: none is restarted")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")

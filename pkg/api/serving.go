@@ -13,8 +13,8 @@ import (
 // all ready pods is named if it holds of any, in this order.
 const (
 	ServingNoConsumers = "NoConsumers" // False: no ready pod mounts the Secret
-	ServingStale       = "Stale"       // False: an older certificate, longer than a pod takes to get a new one
 	ServingPropagating = "Propagating" // False: a new certificate is on its way
+	ServingStale       = "Stale"       // False: an older certificate, longer than a pod takes to get a new one
 	ServingForeign     = "Foreign"     // False: another certificate than any that was in the Secret
 	ServingPlaintext   = "Plaintext"   // False: no TLS
 	ServingUnreachable = "Unreachable" // Unknown: no answer

@@ -40,8 +40,8 @@ func newPodCache(rest toolscache.Getter) (*podCache, error) {
 }
 
 func newPodCacheFrom(lw toolscache.ListerWatcher) (*podCache, error) {
-	byNamespace := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
-	informer := toolscache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, byNamespace)
+	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc, byMount: indexMounts}
+	informer := toolscache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, indexers)
 	err := informer.SetTransform(func(object any) (any, error) {
 		if pod, ok := object.(*corev1.Pod); ok {
 			return FactsOf(pod), nil
@@ -62,7 +62,31 @@ func (c *podCache) Start(ctx context.Context) error {
 func (c *podCache) NeedLeaderElection() bool { return true }
 
 func (c *podCache) in(namespace string) ([]*PodFacts, error) {
-	objects, err := c.GetIndexer().ByIndex(toolscache.NamespaceIndex, namespace)
+	return c.indexed(toolscache.NamespaceIndex, namespace)
+}
+
+// mounting returns the pods that mount the key of the Secret.
+func (c *podCache) mounting(namespace, secret string) ([]*PodFacts, error) {
+	return c.indexed(byMount, namespace+"/"+secret)
+}
+
+// byMount finds pods by the Secrets whose key they mount, NAMESPACE/NAME.
+const byMount = "mount"
+
+func indexMounts(object any) ([]string, error) {
+	f, ok := object.(*PodFacts)
+	if !ok {
+		return nil, fmt.Errorf("index of pods: unexpected %T", object)
+	}
+	var keys []string
+	for _, secret := range f.mounts() {
+		keys = append(keys, f.Namespace+"/"+secret)
+	}
+	return keys, nil
+}
+
+func (c *podCache) indexed(index, value string) ([]*PodFacts, error) {
+	objects, err := c.GetIndexer().ByIndex(index, value)
 	if err != nil {
 		return nil, err
 	}
@@ -156,14 +180,22 @@ func serviceTransform(openShift bool) toolscache.TransformFunc {
 	}
 }
 
-// stripService leaves of a Service that asks for a Secret what decides over
-// pods, and of any other who it is.
+// stripService leaves of a Service with a certificate, or that asks for one, what
+// decides over pods, and what is said of it; of any other who it is.
 func stripService(svc *corev1.Service) *corev1.Service {
 	out := &corev1.Service{ObjectMeta: identity(&svc.ObjectMeta)}
 	if secret, asks := api.Wants(svc); asks {
-		out.CreationTimestamp = svc.CreationTimestamp
 		out.Annotations = map[string]string{api.AnnotationSecretName: secret}
-		out.Spec.Selector = svc.Spec.Selector
+	}
+	_, hasPart := api.PartIn(svc)
+	if hasPart {
+		out.CreationTimestamp = svc.CreationTimestamp
+		out.Spec.Selector, out.Spec.Ports = svc.Spec.Selector, svc.Spec.Ports
+	}
+	for _, c := range []*metav1.Condition{api.Condition(svc, api.ConditionReady), api.Condition(svc, api.ConditionServing)} {
+		if c != nil && (hasPart || c.Type == api.ConditionServing) {
+			out.Status.Conditions = append(out.Status.Conditions, *c)
+		}
 	}
 	return out
 }

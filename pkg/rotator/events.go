@@ -6,13 +6,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // EventMissed is told on a workload, or on the Service for bare pods: they run
 // without the Secret that they would get if they were created now.
 const EventMissed = "PodsNotInjected"
 
-const actionInject = "Inject"
+// EventServesOld is told on a workload whose pods serve an older certificate than
+// the Secret holds and may not be restarted, or would not be helped by it.
+const EventServesOld = "ServesOldCertificate"
+
+const (
+	actionInject = "Inject"
+	actionVerify = "Verify"
+)
 
 // maxMistake bounds what a note repeats of a user's words; a note has room for
 // 1024 characters.
@@ -25,6 +34,23 @@ type eventWriter struct {
 func (w eventWriter) missed(namespace string, m miss, services []*corev1.Service) {
 	regarding, related := m.objects(namespace, services)
 	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject, "%s", m.note(namespace))
+}
+
+// servesOld tells of stale pods, unless a restart does or nobody wants to know.
+func (w eventWriter) servesOld(s consumersSituation, t told) {
+	if t.onRotate == api.OnRotateNone || t.onRotate == api.OnRotateRestart && !t.elsewhere {
+		return
+	}
+	stale := s.staleOf(t)
+	regarding, related := stale.objects(s.namespace, t.workload.UID)
+	todo := fmt.Sprintf("it does not reload its files: %s; with annotation %s: restart on its pod template that is done for it", t.workload.advice(s.namespace, t.pod), api.AnnotationOnRotate)
+	switch {
+	case t.elsewhere:
+		todo = "it was created later, and so reads the certificate from somewhere else than the volume, or through a subPath, which never changes"
+	case t.workload == Workload{}:
+		todo = "it does not reload its files: recreate it"
+	}
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventServesOld, actionVerify, "%s; %s", stale.note(), todo)
 }
 
 // more tells of many workloads at once, on the first of them.

@@ -1,7 +1,6 @@
 package rotator
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/netip"
@@ -65,7 +64,7 @@ func FactsOf(pod *corev1.Pod) *PodFacts {
 		Labels:       encodeLabels(pod.Labels),
 		SecretName:   request.SecretName,
 		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
-		OnRotate:     cmp.Or(request.OnRotate, api.OnRotateReload),
+		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
 		Conventional: declaresPort(pod) && !isOfJob(pod),
 		Left:         leftAlone(pod, request),
@@ -95,6 +94,16 @@ func FactsOf(pod *corev1.Pod) *PodFacts {
 	return f
 }
 
+// onRotate reads the annotation by itself: a pod that is not to be injected, or
+// that says something else that is wrong, may mount a Secret all the same.
+func onRotate(pod *corev1.Pod) api.OnRotate {
+	switch v := api.OnRotate(pod.Annotations[api.AnnotationOnRotate]); v {
+	case api.OnRotateRestart, api.OnRotateNone:
+		return v
+	}
+	return api.OnRotateReload
+}
+
 // isReady reports whether Services send requests to the pod.
 func isReady(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
@@ -108,6 +117,14 @@ func (f *PodFacts) DeepCopyObject() runtime.Object {
 	out := *f
 	f.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return &out
+}
+
+// mounts returns the Secrets whose key is in one of its volumes.
+func (f *PodFacts) mounts() []string {
+	if m := f.Template.Value().Mounts; m != "" {
+		return strings.Split(m, ",")
+	}
+	return nil
 }
 
 // podReasons leave a pod alone by what it is. The first that applies is the one.

@@ -90,9 +90,9 @@ type door struct {
 // The Services that select a pod know its ports, and where to find them by name.
 // If none does, one without a selector may be carried to the pod by endpoints that
 // somebody writes; else the containers that mount the Secret may declare ports.
-func doorOf(t Template, secret string, services []*corev1.Service) door {
+func doorOf(t Template, secret string, services []*corev1.Service) *door {
 	if len(services) == 0 {
-		return door{}
+		return &door{}
 	}
 	known := parsePorts(t.Ports)
 	set := labels.Set(decodeLabels(t.Labels))
@@ -113,10 +113,10 @@ func doorOf(t Template, secret string, services []*corev1.Service) door {
 	return newDoor(declaredPorts(known, secret), services)
 }
 
-func newDoor(ports []uint16, services []*corev1.Service) door {
+func newDoor(ports []uint16, services []*corev1.Service) *door {
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
-	return door{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services}
+	return &door{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services}
 }
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }

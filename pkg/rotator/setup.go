@@ -28,7 +28,8 @@ const name = "servingcert-rotator"
 // AddToScheme adds the types that Setup's manager must know.
 func AddToScheme(scheme *runtime.Scheme) error { return corev1.AddToScheme(scheme) }
 
-// Setup adds to mgr what finds missed pods. It works on the leader; its caches
+// Setup adds to mgr what finds missed pods, follows who serves what, and restarts
+// those that ask for it. It works on the leader; its caches
 // are its own, so that what they leave out is left out for nobody else.
 func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
@@ -70,8 +71,16 @@ func setup(mgr manager.Manager, cfg Config) error {
 		ledger:       newLedger(),
 		events:       eventWriter{mgr.GetEventRecorder(name)},
 	}
-	if err := cfg.Metrics.Register(&metrics{r.ledger}); err != nil {
+	serve := newConsumersLedger()
+	if err := cfg.Metrics.Register(&metrics{r.ledger, serve}); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
+	}
+	look, err := setupRestarts(mgr, cfg, pods, serve.stale)
+	if err != nil {
+		return fmt.Errorf("set up restarts: %w", err)
+	}
+	if err := setupConsumers(mgr, cfg, pods, others, serve, look); err != nil {
+		return fmt.Errorf("set up consumers: %w", err)
 	}
 	return addController(mgr, r, others)
 }
