@@ -6,21 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
 )
-
-// maxNamed bounds how many of each kind are named.
-const maxNamed = 20
 
 // confirm says who will break and asks.
 func (f *rotateFlags) confirm(ctx context.Context, c *cluster, cm *corev1.ConfigMap, std streams) error {
@@ -60,7 +52,7 @@ func (f *rotateFlags) consequences(ctx context.Context, c *cluster, status caSta
 	if err != nil {
 		return "", err
 	}
-	pods, podsErr := c.mounting(ctx, services)
+	consumers, podsErr := c.consumers(ctx, "", services)
 	if podsErr != nil && !apierrors.IsForbidden(podsErr) {
 		return "", podsErr
 	}
@@ -77,7 +69,7 @@ func (f *rotateFlags) consequences(ctx context.Context, c *cluster, status caSta
 	if podsErr != nil {
 		fmt.Fprintf(&b, "  workloads that mount a certificate or the bundle: not known: %v\n", podsErr)
 	} else {
-		b.WriteString(named("workloads that mount a certificate or the bundle and get new files within 92 s", pods))
+		b.WriteString(breaking(consumers, services))
 	}
 	if trust != nil {
 		fmt.Fprintf(&b, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): %d\n", trust.Targets)
@@ -95,78 +87,4 @@ func servers(services []serviceStatus) []string {
 		}
 	}
 	return names
-}
-
-// named is one line with how many there are and the names of at most maxNamed.
-func named(what string, names []string) string {
-	if len(names) == 0 {
-		return "  " + what + ": none\n"
-	}
-	slices.Sort(names)
-	shown := names[:min(len(names), maxNamed)]
-	text := fmt.Sprintf("  %s: %d: %s", what, len(names), strings.Join(shown, ", "))
-	if more := len(names) - len(shown); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text + "\n"
-}
-
-// mounting returns the workloads whose pods mount a Secret of one of the Services
-// or the bundle: "NAMESPACE Deployment/web".
-func (c *cluster) mounting(ctx context.Context, services []serviceStatus) ([]string, error) {
-	secrets := map[string]bool{}
-	for _, s := range services {
-		secrets[s.Namespace+"/"+s.Secret] = true
-	}
-	found := map[string]bool{}
-	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-		return c.client.CoreV1().Pods("").List(ctx, opts)
-	}))
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		pod := obj.(*corev1.Pod)
-		if usesAny(pod, secrets) || mountsBundle(pod) {
-			found[workloadName(pod)] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
-	}
-	names := make([]string, 0, len(found))
-	for name := range found {
-		names = append(names, name)
-	}
-	return names, nil
-}
-
-func usesAny(pod *corev1.Pod, secrets map[string]bool) bool {
-	mounts := rotator.FactsOf(pod).Template.Value().Mounts
-	return slices.ContainsFunc(strings.Split(mounts, ","), func(name string) bool { return secrets[pod.Namespace+"/"+name] })
-}
-
-// mountsBundle reports whether the ConfigMap with the bundle is in one of the
-// pod's volumes.
-func mountsBundle(pod *corev1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.ConfigMap != nil && v.ConfigMap.Name == api.BundleName {
-			return true
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, source := range v.Projected.Sources {
-			if source.ConfigMap != nil && source.ConfigMap.Name == api.BundleName {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func workloadName(pod *corev1.Pod) string {
-	w := rotator.FactsOf(pod).Template.Value().Workload
-	if w == (rotator.Workload{}) {
-		return pod.Namespace + " Pod/" + pod.Name
-	}
-	return pod.Namespace + " " + w.Kind + "/" + w.Name
 }

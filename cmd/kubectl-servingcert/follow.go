@@ -32,7 +32,7 @@ type watcher struct {
 	told      string // the last line
 }
 
-// rotation follows a request until the certificates are replaced.
+// rotation follows a request until the certificates are replaced and served.
 func (w *watcher) rotation(ctx context.Context, wanted rotation, before leaves) error {
 	status, err := w.until(ctx, func(s caStatus) (bool, error) {
 		switch {
@@ -46,20 +46,23 @@ func (w *watcher) rotation(ctx context.Context, wanted rotation, before leaves) 
 	if err != nil {
 		return err
 	}
-	if wanted.breaks() {
-		return w.replaced(ctx, before)
+	if !wanted.breaks() {
+		w.settled(ctx, status)
+	} else if err := w.replaced(ctx, before); err != nil {
+		return err
 	}
-	return w.settled(ctx, status)
+	return w.served(ctx)
 }
 
-// generation follows until the generation signs and the certificates are
-// replaced.
+// generation follows until the generation signs, and the certificates are replaced
+// and served.
 func (w *watcher) generation(ctx context.Context, number int) error {
 	status, err := w.until(ctx, func(s caStatus) (bool, error) { return s.Generation >= number && signsAlone(s), nil })
 	if err != nil {
 		return err
 	}
-	return w.settled(ctx, status)
+	w.settled(ctx, status)
+	return w.served(ctx)
 }
 
 // signsAlone reports whether no certificate is being replaced.
@@ -94,7 +97,7 @@ func (w *watcher) until(ctx context.Context, done func(caStatus) (bool, error)) 
 }
 
 // settled waits until the count is up to date and says how many were replaced.
-func (w *watcher) settled(ctx context.Context, status caStatus) error {
+func (w *watcher) settled(ctx context.Context, status caStatus) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for status.behind() {
@@ -115,7 +118,6 @@ func (w *watcher) settled(ctx context.Context, status caStatus) error {
 	default:
 		_, _ = fmt.Fprintf(w.out, "done: generation %d signs\n", status.Generation)
 	}
-	return nil
 }
 
 // behind reports whether there are certificates of older generations.
@@ -145,7 +147,7 @@ func (w *watcher) replaced(ctx context.Context, before leaves) error {
 			}
 		}
 		if have == had {
-			_, _ = fmt.Fprintf(w.out, "done: all %d Services that had a certificate have a new one; pods have the new files within 92 s and serve them when they reload\n", had)
+			_, _ = fmt.Fprintf(w.out, "done: all %d Services that had a certificate have a new one; pods have the new files within 92 s\n", had)
 			return nil
 		}
 		w.tell(fmt.Sprintf("%d of %d Services have a new certificate", have, had))

@@ -33,7 +33,7 @@ type rotateFlags struct {
 func rotateCommand() command {
 	return command{
 		name:  "rotate-ca",
-		about: "Have the CA replaced, and follow it until every certificate is.",
+		about: "Have the CA replaced, and follow it until every certificate is, and served.",
 		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f rotateFlags
@@ -43,7 +43,7 @@ func rotateCommand() command {
 			fs.BoolVar(&f.replaceLost, "replace-lost", false, "make a new CA in place of one that is lost or corrupt; restoring a backup breaks nobody")
 			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waited for, sign although some targets refuse its root")
 			fs.BoolVar(&f.yes, "yes", false, "do not ask")
-			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced")
+			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow it; it goes on without this command")
 			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
 			f.add(fs)

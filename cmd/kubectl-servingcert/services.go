@@ -26,6 +26,8 @@ type serviceStatus struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Leaf    string `json:"leaf,omitempty"` // SHA-256 of its DER, in hex
+	// Serving is nil if the rotator has said nothing yet.
+	Serving *servingStatus `json:"serving,omitempty"`
 	// NotAfter and RenewAt are nil if the user may not read the Secret.
 	NotAfter *time.Time `json:"notAfter,omitempty"`
 	RenewAt  *time.Time `json:"renewAt,omitempty"`
@@ -51,7 +53,7 @@ func secretOf(svc *corev1.Service) string {
 
 // statusOf is pure; ok is false for a Service that has nothing to do with us.
 func statusOf(svc *corev1.Service) (serviceStatus, bool) {
-	s := serviceStatus{Namespace: svc.Namespace, Name: svc.Name, Secret: secretOf(svc)}
+	s := serviceStatus{Namespace: svc.Namespace, Name: svc.Name, Secret: secretOf(svc), Serving: servingOf(svc)}
 	ready := api.Condition(svc, api.ConditionReady)
 	if ready == nil {
 		return s, s.Secret != ""

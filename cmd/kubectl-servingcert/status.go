@@ -148,6 +148,9 @@ func (r *report) writeText(w io.Writer, now time.Time) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%s\n", dash(r.Services[0].Message))
+	if serving := r.Services[0].Serving; err == nil && serving != nil {
+		_, err = fmt.Fprintf(w, "\n%s\n", serving.Message)
+	}
 	return err
 }
 
@@ -208,10 +211,10 @@ func writeServices(w io.Writer, services []serviceStatus) error {
 	}
 	_, _ = fmt.Fprintln(w)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
+	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSERVING\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
 	for _, s := range services {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
-			dash(s.Ready), dash(s.Reason), dash(s.Secret), dash(short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
+		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
+			dash(s.Ready), dash(s.Reason), dash(s.Serving.word()), dash(s.Secret), dash(short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
 	}
 	return tab.Flush()
 }

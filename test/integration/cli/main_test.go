@@ -138,5 +138,12 @@ func newNamespace(t *testing.T, prefix string, labels map[string]string) string 
 	name := prefix + "-" + rand.String(6)
 	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	t.Cleanup(func() { // what is served anywhere counts for all
+		services, err := admin.CoreV1().Services(name).List(context.Background(), metav1.ListOptions{})
+		require.NoError(t, err)
+		for i := range services.Items {
+			require.NoError(t, admin.CoreV1().Services(name).Delete(context.Background(), services.Items[i].Name, metav1.DeleteOptions{}))
+		}
+	})
 	return name
 }

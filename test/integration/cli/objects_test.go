@@ -67,10 +67,10 @@ func TestStatus(t *testing.T) {
 		`Trust +1 of 3 targets hold the bundle, 1 not yet, 1 refuse it`,
 		` +bundle abababababab`,
 		` +ConfigMap shop/x: Forbidden: no`,
-		`NAMESPACE +SERVICE +READY +REASON +SECRET +LEAF +NOT AFTER +RENEW AT`,
-		ns + ` +web +True +Issued +web-tls +` + pki.Fingerprint(issued.Leaf)[:12] + ` +` + issued.Leaf.NotAfter.Format(time.RFC3339) + ` +` + pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339),
-		ns + ` +new +- +- +new-tls +- +- +-`,
-		ns + ` +wrong +False +InvalidAnnotation +wrong-tls +- +- +-`,
+		`NAMESPACE +SERVICE +READY +REASON +SERVING +SECRET +LEAF +NOT AFTER +RENEW AT`,
+		ns + ` +web +True +Issued +True +web-tls +` + pki.Fingerprint(issued.Leaf)[:12] + ` +` + issued.Leaf.NotAfter.Format(time.RFC3339) + ` +` + pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339),
+		ns + ` +new +- +- +- +new-tls +- +- +-`,
+		ns + ` +wrong +False +InvalidAnnotation +- +wrong-tls +- +- +-`,
 	} {
 		assert.Regexp(t, `(?m)^`+want+`$`, r.out)
 	}
@@ -81,6 +81,11 @@ func TestStatus(t *testing.T) {
 		assert.Zero(t, r.code, r.err)
 		assert.Contains(t, r.out, "\nservingcert.dev/duration: x\n", "with what the condition says")
 		assert.NotContains(t, r.out, "web-tls")
+		setServing(t, ns, "web", metav1.ConditionFalse, api.ServingForeign, "another certificate is served by Deployment web", time.Now())
+		r = cli(t, "status", "--system-namespace", s.namespace, "-n", ns, "web")
+		assert.Regexp(t, ns+` +web +True +Issued +Foreign +web-tls`, r.out)
+		assert.Contains(t, r.out, "\nanother certificate is served by Deployment web (leaf sha256:")
+		setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", time.Now())
 		r = cli(t, "status", "--system-namespace", s.namespace, "-n", ns, "plain")
 		assert.Equal(t, 1, r.code)
 		assert.Contains(t, r.err, `has no Service "plain" that asks for a certificate`)
@@ -96,6 +101,7 @@ func TestStatus(t *testing.T) {
 		assert.Equal(t, "Wait", got.CA["phase"])
 		assert.EqualValues(t, 2, got.CA["nextGeneration"])
 		assert.EqualValues(t, 1, got.Trust["refusing"])
+		assert.Contains(t, r.out, `"reason": "Current"`)
 		assert.NotContains(t, r.out, "PRIVATE KEY")
 		r = cli(t, "status", "--system-namespace", s.namespace, "-n", ns, "-o", "yaml", "web")
 		assert.Contains(t, r.out, "renewAt: \""+pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339))
@@ -103,7 +109,7 @@ func TestStatus(t *testing.T) {
 	t.Run("a user who may not read Secrets", func(t *testing.T) {
 		r := cliAs(t, reader(t, s.namespace, ns), "status", "--system-namespace", s.namespace, "-n", ns)
 		assert.Zero(t, r.code, r.err)
-		assert.Regexp(t, ns+` +web +True +Issued +web-tls +[0-9a-f]{12} +- +-`, r.out)
+		assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +- +-`, r.out)
 	})
 	t.Run("a CA with a problem", func(t *testing.T) {
 		s.ca(t, with(stable(), api.CAProblem, "CALost: Secret servingcert-ca is missing"))

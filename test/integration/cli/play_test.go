@@ -109,7 +109,8 @@ func makeService(t *testing.T, namespace, name string) *corev1.Service {
 	return svc
 }
 
-// setReady writes the condition as the signer does.
+// setReady writes the condition as the signer does, and says that the leaf, if the
+// message names one, is served, as the rotator does.
 func setReady(ctx context.Context, namespace, name string, status metav1.ConditionStatus, reason, message string) error {
 	svc, err := admin.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -118,8 +119,28 @@ func setReady(ctx context.Context, namespace, name string, status metav1.Conditi
 	svc.Status.Conditions = []metav1.Condition{{
 		Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
 	}}
+	if leaf, ok := api.LeafOf(svc); ok {
+		svc.Status.Conditions = append(svc.Status.Conditions, servingCondition(metav1.ConditionTrue, api.ServingCurrent, "every pod serves it "+api.LeafSinceInMessage(leaf, time.Now())))
+	}
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 	return err
+}
+
+// setServing writes the condition as the rotator does, of the leaf that the Service
+// has; words come before it.
+func setServing(t *testing.T, namespace, name string, status metav1.ConditionStatus, reason, words string, since time.Time) {
+	t.Helper()
+	svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	leaf, ok := api.LeafOf(svc)
+	require.True(t, ok)
+	svc.Status.Conditions = []metav1.Condition{*api.Condition(svc, api.ConditionReady), servingCondition(status, reason, words+" "+api.LeafSinceInMessage(leaf, since))}
+	_, err = admin.CoreV1().Services(namespace).UpdateStatus(t.Context(), svc, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+func servingCondition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
 }
 
 func leafMessage(fingerprint string) string {

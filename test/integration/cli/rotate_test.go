@@ -37,6 +37,7 @@ func TestRotationIsFollowed(t *testing.T) {
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "asked for: overlap \"key ceremony\"\n")
 	assert.Contains(t, r.out, "done: all 3 certificates are signed by generation 2\n")
+	assert.Contains(t, r.out, "served: no pod mounts a certificate\n")
 
 	before := s.status(t).ResourceVersion
 	again := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "key ceremony")
@@ -135,6 +136,30 @@ func TestProceed(t *testing.T) {
 	assert.Contains(t, r.out, "done: generation 2 signs")
 }
 
+// A rotation is over when the pods serve the new certificates.
+func TestRotationIsFollowedUntilItIsServed(t *testing.T) {
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	for i, name := range []string{"web", "api", "legacy", "away"} {
+		makeService(t, ns, name)
+		require.NoError(t, setReady(t.Context(), ns, name, metav1.ConditionTrue, "Issued", leafMessage(hash(i))))
+	}
+	setServing(t, ns, "web", metav1.ConditionFalse, api.ServingPropagating, "a new certificate is in the Secret", time.Now())
+	setServing(t, ns, "legacy", metav1.ConditionFalse, api.ServingStale, "an older certificate is served by Deployment legacy: restart it", time.Now())
+	setServing(t, ns, "away", metav1.ConditionFalse, api.ServingNoConsumers, "no pod", time.Now())
+	s.ca(t, stable())
+	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "served")
+	require.Equal(t, "overlap:served", s.asked(t))
+	s.ca(t, with(stable(), api.CARotation, "overlap:served", api.CAGeneration, "2", api.CAPhase, api.PhaseRetire, api.CALeaves, "4", api.CAReplaced, "4"))
+	c.shown(t, "the pods of 1 of 3 Services serve their new certificate; not yet: "+ns+"/web\n")
+	last := time.Now().Add(time.Hour).Truncate(time.Second)
+	setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", last)
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.out, "served: by every pod of 2 of 3 Services; the last of these, of "+ns+"/web, since "+last.UTC().Format(time.RFC3339)+"\n")
+	assert.Contains(t, r.out, "not served: "+ns+"/legacy: an older certificate is served by Deployment legacy: restart it (leaf sha256:")
+}
+
 // A rotation that breaks clients says whom, and is not done without a word.
 func TestDistrustSaysWhoBreaks(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
@@ -152,8 +177,8 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	assert.Contains(t, r.err, "nobody to ask: standard input is no terminal; --yes goes on without asking. Nothing was changed")
 	assert.Contains(t, r.out, "  Services, whose certificates are replaced: ")
 	assert.Contains(t, r.out, ns+"/web")
-	assert.Contains(t, r.out, ns+" Pod/server")
-	assert.Contains(t, r.out, ns+" Pod/client")
+	assert.Contains(t, r.out, "  workloads that nobody has seen reload a certificate, and may break until somebody restarts them: 1: "+ns+" Pod/server\n")
+	assert.Contains(t, r.out, "  workloads that mount the bundle alone, and have the new one within 92 s: 1: "+ns+" Pod/client\n")
 	assert.NotContains(t, r.out, "Pod/other")
 	assert.Contains(t, r.out, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): 7\n")
 	assert.Empty(t, s.status(t).Annotations, "nothing is changed")
@@ -166,7 +191,7 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "have a new one; pods have the new files within 92 s and serve them when they reload\n")
+	assert.Contains(t, r.out, "have a new one; pods have the new files within 92 s\n")
 }
 
 func TestReplaceLost(t *testing.T) {
