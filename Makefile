@@ -78,6 +78,26 @@ controlplane: ## run a control plane to try things on, until Ctrl-C
 	@go build -o $(BIN)/controlplane ./hack/controlplane/cmd/controlplane
 	@exec $(BIN)/controlplane
 
+##@ A real node (Linux, root)
+
+.PHONY: node-up
+node-up: images ## run a whole Kubernetes with kubelet and containerd on this machine; does nothing if it is up
+	@go build -o $(BIN)/node ./hack/node/cmd/node
+	@$(BIN)/node up
+
+.PHONY: node-down
+node-down: ## end it and remove all that it made
+	@go build -o $(BIN)/node ./hack/node/cmd/node
+	@$(BIN)/node down
+
+.PHONY: node-binaries
+node-binaries: ## the node's components, built once
+	@go run ./hack/node/cmd/node fetch
+
+.PHONY: images
+images: ## images of webhook, signer and rotator into bin/images/, without docker
+	@go run ./hack/images/cmd/images
+
 ##@ What ships
 
 .PHONY: build

@@ -2,7 +2,7 @@
 // writes them to files that docker load, ctr images import and kind load
 // image-archive read.
 //
-//	image, err := images.OfBinary("example.com/web:v1", "bin/web")
+//	image, err := images.OfBinary("example.com/web:v1", "bin/web", images.Config{})
 //	if err != nil { … }
 //	err = image.WriteFile("bin/images/web.tar")
 //
@@ -49,9 +49,10 @@ type Config struct {
 	Labels     map[string]string
 }
 
-// OfBinary is an image from scratch that holds a static binary and runs it: the file
-// bin/web becomes /web. ref is the full name with a tag.
-func OfBinary(ref, file string) (*Image, error) {
+// OfBinary is an image from scratch that holds a static binary: the file bin/web becomes
+// /web, which is the entrypoint unless config has another. ref is the full name with a
+// tag.
+func OfBinary(ref, file string, config Config) (*Image, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,10 @@ func OfBinary(ref, file string) (*Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return ofLayer(ref, layer.Bytes(), Config{Entrypoint: []string{path}})
+	if config.Entrypoint == nil {
+		config.Entrypoint = []string{path}
+	}
+	return ofLayer(ref, layer.Bytes(), config)
 }
 
 // OfDir is an image from scratch that holds the files of a directory, owned by root.

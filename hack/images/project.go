@@ -1,0 +1,81 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/servingcert/servingcert/deploy"
+)
+
+// Project builds signer, rotator and webhook, makes their images under the names that
+// deploy/install.yaml has for them, as the Dockerfile does, and writes each to
+// DIR/NAME.tar. It returns the files.
+func Project(ctx context.Context, dir string) ([]string, error) {
+	refs, err := installRefs()
+	if err != nil {
+		return nil, err
+	}
+	bin, err := os.MkdirTemp("", "images-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(bin)
+	names := []string{"webhook", "signer", "rotator"}
+	var packages []string
+	for _, name := range names {
+		packages = append(packages, "./cmd/"+name)
+	}
+	built, err := Build(ctx, bin, packages...)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for i, name := range names {
+		ref, ok := refs[name]
+		if !ok {
+			return nil, fmt.Errorf("deploy/install.yaml has no container %s", name)
+		}
+		image, err := OfBinary(ref, built[i], Config{Labels: map[string]string{
+			"org.opencontainers.image.title":    name,
+			"org.opencontainers.image.source":   "https://github.com/servingcert/servingcert",
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		}})
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(dir, name+".tar")
+		if err := image.WriteFile(file); err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// installRefs are the images in deploy/install.yaml by the names of their containers.
+func installRefs() (map[string]string, error) {
+	objects, err := deploy.Objects()
+	if err != nil {
+		return nil, err
+	}
+	refs := map[string]string{}
+	for _, object := range objects {
+		containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+		if err != nil {
+			return nil, fmt.Errorf("deploy/install.yaml: %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		for _, container := range containers {
+			fields, ok := container.(map[string]any)
+			if !ok {
+				return nil, fmt.Errorf("deploy/install.yaml: %s %s: a container is no mapping", object.GetKind(), object.GetName())
+			}
+			name, _, _ := unstructured.NestedString(fields, "name")
+			refs[name], _, _ = unstructured.NestedString(fields, "image")
+		}
+	}
+	return refs, nil
+}

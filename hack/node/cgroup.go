@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// cgroupHierarchies returns where cgroups are mounted: once for each controller in
+// version 1, once in version 2, or both.
+func cgroupHierarchies(mounts string) []string {
+	var found []string
+	for line := range strings.Lines(mounts) {
+		if fields := strings.Fields(line); len(fields) > 2 && (fields[2] == "cgroup" || fields[2] == "cgroup2") {
+			found = append(found, fields[1])
+		}
+	}
+	return found
+}
+
+func hierarchies() ([]string, error) {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	found := cgroupHierarchies(string(mounts))
+	if len(found) == 0 {
+		return nil, errors.New("no cgroup hierarchy is mounted")
+	}
+	return found, nil
+}
+
+// makeCgroups makes the cgroup that kubelet expects to find, whose children the pods'
+// are.
+func (l layout) makeCgroups() error {
+	found, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, dir := range found {
+		if err := os.MkdirAll(filepath.Join(dir, l.Name), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeCgroups removes the node's cgroups, the innermost first. Their processes are
+// gone; the kernel may take a moment to notice.
+func (l layout) removeCgroups() error {
+	found, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range found {
+		errs = append(errs, removeTree(filepath.Join(dir, l.Name)))
+	}
+	return errors.Join(errs...)
+}
+
+// removeTree removes directories that hold nothing but directories and the kernel's
+// files, which go with them.
+func removeTree(root string) error {
+	var dirs []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && entry.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, dir := range slices.Backward(dirs) {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove cgroup: %w", err)
+		}
+	}
+	return nil
+}

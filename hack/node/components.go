@@ -1,0 +1,198 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+)
+
+const containerd = "containerd"
+
+// order is the order in which components start; the holder is before all.
+var order = []string{
+	containerd, controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager,
+	controlplane.KubeScheduler, controlplane.KubeProxy, controlplane.Kubelet,
+}
+
+const featureGates = "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true"
+
+// program is how a component is run, and how it is told that it works.
+type program struct {
+	program string
+	args    []string
+	ready   func(context.Context) error
+}
+
+// components says how each component is run. Arguments follow from the layout alone:
+// a component that was killed comes back as it was.
+func (n *Node) components() map[string]program {
+	return map[string]program{
+		containerd:        {containerd, []string{"--config=" + n.path("config", "containerd.toml")}, n.dialContainerd},
+		controlplane.Etcd: {n.binaries[controlplane.Etcd], n.etcdArgs(), n.healthy("https://" + n.at(2379) + "/health")},
+		controlplane.KubeAPIServer: {
+			n.binaries[controlplane.KubeAPIServer], n.apiServerArgs(), n.healthy(n.apiServer() + "/readyz"),
+		},
+		controlplane.KubeControllerManager: {
+			n.binaries[controlplane.KubeControllerManager], n.managerArgs(), n.healthy("https://" + n.at(10257) + "/healthz"),
+		},
+		controlplane.KubeScheduler: {
+			n.binaries[controlplane.KubeScheduler], n.schedulerArgs(), n.healthy("https://" + n.at(10259) + "/healthz"),
+		},
+		controlplane.KubeProxy: {
+			n.binaries[controlplane.KubeProxy], n.proxyArgs(), n.healthy("http://" + n.at(10256) + "/livez"),
+		},
+		controlplane.Kubelet: {
+			n.binaries[controlplane.Kubelet], n.kubeletArgs(), n.healthy("http://" + n.at(10248) + "/healthz"),
+		},
+	}
+}
+
+func (n *Node) etcdArgs() []string {
+	pki := func(file string) string { return n.path("pki", file) }
+	client, peer := "https://"+n.at(2379), "https://"+n.at(2380)
+	return []string{
+		"--name=default",
+		"--data-dir=" + n.path("etcd"),
+		"--listen-client-urls=" + client,
+		"--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=default=" + peer,
+		"--client-cert-auth=true",
+		"--trusted-ca-file=" + pki("ca.crt"),
+		"--cert-file=" + pki("etcd.crt"),
+		"--key-file=" + pki("etcd.key"),
+		"--peer-client-cert-auth=true",
+		"--peer-trusted-ca-file=" + pki("ca.crt"),
+		"--peer-cert-file=" + pki("etcd.crt"),
+		"--peer-key-file=" + pki("etcd.key"),
+		// Data survives the death of the process, not of the machine.
+		"--unsafe-no-fsync=true",
+		"--log-level=warn",
+	}
+}
+
+func (n *Node) apiServerArgs() []string {
+	pki := func(file string) string { return n.path("pki", file) }
+	return []string{
+		"--etcd-servers=https://" + n.at(2379),
+		"--etcd-cafile=" + pki("ca.crt"),
+		"--etcd-certfile=" + pki("client-etcd-client.crt"),
+		"--etcd-keyfile=" + pki("client-etcd-client.key"),
+		"--bind-address=" + n.NodeIP.String(),
+		"--advertise-address=" + n.NodeIP.String(),
+		"--secure-port=6443",
+		"--tls-cert-file=" + pki("kube-apiserver.crt"),
+		"--tls-private-key-file=" + pki("kube-apiserver.key"),
+		"--client-ca-file=" + pki("ca.crt"),
+		"--allow-privileged=true",
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--service-cluster-ip-range=" + n.Services.String(),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + pki("serviceaccount.key"),
+		"--service-account-signing-key-file=" + pki("serviceaccount.key"),
+		"--kubelet-preferred-address-types=InternalIP", // the Node's name is in no DNS
+		"--kubelet-certificate-authority=" + pki("ca.crt"),
+		"--kubelet-client-certificate=" + pki("client-apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + pki("client-apiserver-kubelet-client.key"),
+		"--proxy-client-cert-file=" + pki("front-proxy-client.crt"),
+		"--proxy-client-key-file=" + pki("front-proxy-client.key"),
+		"--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--feature-gates=" + featureGates,
+		"--runtime-config=certificates.k8s.io/v1beta1=true",
+	}
+}
+
+func (n *Node) managerArgs() []string {
+	name := controlplane.KubeControllerManager
+	return append(n.servingArgs(name),
+		"--use-service-account-credentials=true",
+		"--service-account-private-key-file="+n.path("pki", "serviceaccount.key"),
+		"--root-ca-file="+n.path("pki", "ca.crt"),
+	)
+}
+
+func (n *Node) schedulerArgs() []string { return n.servingArgs(controlplane.KubeScheduler) }
+
+// servingArgs are those of the components that serve their metrics and health with
+// TLS and ask the API server who may see them.
+func (n *Node) servingArgs(name string) []string {
+	return []string{
+		"--kubeconfig=" + n.kubeconfig(name),
+		"--authentication-kubeconfig=" + n.kubeconfig(name),
+		"--authorization-kubeconfig=" + n.kubeconfig(name),
+		"--bind-address=" + n.NodeIP.String(),
+		"--tls-cert-file=" + n.path("pki", name+".crt"),
+		"--tls-private-key-file=" + n.path("pki", name+".key"),
+		"--leader-elect=false",
+	}
+}
+
+func (n *Node) proxyArgs() []string {
+	return []string{
+		"--kubeconfig=" + n.kubeconfig(controlplane.KubeProxy),
+		"--hostname-override=" + nodeName,
+		"--proxy-mode=iptables",
+		"--bind-address=" + n.NodeIP.String(),
+		"--cluster-cidr=" + n.Pods.String(),
+		"--healthz-bind-address=" + n.at(10256),
+		"--metrics-bind-address=" + n.at(10249),
+		// The machine's limits are not the node's to change.
+		"--conntrack-max-per-core=0",
+		"--conntrack-min=0",
+		"--conntrack-tcp-timeout-established=0",
+		"--conntrack-tcp-timeout-close-wait=0",
+	}
+}
+
+func (n *Node) kubeletArgs() []string {
+	return []string{
+		"--config=" + n.path("config", "kubelet.yaml"),
+		"--kubeconfig=" + n.kubeconfig(controlplane.Kubelet),
+		"--root-dir=" + n.path("kubelet"),
+		"--hostname-override=" + nodeName,
+		"--node-ip=" + n.NodeIP.String(),
+	}
+}
+
+// healthy is a check that a GET of url is answered with 200.
+func (n *Node) healthy(url string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		client, err := n.prober()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: %s", url, resp.Status)
+		}
+		return nil
+	}
+}
+
+func (n *Node) dialContainerd(ctx context.Context) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", n.containerdSocket())
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

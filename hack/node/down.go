@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Down ends the node in a directory and removes everything that it made, whatever
+// state it is in. It is no error if there is none. Subnet need not be said if the
+// node was up.
+func Down(ctx context.Context, o Options) error {
+	if err := checkMachine(); err != nil {
+		return err
+	}
+	l, err := newLayout(o.Dir, o.Subnet)
+	if err != nil {
+		return err
+	}
+	unlock, err := l.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := l.clear(ctx); err != nil {
+		return fmt.Errorf("end the node in %s: %w", l.Dir, err)
+	}
+	return nil
+}
+
+// clear ends what runs and removes what is there, of the subnet that the node in this
+// directory has had too.
+func (l layout) clear(ctx context.Context) error {
+	if _, err := os.Stat(l.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	former, err := l.former()
+	if err != nil {
+		return err
+	}
+	for _, l := range former {
+		if err := l.stop(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.removeFromMachine(); err != nil {
+		return err
+	}
+	return l.removeDir()
+}
+
+// former is this layout and, if the node had another subnet, that one before it.
+func (l layout) former() ([]layout, error) {
+	content, err := os.ReadFile(l.path(stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return []layout{l}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s state
+	if err := json.Unmarshal(content, &s); err != nil {
+		return []layout{l}, nil // cut off in the middle of a write: of no use
+	}
+	other, err := newLayout(l.Dir, s.Subnet)
+	if err != nil || other.Subnet == l.Subnet {
+		return []layout{l}, nil
+	}
+	return []layout{other, l}, nil
+}
+
+// stop ends all processes and removes what the machine sees of the node, but no file.
+// When the holder dies the kernel kills every process of the node.
+func (l layout) stop(ctx context.Context) error {
+	err := poll(ctx, endTimeout, func(context.Context) error {
+		pids, err := running(l.Dir)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for name, pid := range pids {
+			errs = append(errs, kill(pid, l.Dir, name), fmt.Errorf("%s, process %d, is still there", name, pid))
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.disconnect(ctx); err != nil {
+		return err
+	}
+	// Their last members leave cgroups a moment after they are gone from /proc.
+	return poll(ctx, endTimeout, func(context.Context) error { return l.removeCgroups() })
+}
+
+// removeDir removes the directory, unless something is mounted below it: what would be
+// removed then is not the node's.
+func (l layout) removeDir() error {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	if below := mountsBelow(string(mounts), l.Dir); len(below) > 0 {
+		return fmt.Errorf("%s is mounted, and not by the node: umount it", below[0])
+	}
+	return os.RemoveAll(l.Dir)
+}
+
+// lock keeps two from raising or ending the node at once. It lies beside the
+// directory, which comes and goes; the kernel gives it back when this process dies.
+func (l layout) lock(ctx context.Context) (unlock func(), err error) {
+	path := filepath.Join(os.TempDir(), "."+l.Name+".lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = poll(ctx, startTimeout, func(context.Context) error {
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("another process raises or ends this node and holds %s: %w", path, err), f.Close())
+	}
+	return func() { f.Close() }, nil
+}

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// holder is the component that holds the node's namespaces: its first process.
+const holder = "pause"
+
+// startHolder makes the namespaces, with the network that they need.
+func (n *Node) startHolder(ctx context.Context) error {
+	script, err := n.holderScript()
+	if err != nil {
+		return err
+	}
+	log, err := n.openLog(holder)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command("sh", "-c", script, n.binaries[holder]) // it is to outlive ctx
+	cmd.Env = environment(n.Dir, holder)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = newNamespaces
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("make namespaces: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // so that it is no zombie while this process lives
+	if err := n.awaitReady(ctx, holder, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	return n.connect(ctx)
+}
+
+// holderScript is what the first process does before it becomes the holder. No mount
+// of the node is seen outside, nor a later one of the machine's inside; but volumes
+// that kubelet mounts are seen by containers that were there before.
+func (n *Node) holderScript() (string, error) {
+	script := []string{"set -e", "mount --make-rprivate /", "mount -t proc proc /proc"}
+	dirs := n.privateDirs()
+	for _, target := range slices.Sorted(maps.Keys(dirs)) {
+		if err := n.makeOnMachine(target); err != nil {
+			return "", err
+		}
+		if err := os.MkdirAll(dirs[target], 0o755); err != nil {
+			return "", err
+		}
+		script = append(script, fmt.Sprintf("mount --bind %s %s", dirs[target], target))
+	}
+	return strings.Join(append(script, "mount --make-rshared /", `exec "$0"`), "\n"), nil
+}
+
+// madeFile lists the directories outside of the node's that were made for it.
+const madeFile = "made-on-machine"
+
+// makeOnMachine makes a directory outside of the node's and notes what was made
+// before it is, so that nothing is left behind.
+func (n *Node) makeOnMachine(dir string) error {
+	var missing []string
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(d); err == nil {
+			break
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		missing = append(missing, d)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(n.path(madeFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintln(f, strings.Join(missing, "\n")); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o755)
+}
+
+// removeFromMachine removes what makeOnMachine made, unless someone uses it by now.
+func (l layout) removeFromMachine() error {
+	data, err := os.ReadFile(l.path(madeFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for dir := range strings.Lines(string(data)) {
+		_ = os.Remove(strings.TrimSpace(dir)) // not empty: it is another's now
+	}
+	return nil
+}
+
+// mountsBelow are the mount points in mountinfo (proc_pid_mountinfo(5)) at or below a
+// directory.
+func mountsBelow(mountinfo, dir string) []string {
+	var found []string
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if point := fields[4]; point == dir || strings.HasPrefix(point, dir+"/") {
+			found = append(found, point)
+		}
+	}
+	return found
+}
