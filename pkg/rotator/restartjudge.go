@@ -23,16 +23,16 @@ const (
 	holdOff            hold = "Off"            // --max-restarts is 0
 
 	// Until something changes that people, or other controllers, are at work on.
-	holdForbidden  hold = "Forbidden"        // it may not be read
-	holdRefused    hold = "Refused"          // the API server refused the restart
-	holdUndone     hold = "Undone"           // somebody took the restart back
-	holdNotAsked   hold = "TemplateDiffers"  // its template does not ask for it
-	holdPaused     hold = "Paused"           // the Deployment is
-	holdNotReady   hold = "CertificateWaits" // the Service is not ready, so the next certificate may be on its way
-	holdBudget     hold = "DisruptionBudget" // a PodDisruptionBudget allows none
-	holdStuck      hold = "RolloutStuck"     // its own rollout does not get on
-	holdBehind     hold = "BehindStuck"      // one that was restarted before it in its namespace does not
-	holdGone       hold = "Gone"             // the workload is, and its pods still run
+	holdForbidden hold = "Forbidden"        // it may not be read
+	holdRefused   hold = "Refused"          // the API server refused the restart
+	holdUndone    hold = "Undone"           // somebody took the restart back
+	holdNotAsked  hold = "TemplateDiffers"  // its template does not ask for it
+	holdPaused    hold = "Paused"           // the Deployment is
+	holdNotReady  hold = "CertificateWaits" // the Service is not ready, so the next certificate may be on its way
+	holdBudget    hold = "DisruptionBudget" // a PodDisruptionBudget allows none
+	holdStuck     hold = "RolloutStuck"     // its own rollout does not get on
+	holdBehind    hold = "BehindStuck"      // one that was restarted before it in its namespace does not
+	holdGone      hold = "Gone"             // the workload is, and its pods still run
 
 	// These pass by themselves, so nobody is told.
 	holdRolling  hold = "RollingOut"

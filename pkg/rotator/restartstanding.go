@@ -30,8 +30,8 @@ type standing struct {
 	resourceVersion string
 	deleting        bool
 	paused          bool
-	onDelete        bool // a new template makes no new pods
-	asks            bool // its template says that it may be restarted
+	onDelete        bool      // a new template makes no new pods
+	asks            bool      // its template says that it may be restarted
 	restartedAt     time.Time // zero if it never was
 	selector        labels.Selector
 	template        map[string]string // labels of its pods

@@ -32,7 +32,11 @@ func TestStandingOfADeployment(t *testing.T) {
 	}{
 		{"done", func(*appsv1.Deployment) {}, progress{done: true, deadline: 10 * time.Minute}},
 		{"not observed", func(d *appsv1.Deployment) { d.Generation = 3 }, progress{deadline: 10 * time.Minute}},
-		{"not updated", func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 2; d.Status.Replicas = 2; d.Status.AvailableReplicas = 2 }, progress{deadline: 10 * time.Minute}},
+		{"not updated", func(d *appsv1.Deployment) {
+			d.Status.UpdatedReplicas = 2
+			d.Status.Replicas = 2
+			d.Status.AvailableReplicas = 2
+		}, progress{deadline: 10 * time.Minute}},
 		{"old ones still there", func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, progress{deadline: 10 * time.Minute}},
 		{"not available", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, progress{deadline: 10 * time.Minute}},
 		{"no replicas said, one meant", func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, progress{done: true, deadline: 10 * time.Minute}},
