@@ -113,8 +113,10 @@ func buildFlags(version []string) []string {
 	return []string{"-trimpath", "-ldflags", flags}
 }
 
-// cacheDir is the directory for binaries that a module builds from content.
-func cacheDir(module string, version []string, content []byte) (string, error) {
+// CacheDir is the directory that keeps what takes long to make, and is made again when
+// it is not there: $SERVINGCERT_CONTROLPLANE_CACHE, or servingcert in the user's cache
+// directory.
+func CacheDir() (string, error) {
 	base := os.Getenv(envCache)
 	if base == "" {
 		user, err := os.UserCacheDir()
@@ -123,7 +125,12 @@ func cacheDir(module string, version []string, content []byte) (string, error) {
 		}
 		base = filepath.Join(user, "servingcert")
 	}
-	base, err := filepath.Abs(base)
+	return filepath.Abs(base)
+}
+
+// cacheDir is the directory for binaries that a module builds from content.
+func cacheDir(module string, version []string, content []byte) (string, error) {
+	base, err := CacheDir()
 	if err != nil {
 		return "", err
 	}
