@@ -42,8 +42,30 @@ func (l layout) makeCgroups() error {
 		return err
 	}
 	for _, dir := range found {
+		if err := delegate(dir); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(filepath.Join(dir, l.Name), 0o755); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// delegate gives the controllers of a version 2 hierarchy to the cgroups in it. In
+// version 1 there is nothing to give.
+func delegate(dir string) error {
+	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsSeq(string(controllers)) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+name), 0); err != nil {
+			// In a container of its own cgroup namespace the root has processes.
+			return fmt.Errorf("give controller %s to cgroups below %s: %w; processes must be in cgroups below it, not in it", name, dir, err)
 		}
 	}
 	return nil

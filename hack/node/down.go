@@ -6,9 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
-	"path/filepath"
-	"syscall"
 )
 
 // Down ends the node in a directory and removes everything that it made, whatever
@@ -36,9 +35,6 @@ func Down(ctx context.Context, o Options) error {
 // clear ends what runs and removes what is there, of the subnet that the node in this
 // directory has had too.
 func (l layout) clear(ctx context.Context) error {
-	if _, err := os.Stat(l.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	former, err := l.former()
 	if err != nil {
 		return err
@@ -77,6 +73,9 @@ func (l layout) former() ([]layout, error) {
 // stop ends all processes and removes what the machine sees of the node, but no file.
 // When the holder dies the kernel kills every process of the node.
 func (l layout) stop(ctx context.Context) error {
+	if err := l.checkOwner(); err != nil {
+		return err
+	}
 	err := poll(ctx, endTimeout, func(context.Context) error {
 		pids, err := running(l.Dir)
 		if err != nil {
@@ -111,19 +110,17 @@ func (l layout) removeDir() error {
 	return os.RemoveAll(l.Dir)
 }
 
-// lock keeps two from raising or ending the node at once. It lies beside the
-// directory, which comes and goes; the kernel gives it back when this process dies.
+// lock keeps two from raising or ending the node at once. It is a socket whose name is
+// in no file system, so it needs no file and goes with this process.
 func (l layout) lock(ctx context.Context) (unlock func(), err error) {
-	path := filepath.Join(os.TempDir(), "."+l.Name+".lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	err = poll(ctx, startTimeout, func(context.Context) error {
-		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	name := "@servingcert-node" + l.Dir
+	var listener net.Listener
+	err = poll(ctx, startTimeout, func(ctx context.Context) error {
+		listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", name)
+		return err
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("another process raises or ends this node and holds %s: %w", path, err), f.Close())
+		return nil, fmt.Errorf("another process raises or ends the node in %s: %w", l.Dir, err)
 	}
-	return func() { f.Close() }, nil
+	return func() { _ = listener.Close() }, nil
 }

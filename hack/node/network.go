@@ -2,10 +2,14 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -20,6 +24,7 @@ func (n *Node) connect(ctx context.Context) error {
 	link := func(ip netip.Addr) string { return netip.PrefixFrom(ip, n.Link.Bits()).String() }
 	for _, args := range [][]string{
 		{"link", "add", n.Name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
+		{"link", "set", n.Name, "alias", n.Dir}, // whose it is; see checkOwner
 		{"address", "add", link(n.HostIP), "dev", n.Name},
 		{"link", "set", n.Name, "up"},
 		{"route", "add", n.Subnet.String(), "via", n.NodeIP.String(), "dev", n.Name},
@@ -38,6 +43,22 @@ func (n *Node) connect(ctx context.Context) error {
 		if err := run(n.enter(ctx, pid, args...)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkOwner refuses what is of a node in another directory, which has the same subnet:
+// the cable says whose it is.
+func (l layout) checkOwner() error {
+	alias, err := os.ReadFile(filepath.Join("/sys/class/net", l.Name, "ifalias"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if owner := strings.TrimSpace(string(alias)); owner != "" && owner != l.Dir {
+		return fmt.Errorf("subnet %s is that of the node in %q: end that one, or choose another --subnet", l.Subnet, owner)
 	}
 	return nil
 }

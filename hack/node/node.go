@@ -46,13 +46,13 @@ type Node struct {
 	log      io.Writer
 }
 
-// stateFile is in a node's directory once it is up: what a second process cannot
-// compute.
+// stateFile is in a node's directory: what a second process cannot compute.
 const stateFile = "node.json"
 
 type state struct {
 	Subnet   string            `json:"subnet"`
 	Binaries map[string]string `json:"binaries"`
+	Up       bool              `json:"up"` // Up has come to its end
 }
 
 // Attach returns the node that runs in a directory, "" for the default. It is an error
@@ -76,6 +76,9 @@ func Attach(dir string) (*Node, error) {
 	if l, err = newLayout(dir, s.Subnet); err != nil {
 		return nil, err
 	}
+	if !s.Up {
+		return nil, fmt.Errorf("the node in %s is not up yet, or was interrupted when it was raised", l.Dir)
+	}
 	pids, err := running(l.Dir)
 	if err != nil {
 		return nil, err
@@ -88,9 +91,8 @@ func Attach(dir string) (*Node, error) {
 	return &Node{layout: l, binaries: s.Binaries, log: os.Stderr}, nil
 }
 
-// writeState makes the node one that can be attached to.
-func (n *Node) writeState() error {
-	content, err := json.MarshalIndent(state{Subnet: n.Subnet.String(), Binaries: n.binaries}, "", "  ")
+func (n *Node) writeState(up bool) error {
+	content, err := json.MarshalIndent(state{Subnet: n.Subnet.String(), Binaries: n.binaries, Up: up}, "", "  ")
 	if err != nil {
 		return err
 	}

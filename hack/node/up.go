@@ -42,6 +42,9 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 		n.log = o.log()
 		return n, nil
 	}
+	if err := l.checkOwner(); err != nil {
+		return nil, err
+	}
 	if err := l.clear(ctx); err != nil {
 		return nil, fmt.Errorf("clean up what is left in %s: %w", l.Dir, err)
 	}
@@ -68,6 +71,9 @@ func (n *Node) up(ctx context.Context) error {
 	if err := n.buildPause(ctx); err != nil {
 		return err
 	}
+	if err := n.writeState(false); err != nil {
+		return err
+	}
 	for _, step := range []func() error{n.writeCredentials, n.writeConfigs, n.makeCgroups} {
 		if err := step(); err != nil {
 			return err
@@ -79,10 +85,10 @@ func (n *Node) up(ctx context.Context) error {
 	if err := n.startAll(ctx); err != nil {
 		return err
 	}
-	if err := n.writeState(); err != nil {
+	if err := n.ready(ctx); err != nil {
 		return err
 	}
-	return n.ready(ctx)
+	return n.writeState(true)
 }
 
 // startAll starts what depends on nothing at the same time.
