@@ -30,7 +30,7 @@ func (c consumer) next(cert certificate, p pace) (time.Time, bool) {
 		}
 		return soon, true
 	case settled:
-		return last.at.Add(c.jitter(last.at, p.interval*9/10, p.interval/5)), true
+		return c.rarely(last.at, p), true
 	case last.at.Before(cert.since):
 		return cert.since.Add(c.jitter(cert.since, p.pause/2, p.pause)), true
 	}
@@ -42,8 +42,16 @@ func (c consumer) next(cert certificate, p pace) (time.Time, bool) {
 	default:
 		lasted = last.at.Sub(last.since)
 	}
-	wait := min(max(p.pause, lasted), p.interval)
+	wait := max(p.pause, lasted)
+	if wait*5/4 >= p.interval {
+		return c.rarely(last.at, p), true
+	}
 	return last.at.Add(c.jitter(last.at, wait, wait/2)), true
+}
+
+// rarely is when to look again at a pod that is not expected to change.
+func (c consumer) rarely(last time.Time, p pace) time.Time {
+	return last.Add(c.jitter(last, p.interval*9/10, p.interval/5))
 }
 
 // last returns the answer that was got last, false if there is none.
