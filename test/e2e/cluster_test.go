@@ -15,10 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/node"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -30,19 +31,21 @@ const owner = "e2e"
 // cluster is a cluster with nodes, and what is known of it.
 type cluster struct {
 	kubeconfig string
-	config     *rest.Config
 	admin      client.Client // reads live
 	clients    kubernetes.Interface
 	writes     *writes
 	tools      tools
 	// machine is the node on this machine; nil in a cluster of the user's, where
 	// nothing but the API can be reached.
-	machine machine
+	machine *node.Node
 }
 
-// connect returns a cluster of which the kubeconfig's user is an administrator.
-func connect(kubeconfig string, config *rest.Config) (*cluster, error) {
-	config = rest.CopyConfig(config)
+// connect returns the cluster of a kubeconfig, whose user is an administrator.
+func connect(kubeconfig string) (*cluster, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
 	config.QPS = -1 // limited by the server alone
 	admin, err := client.New(config, client.Options{})
 	if err != nil {
@@ -52,7 +55,7 @@ func connect(kubeconfig string, config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{kubeconfig: kubeconfig, config: config, admin: admin, clients: clients}, nil
+	return &cluster{kubeconfig: kubeconfig, admin: admin, clients: clients}, nil
 }
 
 // apply applies one of the manifests.

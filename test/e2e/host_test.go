@@ -20,12 +20,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// machine is the node that runs on this machine.
-type machine interface {
-	Kill(name string) error
-	Restart(ctx context.Context, name string) error
-}
-
 // fetchesFromHost fails the test unless this machine, which is the node, verifies
 // the server by its name in the cluster's DNS.
 func (c *cluster) fetchesFromHost(t *testing.T, s server, path string) {
@@ -53,18 +47,11 @@ func (c *cluster) fetchFromHost(ctx context.Context, s server, path string) (lea
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bundle.Data[api.BundleKey]))
-	dns, err := c.service(ctx, "kube-system", "kube-dns")
-	if err != nil {
-		return "", err
-	}
-	dialer := net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(dns.Spec.ClusterIP, "53"))
-	}}}
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, s.target().Address)
+			return c.machine.Dialer().DialContext(ctx, network, s.target().Address)
 		},
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(path), http.NoBody)

@@ -36,9 +36,6 @@ func (c *cluster) install(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, pods, 2, name)
 	}
-	eventually(t, settling, "kube-apiserver reaches the webhook by its Service", func(ctx context.Context) error {
-		return c.injects(ctx, clientsNamespace)
-	})
 }
 
 // injects is nil if a client pod that is created now in the namespace would get the

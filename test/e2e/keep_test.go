@@ -64,3 +64,15 @@ func write(file string, data []byte) error {
 	}
 	return os.WriteFile(file, data, 0o644)
 }
+
+// copyLogs copies the log files of a directory, those of containers left out: they
+// have been kept with their pods.
+func copyLogs(to, from string) error {
+	files, err := filepath.Glob(filepath.Join(from, "*.log"))
+	errs := []error{err}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		errs = append(errs, err, write(filepath.Join(to, filepath.Base(file)), data))
+	}
+	return errors.Join(errs...)
+}

@@ -3,10 +3,158 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/servingcert/servingcert/hack/node"
 )
 
+// The flags; paths are relative to this directory.
+var (
+	nodeDir    = flag.String("dir", "/var/lib/servingcert-e2e", "directory of the node")
+	nodeSubnet = flag.String("subnet", "10.89.0.0/16", "network of the node")
+	imageDir   = flag.String("images", "../../bin/images", "directory with the images for the node")
+	outDir     = flag.String("out", "../../bin/e2e", "directory for what is kept of a failure")
+	keepNode   = flag.Bool("keep", false, "leave the node as it is at the end")
+	onlyScenes = flag.String("scenes", "", "names of scenes, comma-separated; default: all of them")
+)
+
+// cleaningUp is for a node to go.
+const cleaningUp = time.Minute
+
+// the cluster.
 var the *cluster
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	klog.SetLogger(logr.Discard()) // what client-go has to say is in the errors that it returns
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	end := sync.OnceValue(func() error { return nil })
+	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
+		the, err = connect(kubeconfig)
+	} else {
+		end = sync.OnceValue(downNode)
+		defer onSignal(end)()
+		the, err = upNode(ctx)
+	}
+	if err == nil {
+		err = the.prepare(ctx)
+	}
+	if err == nil {
+		code = m.Run()
+		printTable(os.Stdout)
+		if code != 0 {
+			err = keepAll(ctx)
+		}
+	}
+	return code, errors.Join(err, end())
+}
+
+// onSignal ends the node and this process when it is interrupted.
+func onSignal(end func() error) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		if _, ok := <-signals; !ok {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "interrupted")
+		if err := end(); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+		}
+		os.Exit(1)
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+	}
+}
+
+// upNode makes a node of its own for the scenes, in place of what a run before may
+// have left.
+func upNode(ctx context.Context) (*cluster, error) {
+	tars, err := filepath.Glob(filepath.Join(*imageDir, "*.tar"))
+	if err != nil || len(tars) == 0 {
+		return nil, errors.Join(err, fmt.Errorf("no images in %s: make e2e makes them", *imageDir))
+	}
+	start := time.Now()
+	options := node.Options{Dir: *nodeDir, Subnet: *nodeSubnet}
+	if err := node.Down(ctx, options); err != nil {
+		return nil, err
+	}
+	n, err := node.Up(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	up := time.Since(start)
+	if err := n.Import(ctx, tars...); err != nil {
+		return nil, err
+	}
+	figures = append(figures, fmt.Sprintf("the node was up after %s, with the images after %s", seconds(up), seconds(time.Since(start))))
+	c, err := connect(n.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	c.machine = n
+	return c, nil
+}
+
+func downNode() error {
+	if *keepNode {
+		fmt.Fprintf(os.Stderr, "the node in %s goes on, as -keep says\n", *nodeDir)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleaningUp)
+	defer cancel()
+	return node.Down(ctx, node.Options{Dir: *nodeDir, Subnet: *nodeSubnet})
+}
+
+// prepare gets what the scenes need beside a cluster.
+func (c *cluster) prepare(ctx context.Context) (err error) {
+	if err := os.MkdirAll(*outDir, 0o755); err != nil {
+		return err
+	}
+	if c.tools, err = getTools(ctx, *outDir); err != nil {
+		return err
+	}
+	c.writes, err = watchWrites(ctx, c.clients)
+	return err
+}
+
+// keepAll keeps what tells why scenes have failed, and says where.
+func keepAll(ctx context.Context) error {
+	dir, err := filepath.Abs(filepath.Join(*outDir, "failed-"+time.Now().Format("20060102-150405")))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err = the.keep(ctx, dir)
+	if the.machine != nil {
+		err = errors.Join(err, copyLogs(filepath.Join(dir, "node"), the.machine.LogDir()))
+	}
+	fmt.Fprintf(os.Stderr, "\nlogs, events, conditions and what the clients saw are in %s\n", dir)
+	return err
+}

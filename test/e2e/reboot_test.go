@@ -34,18 +34,16 @@ type blow struct {
 
 // blows are those of the reboot, in order.
 var blows = []blow{
-	{"etcd", killComponent("etcd"), (*cluster).writesAnObject},
-	{"kube-apiserver", killComponent("kube-apiserver"), (*cluster).writesAnObject},
+	{"etcd", restartComponent("etcd"), (*cluster).writesAnObject},
+	{"kube-apiserver", restartComponent("kube-apiserver"), (*cluster).writesAnObject},
 	{"signer", killPods("signer"), (*cluster).issues},
 	{"webhook", killPods("webhook"), func(c *cluster, ctx context.Context, _ int) error { return c.injects(ctx, rebootNamespace) }},
 	{"rotator", killPods("rotator"), (*cluster).bringsTheBundle},
 }
 
-func killComponent(name string) func(*cluster, context.Context) error {
+// restartComponent kills a process of the control plane and starts it at once.
+func restartComponent(name string) func(*cluster, context.Context) error {
 	return func(c *cluster, ctx context.Context) error {
-		if err := c.machine.Kill(name); err != nil {
-			return err
-		}
 		return c.machine.Restart(ctx, name)
 	}
 }

@@ -1,0 +1,99 @@
+// Command images makes the images of the end-to-end scenes' workloads, as files that
+// ctr images import and kind load image-archive read.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path"
+	"path/filepath"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/images"
+)
+
+// ref is the name of an image, as the scenes' manifests have it.
+func ref(name string) string { return "ghcr.io/servingcert/e2e-" + name + ":e2e" }
+
+func main() {
+	out := flag.String("out", "bin/images", "directory for the images")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *out)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "images of the scenes:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out string) error {
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), debian(ctx, out))
+}
+
+// ours are the programs in test/e2e/workloads.
+func ours(ctx context.Context, out string) error {
+	dir, err := os.MkdirTemp("", "servingcert-e2e-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) // what is left is in the system's directory for that
+	built, err := images.Build(ctx, dir, "./test/e2e/workloads/server", "./test/e2e/workloads/client")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, binary := range built {
+		errs = append(errs, ofBinary(out, path.Base(binary), binary))
+	}
+	return errors.Join(errs...)
+}
+
+// kubernetes are programs that users run.
+func kubernetes(ctx context.Context, out string) error {
+	names := []string{controlplane.KubeScheduler, controlplane.MetricsServer}
+	binaries, err := controlplane.Binaries(ctx, os.Stderr, names...)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, ofBinary(out, name, binaries[name]))
+	}
+	return errors.Join(errs...)
+}
+
+// debian are programs as Debian has them; the manifests say how they are run.
+func debian(ctx context.Context, out string) error {
+	var errs []error
+	for name, pkg := range map[string]string{"nginx": "nginx-light", "python": "python3"} {
+		errs = append(errs, ofPackage(ctx, out, name, pkg))
+	}
+	return errors.Join(errs...)
+}
+
+func ofPackage(ctx context.Context, out, name, pkg string) error {
+	dir, err := images.Debian(ctx, os.Stderr, pkg)
+	if err != nil {
+		return err
+	}
+	image, err := images.OfDir(ref(name), dir, images.Config{})
+	if err != nil {
+		return err
+	}
+	return image.WriteFile(tar(out, name))
+}
+
+func ofBinary(out, name, binary string) error {
+	image, err := images.OfBinary(ref(name), binary, images.Config{})
+	if err != nil {
+		return err
+	}
+	return image.WriteFile(tar(out, name))
+}
+
+func tar(out, name string) string { return filepath.Join(out, "e2e-"+name+".tar") }
