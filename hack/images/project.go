@@ -11,6 +11,10 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 )
 
+// processes are what deploy/install.yaml runs: the commands in cmd, the names of their
+// containers and of the images' entrypoints.
+var processes = []string{"webhook", "signer", "rotator"}
+
 // Project builds signer, rotator and webhook, makes their images under the names that
 // deploy/install.yaml has for them, as the Dockerfile does, and writes each to
 // DIR/NAME.tar. It returns the files.
@@ -24,9 +28,8 @@ func Project(ctx context.Context, dir string) ([]string, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(bin)
-	names := []string{"webhook", "signer", "rotator"}
 	var packages []string
-	for _, name := range names {
+	for _, name := range processes {
 		packages = append(packages, "./cmd/"+name)
 	}
 	built, err := Build(ctx, bin, packages...)
@@ -34,7 +37,7 @@ func Project(ctx context.Context, dir string) ([]string, error) {
 		return nil, err
 	}
 	var files []string
-	for i, name := range names {
+	for i, name := range processes {
 		ref, ok := refs[name]
 		if !ok {
 			return nil, fmt.Errorf("deploy/install.yaml has no container %s", name)

@@ -62,8 +62,13 @@ func delegate(dir string) error {
 	if err != nil {
 		return err
 	}
+	control, err := os.OpenFile(filepath.Join(dir, "cgroup.subtree_control"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
 	for name := range strings.FieldsSeq(string(controllers)) {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+name), 0); err != nil {
+		if _, err := control.WriteString("+" + name); err != nil {
 			// In a container of its own cgroup namespace the root has processes.
 			return fmt.Errorf("give controller %s to cgroups below %s: %w; processes must be in cgroups below it, not in it", name, dir, err)
 		}

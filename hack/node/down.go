@@ -50,7 +50,7 @@ func (l layout) clear(ctx context.Context) error {
 	return l.removeDir()
 }
 
-// former is this layout and, if the node had another subnet, that one before it.
+// former is this layout and, if the node had another subnet, that one too.
 func (l layout) former() ([]layout, error) {
 	content, err := os.ReadFile(l.path(stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,15 +59,15 @@ func (l layout) former() ([]layout, error) {
 	if err != nil {
 		return nil, err
 	}
+	layouts := []layout{l}
 	var s state
-	if err := json.Unmarshal(content, &s); err != nil {
-		return []layout{l}, nil // cut off in the middle of a write: of no use
+	if json.Unmarshal(content, &s) != nil { // a crash has cut it off
+		return layouts, nil
 	}
-	other, err := newLayout(l.Dir, s.Subnet)
-	if err != nil || other.Subnet == l.Subnet {
-		return []layout{l}, nil
+	if other, err := newLayout(l.Dir, s.Subnet); err == nil && other.Subnet != l.Subnet {
+		layouts = append(layouts, other)
 	}
-	return []layout{other, l}, nil
+	return layouts, nil
 }
 
 // stop ends all processes and removes what the machine sees of the node, but no file.

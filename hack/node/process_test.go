@@ -1,0 +1,87 @@
+package node
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestComponentOf(t *testing.T) {
+	nul := func(parts ...string) []byte { return []byte(strings.Join(parts, "\x00") + "\x00") }
+	marked := nul("PATH=/bin", envNode+"=/var/lib/n", envComponent+"=etcd")
+	for _, tc := range []struct {
+		name             string
+		environ, cmdline []byte
+		want             string
+	}{
+		{"a component", marked, nul("/cache/etcd", "--name=default"), "etcd"},
+		{"of another node", nul(envNode+"=/var/lib/n2", envComponent+"=etcd"), nul("/cache/etcd"), ""},
+		{"a child of a component", marked, nul("/usr/bin/sh", "-c", "etcd"), ""},
+		{"about to become it", marked, nul("setsid", "--fork", "/cache/etcd"), ""},
+		{"the same program of someone else", nul("PATH=/bin"), nul("/cache/etcd"), ""},
+		{"marks that only look like ours", nul("X"+envNode+"=/var/lib/n", envComponent+"=etcd"), nul("/cache/etcd"), ""},
+		{"no component", nul(envNode + "=/var/lib/n"), nul("/cache/etcd"), ""},
+		{"ended, or a thread of the kernel", nil, nil, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, componentOf(tc.environ, tc.cmdline, "/var/lib/n"))
+		})
+	}
+}
+
+func TestEnvironmentHasNoProxy(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://proxy:3128")
+	t.Setenv("no_proxy", "localhost")
+	t.Setenv("MY_PROXY_SETTING", "kept")
+	env := strings.Join(environment("/n", "etcd"), "\n")
+	require.NotContains(t, env, "HTTPS_PROXY=")
+	require.NotContains(t, env, "no_proxy=")
+	require.Contains(t, env, "MY_PROXY_SETTING=kept")
+	require.Contains(t, env, envNode+"=/n\n"+envComponent+"=etcd")
+}
+
+// TestKillOnlyWhatIsOurs: the process id was given to another process meanwhile.
+func TestKillOnlyWhatIsOurs(t *testing.T) {
+	dir := t.TempDir()
+	start := func(env []string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "sleep", "600")
+		cmd.Env = env
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		return cmd
+	}
+	other, ours := start(os.Environ()), start(environment(dir, "sleep"))
+
+	require.NoError(t, kill(other.Process.Pid, dir, "sleep"))
+	require.NoError(t, kill(ours.Process.Pid, dir, "etcd"), "another component")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // it is "sleep" only once it has become it
+		pids, err := running(dir)
+		require.NoError(c, err)
+		require.Equal(c, map[string]int{"sleep": ours.Process.Pid}, pids)
+	}, endTimeout, pollInterval)
+	require.NoError(t, kill(ours.Process.Pid, dir, "sleep"))
+	require.ErrorContains(t, ours.Wait(), "killed")
+	require.NoError(t, other.Process.Signal(syscall.Signal(0)), "it lives")
+}
+
+func TestMissingPackages(t *testing.T) {
+	have := func(missing ...string) func(string) (string, error) {
+		return func(program string) (string, error) {
+			for _, m := range missing {
+				if strings.HasSuffix(program, m) {
+					return "", errors.New("not found")
+				}
+			}
+			return program, nil
+		}
+	}
+	require.NoError(t, missingPackages(have()))
+	require.EqualError(t, missingPackages(have("containerd", "ctr", "ptp", "host-local")),
+		"programs that a node needs are missing: apt-get install --no-install-recommends containerd containernetworking-plugins")
+}
