@@ -160,11 +160,13 @@ func (d *consumersDecision) say(s consumersSituation, p pace, crowds []crowd) {
 	}
 }
 
-// pile decides what is to be done about stale workloads, and whom to tell of them.
+// pile decides what is to be done about stale workloads, and whom to tell of them:
+// when all pods have been asked after the propagation time, so that it is told of
+// all of them.
 func (d *consumersDecision) pile(s consumersSituation, piles map[staleNews]*told) {
 	for _, pile := range piles {
-		d.news[pile.staleNews] = true
-		if !s.told[pile.staleNews] {
+		if d.states[StatePropagating] == 0 && !s.told[pile.staleNews] {
+			d.news[pile.staleNews] = true
 			d.tell = append(d.tell, *pile)
 		}
 		if pile.elsewhere {

@@ -77,6 +77,12 @@ func TestDecideConsumers(t *testing.T) {
 	}, d.stale)
 	assert.Len(t, d.tell, 4)
 
+	s.consumers = append(s.consumers, asked(readyPod("f", "web"), svc, showed(leafNo(1), time.Minute)))
+	early := decideConsumers(s, testPace)
+	assert.Empty(t, early.tell, "not of some while others may follow")
+	assert.Empty(t, early.news)
+	assert.Len(t, early.stale, 3)
+
 	s.told = d.news
 	s.consumers = s.consumers[:4]
 	again := decideConsumers(s, testPace)

@@ -1,0 +1,232 @@
+package consumers
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// shop is a Service with pods that serve.
+type shop struct {
+	ns      string
+	svc     *corev1.Service
+	pods    []*corev1.Pod
+	servers []*server
+	pair    *tls.Certificate
+}
+
+func name(svc *corev1.Service) string { return svc.Name + "." + svc.Namespace + ".svc" }
+
+// newShop makes n ready pods that serve the certificate that was just issued.
+func newShop(t testing.TB, n int, changes ...func(*corev1.Pod)) *shop {
+	t.Helper()
+	s := &shop{ns: newNamespace(t)}
+	port := freePort(t)
+	s.svc = newService(t, s.ns, "web", intstr.FromInt32(int32(port)))
+	s.pair = ours.issue(t, time.Now().Add(-10*time.Minute), name(s.svc))
+	issued(t, s.svc, s.pair)
+	for i := range n {
+		at := netip.AddrPortFrom(nextAddress(), port)
+		s.servers = append(s.servers, serve(t, at, s.pair))
+		pod := newPod(t, s.ns, fmt.Sprintf("web-abc-%04d", i), "web", changes...)
+		isReady(t, pod, at.Addr(), true)
+		s.pods = append(s.pods, pod)
+	}
+	return s
+}
+
+// renew writes a new certificate into the condition, which no server has yet.
+func (s *shop) renew(t testing.TB) *tls.Certificate {
+	t.Helper()
+	s.pair = ours.issue(t, time.Now(), name(s.svc))
+	issued(t, s.svc, s.pair)
+	return s.pair
+}
+
+func TestARotationIsDoneWhenItIsServed(t *testing.T) {
+	r := startRotator(t)
+	s := newShop(t, 3)
+	h := watchServing(t, s.svc)
+	first := becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	assert.Contains(t, first.Message, "(leaf sha256:"+fingerprint(s.pair)+" since ")
+	r.counts(t, s.ns, map[string]int{"current": 3})
+	before := h.all()
+
+	old := s.pair
+	renewed := s.renew(t)
+	propagating := becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	assert.Contains(t, propagating.Message, "leaf sha256:"+fingerprint(renewed))
+	s.servers[0].pair.Store(renewed) // one reloads
+	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
+	assert.Contains(t, stale.Message, "still served by Deployment web: ")
+	assert.True(t, stale.LastTransitionTime.Equal(&propagating.LastTransitionTime))
+	r.counts(t, s.ns, map[string]int{"current": 1, "stale": 2})
+	notAfter, ok := r.metric(t, "servingcert_stale_not_after_timestamp_seconds", map[string]string{"namespace": s.ns})
+	assert.True(t, ok)
+	assert.InDelta(t, old.Leaf.NotAfter.Unix(), notAfter, 0)
+
+	eventually(t, func() error {
+		if n := len(events(t, s.ns, rotator.EventServesOld)); n != 1 {
+			return fmt.Errorf("%d events, want 1", n)
+		}
+		return nil
+	})
+	e := events(t, s.ns, rotator.EventServesOld)[0]
+	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
+	require.NotNil(t, e.Related)
+	assert.Equal(t, s.svc.UID, e.Related.UID)
+	assert.Contains(t, e.Note, "2 pods (web-abc-0001 and others) serve an older certificate than Secret web-tls holds since ")
+	assert.Contains(t, e.Note, "kubectl rollout restart deployment/web -n "+s.ns)
+
+	s.servers[1].pair.Store(renewed)
+	s.servers[2].pair.Store(renewed)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	r.counts(t, s.ns, map[string]int{"current": 3})
+	_, ok = r.metric(t, "servingcert_stale_not_after_timestamp_seconds", map[string]string{"namespace": s.ns})
+	assert.False(t, ok)
+	n, _ := r.metric(t, "servingcert_propagation_seconds", nil)
+	assert.InDelta(t, 3, n, 0)
+	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.all(), "nothing is written that changes nothing")
+	assert.Len(t, events(t, s.ns, rotator.EventServesOld), 1)
+	assert.Equal(t, "True Current", before[len(before)-1])
+}
+
+func TestPodsThatComeAndGo(t *testing.T) {
+	r := startRotator(t)
+	s := newShop(t, 1)
+	h := watchServing(t, s.svc)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	said := len(h.all())
+
+	at := netip.AddrPortFrom(nextAddress(), s.servers[0].at.Port())
+	second := serve(t, at, s.pair)
+	pod := newPod(t, s.ns, "web-abc-more", "web")
+	r.counts(t, s.ns, map[string]int{"current": 1, "not_ready": 1})
+	assert.Zero(t, second.dials.Load(), "what is not ready is not dialled")
+	isReady(t, pod, at.Addr(), true)
+	r.counts(t, s.ns, map[string]int{"current": 2})
+
+	dials := second.dials.Load()
+	isReady(t, pod, at.Addr(), false) // its process was replaced
+	r.counts(t, s.ns, map[string]int{"current": 1, "not_ready": 1})
+	second.pair.Store(ours.issue(t, time.Now(), "another.shop.svc"))
+	isReady(t, pod, at.Addr(), true)
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingForeign)
+	assert.Greater(t, second.dials.Load(), dials)
+
+	remove(t, pod) // and one of its name in its place
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	third := serve(t, netip.AddrPortFrom(nextAddress(), at.Port()), s.pair)
+	pod = newPod(t, s.ns, "web-abc-more", "web")
+	isReady(t, pod, third.at.Addr(), true)
+	r.counts(t, s.ns, map[string]int{"current": 2})
+	assert.Equal(t, []string{"False Foreign", "True Current"}, h.all()[said:])
+
+	isReady(t, pod, third.at.Addr(), false)
+	isReady(t, s.pods[0], s.servers[0].at.Addr(), false)
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingNoConsumers)
+	r.counts(t, s.ns, map[string]int{"not_ready": 2})
+}
+
+func TestANewLeaderGoesOn(t *testing.T) {
+	first := startRotator(t)
+	s := newShop(t, 2)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	s.renew(t)
+	before := becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	first.stop()
+
+	h := watchServing(t, s.svc)
+	second := startRotator(t)
+	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
+	_, since, ok := api.LeafSince(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*before}}})
+	require.True(t, ok)
+	_, again, ok := api.LeafSince(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*stale}}})
+	require.True(t, ok)
+	assert.Equal(t, since, again, "the time of the first")
+	second.counts(t, s.ns, map[string]int{"stale": 2})
+	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all())
+
+	second.stop()
+	third := startRotator(t)
+	third.counts(t, s.ns, map[string]int{"stale": 2})
+	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all(), "it has nothing else to say")
+}
+
+func TestNobodyLooks(t *testing.T) {
+	first := startRotator(t)
+	s := newShop(t, 1)
+	untouched := newService(t, s.ns, "other", intstr.FromInt32(1))
+	issued(t, untouched, s.pair)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	becomes(t, untouched, metav1.ConditionFalse, api.ServingNoConsumers)
+	first.stop()
+	dials := s.servers[0].dials.Load()
+
+	h := watchServing(t, s.svc)
+	off := startRotator(t, func(c *rotator.Config) { c.VerifyConsumers = false })
+	becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified)
+	becomes(t, untouched, metav1.ConditionUnknown, api.ServingNotVerified)
+	fresh := newService(t, s.ns, "fresh", intstr.FromInt32(1))
+	issued(t, fresh, s.pair)
+	s.renew(t)
+	third := newService(t, s.ns, "last", intstr.FromInt32(1)) // seen after all of that
+	issued(t, third, s.pair)
+	setServing(t, third)
+	becomes(t, third, metav1.ConditionUnknown, api.ServingNotVerified)
+	assert.Nil(t, serving(t, fresh), "nothing is said where nothing was")
+	assert.Equal(t, []string{"True Current", "Unknown NotVerified"}, h.all(), "once")
+	assert.Equal(t, dials, s.servers[0].dials.Load())
+	_, ok := off.metric(t, "servingcert_consumers", map[string]string{"namespace": s.ns})
+	assert.False(t, ok)
+	off.stop()
+
+	startRotator(t)
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
+}
+
+// setServing says something that nobody has seen.
+func setServing(t testing.TB, svc *corev1.Service) {
+	t.Helper()
+	setReady(t, svc, metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "by hand", LastTransitionTime: metav1.Now()})
+}
+
+func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
+	startRotator(t)
+	s := newShop(t, 1)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	gone := func() {
+		t.Helper()
+		eventually(t, func() error {
+			if c := serving(t, s.svc); c != nil {
+				return fmt.Errorf("it still says %s %s", c.Status, c.Reason)
+			}
+			return nil
+		})
+	}
+	setReady(t, s.svc, metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "SigningFailed", Message: "no", LastTransitionTime: metav1.Now()})
+	s.servers[0].pair.Store(ours.issue(t, time.Now(), "x.shop.svc"))
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingForeign) // a renewal that failed changes nothing
+
+	s.servers[0].pair.Store(s.pair)
+	setReady(t, s.svc, metav1.Condition{
+		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonRetained, LastTransitionTime: metav1.Now(),
+		Message: `not asked for any more; Secret "web-tls" is kept, and renewed until it is deleted (` + api.LeafInMessage(fingerprint(s.pair)) + `)`,
+	})
+	change(t, s.svc, func(svc *corev1.Service) { delete(svc.Annotations, api.AnnotationSecretName) })
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+
+	setReady(t, s.svc, metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: "no", LastTransitionTime: metav1.Now()})
+	gone() // there is no Secret that is its own any more
+}
