@@ -39,6 +39,8 @@ const (
 	tick = 20 * time.Millisecond // between two looks
 )
 
+type rotatorConfig = rotator.Config
+
 // eventually waits until what is nil. The last error tells what was missing.
 func eventually(t *testing.T, what func() error) {
 	t.Helper()
