@@ -140,7 +140,10 @@ func TestWhatHoldsARestart(t *testing.T) {
 		{"the pod is gone", webWorkload, func(w world) { delete(w.s.labels, "web-1") }, holdNoPods, ""},
 		{"its template does not ask", webWorkload, func(w world) { w.st.asks = false }, holdNotAsked, "its template does not"},
 		{"restarted since", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(time.Minute) }, holdRestarted, "restarted at 2026-03-01T11:01:00Z"},
-		{"restarted in the same second", webWorkload, func(w world) { w.st.restartedAt, w.w.Since = leafSince, leafSince.Add(300*time.Millisecond) }, holdRestarted, ""},
+		{"restarted in the same second", webWorkload, func(w world) { w.st.restartedAt, w.w.Since = leafSince, leafSince.Add(300*time.Millisecond) }, "", ""},
+		{"restarted in the next second", webWorkload, func(w world) {
+			w.st.restartedAt, w.w.Since = leafSince.Add(time.Second), leafSince.Add(900*time.Millisecond)
+		}, holdRestarted, ""},
 		{"restarted before", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(-time.Second) }, "", ""},
 		{"restarted since and rolling", webWorkload, func(w world) { w.st.restartedAt = restartNow; rolling(w.st) }, holdRolling, ""},
 		{"rolling for another reason", webWorkload, func(w world) { rolling(w.st) }, holdRolling, "it rolls out"},

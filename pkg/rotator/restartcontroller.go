@@ -180,8 +180,8 @@ func (r *restarter) act(ctx context.Context, namespace string, s restartSituatio
 // manager has written whose name begins with "kubectl".
 func (r *restarter) restart(ctx context.Context, namespace string, w staleWorkload, s restartSituation) error {
 	st, at := s.standings[w.Workload], s.now
-	if at.Before(w.Since) { // by another clock
-		at = w.Since
+	if after := w.Since.Add(time.Second); at.Before(after) { // by another clock
+		at = after
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": st.uid, "resourceVersion": st.resourceVersion},

@@ -30,13 +30,15 @@ func (w eventWriter) restarted(namespace string, s staleWorkload, uid types.UID)
 		"%s; restarted, as annotation servingcert.dev/on-rotate asks", s.note())
 }
 
+// restartHeld tells why. An event of the same action, reason and object is taken
+// for the same again, whatever it says, so that the action is the hold.
 func (w eventWriter) restartHeld(namespace string, h heldWorkload, uid types.UID) {
 	regarding, related := h.stale.objects(namespace, uid)
 	reason, then := EventRestartHeld, "it will be when that has changed"
 	if h.hold.final() {
 		reason, then = EventRestartNotPossible, h.stale.advice(namespace, h.hold)
 	}
-	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, reason, actionRestart,
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, reason, string(h.hold),
 		"%s; not restarted: %s; %s", h.stale.note(), shorten(h.why), then)
 }
 

@@ -133,8 +133,9 @@ func orOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// restartedSince reports whether it was restarted, by whomever, when a leaf was
-// what it should serve. The annotation knows seconds only.
+// restartedSince reports whether it was restarted, by whomever, after a leaf had
+// become what it should serve. Both times are known to the second: of a restart in
+// the same one it is not known what its pods have read.
 func (s standing) restartedSince(since time.Time) bool {
-	return !s.restartedAt.IsZero() && !s.restartedAt.Before(since.Truncate(time.Second))
+	return s.restartedAt.After(since.Truncate(time.Second))
 }

@@ -1,0 +1,317 @@
+package restart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// ctxOf outlives the test, for what it cleans up.
+func ctxOf(t *testing.T) context.Context {
+	t.Helper()
+	return context.WithoutCancel(t.Context())
+}
+
+// change reads the object, changes it and updates it, again if someone else was
+// quicker.
+func change(t *testing.T, obj client.Object, how func()) {
+	t.Helper()
+	eventually(t, func() error {
+		if err := admin.Get(ctxOf(t), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		how()
+		return admin.Update(ctxOf(t), obj)
+	})
+}
+
+// toUnstructured returns what an applier would send: nothing that the server adds.
+func toUnstructured(t *testing.T, obj client.Object) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	require.NoError(t, err)
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
+	return u
+}
+
+// A budget that allows no disruption holds a restart, and one that does lets it.
+func TestADisruptionBudget(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 2)
+	two, one := intstr.FromInt32(2), intstr.FromInt32(1)
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "keep"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &two, Selector: selector("web")},
+	}
+	p.create(budget)
+	eventually(t, func() error {
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(budget), budget)
+		if err == nil && budget.Status.CurrentHealthy != 2 {
+			err = fmt.Errorf("%d pods are healthy to the budget", budget.Status.CurrentHealthy)
+		}
+		return err
+	})
+	registry, _ := startRotator(t, nil)
+	p.current("web")
+	p.rotate("web")
+	p.held(registry, "DisruptionBudget")
+	e := p.told(rotator.EventRestartHeld, "web")
+	assert.Equal(t, corev1.EventTypeWarning, e.Type)
+	assert.Contains(t, e.Note, "not restarted: PodDisruptionBudget keep allows no disruption now (2 of 2 pods healthy, 2 needed); it will be when that has changed")
+	assert.Empty(t, restartedAt(t, web))
+	change(t, budget, func() { budget.Spec.MinAvailable = &one })
+	p.current("web")
+	assert.NotEmpty(t, restartedAt(t, web))
+	assert.Len(t, p.events(rotator.EventRestartHeld, "web"), 1)
+	assert.Nil(t, p.events(rotator.EventRestartHeld, "web")[0].Series, "told once")
+}
+
+func TestAPausedDeployment(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 1)
+	registry, _ := startRotator(t, nil)
+	p.current("web")
+	change(t, web, func() { web.Spec.Paused = true })
+	p.rotate("web")
+	p.held(registry, "Paused")
+	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, "it is paused; kubectl rollout resume lets it go on")
+	assert.Empty(t, restartedAt(t, web))
+	change(t, web, func() { web.Spec.Paused = false })
+	p.current("web")
+	assert.NotEmpty(t, restartedAt(t, web))
+}
+
+// What kubectl rollout restart does not know, or what would not help, is told of
+// and never killed.
+func TestWhatAPersonHasToDo(t *testing.T) {
+	p := newPlace(t)
+	startRotator(t, nil)
+	for _, name := range []string{"bare", "once", "sets", "by-hand"} {
+		p.service(name)
+	}
+	bare := &corev1.Pod{ObjectMeta: template("bare", api.OnRotateRestart).ObjectMeta, Spec: template("bare", "").Spec}
+	bare.Name = "bare"
+	p.create(bare)
+	once := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"}, Spec: batchv1.JobSpec{Template: template("once", api.OnRotateRestart)}}
+	once.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	p.create(once)
+	one := int32(1)
+	p.create(&appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "sets"}, Spec: appsv1.ReplicaSetSpec{
+		Replicas: &one, Selector: selector("sets"), Template: template("sets", api.OnRotateRestart),
+	}})
+	byHand := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: &one, Selector: selector("by-hand"), Template: template("by-hand", api.OnRotateRestart), ServiceName: "by-hand",
+		UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+	}}
+	p.create(byHand)
+	uids := map[string]string{}
+	for _, name := range []string{"bare", "once", "sets", "by-hand"} {
+		p.ready(name, 1)
+		uids[name] = string(p.pods(name)[0].UID)
+	}
+	p.current("bare", "once", "sets", "by-hand")
+	for name := range uids {
+		p.rotate(name)
+	}
+	for name, want := range map[string]string{
+		"bare":    "not restarted: no controller would make it anew; recreate it",
+		"once":    "not restarted: of a Job it is not known how; delete it and create it again",
+		"sets":    "not restarted: of a ReplicaSet it is not known how; delete its pods, one after the other",
+		"by-hand": "not restarted: its update strategy leaves old pods running; delete those pods, one after the other: kubectl delete pod by-hand-0 -n " + p.name,
+	} {
+		e := p.told(rotator.EventRestartNotPossible, name)
+		assert.Contains(t, e.Note, want)
+		pods := p.pods(name)
+		require.Len(t, pods, 1)
+		assert.Equal(t, uids[name], string(pods[0].UID), name)
+	}
+	assert.Empty(t, restartedAt(t, byHand))
+	require.NoError(t, admin.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "by-hand-0"}}))
+	p.current("by-hand")
+}
+
+// A rollout that does not get on is told of, gives its place back, and holds its
+// namespace and no other.
+func TestAStuckRollout(t *testing.T) {
+	p, other := newPlace(t), newPlace(t)
+	p.deployment("a", 1)
+	b := p.deployment("b", 1)
+	elsewhere := other.deployment("web", 1)
+	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restarts.Max = 1; c.Restarts.StuckAfter = time.Second })
+	p.current("a", "b")
+	other.current("web")
+	// The Deployment has no patience of its own that would be longer.
+	change(t, b, func() { none := int32(1<<31 - 1); b.Spec.ProgressDeadlineSeconds = &none })
+	a := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "a"}}
+	change(t, a, func() { none := int32(1<<31 - 1); a.Spec.ProgressDeadlineSeconds = &none })
+	node.breakDown(p.name, true)
+	p.rotate("a")
+	p.told(rotator.EventRestarted, "a")
+	p.rotate("b")
+	other.rotate("web")
+	e := p.told(rotator.EventRestartStuck, "a")
+	assert.Contains(t, e.Note, "no other workload of namespace "+p.name+" is restarted before it is: kubectl rollout status deployment/a -n "+p.name)
+	p.held(registry, "BehindStuck")
+	assert.Contains(t, p.told(rotator.EventRestartHeld, "b").Note, "Deployment a of its namespace was restarted, and its rollout does not get on")
+	n, _ := metric(t, registry, "servingcert_restarts_stuck", p.name)
+	assert.InDelta(t, 1, n, 0)
+	other.current("web")
+	assert.NotEmpty(t, restartedAt(t, elsewhere), "it has a place")
+	assert.Empty(t, restartedAt(t, b))
+	node.breakDown(p.name, false)
+	p.current("a", "b")
+	assert.NotEmpty(t, restartedAt(t, b))
+	assert.Len(t, p.events(rotator.EventRestartStuck, "a"), 1)
+}
+
+// A leader that dies in the middle of a rollout is followed by one that waits for
+// it, and that restarts nothing a second time.
+func TestALeaderDies(t *testing.T) {
+	p, other := newPlace(t), newPlace(t)
+	all := []*appsv1.Deployment{p.deployment("a", 1), p.deployment("b", 1), other.deployment("web", 1)}
+	config := func(c *rotator.Config) { c.Restarts.Max = 1 }
+	_, stop := startRotator(t, config)
+	p.current("a", "b")
+	other.current("web")
+	for _, q := range []place{p, other} {
+		node.breakDown(q.name, true)
+	}
+	p.rotate("a")
+	p.told(rotator.EventRestarted, "a")
+	at := restartedAt(t, all[0])
+	stop()
+	p.rotate("b")
+	other.rotate("web")
+
+	registry, _ := startRotator(t, config)
+	p.held(registry, "Turn")
+	other.held(registry, "Full")
+	n, _ := metric(t, registry, "servingcert_restarts_rolling")
+	assert.InDelta(t, 1, n, 0)
+	assert.Empty(t, restartedAt(t, all[1]))
+	assert.Empty(t, restartedAt(t, all[2]))
+	for _, q := range []place{p, other} {
+		node.breakDown(q.name, false)
+	}
+	p.current("a", "b")
+	other.current("web")
+	assert.Equal(t, at, restartedAt(t, all[0]))
+	n, _ = metric(t, registry, "servingcert_restarts_total")
+	assert.InDelta(t, 2, n, 0)
+}
+
+// A restart that was taken back is not fought for.
+func TestTakenBack(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 2)
+	registry, _ := startRotator(t, nil)
+	p.current("web")
+	node.breakDown(p.name, true)
+	p.rotate("web")
+	p.told(rotator.EventRestarted, "web")
+	change(t, web, func() { delete(web.Spec.Template.Annotations, rotator.AnnotationRestartedAt) })
+	p.held(registry, "Undone")
+	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, "whatever does that has to leave it alone")
+	assert.Empty(t, restartedAt(t, web))
+	node.breakDown(p.name, false)
+	p.rotate("web") // for the next certificate it is tried again
+	p.current("web")
+	assert.NotEmpty(t, restartedAt(t, web))
+}
+
+// Without the right to it restarts are held, and an event says whose words those
+// are.
+func TestNoRight(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 1)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
+	var rules []rbacv1.PolicyRule
+	without := func(verb string) {
+		change(t, role, func() {
+			if rules == nil {
+				rules = role.DeepCopy().Rules
+			}
+			role.Rules = nil
+			for _, r := range rules {
+				if r = *r.DeepCopy(); r.APIGroups[0] == "apps" {
+					r.Verbs = map[string][]string{"get": {"patch"}, "patch": {"get"}, "": {"get", "patch"}}[verb]
+				}
+				role.Rules = append(role.Rules, r)
+			}
+		})
+	}
+	t.Cleanup(func() { without("") })
+	registry, _ := startRotator(t, nil)
+	p.current("web")
+	without("get")
+	p.mayNotGet(web)
+	p.rotate("web")
+	p.held(registry, "Forbidden")
+	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
+	without("patch")
+	p.held(registry, "Refused")
+	eventually(t, func() error {
+		for _, e := range p.events(rotator.EventRestartHeld, "web") {
+			if strings.Contains(e.Note, `cannot patch resource "deployments"`) {
+				return nil
+			}
+		}
+		return errors.New("no event says that it may not be patched")
+	})
+	assert.Empty(t, restartedAt(t, web))
+	without("")
+	p.current("web")
+	assert.NotEmpty(t, restartedAt(t, web))
+}
+
+// Nothing is restarted for a certificate that may not be the last word.
+func TestAServiceThatIsNotReady(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 1)
+	registry, _ := startRotator(t, nil)
+	p.current("web")
+	leaf := p.rotate("web")
+	p.condition("web", metav1.ConditionFalse, "WaitingForTrust", "some names wait; "+api.LeafInMessage(leaf))
+	p.held(registry, "CertificateWaits")
+	assert.Empty(t, restartedAt(t, web))
+	p.condition("web", metav1.ConditionTrue, "Issued", api.LeafInMessage(leaf))
+	p.current("web")
+	assert.NotEmpty(t, restartedAt(t, web))
+}
+
+// mayNot waits until the API server knows that the rotator may not.
+func (p place) mayNotGet(obj client.Object) {
+	p.t.Helper()
+	c, err := client.New(account, client.Options{})
+	require.NoError(p.t, err)
+	eventually(p.t, func() error {
+		err := c.Get(p.t.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
+		if apierrors.IsForbidden(err) {
+			return nil
+		}
+		return fmt.Errorf("it may still be read: %w", err)
+	})
+}

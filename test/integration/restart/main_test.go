@@ -1,0 +1,139 @@
+// Package restart tests what the rotator restarts, against a real kube-apiserver,
+// etcd and kube-controller-manager, with the rights that deploy/install.yaml gives
+// the rotator's ServiceAccount and no more: pods that serve what they read when
+// they started, listeners on loopback that serve it, and workloads that make them
+// anew.
+//
+// There is no kubelet: the test says of each pod that it runs, with an address of
+// its own, and listens there.
+package restart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+const system = api.DefaultNamespace
+
+var (
+	cluster *controlplane.ControlPlane
+	account *rest.Config  // the rotator's
+	admin   client.Client // sees everything, without a cache
+	node    *kubelet
+)
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+	defer cancel()
+	ctrl.SetLogger(logr.Discard())
+	cluster, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if err := prepare(ctx); err != nil {
+		return 0, err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer func() {
+		stop()
+		err = errors.Join(err, node.wait())
+	}()
+	node.start(running)
+	return m.Run(), nil
+}
+
+// prepare makes what an installation has before the rotator starts: what
+// install.yaml says of the rotator, and the bundle.
+func prepare(ctx context.Context) error {
+	var err error
+	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
+		return err
+	}
+	all, err := deploy.Objects()
+	if err != nil {
+		return err
+	}
+	var objects []*unstructured.Unstructured
+	for _, obj := range all {
+		ours := obj.GetLabels()["app.kubernetes.io/name"] == "rotator" && obj.GetKind() != "Deployment"
+		if ours || obj.GetKind() == "Namespace" {
+			objects = append(objects, obj)
+		}
+	}
+	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
+		return err
+	}
+	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
+		return err
+	}
+	if node, err = newKubelet(); err != nil {
+		return err
+	}
+	return admin.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName},
+		Data:       map[string]string{api.BundleKey: string(node.ca.bundle())},
+	})
+}
+
+// startRotator runs one until the test ends, or stop is called. It is a short
+// while's work to it what would be minutes on a node.
+func startRotator(t *testing.T, change func(*rotator.Config)) (registry *prometheus.Registry, stop func()) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, rotator.AddToScheme(scheme))
+	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	require.NoError(t, err)
+	registry = prometheus.NewRegistry()
+	cfg := rotator.DefaultConfig()
+	cfg.Now, cfg.Metrics, cfg.Choose = time.Now, registry, func(map[string]string, string, bool, []*corev1.Service) rotator.Choice { return rotator.Choice{} }
+	cfg.Delay, cfg.Patience = 20*time.Millisecond, 500*time.Millisecond
+	cfg.PropagationTime, cfg.VerifyInterval, cfg.ProbePause = time.Second, time.Second, 50*time.Millisecond
+	cfg.Restarts.Poll, cfg.Restarts.Retry = 50*time.Millisecond, 200*time.Millisecond
+	if change != nil {
+		change(&cfg)
+	}
+	require.NoError(t, rotator.Setup(mgr, cfg))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if cancel(); !stopped {
+			stopped = true
+			require.NoError(t, <-done)
+		}
+	}
+	t.Cleanup(stop)
+	return registry, stop
+}

@@ -1,0 +1,279 @@
+package restart
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// Each kind is restarted once for a certificate, and all its pods serve it then.
+func TestEachKindIsRestartedOnce(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 3)
+	p.service("db")
+	two := int32(2)
+	db := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: &two, Selector: selector("db"), ServiceName: "db", Template: template("db", api.OnRotateRestart),
+	}}
+	p.create(db)
+	for i := range 2 {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", p.name, i), Labels: map[string]string{"for": p.name}}}
+		require.NoError(t, admin.Create(t.Context(), n))
+		t.Cleanup(func() { require.NoError(t, admin.Delete(ctxOf(t), n)) })
+		change(t, n, func() { n.Spec.Taints = nil }) // admission takes it for one that is not ready yet
+	}
+	p.service("agent")
+	agent := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{
+		Selector: selector("agent"), Template: template("agent", api.OnRotateRestart),
+	}}
+	agent.Spec.Template.Spec.NodeSelector = map[string]string{"for": p.name}
+	p.create(agent)
+	p.ready("db", 2)
+	p.ready("agent", 2)
+
+	registry, _ := startRotator(t, nil)
+	p.current("web", "db", "agent")
+	all := map[string]client.Object{"web": web, "db": db, "agent": agent}
+	for name, w := range all {
+		require.Empty(t, restartedAt(t, w), name)
+		require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(w), w))
+	}
+	before := map[string]map[string]bool{}
+	for name := range all {
+		before[name] = map[string]bool{}
+		for _, pod := range p.pods(name) {
+			before[name][string(pod.UID)] = true
+		}
+	}
+
+	rotated := time.Now().Truncate(time.Second)
+	for name := range all {
+		p.rotate(name)
+	}
+	p.current("web", "db", "agent")
+	times := map[string]string{}
+	for name, w := range all {
+		at, err := time.Parse(time.RFC3339, restartedAt(t, w))
+		require.NoError(t, err, name)
+		assert.False(t, at.Before(rotated), name)
+		times[name] = restartedAt(t, w)
+		for _, pod := range p.pods(name) {
+			assert.False(t, before[name][string(pod.UID)], "%s is as old as the old certificate", pod.Name)
+		}
+		e := p.told(rotator.EventRestarted, name)
+		assert.Equal(t, corev1.EventTypeNormal, e.Type)
+		assert.Equal(t, w.GetUID(), e.Regarding.UID)
+		assert.Equal(t, "Service", e.Related.Kind)
+		assert.Equal(t, name, e.Related.Name)
+		assert.Contains(t, e.Note, "an older certificate than Secret "+name+"-tls holds since ")
+	}
+	// And nothing more happens to them.
+	n, _ := metric(t, registry, "servingcert_restarts_total")
+	assert.InDelta(t, 3, n, 0)
+	for name := range all {
+		p.rotate(name)
+	}
+	for name, w := range all {
+		eventually(t, func() error {
+			if restartedAt(t, w) == times[name] {
+				return fmt.Errorf("%s was not restarted for the next certificate", name)
+			}
+			return nil
+		})
+	}
+	p.current("web", "db", "agent")
+	n, _ = metric(t, registry, "servingcert_restarts_total")
+	assert.InDelta(t, 6, n, 0)
+	eventually(t, func() error {
+		if n, _ := metric(t, registry, "servingcert_restarts_rolling"); n != 0 {
+			return fmt.Errorf("%v rollouts go on", n)
+		}
+		return nil
+	})
+}
+
+// Those that do not ask for it are told of and left alone.
+func TestWhoDoesNotAskIsLeftAlone(t *testing.T) {
+	p := newPlace(t)
+	asks := p.deployment("asks", 1)
+	reloads := p.deployment("reloads", 1, func(d *appsv1.Deployment) { d.Spec.Template = template("reloads", api.OnRotateReload) })
+	nothing := p.deployment("nothing", 1, func(d *appsv1.Deployment) { d.Spec.Template = template("nothing", api.OnRotateNone) })
+	startRotator(t, nil)
+	p.current("asks", "reloads", "nothing")
+	p.rotate("reloads")
+	p.rotate("nothing")
+	p.serving("reloads", metav1.ConditionFalse, "Stale")
+	p.serving("nothing", metav1.ConditionFalse, "Stale")
+	p.rotate("asks") // later than both
+	p.told(rotator.EventRestarted, "asks")
+	p.current("asks")
+	assert.NotEmpty(t, restartedAt(t, asks))
+	assert.Empty(t, restartedAt(t, reloads))
+	assert.Empty(t, restartedAt(t, nothing))
+}
+
+// What a person did with kubectl counts.
+func TestAPersonWasFaster(t *testing.T) {
+	p := newPlace(t)
+	web := p.deployment("web", 1)
+	registry, _ := startRotator(t, func(c *rotator.Config) { c.PropagationTime = 3 * time.Second })
+	p.current("web")
+	node.breakDown(p.name, true) // the old pods stay for a while
+	p.rotate("web")
+	change(t, web, func() {
+		web.Spec.Template.Annotations[rotator.AnnotationRestartedAt] = time.Now().Format(time.RFC3339)
+	})
+	at := restartedAt(t, web)
+	p.held(registry, "RollingOut")
+	node.breakDown(p.name, false)
+	p.current("web")
+	assert.Equal(t, at, restartedAt(t, web))
+	n, _ := metric(t, registry, "servingcert_restarts_total")
+	assert.Zero(t, n)
+	assert.Empty(t, p.events(rotator.EventRestarted, ""))
+}
+
+// A tool that applies its manifest again, as those of GitOps do, leaves the
+// restart as it is.
+func TestAppliedAgain(t *testing.T) {
+	p := newPlace(t)
+	p.service("web")
+	apply := func() {
+		t.Helper()
+		one := int32(1)
+		obj := toUnstructured(t, &appsv1.Deployment{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"},
+			Spec:       appsv1.DeploymentSpec{Replicas: &one, Selector: selector("web"), Template: template("web", api.OnRotateRestart)},
+		})
+		require.NoError(t, admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("kustomize-controller"), client.ForceOwnership))
+	}
+	apply()
+	p.ready("web", 1)
+	startRotator(t, nil)
+	p.current("web")
+	p.rotate("web")
+	p.told(rotator.EventRestarted, "web")
+	p.current("web")
+	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"}}
+	at := restartedAt(t, web)
+	generation := web.Generation
+	apply()
+	assert.Equal(t, at, restartedAt(t, web))
+	assert.Equal(t, generation, web.Generation)
+	for _, f := range web.ManagedFields {
+		assert.NotContains(t, f.Manager, "kubectl", "whose fields some of those tools take back")
+	}
+}
+
+// One workload of a namespace after the other.
+func TestOneOfANamespaceAfterTheOther(t *testing.T) {
+	p := newPlace(t)
+	names := []string{"a", "b", "c"}
+	all := map[string]*appsv1.Deployment{}
+	for _, name := range names {
+		all[name] = p.deployment(name, 2)
+	}
+	registry, _ := startRotator(t, nil)
+	p.current(names...)
+	node.breakDown(p.name, true)
+	for _, name := range names {
+		p.rotate(name)
+	}
+	restarted := func() (n int) {
+		for _, d := range all {
+			if restartedAt(t, d) != "" {
+				n++
+			}
+		}
+		return n
+	}
+	for _, name := range names {
+		p.serving(name, metav1.ConditionFalse, "Stale")
+	}
+	eventually(t, func() error {
+		if n := restarted(); n != 1 {
+			return fmt.Errorf("%d are restarted, want 1", n)
+		}
+		return nil
+	})
+	p.held(registry, "Turn")
+	eventually(t, func() error { // both others wait
+		if n, _ := metric(t, registry, "servingcert_restarts_held", p.name, "Turn"); n != 2 {
+			return fmt.Errorf("%v wait for their turn, want 2", n)
+		}
+		return nil
+	})
+	assert.Equal(t, 1, restarted())
+	node.breakDown(p.name, false)
+	p.current(names...)
+	assert.Equal(t, 3, restarted())
+	assert.Empty(t, p.events(rotator.EventRestartHeld, ""), "to wait is no news")
+}
+
+// --max-restarts holds over all namespaces.
+func TestTheCap(t *testing.T) {
+	var places []place
+	var all []*appsv1.Deployment
+	for range 4 {
+		p := newPlace(t)
+		places, all = append(places, p), append(all, p.deployment("web", 1))
+	}
+	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restarts.Max = 2 })
+	for _, p := range places {
+		p.current("web")
+		node.breakDown(p.name, true)
+	}
+	for _, p := range places {
+		p.rotate("web")
+	}
+	waiting := func() (n int) {
+		for _, p := range places {
+			if held, ok := metric(t, registry, "servingcert_restarts_held", p.name, "Full"); ok && held == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	restarted := func() (n int) {
+		for _, d := range all {
+			if restartedAt(t, d) != "" {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, func() error {
+		if n, m := restarted(), waiting(); n != 2 || m != 2 {
+			return fmt.Errorf("%d are restarted and %d wait for a place, want 2 and 2", n, m)
+		}
+		return nil
+	})
+	n, _ := metric(t, registry, "servingcert_restarts_rolling")
+	assert.InDelta(t, 2, n, 0)
+	for i, p := range places { // those that were restarted get on: the others follow
+		if restartedAt(t, all[i]) != "" {
+			node.breakDown(p.name, false)
+		}
+	}
+	eventually(t, func() error {
+		if n := restarted(); n != 4 {
+			return fmt.Errorf("%d are restarted, want 4", n)
+		}
+		return nil
+	})
+	for _, p := range places {
+		node.breakDown(p.name, false)
+		p.current("web")
+	}
+}

@@ -1,0 +1,261 @@
+package restart
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+const (
+	soon = 60 * time.Second      // far longer than anything here takes on two busy cores
+	tick = 20 * time.Millisecond // between two looks
+)
+
+// eventually waits until what is nil. The last error tells what was missing.
+func eventually(t *testing.T, what func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
+		if err = what(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "after %s", soon)
+}
+
+// place is a namespace with workloads. They go when the test ends, before the
+// rotator does.
+type place struct {
+	t      *testing.T
+	name   string
+	leaves map[string]string // that conditions Ready name, by Service
+}
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
+	require.NoError(t, admin.Create(t.Context(), ns))
+	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), ns)) })
+	return place{t, ns.Name, map[string]string{}}
+}
+
+func (p place) create(obj client.Object) {
+	p.t.Helper()
+	obj.SetNamespace(p.name)
+	eventually(p.t, func() error { return admin.Create(p.t.Context(), obj) }) // the namespace's ServiceAccount takes a moment
+}
+
+// service makes a Service that selects app=NAME and asks for Secret NAME-tls,
+// which it gets.
+func (p place) service(name string) {
+	p.t.Helper()
+	p.create(&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": name},
+			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("https")}},
+		},
+	})
+	p.rotate(name)
+}
+
+// rotate gives the Service's Secret another certificate, as the signer would.
+func (p place) rotate(name string) (leaf string) {
+	p.t.Helper()
+	cert, leaf, err := node.ca.issue(p.name, name)
+	require.NoError(p.t, err)
+	node.mount(p.name, name+"-tls", cert)
+	p.leaves[name] = leaf
+	p.condition(name, metav1.ConditionTrue, "Issued", api.LeafInMessage(leaf))
+	return leaf
+}
+
+func (p place) condition(name string, status metav1.ConditionStatus, reason, message string) {
+	p.t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{
+		{Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()},
+	}}})
+	require.NoError(p.t, err)
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: name}}
+	require.NoError(p.t, admin.Status().Patch(p.t.Context(), svc, client.RawPatch(types.StrategicMergePatchType, patch)))
+}
+
+// template is that of pods that serve what Secret NAME-tls held when they started.
+func template(name string, onRotate api.OnRotate) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      map[string]string{"app": name},
+			Annotations: map[string]string{api.AnnotationOnRotate: string(onRotate)},
+		},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Name: "c", Image: "example.com/x",
+				Ports:        []corev1.ContainerPort{{Name: "https", ContainerPort: 18443}},
+				VolumeMounts: []corev1.VolumeMount{{Name: "tls", MountPath: "/tls"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name + "-tls"}}}},
+		},
+	}
+}
+
+func selector(name string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+}
+
+// deployment makes a Service and a Deployment behind it, and waits until it runs.
+func (p place) deployment(name string, replicas int32, change ...func(*appsv1.Deployment)) *appsv1.Deployment {
+	p.t.Helper()
+	p.service(name)
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector(name), Template: template(name, api.OnRotateRestart)},
+	}
+	for _, c := range change {
+		c(d)
+	}
+	p.create(d)
+	p.ready(name, int(replicas))
+	return d
+}
+
+func (p place) pods(app string) []corev1.Pod {
+	p.t.Helper()
+	var list corev1.PodList
+	require.NoError(p.t, admin.List(p.t.Context(), &list, client.InNamespace(p.name), client.MatchingLabels{"app": app}))
+	return list.Items
+}
+
+// ready waits for so many pods of the app that run.
+func (p place) ready(app string, n int) {
+	p.t.Helper()
+	eventually(p.t, func() error {
+		running := 0
+		for _, pod := range p.pods(app) {
+			if pod.Status.PodIP != "" && pod.DeletionTimestamp == nil {
+				running++
+			}
+		}
+		if running != n {
+			return fmt.Errorf("%d pods of %s run, want %d", running, app, n)
+		}
+		return nil
+	})
+}
+
+// serving waits until the Service's condition says so of its latest certificate.
+func (p place) serving(name string, status metav1.ConditionStatus, reason string) {
+	p.t.Helper()
+	eventually(p.t, func() error {
+		var svc corev1.Service
+		if err := admin.Get(p.t.Context(), types.NamespacedName{Namespace: p.name, Name: name}, &svc); err != nil {
+			return err
+		}
+		c := api.Condition(&svc, api.ConditionServing)
+		if leaf, _, _ := api.LeafSince(&svc); c == nil || c.Status != status || c.Reason != reason || leaf != p.leaves[name] {
+			return fmt.Errorf("condition Serving of %s is %+v, want %s %s with leaf %s", name, c, status, reason, p.leaves[name])
+		}
+		return nil
+	})
+}
+
+// current waits until all pods of the app serve what the Secret holds.
+func (p place) current(apps ...string) {
+	p.t.Helper()
+	for _, app := range apps {
+		p.serving(app, metav1.ConditionTrue, "Current")
+	}
+}
+
+// restartedAt returns the annotation of a workload's template, "" if there is none.
+func restartedAt(t *testing.T, w client.Object) string {
+	t.Helper()
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(w), w))
+	switch w := w.(type) {
+	case *appsv1.Deployment:
+		return w.Spec.Template.Annotations[rotator.AnnotationRestartedAt]
+	case *appsv1.StatefulSet:
+		return w.Spec.Template.Annotations[rotator.AnnotationRestartedAt]
+	case *appsv1.DaemonSet:
+		return w.Spec.Template.Annotations[rotator.AnnotationRestartedAt]
+	}
+	t.Fatalf("%T has no template", w)
+	return ""
+}
+
+// told waits for an event about an object of that name, and returns what it says.
+func (p place) told(reason, name string) eventsv1.Event {
+	p.t.Helper()
+	var found eventsv1.Event
+	eventually(p.t, func() error {
+		events := p.events(reason, name)
+		if len(events) == 0 {
+			return fmt.Errorf("no event %s about %s", reason, name)
+		}
+		found = events[0]
+		return nil
+	})
+	return found
+}
+
+func (p place) events(reason, name string) []eventsv1.Event {
+	p.t.Helper()
+	var list eventsv1.EventList
+	require.NoError(p.t, admin.List(p.t.Context(), &list, client.InNamespace(p.name)))
+	var found []eventsv1.Event
+	for _, e := range list.Items {
+		if e.Reason == reason && (name == "" || e.Regarding.Name == name) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// metric returns the value of the series with these label values, false if there
+// is none.
+func metric(t *testing.T, registry *prometheus.Registry, name string, labels ...string) (float64, bool) {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetValue())
+			}
+			if strings.Join(values, " ") == strings.Join(labels, " ") {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue(), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// held waits until the metric counts a workload of the namespace for that reason.
+func (p place) held(registry *prometheus.Registry, reason string) {
+	p.t.Helper()
+	eventually(p.t, func() error {
+		if n, ok := metric(p.t, registry, "servingcert_restarts_held", p.name, reason); !ok || n < 1 {
+			return fmt.Errorf("no workload of %s is held for %s", p.name, reason)
+		}
+		return nil
+	})
+}
