@@ -27,9 +27,9 @@ type program struct {
 	ready   func(context.Context) error
 }
 
-// components says how each component is run. Arguments follow from the layout alone:
+// programs says how each component is run. Arguments follow from the layout alone:
 // a component that was killed comes back as it was.
-func (n *Node) components() map[string]program {
+func (n *Node) programs() map[string]program {
 	return map[string]program{
 		containerd:        {containerd, []string{"--config=" + n.path("config", "containerd.toml")}, n.dialContainerd},
 		controlplane.Etcd: {n.binaries[controlplane.Etcd], n.etcdArgs(), n.healthy("https://" + n.at(2379) + "/health")},

@@ -44,7 +44,7 @@ func (l layout) clear(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.removeFromMachine(); err != nil {
+	if err := l.removeFromMachine(ctx); err != nil {
 		return err
 	}
 	return l.removeDir()
@@ -61,11 +61,10 @@ func (l layout) former() ([]layout, error) {
 	}
 	layouts := []layout{l}
 	var s state
-	if json.Unmarshal(content, &s) != nil { // a crash has cut it off
-		return layouts, nil
-	}
-	if other, err := newLayout(l.Dir, s.Subnet); err == nil && other.Subnet != l.Subnet {
-		layouts = append(layouts, other)
+	if json.Unmarshal(content, &s) == nil { // else a crash has cut it off
+		if other, err := newLayout(l.Dir, s.Subnet); err == nil && other.Subnet != l.Subnet {
+			layouts = append(layouts, other)
+		}
 	}
 	return layouts, nil
 }
@@ -110,17 +109,21 @@ func (l layout) removeDir() error {
 	return os.RemoveAll(l.Dir)
 }
 
-// lock keeps two from raising or ending the node at once. It is a socket whose name is
-// in no file system, so it needs no file and goes with this process.
+// lock keeps two from raising or ending the node at once.
 func (l layout) lock(ctx context.Context) (unlock func(), err error) {
-	name := "@servingcert-node" + l.Dir
+	return lock(ctx, "@servingcert-node"+l.Dir, "the node in "+l.Dir)
+}
+
+// lock waits until it is the only one with a lock of a name. It is a socket whose name
+// is in no file system, so it needs no file and goes with this process.
+func lock(ctx context.Context, name, what string) (unlock func(), err error) {
 	var listener net.Listener
 	err = poll(ctx, startTimeout, func(ctx context.Context) error {
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", name)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("another process raises or ends the node in %s: %w", l.Dir, err)
+		return nil, fmt.Errorf("another process raises or ends %s: %w", what, err)
 	}
 	return func() { _ = listener.Close() }, nil
 }

@@ -123,9 +123,24 @@ func TestMadeOnMachine(t *testing.T) {
 		require.DirExists(t, filepath.Join(machine, made))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(machine, "used", "by", "them"), nil, 0o600))
-	require.NoError(t, n.removeFromMachine())
+	require.NoError(t, n.removeMade(nil))
 	require.NoDirExists(t, filepath.Join(machine, "a"))
 	require.DirExists(t, filepath.Join(machine, "there"))
 	require.NoDirExists(t, filepath.Join(machine, "used", "by", "us"))
 	require.FileExists(t, filepath.Join(machine, "used", "by", "them"))
+}
+
+// TestMadeForAnotherNodeToo: whoever ends last removes what the first has made.
+func TestMadeForAnotherNodeToo(t *testing.T) {
+	machine, first, second := t.TempDir(), &Node{layout: layout{Dir: t.TempDir()}}, &Node{layout: layout{Dir: t.TempDir()}}
+	made := filepath.Join(machine, "a", "b")
+	require.NoError(t, first.makeOnMachine(made))
+	require.NoError(t, second.makeOnMachine(made))
+
+	require.NoError(t, first.removeMade([]string{second.Dir}))
+	require.DirExists(t, made)
+	require.NoError(t, first.removeMade(nil), "it is not its own any more")
+	require.DirExists(t, made)
+	require.NoError(t, second.removeMade(nil))
+	require.NoDirExists(t, filepath.Join(machine, "a"))
 }

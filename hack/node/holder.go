@@ -17,6 +17,11 @@ const holder = "pause"
 
 // startHolder makes the namespaces, with the network that they need.
 func (n *Node) startHolder(ctx context.Context) error {
+	unlock, err := lockMachine(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	script, err := n.holderScript()
 	if err != nil {
 		return err
@@ -76,19 +81,31 @@ func (n *Node) makeOnMachine(dir string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(n.path(madeFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := fmt.Fprintln(f, strings.Join(missing, "\n")); err != nil {
+	if err := appendTo(n.path(madeFile), strings.Join(missing, "\n")+"\n"); err != nil {
 		return err
 	}
 	return os.MkdirAll(dir, 0o755)
 }
 
-// removeFromMachine removes what makeOnMachine made, unless someone uses it by now.
-func (l layout) removeFromMachine() error {
+// removeFromMachine removes what makeOnMachine made. All nodes have the same
+// directories, so it waits for its turn.
+func (l layout) removeFromMachine(ctx context.Context) error {
+	unlock, err := lockMachine(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	others, err := otherNodes(l.Dir)
+	if err != nil {
+		return err
+	}
+	return l.removeMade(others)
+}
+
+// removeMade removes the directories unless someone uses them by now. Another node
+// does: the kernel would take away what it has mounted there, so it gets the list, and
+// removes them in its turn.
+func (l layout) removeMade(others []string) error {
 	data, err := os.ReadFile(l.path(madeFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -96,10 +113,31 @@ func (l layout) removeFromMachine() error {
 	if err != nil {
 		return err
 	}
+	if len(others) > 0 {
+		if err := appendTo(filepath.Join(others[0], madeFile), string(data)); err != nil {
+			return err
+		}
+		return os.Remove(l.path(madeFile))
+	}
 	for dir := range strings.Lines(string(data)) {
-		_ = os.Remove(strings.TrimSpace(dir)) // not empty: it is another's now
+		_ = os.Remove(strings.TrimSpace(dir)) // not empty: it is in use
 	}
 	return nil
+}
+
+// lockMachine keeps two nodes from making and removing the same directories at once.
+func lockMachine(ctx context.Context) (unlock func(), err error) {
+	return lock(ctx, "@servingcert-node", "the directories that all nodes share")
+}
+
+func appendTo(file, text string) error {
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(text)
+	return err
 }
 
 // mountsBelow are the mount points in mountinfo (proc_pid_mountinfo(5)) at or below a

@@ -34,56 +34,88 @@ const (
 	endTimeout = 30 * time.Second
 )
 
-// running returns the process ids of a node's components by name.
-func running(dir string) (map[string]int, error) {
+// component is a running program of a node.
+type component struct {
+	dir  string // the node's
+	name string
+	pid  int
+}
+
+// components are all that run on this machine, of every node.
+func components() ([]component, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]int{}
+	var found []component
 	for _, entry := range entries {
 		if pid, err := strconv.Atoi(entry.Name()); err == nil {
-			if name := identify(pid, dir); name != "" {
-				found[name] = pid
+			if c := identify(pid); c.name != "" {
+				found = append(found, c)
 			}
 		}
 	}
 	return found, nil
 }
 
-// identify says which component of the node in dir a process is, "" if none. One that
-// has ended but was not waited for has no environment any more and is none.
-func identify(pid int, dir string) string {
+// running returns the process ids of a node's components by name.
+func running(dir string) (map[string]int, error) {
+	all, err := components()
+	pids := map[string]int{}
+	for _, c := range all {
+		if c.dir == dir {
+			pids[c.name] = c.pid
+		}
+	}
+	return pids, err
+}
+
+// otherNodes are the directories of the nodes on this machine but for the one in dir.
+func otherNodes(dir string) ([]string, error) {
+	all, err := components()
+	var others []string
+	for _, c := range all {
+		if c.name == holder && c.dir != dir {
+			others = append(others, c.dir)
+		}
+	}
+	return others, err
+}
+
+// identify says which component a process is; its name is empty if none. One that has
+// ended but was not waited for has no environment any more and is none.
+func identify(pid int) component {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return ""
+		return component{}
 	}
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
-		return ""
+		return component{}
 	}
-	return componentOf(environ, cmdline, dir)
+	c := marks(environ, cmdline)
+	c.pid = pid
+	return c
 }
 
-// componentOf reads from a process' environment and command line, both as /proc has
-// them, which component of the node in dir it is. Children of a component inherit its
-// marks, so its program must be the component's.
-func componentOf(environ, cmdline []byte, dir string) string {
-	var name string
-	var ours bool
+// marks reads from a process' environment and command line, both as /proc has them,
+// which component it is. Children of a component inherit its marks, so its program
+// must be the component's.
+func marks(environ, cmdline []byte) component {
+	var c component
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
 		switch key, value, _ := strings.Cut(string(kv), "="); key {
 		case envNode:
-			ours = value == dir
+			c.dir = value
 		case envComponent:
-			name = value
+			c.name = value
 		}
 	}
 	program, _, _ := bytes.Cut(cmdline, []byte{0})
-	if !ours || filepath.Base(string(program)) != name {
-		return ""
+	if c.dir == "" || filepath.Base(string(program)) != c.name {
+		return component{}
 	}
-	return name
+	return c
 }
 
 // environment is what a component gets: the machine's variables and its marks, but no
@@ -107,7 +139,7 @@ func kill(pid int, dir, name string) error {
 		return err
 	}
 	defer func() { _ = process.Release() }()
-	if identify(pid, dir) != name {
+	if c := identify(pid); c.dir != dir || c.name != name {
 		return nil
 	}
 	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -129,7 +161,7 @@ func (n *Node) start(ctx context.Context, name string) error {
 	case pids[name] != 0:
 		return fmt.Errorf("start %s: it is running already, process %d", name, pids[name])
 	}
-	c := n.components()[name]
+	c := n.programs()[name]
 	log, err := n.openLog(name)
 	if err != nil {
 		return err

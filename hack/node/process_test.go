@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,25 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestComponentOf(t *testing.T) {
+func TestMarks(t *testing.T) {
 	nul := func(parts ...string) []byte { return []byte(strings.Join(parts, "\x00") + "\x00") }
 	marked := nul("PATH=/bin", envNode+"=/var/lib/n", envComponent+"=etcd")
 	for _, tc := range []struct {
 		name             string
 		environ, cmdline []byte
-		want             string
+		want             component
 	}{
-		{"a component", marked, nul("/cache/etcd", "--name=default"), "etcd"},
-		{"of another node", nul(envNode+"=/var/lib/n2", envComponent+"=etcd"), nul("/cache/etcd"), ""},
-		{"a child of a component", marked, nul("/usr/bin/sh", "-c", "etcd"), ""},
-		{"about to become it", marked, nul("setsid", "--fork", "/cache/etcd"), ""},
-		{"the same program of someone else", nul("PATH=/bin"), nul("/cache/etcd"), ""},
-		{"marks that only look like ours", nul("X"+envNode+"=/var/lib/n", envComponent+"=etcd"), nul("/cache/etcd"), ""},
-		{"no component", nul(envNode + "=/var/lib/n"), nul("/cache/etcd"), ""},
-		{"ended, or a thread of the kernel", nil, nil, ""},
+		{"a component", marked, nul("/cache/etcd", "--name=default"), component{dir: "/var/lib/n", name: "etcd"}},
+		{"a child of a component", marked, nul("/usr/bin/sh", "-c", "etcd"), component{}},
+		{"about to become it", marked, nul("setsid", "--fork", "/cache/etcd"), component{}},
+		{"the same program of someone else", nul("PATH=/bin"), nul("/cache/etcd"), component{}},
+		{"marks that only look like ours", nul("X"+envNode+"=/var/lib/n", envComponent+"=etcd"), nul("/cache/etcd"), component{}},
+		{"no component", nul(envNode + "=/var/lib/n"), nul("/cache/etcd"), component{}},
+		{"ended, or a thread of the kernel", nil, nil, component{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, componentOf(tc.environ, tc.cmdline, "/var/lib/n"))
+			require.Equal(t, tc.want, marks(tc.environ, tc.cmdline))
 		})
 	}
 }
@@ -84,4 +84,21 @@ func TestMissingPackages(t *testing.T) {
 	require.NoError(t, missingPackages(have()))
 	require.EqualError(t, missingPackages(have("containerd", "ctr", "ptp", "host-local")),
 		"programs that a node needs are missing: apt-get install --no-install-recommends containerd containernetworking-plugins")
+}
+
+func TestOtherNodes(t *testing.T) {
+	program, here, there := filepath.Join(t.TempDir(), holder), t.TempDir(), t.TempDir()
+	require.NoError(t, os.Symlink("/bin/sleep", program))
+	cmd := exec.CommandContext(t.Context(), program, "600")
+	cmd.Env = environment(there, holder)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		others, err := otherNodes(here)
+		require.NoError(c, err)
+		require.Contains(c, others, there) // this machine may have real ones too
+	}, endTimeout, pollInterval)
+	others, err := otherNodes(there)
+	require.NoError(t, err)
+	require.NotContains(t, others, there)
 }

@@ -1,0 +1,314 @@
+//go:build e2e
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+)
+
+// The default node may be in use on this machine, so the tests have their own.
+var (
+	testDir    = flag.String("node-dir", "/var/lib/servingcert-node-test", "directory of the node that the tests raise and end")
+	testSubnet = flag.String("node-subnet", "10.97.0.0/16", "its subnet")
+)
+
+const testTimeout = 3 * time.Minute
+
+func testOptions(t *testing.T) Options {
+	return Options{Dir: *testDir, Subnet: *testSubnet, Log: t.Output()}
+}
+
+// machine is what a node might leave behind on a machine.
+type machine struct {
+	Mounts, Links, Routes, Rules, Processes, Files []string
+}
+
+// look takes down everything of the machine that the tests' node could have touched,
+// whoever made it, but for what another node that runs here has.
+func look(t *testing.T) machine {
+	t.Helper()
+	others := regexp.MustCompile(`svcert-\d+-\d+`)
+	mine, err := newLayout(*testDir, *testSubnet)
+	require.NoError(t, err)
+	keep := func(line string) bool {
+		found := others.FindString(line)
+		return found == "" || found == mine.Name
+	}
+	lines := func(name string, args ...string) []string {
+		out, err := exec.CommandContext(t.Context(), name, args...).Output()
+		require.NoError(t, err, name)
+		// Counters of packets change by themselves.
+		text := regexp.MustCompile(`\[\d+:\d+\]|(?m)^#.*$`).ReplaceAllString(string(out), "")
+		var kept []string
+		for line := range strings.Lines(text) {
+			if keep(line) && strings.TrimSpace(line) != "" {
+				kept = append(kept, strings.TrimSpace(line))
+			}
+		}
+		slices.Sort(kept)
+		return kept
+	}
+	m := machine{
+		Mounts: lines("cat", "/proc/self/mounts"),
+		Routes: lines("ip", "route", "show", "table", "all"),
+		Rules:  lines("iptables-save"),
+	}
+	interfaces, err := net.Interfaces()
+	require.NoError(t, err)
+	for _, i := range interfaces {
+		if keep(i.Name) {
+			m.Links = append(m.Links, i.Name)
+		}
+	}
+	cgroups, err := hierarchies()
+	require.NoError(t, err)
+	for _, dir := range append(cgroups, "/run/netns", "/run", "/var/lib", "/var/log", filepath.Dir(*testDir)) {
+		entries, err := os.ReadDir(dir)
+		if !os.IsNotExist(err) {
+			require.NoError(t, err)
+		}
+		for _, entry := range entries {
+			if keep(entry.Name()) {
+				m.Files = append(m.Files, filepath.Join(dir, entry.Name()))
+			}
+		}
+	}
+	m.Processes = processesBelow(t, *testDir)
+	return m
+}
+
+// processesBelow are the processes that mention a node's directory on their command
+// line or in their environment: components, and containerd's shims.
+func processesBelow(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	var found []string
+	for _, entry := range entries {
+		environ, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		if strings.Contains(string(environ), envNode+"="+dir+"\x00") || strings.Contains(string(cmdline), dir+"/run/") {
+			found = append(found, entry.Name()+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
+		}
+	}
+	return found
+}
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // what a client has to say is in its errors
+	os.Exit(m.Run())
+}
+
+// TestLifecycle raises a node, uses it, breaks it in every way, and sees to it that
+// nothing of it remains.
+func TestLifecycle(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	o := testOptions(t)
+	require.NoError(t, Fetch(ctx, os.Stderr))
+	require.NoError(t, Down(ctx, o), "what an earlier run has left")
+	before := look(t)
+	require.Empty(t, before.Processes)
+	t.Cleanup(func() {
+		cleanup, cancel := context.WithTimeout(context.Background(), testTimeout)
+		defer cancel()
+		assert.NoError(t, Down(cleanup, o))
+	})
+
+	started := time.Now()
+	n, err := Up(ctx, o)
+	require.NoError(t, err)
+	t.Logf("up after %.1f s", time.Since(started).Seconds())
+	pids, err := n.PIDs()
+	require.NoError(t, err)
+	require.Len(t, pids, len(Components()))
+	require.Equal(t, before.Rules, look(t).Rules, "the machine's rules stay as they are")
+	require.Equal(t, before.Mounts, look(t).Mounts, "and its mounts")
+
+	t.Run("up again does nothing", func(t *testing.T) {
+		again, err := Up(ctx, o)
+		require.NoError(t, err)
+		require.Equal(t, n.layout, again.layout)
+		now, err := again.PIDs()
+		require.NoError(t, err)
+		require.Equal(t, pids, now)
+	})
+	t.Run("the subnet has an owner", func(t *testing.T) {
+		other := o
+		other.Dir += "2"
+		_, err := Up(ctx, other)
+		require.ErrorContains(t, err, "is that of the node in \""+o.Dir+"\"")
+		require.Error(t, Down(ctx, other))
+		require.NoDirExists(t, other.Dir)
+		now, err := n.PIDs()
+		require.NoError(t, err)
+		require.Equal(t, pids, now)
+	})
+	t.Run("a pod runs, is found by name, and outlives the control plane", func(t *testing.T) { useNode(ctx, t, n) })
+	t.Run("a component that died: raised anew", func(t *testing.T) {
+		require.NoError(t, n.Kill(ctx, controlplane.Kubelet))
+		_, err := Attach(o.Dir)
+		require.ErrorContains(t, err, "is not whole: kubelet does not run")
+		mustUp(ctx, t, o)
+	})
+	t.Run("all killed at once: raised anew", func(t *testing.T) {
+		for _, process := range processesBelow(t, o.Dir) {
+			killProcess(t, process)
+		}
+		require.EventuallyWithT(t, func(c *assert.CollectT) { require.Empty(c, processesBelow(t, o.Dir)) }, endTimeout, pollInterval)
+		mustUp(ctx, t, o)
+	})
+	t.Run("the state is lost: ended all the same", func(t *testing.T) {
+		require.NoError(t, os.Remove(filepath.Join(o.Dir, stateFile)))
+		require.NoError(t, Down(ctx, o))
+		assertAsBefore(t, before)
+	})
+	t.Run("interrupted while it is raised", func(t *testing.T) {
+		short, cancel := context.WithTimeout(ctx, 4*time.Second)
+		defer cancel()
+		_, err := Up(short, o)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Empty(t, processesBelow(t, o.Dir))
+		require.DirExists(t, filepath.Join(o.Dir, "logs"), "the logs say why")
+	})
+	require.NoError(t, Down(ctx, o))
+	assertAsBefore(t, before)
+	require.NoError(t, Down(ctx, o), "and once more")
+	assertAsBefore(t, before)
+}
+
+func mustUp(ctx context.Context, t *testing.T, o Options) {
+	t.Helper()
+	n, err := Up(ctx, o)
+	require.NoError(t, err)
+	pids, err := n.PIDs()
+	require.NoError(t, err)
+	require.Len(t, pids, len(Components()))
+}
+
+// killProcess kills one that processesBelow has found, whatever it is.
+func killProcess(t *testing.T, process string) {
+	t.Helper()
+	var pid int
+	require.NoError(t, json.Unmarshal([]byte(strings.Fields(process)[0]), &pid))
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		require.ErrorIs(t, err, syscall.ESRCH) // it died with the holder
+	}
+}
+
+func assertAsBefore(t *testing.T, before machine) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, before, look(t)) }, endTimeout, pollInterval)
+}
+
+// useNode runs a pod, reads its log, dials it by name, and takes the control plane
+// away under it.
+func useNode(ctx context.Context, t *testing.T, n *Node) {
+	cfg, err := n.Config()
+	require.NoError(t, err)
+	client, err := kubernetes.NewForConfig(cfg)
+	require.NoError(t, err)
+	pods := client.CoreV1().Pods("kube-system")
+	dns, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
+	require.NoError(t, err)
+	require.Len(t, dns.Items, 1)
+	pod := dns.Items[0].Name
+
+	log, err := pods.GetLogs(pod, &corev1.PodLogOptions{}).Stream(ctx)
+	require.NoError(t, err)
+	content, err := io.ReadAll(log)
+	require.NoError(t, err)
+	require.Contains(t, string(content), "CoreDNS-")
+
+	dial := func(address string) error {
+		conn, err := n.Dialer().DialContext(ctx, "tcp", address)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	}
+	require.NoError(t, dial("kubernetes.default.svc.cluster.local:443"))
+	require.NoError(t, dial("kube-dns.kube-system.svc.cluster.local:9153"))
+
+	for _, component := range []string{
+		controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager, controlplane.KubeScheduler,
+	} {
+		require.NoError(t, n.Kill(ctx, component))
+		require.NoError(t, dial("kube-dns.kube-system.svc.cluster.local:9153"), "pods go on without %s", component)
+		require.NoError(t, n.Restart(ctx, component))
+		require.ErrorContains(t, n.start(ctx, component), "it is running already")
+	}
+	require.ErrorContains(t, n.Kill(ctx, "kubeadm"), `component "kubeadm" is unknown: there are containerd, etcd,`)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		after, err := pods.Get(ctx, pod, metav1.GetOptions{})
+		require.NoError(c, err)
+		require.Equal(c, dns.Items[0].UID, after.UID)
+		require.Zero(c, after.Status.ContainerStatuses[0].RestartCount)
+		require.True(c, after.Status.ContainerStatuses[0].Ready)
+	}, startTimeout, time.Second)
+
+	inside, err := n.Command(ctx, "iptables-save")
+	require.NoError(t, err)
+	rules, err := inside.Output()
+	require.NoError(t, err)
+	require.Contains(t, string(rules), "-A KUBE-SERVICES -d "+n.DNSIP.String()+"/32")
+}
+
+// TestTwoNodes: neither notices that the other comes and goes, though the second finds
+// the directories that the first has made on the machine.
+func TestTwoNodes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	first, second := testOptions(t), testOptions(t)
+	second.Dir, second.Subnet = second.Dir+"2", "10.96.0.0/16"
+	require.NoError(t, Down(ctx, first))
+	require.NoError(t, Down(ctx, second))
+	before := look(t)
+	t.Cleanup(func() {
+		cleanup, cancel := context.WithTimeout(context.Background(), testTimeout)
+		defer cancel()
+		assert.NoError(t, Down(cleanup, first))
+		assert.NoError(t, Down(cleanup, second))
+	})
+	one, err := Up(ctx, first)
+	require.NoError(t, err)
+	two, err := Up(ctx, second)
+	require.NoError(t, err)
+	useNode(ctx, t, one)
+	require.NoError(t, Down(ctx, first))
+
+	pids, err := running(second.Dir)
+	require.NoError(t, err)
+	mounts, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[holder]), "mounts"))
+	require.NoError(t, err)
+	for dir := range two.privateDirs() {
+		require.Contains(t, string(mounts), " "+dir+" ", "the first has taken it with it")
+	}
+	useNode(ctx, t, two)
+	require.NoError(t, Down(ctx, second))
+	assertAsBefore(t, before)
+}
