@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -44,7 +45,7 @@ func testOptions(t *testing.T) Options {
 
 // machine is what a node might leave behind on a machine.
 type machine struct {
-	Mounts, Links, Routes, Rules, Processes, Files []string
+	Mounts, Links, Routes, Rules, Processes, Dirs []string
 }
 
 // look takes down everything of the machine that the tests' node could have touched,
@@ -86,19 +87,33 @@ func look(t *testing.T) machine {
 	}
 	cgroups, err := hierarchies()
 	require.NoError(t, err)
+	shared := sharedDirs(t, mine)
 	for _, dir := range append(cgroups, "/run/netns", "/run", "/var/lib", "/var/log", filepath.Dir(*testDir)) {
 		entries, err := os.ReadDir(dir)
 		if !os.IsNotExist(err) {
 			require.NoError(t, err)
 		}
 		for _, entry := range entries {
-			if keep(entry.Name()) {
-				m.Files = append(m.Files, filepath.Join(dir, entry.Name()))
+			path := filepath.Join(dir, entry.Name())
+			if entry.IsDir() && keep(entry.Name()) && !slices.Contains(shared, path) {
+				m.Dirs = append(m.Dirs, path)
 			}
 		}
 	}
 	m.Processes = processesBelow(t, *testDir)
 	return m
+}
+
+// sharedDirs are the directories that another node on this machine holds for the tests'
+// too, if there is one: it removes them in its turn.
+func sharedDirs(t *testing.T, mine layout) []string {
+	t.Helper()
+	others, err := otherNodes(mine.Dir)
+	require.NoError(t, err)
+	if len(slices.DeleteFunc(others, func(dir string) bool { return dir == mine.Dir+"2" })) == 0 {
+		return nil
+	}
+	return slices.Collect(maps.Keys(mine.privateDirs()))
 }
 
 // processesBelow are the processes that mention a node's directory on their command
