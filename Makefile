@@ -98,6 +98,10 @@ node-binaries: ## the node's components, built once
 images: ## images of webhook, signer and rotator into bin/images/, without docker
 	@go run ./hack/images/cmd/images
 
+.PHONY: node-test
+node-test: ## raise such a node, break it in every way, and see that nothing remains of it
+	go test -tags e2e -count 1 -timeout 15m -v -run 'TestLifecycle|TestTwoNodes' ./hack/node
+
 ##@ What ships
 
 .PHONY: build
