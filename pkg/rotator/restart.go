@@ -215,11 +215,8 @@ func (s restartSituation) nextLook(d restartDecision) time.Duration {
 		if h.hold.told() && !r.told {
 			at(r.since.Add(s.limits.patience).Sub(s.now))
 		}
-		switch {
-		case h.hold == holdTurn, h.hold == holdFull, h.hold == holdRolling:
-			at(s.limits.poll)
-		case !h.hold.final():
-			at(s.limits.retry)
+		if again := h.hold.lookAgain(s.limits); again > 0 {
+			at(again)
 		}
 	}
 	return next

@@ -35,7 +35,7 @@ func (w eventWriter) restarted(namespace string, s staleWorkload, uid types.UID)
 func (w eventWriter) restartHeld(namespace string, h heldWorkload, uid types.UID) {
 	regarding, related := h.stale.objects(namespace, uid)
 	reason, then := EventRestartHeld, "it will be when that has changed"
-	if h.hold.final() {
+	if h.hold.byHand() {
 		reason, then = EventRestartNotPossible, h.stale.advice(namespace, h.hold)
 	}
 	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, reason, string(h.hold),
@@ -66,7 +66,8 @@ func (s staleWorkload) note() string {
 
 // advice says what a person can do where nothing else will.
 func (s staleWorkload) advice(namespace string, h hold) string {
-	if h == holdOnDelete || h == holdRestarted {
+	switch h {
+	case holdGone, holdNotOwner, holdOnDelete, holdRestarted:
 		return fmt.Sprintf("delete those pods, one after the other: kubectl delete pod %s -n %s", s.Pod, namespace)
 	}
 	return s.Workload.advice(namespace, s.Pod)

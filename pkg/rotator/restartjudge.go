@@ -15,14 +15,15 @@ import (
 type hold string
 
 const (
-	// Never, whatever time passes: a person has to do it.
+	// A person has to do it.
 	holdNotRestartable hold = "NotRestartable" // kubectl rollout restart knows no such kind
+	holdOff            hold = "Off"            // --max-restarts is 0
+	holdGone           hold = "Gone"           // the workload is, and its pods still run
 	holdNotOwner       hold = "NotOwner"       // the workload of that name made other pods
 	holdOnDelete       hold = "OnDelete"       // a new template would make no new pods
 	holdRestarted      hold = "StillStale"     // it was restarted, and pods from before it still run
-	holdOff            hold = "Off"            // --max-restarts is 0
 
-	// Until something changes that people, or other controllers, are at work on.
+	// It waits for something that people, or other controllers, are at work on.
 	holdForbidden hold = "Forbidden"        // it may not be read
 	holdRefused   hold = "Refused"          // the API server refused the restart
 	holdUndone    hold = "Undone"           // somebody took the restart back
@@ -32,9 +33,8 @@ const (
 	holdBudget    hold = "DisruptionBudget" // a PodDisruptionBudget allows none
 	holdStuck     hold = "RolloutStuck"     // its own rollout does not get on
 	holdBehind    hold = "BehindStuck"      // one that was restarted before it in its namespace does not
-	holdGone      hold = "Gone"             // the workload is, and its pods still run
 
-	// These pass by themselves, so nobody is told.
+	// It passes by itself, so nobody is told.
 	holdRolling  hold = "RollingOut"
 	holdDeleting hold = "Deleting"
 	holdNoPods   hold = "NoPods" // it is scaled to 0, or the pod went meanwhile
@@ -42,10 +42,10 @@ const (
 	holdFull     hold = "Full"   // --max-restarts roll out
 )
 
-// final reports whether there is nothing to wait for.
-func (h hold) final() bool {
+// byHand reports whether a person has to do it.
+func (h hold) byHand() bool {
 	switch h {
-	case holdNotRestartable, holdNotOwner, holdOnDelete, holdRestarted, holdOff:
+	case holdNotRestartable, holdOff, holdGone, holdNotOwner, holdOnDelete, holdRestarted:
 		return true
 	}
 	return false
@@ -58,6 +58,17 @@ func (h hold) told() bool {
 		return false
 	}
 	return true
+}
+
+// lookAgain returns when to ask again whether it still holds, 0 for never.
+func (h hold) lookAgain(limits restartLimits) time.Duration {
+	switch h {
+	case holdNotRestartable, holdOff:
+		return 0
+	case holdTurn, holdFull, holdRolling:
+		return limits.poll
+	}
+	return limits.retry
 }
 
 // verdict is why a workload is not restarted now, or nothing.

@@ -1,0 +1,124 @@
+package rotator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestWhatHoldsARestart(t *testing.T) {
+	type world struct {
+		w  *staleWorkload
+		st *standing
+		s  *restartSituation
+		a  *answers
+	}
+	rolling := func(st *standing) { st.progress.done = false }
+	tests := []struct {
+		name   string
+		of     Workload
+		change func(world)
+		want   hold // empty: it is restarted
+		why    string
+	}{
+		{"nothing", webWorkload, func(world) {}, "", ""},
+		{"nothing, a StatefulSet", setWorkload, func(world) {}, "", ""},
+		{"nothing, a DaemonSet", Workload{"apps/v1", "DaemonSet", "agent", "u"}, func(world) {}, "", ""},
+		{"bare pods", Workload{}, func(world) {}, holdNotRestartable, "no controller would make it anew"},
+		{"a Job", Workload{"batch/v1", "Job", "once", "u"}, func(world) {}, holdNotRestartable, "of a Job it is not known how"},
+		{"a ReplicaSet", Workload{"apps/v1", "ReplicaSet", "web-1", "u"}, func(world) {}, holdNotRestartable, "of a ReplicaSet it is not known how"},
+		{"a Rollout of Argo's", Workload{"argoproj.io/v1alpha1", "Rollout", "web", "u"}, func(world) {}, holdNotRestartable, "of a Rollout"},
+		{"another Deployment", Workload{"example.com/v1", "Deployment", "web", "u"}, func(world) {}, holdNotRestartable, "of a Deployment it is not known how"},
+		{"restarts are off", webWorkload, func(w world) { w.s.limits.max, w.s.free = 0, 0 }, holdOff, "--max-restarts is 0"},
+		{"it may not be read", webWorkload, func(w world) { w.st.problem = "deployments.apps is forbidden" }, holdForbidden, "is forbidden"},
+		{"it is gone", webWorkload, func(w world) { w.st.gone = true }, holdGone, "Deployment web does not exist any more"},
+		{"it is being deleted", webWorkload, func(w world) { w.st.deleting = true }, holdDeleting, ""},
+		{"another of its name", setWorkload, func(w world) { w.st.uid = "another" }, holdNotOwner, "StatefulSet db is another than the one that made them"},
+		{"a Deployment that does not select them", webWorkload, func(w world) { w.s.labels["web-1"] = map[string]string{"app": "x"} }, holdNotOwner, ""},
+		{"the pod is gone", webWorkload, func(w world) { delete(w.s.labels, "web-1") }, holdNoPods, ""},
+		{"its template does not ask", webWorkload, func(w world) { w.st.asks = false }, holdNotAsked, "its template does not"},
+		{"restarted since", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(time.Minute) }, holdRestarted, "restarted at 2026-03-01T11:01:00Z"},
+		{"restarted in the same second", webWorkload, func(w world) { w.st.restartedAt, w.w.Since = leafSince, leafSince.Add(300*time.Millisecond) }, "", ""},
+		{"restarted in the next second", webWorkload, func(w world) {
+			w.st.restartedAt, w.w.Since = leafSince.Add(time.Second), leafSince.Add(900*time.Millisecond)
+		}, holdRestarted, ""},
+		{"restarted before", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(-time.Second) }, "", ""},
+		{"restarted since and rolling", webWorkload, func(w world) { w.st.restartedAt = restartNow; rolling(w.st) }, holdRolling, ""},
+		{"rolling for another reason", webWorkload, func(w world) { rolling(w.st) }, holdRolling, "it rolls out"},
+		{"a broken rollout of somebody's", webWorkload, func(w world) { rolling(w.st); w.st.progress.exceeded = true }, holdStuck, "2 pods, 2 of them new, 2 ready"},
+		{"paused", webWorkload, func(w world) { w.st.paused = true }, holdPaused, "kubectl rollout resume"},
+		{"paused while rolling", webWorkload, func(w world) { w.st.paused = true; rolling(w.st) }, holdPaused, ""},
+		{"OnDelete", setWorkload, func(w world) { w.st.onDelete = true }, holdOnDelete, ""},
+		{"scaled to 0", webWorkload, func(w world) { w.st.wanted = 0 }, holdNoPods, ""},
+		{"the Service is not ready", webWorkload, func(w world) { w.a.services["web"] = serviceStanding{false, "new"} }, holdNotReady, "Service web is not ready"},
+		{"the Service names a newer leaf", webWorkload, func(w world) { w.a.services["web"] = serviceStanding{true, "newer"} }, holdNotReady, ""},
+		{"the Service is gone", webWorkload, func(w world) { w.a.services["web"] = serviceStanding{} }, holdNotReady, ""},
+		{"a budget allows it", webWorkload, func(w world) { w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 1, "web")} }, "", ""},
+		{"a budget of others", webWorkload, func(w world) { w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "other")} }, "", ""},
+		{"a budget of nobody", webWorkload, func(w world) {
+			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "web")}
+			w.a.budgets[0].Spec.Selector = nil
+		}, "", ""},
+		{"a budget does not", webWorkload, func(w world) { w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "web")} },
+			holdBudget, "PodDisruptionBudget b allows no disruption now (1 of 2 pods healthy, 1 needed)"},
+		{"one of two budgets does not", webWorkload, func(w world) {
+			w.a.budgets = []policyv1.PodDisruptionBudget{budget("a", 1, "web"), budget("b", 0, "web")}
+		}, holdBudget, "PodDisruptionBudget b allows"},
+		{"a budget for all does not", webWorkload, func(w world) {
+			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "")}
+			w.a.budgets[0].Spec.Selector = &metav1.LabelSelector{}
+		}, holdBudget, ""},
+		{"a budget is new", webWorkload, func(w world) {
+			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 1, "web")}
+			w.a.budgets[0].Generation = 2
+		}, holdBudget, "b is not evaluated yet"},
+		{"no place in the cluster", webWorkload, func(w world) { w.s.free = 0 }, holdFull, ""},
+		{"refused before", webWorkload, func(w world) {
+			w.s.memory.refused = map[restartKey]refusal{keyOf(*w.w): {restartNow, "denied by policy x"}}
+		}, holdRefused, "denied by policy x"},
+		{"taken back", webWorkload, func(w world) {
+			w.s.memory.restarted = map[restartKey]time.Time{keyOf(*w.w): restartNow.Add(-time.Minute)}
+		}, holdUndone, "restarted at 2026-03-01T11:59:00Z, and annotation kubectl.kubernetes.io/restartedAt was taken away"},
+		{"taken back for another certificate", webWorkload, func(w world) {
+			before := *w.w
+			before.Leaf = "old"
+			w.s.memory.restarted = map[restartKey]time.Time{keyOf(before): restartNow.Add(-time.Minute)}
+		}, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := staleOf(tt.of)
+			a, s, st := answersFor(w), situationOf(w), standingFor(tt.of)
+			tt.change(world{&w, &st, &s, a})
+			s.stale[0], a.standings[tt.of] = w, st
+			d := a.decide(t, s)
+			if tt.want == "" {
+				require.Empty(t, d.holds)
+				require.NotNil(t, d.start)
+				assert.Equal(t, w, *d.start)
+				return
+			}
+			require.Nil(t, d.start)
+			require.Len(t, d.holds, 1)
+			assert.Equal(t, tt.want, d.holds[0].hold)
+			assert.Contains(t, d.holds[0].why, tt.why)
+			assert.NotEmpty(t, d.holds[0].why)
+		})
+	}
+}
+
+// What a person has to do is told; what is not told passes, and is asked again.
+func TestHolds(t *testing.T) {
+	for _, h := range []hold{
+		holdNotRestartable, holdOff, holdGone, holdNotOwner, holdOnDelete, holdRestarted, holdForbidden, holdRefused, holdUndone, holdNotAsked,
+		holdPaused, holdNotReady, holdBudget, holdStuck, holdBehind, holdRolling, holdDeleting, holdNoPods, holdTurn, holdFull,
+	} {
+		assert.True(t, h.told() || !h.byHand(), h)
+		assert.True(t, h.told() || h.lookAgain(testLimits) > 0, h)
+		assert.True(t, h.byHand() || h.lookAgain(testLimits) > 0, h)
+	}
+}
