@@ -1,6 +1,7 @@
 // Command bench measures the signer against the budgets of docs/benchmarks.md on
 // a real kube-apiserver and etcd, all in one run, so that what a figure is
-// compared with was measured on the same machine in the same minute.
+// compared with was measured on the same machine in the same minute. With
+// --consumers it measures the rotator instead: what it costs to see what pods serve.
 package main
 
 import (
@@ -27,6 +28,8 @@ type options struct {
 	single  int // Services created one by one
 	foreign int // foreign Secrets of 1 MB
 	workers int
+	// consumers is how many pods serve, in Services of 10; 0: the signer is measured.
+	consumers int
 }
 
 func main() {
@@ -35,9 +38,16 @@ func main() {
 	pflag.IntVar(&o.single, "single", 300, "Services to create one by one")
 	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
+	pflag.IntVar(&o.consumers, "consumers", 0, "pods that the rotator is to look at, instead of the signer's work")
+	serve := pflag.String("serve", "", "be those pods: a file with what to serve (for the bench itself)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
+	var err error
+	if *serve != "" {
+		err = beServers(ctx, *serve)
+	} else {
+		err = run(ctx, o)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -51,10 +61,14 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	signer := filepath.Join(dir, "signer")
-	step("building the signer")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", signer, "github.com/servingcert/servingcert/cmd/signer").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the signer: %w\n%s", err, out)
+	what := "signer"
+	if o.consumers > 0 {
+		what = "rotator"
+	}
+	binary := filepath.Join(dir, what)
+	step("building the %s", what)
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/"+what).CombinedOutput(); err != nil {
+		return fmt.Errorf("build the %s: %w\n%s", what, err, out)
 	}
 	step("starting etcd and kube-apiserver")
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(dir, "controlplane")})
@@ -72,7 +86,10 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, client: client, signer: signer, dir: dir, kubeconfig: cp.KubeconfigFile()}
+	b := &bench{options: o, client: client, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
+	if o.consumers > 0 {
+		return b.runConsumers(ctx)
+	}
 	return b.run(ctx)
 }
 

@@ -22,7 +22,7 @@ import (
 type bench struct {
 	options
 	client     kubernetes.Interface
-	signer     string // the binary
+	binary     string // of what is measured
 	dir        string
 	kubeconfig string
 }

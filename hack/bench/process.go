@@ -20,7 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// process is a running signer.
+// process is a running signer, or rotator.
 type process struct {
 	cmd     *exec.Cmd
 	metrics string // URL
@@ -41,17 +41,21 @@ type usage struct {
 func (u usage) rate() float64 { return float64(u.n) / u.took.Seconds() }
 
 func (b *bench) startSigner(ctx context.Context) (*process, error) {
+	return b.start(ctx, "GOMEMLIMIT=112MiB", "--workers", strconv.Itoa(b.workers)) // as in deploy/install.yaml
+}
+
+func (b *bench) start(ctx context.Context, env string, args ...string) (*process, error) {
 	metrics, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.CreateTemp(b.dir, "signer-*.log")
+	log, err := os.CreateTemp(b.dir, "*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, b.signer, "--kubeconfig", b.kubeconfig, "--workers", strconv.Itoa(b.workers), "--metrics-addr", metrics, "--health-addr", "0")
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT=112MiB") // as in deploy/install.yaml
+	cmd := exec.CommandContext(ctx, b.binary, append(args, "--kubeconfig", b.kubeconfig, "--metrics-addr", metrics, "--health-addr", "0")...)
+	cmd.Env = append(os.Environ(), env)
 	cmd.Stdout, cmd.Stderr = log, log
 	p := &process{cmd: cmd, metrics: "http://" + metrics + "/metrics", log: log.Name(), started: time.Now()}
 	return p, cmd.Start()
@@ -119,7 +123,7 @@ func (p *process) wait(ctx context.Context, what string, every time.Duration, do
 		select {
 		case <-ctx.Done():
 			tail, _ := os.ReadFile(p.log)
-			return fmt.Errorf("no %s after %s: %w; the signer's log ends:\n%s", what, time.Since(p.started).Round(time.Second), ctx.Err(), tail[max(0, len(tail)-2000):])
+			return fmt.Errorf("no %s after %s: %w; its log ends:\n%s", what, time.Since(p.started).Round(time.Second), ctx.Err(), tail[max(0, len(tail)-2000):])
 		case <-tick.C:
 		}
 	}
