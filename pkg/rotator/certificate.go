@@ -28,12 +28,12 @@ type certificate struct {
 }
 
 // follow returns what is to be served now. services have a part in the Secret,
-// oldest first; before is what was remembered, zero by a process that has just
+// oldest first; c is what was remembered, zero by a process that has just
 // begun to lead: it goes on with what the Serving conditions say.
 //
 // A Ready condition that names no leaf, as one does whose renewal failed, changes
 // nothing. Without any, there is nothing to be served.
-func (before certificate) follow(services []*corev1.Service, now time.Time) certificate {
+func (c certificate) follow(services []*corev1.Service, now time.Time) certificate {
 	var named []string
 	ready := false
 	for _, svc := range services {
@@ -45,7 +45,6 @@ func (before certificate) follow(services []*corev1.Service, now time.Time) cert
 	if !ready {
 		return certificate{}
 	}
-	c := before
 	if c.leaf == "" {
 		c = recalled(services)
 	}
