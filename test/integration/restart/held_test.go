@@ -188,10 +188,12 @@ func TestAStuckRollout(t *testing.T) {
 }
 
 // A leader that dies in the middle of a rollout is followed by one that waits for
-// it, and that restarts nothing a second time.
+// it, and that restarts nothing a second time, though no old pod is left that
+// would tell.
 func TestALeaderDies(t *testing.T) {
 	p, other := newPlace(t), newPlace(t)
-	all := []*appsv1.Deployment{p.deployment("a", 1), p.deployment("b", 1), other.deployment("web", 1)}
+	atOnce := func(d *appsv1.Deployment) { d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }
+	all := []*appsv1.Deployment{p.deployment("a", 1, atOnce), p.deployment("b", 1), other.deployment("web", 1)}
 	config := func(c *rotator.Config) { c.Restarts.Max = 1 }
 	_, stop := startRotator(t, config)
 	p.current("a", "b")
@@ -203,6 +205,7 @@ func TestALeaderDies(t *testing.T) {
 	p.told(rotator.EventRestarted, "a")
 	at := restartedAt(t, all[0])
 	stop()
+	p.ready("a", 0) // nothing of it is stale, and it rolls
 	p.rotate("b")
 	other.rotate("web")
 
