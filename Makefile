@@ -27,7 +27,7 @@ MODULES := . hack/tools hack/controlplane/build hack/node/build/coredns hack/nod
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} \
 		/^##@ / {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leaves it running
@@ -101,6 +101,19 @@ images: ## images of webhook, signer and rotator into bin/images/, without docke
 .PHONY: node-test
 node-test: ## raise such a node, break it in every way, and see that nothing remains of it
 	go test -tags e2e -count 1 -timeout 15m -v -run 'TestLifecycle|TestTwoNodes' ./hack/node
+
+# What it leaves is in bin/e2e. A panic of the test itself leaves its node, hence the
+# last line.
+SCENES ?=
+KEEP   ?=
+E2E_NODE := --dir=/var/lib/servingcert-e2e --subnet=10.89.0.0/16
+.PHONY: e2e
+e2e: images ## scenes with real workloads on such a node, or on the cluster of $$KUBECONFIG; SCENES=reload,nginx for some, KEEP=1 leaves the node
+	@go run ./test/e2e/images
+	@go build -o $(BIN)/node ./hack/node/cmd/node
+	@go test -c -tags e2e -o $(BIN)/e2e.test ./test/e2e
+	@cd test/e2e && $(BIN)/e2e.test -test.v -test.timeout 25m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \
+		{ $(if $(KEEP)$(KUBECONFIG),true,$(BIN)/node down $(E2E_NODE)); exit 1; }
 
 ##@ What ships
 

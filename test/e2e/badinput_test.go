@@ -53,10 +53,7 @@ func badInputScene() *scene {
 	return &scene{
 		name: "badinput", about: "plaintext, foreign, closed, client certificate, hostNetwork, no selector", manifest: "badinput.yaml",
 		servers: []server{onHost},
-		up: func(t *testing.T, c *cluster) {
-			c.starts(t, onHost, "/", "hello from ")
-			judgedAs(t, c)
-		},
+		up:      func(t *testing.T, c *cluster) { c.starts(t, onHost, "/", "hello from ") },
 		renewed: func(t *testing.T, c *cluster, _ before) { judgedAs(t, c) },
 	}
 }

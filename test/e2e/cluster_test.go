@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -58,19 +60,46 @@ func connect(kubeconfig string) (*cluster, error) {
 	return &cluster{kubeconfig: kubeconfig, admin: admin, clients: clients}, nil
 }
 
-// apply applies one of the manifests.
-func (c *cluster) apply(t *testing.T, manifest string) {
-	t.Helper()
+// objectsOf are the objects of one of the manifests, in which old texts are replaced
+// by new ones: pairs of them.
+func objectsOf(manifest string, oldNew ...string) ([]*unstructured.Unstructured, error) {
 	data, err := manifests.ReadFile(path.Join("manifests", manifest))
+	if err != nil {
+		return nil, err
+	}
+	objects, err := deploy.Decode([]byte(strings.NewReplacer(oldNew...).Replace(string(data))))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", manifest, err)
+	}
+	return objects, nil
+}
+
+// apply applies one of the manifests.
+func (c *cluster) apply(t *testing.T, manifest string, oldNew ...string) {
+	t.Helper()
+	objects, err := objectsOf(manifest, oldNew...)
 	require.NoError(t, err)
-	objects, err := deploy.Decode(data)
-	require.NoError(t, err, manifest)
 	for _, obj := range objects {
 		// A pod of an opted-in namespace is refused while no webhook answers.
 		eventually(t, settling, "apply "+manifest, func(ctx context.Context) error {
 			return c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner(owner))
 		})
 	}
+}
+
+// removeScenes deletes what the manifests hold. Namespaces go on going when it
+// returns.
+func (c *cluster) removeScenes(ctx context.Context) error {
+	files, err := manifests.ReadDir("manifests")
+	errs := []error{err}
+	for _, file := range files {
+		objects, err := objectsOf(file.Name())
+		errs = append(errs, err)
+		for _, obj := range objects {
+			errs = append(errs, client.IgnoreNotFound(c.admin.Delete(ctx, obj)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *cluster) service(ctx context.Context, namespace, name string) (*corev1.Service, error) {

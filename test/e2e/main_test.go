@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,13 +26,13 @@ import (
 var (
 	nodeDir    = flag.String("dir", "/var/lib/servingcert-e2e", "directory of the node")
 	nodeSubnet = flag.String("subnet", "10.89.0.0/16", "network of the node")
-	imageDir   = flag.String("images", "../../bin/images", "directory with the images for the node")
+	imageDirs  = flag.String("images", "../../bin/images,../../bin/e2e/images", "directories with the images for the node")
 	outDir     = flag.String("out", "../../bin/e2e", "directory for what is kept of a failure")
-	keepNode   = flag.Bool("keep", false, "leave the node as it is at the end")
+	keep       = flag.Bool("keep", false, "leave everything as it is at the end")
 	onlyScenes = flag.String("scenes", "", "names of scenes, comma-separated; default: all of them")
 )
 
-// cleaningUp is for a node to go.
+// cleaningUp is for a node to go, or for objects to be deleted.
 const cleaningUp = time.Minute
 
 // the cluster.
@@ -51,12 +52,11 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	end := sync.OnceValue(func() error { return nil })
+	end := sync.OnceValue(cleanUp)
+	defer onSignal(end)()
 	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
 		the, err = connect(kubeconfig)
 	} else {
-		end = sync.OnceValue(downNode)
-		defer onSignal(end)()
 		the, err = upNode(ctx)
 	}
 	if err == nil {
@@ -72,7 +72,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, errors.Join(err, end())
 }
 
-// onSignal ends the node and this process when it is interrupted.
+// onSignal cleans up and ends this process when it is interrupted.
 func onSignal(end func() error) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -95,9 +95,9 @@ func onSignal(end func() error) (stop func()) {
 // upNode makes a node of its own for the scenes, in place of what a run before may
 // have left.
 func upNode(ctx context.Context) (*cluster, error) {
-	tars, err := filepath.Glob(filepath.Join(*imageDir, "*.tar"))
-	if err != nil || len(tars) == 0 {
-		return nil, errors.Join(err, fmt.Errorf("no images in %s: make e2e makes them", *imageDir))
+	tars, err := imageFiles()
+	if err != nil {
+		return nil, err
 	}
 	start := time.Now()
 	options := node.Options{Dir: *nodeDir, Subnet: *nodeSubnet}
@@ -121,14 +121,34 @@ func upNode(ctx context.Context) (*cluster, error) {
 	return c, nil
 }
 
-func downNode() error {
-	if *keepNode {
-		fmt.Fprintf(os.Stderr, "the node in %s goes on, as -keep says\n", *nodeDir)
-		return nil
+func imageFiles() ([]string, error) {
+	var all []string
+	for dir := range strings.SplitSeq(*imageDirs, ",") {
+		tars, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+		if err != nil || len(tars) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("no images in %s: make e2e makes them", dir))
+		}
+		all = append(all, tars...)
 	}
+	return all, nil
+}
+
+// cleanUp ends the node. In a cluster of the user's it takes away what the scenes
+// were made of, and leaves servingcert installed.
+func cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleaningUp)
 	defer cancel()
-	return node.Down(ctx, node.Options{Dir: *nodeDir, Subnet: *nodeSubnet})
+	switch {
+	case *keep:
+		fmt.Fprintln(os.Stderr, "everything is left as it is, as -keep says")
+		return nil
+	case os.Getenv("KUBECONFIG") == "":
+		return node.Down(ctx, node.Options{Dir: *nodeDir, Subnet: *nodeSubnet})
+	case the == nil:
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "the scenes are taken away; servingcert stays, the signer with %s\n", strings.Join(signerArgs, " "))
+	return the.removeScenes(ctx)
 }
 
 // prepare gets what the scenes need beside a cluster.

@@ -128,7 +128,7 @@ func (c *cluster) reboot(t *testing.T, s *scene) {
 		assert.Equal(t, leaf, after[key], "Secret %s: its certificate was replaced", key)
 	}
 	s.note(fmt.Sprintf("%d pods, %d certificates accepted meanwhile, none lost", len(load.pods), len(load.services)))
-	c.noFailure(t)
+	s.note(c.noFailure(t))
 }
 
 // allInjected is nil if each pod has its certificate and is ready.

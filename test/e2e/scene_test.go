@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +58,7 @@ func (s *scene) step(t *testing.T, step func(t *testing.T)) {
 			defer s.mu.Unlock()
 			s.took += time.Since(start)
 			s.failed = s.failed || t.Failed()
+			fmt.Printf("    %s: %s after %s\n", t.Name(), map[bool]string{false: "seen", true: "FAILED"}[t.Failed()], seconds(time.Since(start)))
 		})
 		step(t)
 	})

@@ -77,15 +77,17 @@ func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) e
 }
 
 // noFailure fails the test if one handshake of any client failed since the clients
-// were told whom to follow.
-func (c *cluster) noFailure(t *testing.T) (handshakes int) {
+// were told whom to follow. It returns how many there were.
+func (c *cluster) noFailure(t *testing.T) (count string) {
 	t.Helper()
+	handshakes, failures := 0, 0
 	for _, name := range clients {
 		report, err := c.report(t.Context(), name)
 		require.NoError(t, err)
 		n, failed := report.Totals()
 		require.NotZero(t, n, "client %s shook no hands", name)
 		handshakes += n
+		failures += failed
 		for _, account := range report.Accounts {
 			assert.NotZero(t, account.Handshakes, "client %s with %s", name, account.Target)
 			for _, f := range account.Failures[:min(3, len(account.Failures))] {
@@ -96,7 +98,7 @@ func (c *cluster) noFailure(t *testing.T) (handshakes int) {
 			t.Errorf("client %s: %d of %d handshakes failed", name, failed, n)
 		}
 	}
-	return handshakes
+	return fmt.Sprintf("%d handshakes of %d clients, %d failed", handshakes, len(clients), failures)
 }
 
 // checkSuccession fails the test unless another generation of the CA signs, the
@@ -110,8 +112,7 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 		require.NoError(t, err)
 		assert.Equal(t, bundles, report.Bundles, "different bundles that client %s read", name)
 	}
-	handshakes := c.noFailure(t)
-	s.note(fmt.Sprintf("%d handshakes of 2 clients, none failed", handshakes))
+	s.note(c.noFailure(t))
 }
 
 // propagation is how long each certificate took from its Secret to each pod of the

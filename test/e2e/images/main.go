@@ -20,7 +20,7 @@ import (
 func ref(name string) string { return "ghcr.io/servingcert/e2e-" + name + ":e2e" }
 
 func main() {
-	out := flag.String("out", "bin/images", "directory for the images")
+	out := flag.String("out", "bin/e2e/images", "directory for the images")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *out)
@@ -96,4 +96,4 @@ func ofBinary(out, name, binary string) error {
 	return image.WriteFile(tar(out, name))
 }
 
-func tar(out, name string) string { return filepath.Join(out, "e2e-"+name+".tar") }
+func tar(out, name string) string { return filepath.Join(out, name+".tar") }
