@@ -52,13 +52,20 @@ func (l layout) makeCgroups() error {
 	return nil
 }
 
-// delegate gives the controllers of a version 2 hierarchy to the cgroups in it. In
-// version 1 there is nothing to give.
+// wantedControllers are those that kubelet wants in version 2, if the kernel has them.
+var wantedControllers = []string{"cpu", "cpuset", "memory", "hugetlb", "pids"}
+
+// delegate gives the controllers of a version 2 hierarchy to the cgroups in it, which
+// systemd and others have done already. In version 1 there is nothing to give.
 func delegate(dir string) error {
 	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	given, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	if err != nil {
 		return err
 	}
@@ -68,6 +75,9 @@ func delegate(dir string) error {
 	}
 	defer control.Close()
 	for name := range strings.FieldsSeq(string(controllers)) {
+		if !slices.Contains(wantedControllers, name) || slices.Contains(strings.Fields(string(given)), name) {
+			continue
+		}
 		if _, err := control.WriteString("+" + name); err != nil {
 			// In a container of its own cgroup namespace the root has processes.
 			return fmt.Errorf("give controller %s to cgroups below %s: %w; processes must be in cgroups below it, not in it", name, dir, err)

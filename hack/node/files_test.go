@@ -80,13 +80,14 @@ func TestDelegate(t *testing.T) {
 	v1 := t.TempDir()
 	require.NoError(t, delegate(v1), "version 1 has nothing to delegate")
 	v2 := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(v2, "cgroup.controllers"), []byte("cpu\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(v2, "cgroup.controllers"), []byte("cpuset cpu io memory\n"), 0o600))
 	require.ErrorIs(t, delegate(v2), os.ErrNotExist)
-	require.NoError(t, os.WriteFile(filepath.Join(v2, "cgroup.subtree_control"), nil, 0o600))
+	control := filepath.Join(v2, "cgroup.subtree_control")
+	require.NoError(t, os.WriteFile(control, []byte("cpu\n"), 0o600))
 	require.NoError(t, delegate(v2))
-	written, err := os.ReadFile(filepath.Join(v2, "cgroup.subtree_control"))
+	written, err := os.ReadFile(control)
 	require.NoError(t, err)
-	require.Equal(t, "+cpu", string(written))
+	require.Equal(t, "+cpuset+memory", string(written), "what is wanted, there and not given yet")
 }
 
 func TestMountsBelow(t *testing.T) {

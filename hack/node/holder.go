@@ -34,7 +34,7 @@ func (n *Node) startHolder(ctx context.Context) error {
 	cmd := exec.Command("sh", "-c", script, n.binaries[holder]) // it is to outlive ctx
 	cmd.Env = environment(n.Dir, holder)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = newNamespaces
+	cmd.SysProcAttr = newNamespaces()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("make namespaces: %w", err)
 	}

@@ -269,9 +269,7 @@ func useNode(ctx context.Context, t *testing.T, n *Node) {
 	require.NoError(t, dial("kubernetes.default.svc.cluster.local:443"))
 	require.NoError(t, dial("kube-dns.kube-system.svc.cluster.local:9153"))
 
-	for _, component := range []string{
-		controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager, controlplane.KubeScheduler,
-	} {
+	for _, component := range Components() {
 		require.NoError(t, n.Kill(ctx, component))
 		require.NoError(t, dial("kube-dns.kube-system.svc.cluster.local:9153"), "pods go on without %s", component)
 		require.NoError(t, n.Restart(ctx, component))

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -259,10 +258,4 @@ func logTail(file string, n int) string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 	return "  " + strings.Join(lines[max(0, len(lines)-n):], "\n  ")
-}
-
-// newNamespaces is how the holder is started: as the first process of its own world.
-var newNamespaces = &syscall.SysProcAttr{
-	Setsid:     true,
-	Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 }
