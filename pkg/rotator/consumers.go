@@ -49,8 +49,6 @@ type answer struct {
 	leaf                string
 	notBefore, notAfter time.Time
 	ours                bool
-
-	why why // of answeredNothing
 }
 
 // same reports whether two dials said the same.

@@ -22,7 +22,7 @@ func showed(leaf string, after time.Duration) answer {
 }
 
 func silentFor(lasted, after time.Duration) answer {
-	return answer{port: 8443, kind: answeredNothing, at: noon.Add(after), since: noon.Add(after - lasted), why: whyTimeout}
+	return answer{port: 8443, kind: answeredNothing, at: noon.Add(after), since: noon.Add(after - lasted)}
 }
 
 // consumerOf is a pod with a port for each answer, and those more that are given.

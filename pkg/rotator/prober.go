@@ -106,7 +106,7 @@ func (p *prober) visit(ctx context.Context, v visit) []answer {
 	for _, port := range v.ports {
 		a := answer{port: port, at: p.now()}
 		s := probe(ctx, netip.AddrPortFrom(v.address, port), v.name, p.timeout)
-		a.kind, a.why = s.kind, s.why
+		a.kind = s.kind
 		result := string(s.kind)
 		switch s.kind {
 		case answeredTLS:
