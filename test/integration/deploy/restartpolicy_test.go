@@ -186,3 +186,30 @@ func denied(t *testing.T, write func() error) {
 		return nil
 	})
 }
+
+// The policy compares whole specs, which costs what the API server allows also
+// for one of nearly the size that it can store.
+func TestALargeWorkloadCanBeRestarted(t *testing.T) {
+	rotator, admin := as(t, "servingcert-rotator"), adminClient(t)
+	d := workloads(newNamespace(t, false))[0].(*appsv1.Deployment)
+	template := &d.Spec.Template
+	for i := range 40 {
+		c := corev1.Container{Name: fmt.Sprint("c-", i), Image: "example.com/x"}
+		for j := range 200 {
+			c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprint("VARIABLE_", j), Value: strings.Repeat("v", 60)})
+		}
+		template.Spec.Containers = append(template.Spec.Containers, c)
+	}
+	for i := range 200 {
+		template.Annotations[fmt.Sprint("example.com/note-", i)] = strings.Repeat("n", 500)
+		d.Annotations[fmt.Sprint("example.com/note-", i)] = strings.Repeat("n", 500)
+	}
+	require.NoError(t, admin.Create(t.Context(), d))
+	const restart = `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"2026-01-02T03:04:05Z"%s}}}}}`
+	patch := func(patch string) error {
+		return rotator.Patch(t.Context(), d.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+	}
+	denied(t, func() error { return patch(fmt.Sprintf(restart, `,"example.com/note-7":"other"`)) })
+	require.NoError(t, patch(fmt.Sprintf(restart, "")))
+	refusedWith(t, patch(`{"spec":{"template":{"spec":{"containers":[{"name":"c-39","env":[{"name":"VARIABLE_199","value":"other"}]}]}}}}`), nothingElse)
+}
