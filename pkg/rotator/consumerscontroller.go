@@ -136,12 +136,6 @@ func (c *consumers) leave(ctx context.Context, key types.NamespacedName, s consu
 }
 
 func (c *consumers) act(ctx context.Context, key types.NamespacedName, s consumersSituation, d consumersDecision, before followed) error {
-	for _, pod := range d.dial {
-		c.prober.ask(visit{
-			visitKey: visitKey{key, pod.pod.UID}, address: pod.pod.IP, ports: pod.due(s.now, c.pace()),
-			name: pod.door.name, names: hostnames(s.services), cert: s.cert,
-		})
-	}
 	wrote, err := c.write(ctx, d.conditions, before.wrote)
 	after := followed{
 		cert: s.cert, begun: s.begun, empty: d.empty, told: d.news, pods: make(map[types.UID]remembered, len(s.consumers)), wrote: wrote,
@@ -152,6 +146,12 @@ func (c *consumers) act(ctx context.Context, key types.NamespacedName, s consume
 		after.pods[pod.pod.UID] = remembered{seen: pod.seen, reached: pod.reached}
 	}
 	c.ledger.put(key, after)
+	for _, pod := range d.dial {
+		c.prober.ask(visit{
+			visitKey: visitKey{key, pod.pod.UID}, address: pod.pod.IP, ports: pod.due(s.now, c.pace()),
+			name: pod.door.name, names: hostnames(s.services), cert: s.cert,
+		})
+	}
 	if len(d.tell) > 0 {
 		log.FromContext(ctx).Info("pods serve an older certificate than the Secret holds", "workloads", len(d.tell), "leaf", s.cert.leaf, "since", s.cert.since)
 	}

@@ -47,7 +47,7 @@ func plainHTTP(t *testing.T, at netip.AddrPort) host {
 // TestWhatPodsMayBe has a Service with one pod for each, and looks at what is said
 // when everything has settled.
 func TestWhatPodsMayBe(t *testing.T) {
-	r := startRotator(t)
+	r := startRotator(t, func(c *rotatorConfig) { c.ProbeTimeout = time.Second })
 	ns := newNamespace(t)
 	port := freePort(t)
 	other := newAuthority(7, false)
@@ -199,7 +199,7 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 // What a server shows while the certificate changes is held against what is to be
 // served when it arrives.
 func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
-	startRotator(t, func(c *rotatorConfig) { c.ProbeTimeout = soon })
+	startRotator(t)
 	ns, port := newNamespace(t), freePort(t)
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)))
 	old := ours.issue(t, time.Now().Add(-10*time.Minute), name(svc))

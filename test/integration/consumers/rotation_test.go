@@ -140,7 +140,7 @@ func TestPodsThatComeAndGo(t *testing.T) {
 }
 
 func TestANewLeaderGoesOn(t *testing.T) {
-	first := startRotator(t)
+	first := startRotator(t, func(c *rotatorConfig) { c.PropagationTime = time.Hour })
 	s := newShop(t, 2)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	s.renew(t)
@@ -175,7 +175,7 @@ func TestNobodyLooks(t *testing.T) {
 	dials := s.servers[0].dials.Load()
 
 	h := watchServing(t, s.svc)
-	off := startRotator(t, func(c *rotator.Config) { c.VerifyConsumers = false })
+	off := startRotator(t, func(c *rotatorConfig) { c.VerifyConsumers = false })
 	becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified)
 	becomes(t, untouched, metav1.ConditionUnknown, api.ServingNotVerified)
 	fresh := newService(t, s.ns, "fresh", intstr.FromInt32(1))

@@ -2,35 +2,24 @@ package consumers
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
@@ -51,206 +40,6 @@ func eventually(t *testing.T, what func() error) {
 		}
 	}
 	require.NoError(t, err, "after %s", soon)
-}
-
-// authority signs leaves.
-type authority struct {
-	root *x509.Certificate
-	key  crypto.Signer
-}
-
-// newAuthority makes a CA, with a name as servingcert gives it or another.
-func newAuthority(generation int, named bool) authority {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	if err != nil {
-		panic(err)
-	}
-	now := time.Now()
-	root, err := pki.NewRoot(key, generation, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}, now.Add(-240*time.Hour), now.Add(10_000*time.Hour))
-	if err != nil {
-		panic(err)
-	}
-	if !named {
-		template := *root
-		template.Subject.CommonName, template.RawSubject = "Example Corporation", nil
-		der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-		if err != nil {
-			panic(err)
-		}
-		if root, err = x509.ParseCertificate(der); err != nil {
-			panic(err)
-		}
-	}
-	return authority{root, key}
-}
-
-func (a authority) bundle() []byte { return pki.NewBundle(a.root).PEM() }
-
-// issue returns a pair for the names, valid for an hour from issued.
-func (a authority) issue(t testing.TB, issued time.Time, names ...string) *tls.Certificate {
-	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	serial, err := pki.NewSerial()
-	require.NoError(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, DNSNames: names, NotBefore: pki.NotBefore(issued), NotAfter: issued.Add(time.Hour).Truncate(time.Second),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, a.root, key.Public(), a.key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-func fingerprint(pair *tls.Certificate) string { return pki.Fingerprint(pair.Leaf) }
-
-var addresses atomic.Uint32
-
-// nextAddress returns one of 127.5.0.0/16 that no other pod of this run has.
-func nextAddress() netip.Addr {
-	n := addresses.Add(1)
-	return netip.AddrFrom4([4]byte{127, 5, byte(n >> 8), byte(n)})
-}
-
-// server listens at an address, as a process in a pod does.
-type server struct {
-	at    netip.AddrPort
-	pair  atomic.Pointer[tls.Certificate]
-	dials atomic.Int32
-}
-
-// listen answers connections with what is done to them, until the test ends.
-func listen(t testing.TB, at netip.AddrPort, answer func(net.Conn)) *server {
-	t.Helper()
-	l, err := net.Listen("tcp", at.String())
-	require.NoError(t, err)
-	s := &server{at: netip.MustParseAddrPort(l.Addr().String())}
-	var answering sync.WaitGroup
-	answering.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.dials.Add(1)
-			answering.Go(func() {
-				defer func() { _ = conn.Close() }()
-				answer(conn)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		answering.Wait()
-	})
-	return s
-}
-
-// serve does TLS with the pair that the server has at the moment.
-func serve(t testing.TB, at netip.AddrPort, pair *tls.Certificate, changes ...func(*tls.Config)) *server {
-	t.Helper()
-	var s *server
-	cfg := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil }}
-	for _, change := range changes {
-		change(cfg)
-	}
-	made := make(chan struct{})
-	s = listen(t, at, func(conn net.Conn) {
-		<-made
-		if c := tls.Server(conn, cfg); c.Handshake() == nil {
-			_, _ = c.Read(make([]byte, 1))
-		}
-	})
-	s.pair.Store(pair)
-	close(made)
-	return s
-}
-
-// freePort returns one that is free on every address.
-func freePort(t testing.TB) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return netip.MustParseAddrPort(l.Addr().String()).Port()
-}
-
-// running is a rotator.
-type running struct {
-	registry *prometheus.Registry
-	stop     func()
-}
-
-// startRotator runs one until the test ends, or stop is called; it is fast.
-func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
-	t.Helper()
-	r := &running{registry: prometheus.NewRegistry()}
-	cfg := rotator.DefaultConfig()
-	cfg.Now, cfg.Metrics = time.Now, r.registry
-	cfg.Choose = func(map[string]string, string, bool, []*corev1.Service) rotator.Choice { return rotator.Choice{} }
-	cfg.Delay, cfg.ProbePause, cfg.PropagationTime, cfg.VerifyInterval, cfg.ProbeTimeout = 20*time.Millisecond, 100*time.Millisecond, 2*time.Second, 3*time.Second, time.Second
-	for _, change := range changes {
-		change(&cfg)
-	}
-	scheme := runtime.NewScheme()
-	require.NoError(t, rotator.AddToScheme(scheme))
-	mgr, err := ctrl.NewManager(account, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
-		LeaderElection: true, LeaderElectionID: "servingcert-rotator", LeaderElectionNamespace: system, LeaderElectionReleaseOnCancel: true,
-	})
-	require.NoError(t, err)
-	require.NoError(t, rotator.Setup(mgr, cfg))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
-	t.Cleanup(r.stop)
-	return r
-}
-
-// metric returns the sum of the series with all of these labels, and whether there
-// is any; of a histogram the number of observations.
-func (r *running) metric(t *testing.T, name string, labels map[string]string) (sum float64, found bool) {
-	t.Helper()
-	families, err := r.registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			has := func(l *dto.LabelPair) bool { return labels[l.GetName()] == l.GetValue() && l.GetValue() != "" }
-			matching := 0
-			for _, l := range m.GetLabel() {
-				if has(l) {
-					matching++
-				}
-			}
-			if f.GetName() == name && matching == len(labels) {
-				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
-				found = true
-			}
-		}
-	}
-	return sum, found
-}
-
-// counts waits until the namespace has these numbers of consumers by state.
-func (r *running) counts(t *testing.T, namespace string, want map[string]int) {
-	t.Helper()
-	eventually(t, func() error {
-		got := map[string]int{}
-		for _, state := range []string{"current", "propagating", "stale", "foreign", "plaintext", "unreachable", "pending", "not_ready", "no_port"} {
-			if n, ok := r.metric(t, "servingcert_consumers", map[string]string{"namespace": namespace, "state": state}); ok {
-				got[state] = int(n)
-			}
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			return fmt.Errorf("consumers of %s are %v, want %v", namespace, got, want)
-		}
-		return nil
-	})
 }
 
 func newNamespace(t testing.TB) string {

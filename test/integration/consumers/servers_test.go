@@ -1,0 +1,141 @@
+package consumers
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// authority signs leaves.
+type authority struct {
+	root *x509.Certificate
+	key  crypto.Signer
+}
+
+// newAuthority makes a CA, with a name as servingcert gives it or another.
+func newAuthority(generation int, named bool) authority {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	if err != nil {
+		panic(err)
+	}
+	now := time.Now()
+	root, err := pki.NewRoot(key, generation, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}, now.Add(-240*time.Hour), now.Add(10_000*time.Hour))
+	if err != nil {
+		panic(err)
+	}
+	if !named {
+		template := *root
+		template.Subject.CommonName, template.RawSubject = "Example Corporation", nil
+		der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+		if err != nil {
+			panic(err)
+		}
+		if root, err = x509.ParseCertificate(der); err != nil {
+			panic(err)
+		}
+	}
+	return authority{root, key}
+}
+
+func (a authority) bundle() []byte { return pki.NewBundle(a.root).PEM() }
+
+// issue returns a pair for the names, valid for an hour from issued.
+func (a authority) issue(t testing.TB, issued time.Time, names ...string) *tls.Certificate {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	serial, err := pki.NewSerial()
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial, DNSNames: names, NotBefore: pki.NotBefore(issued), NotAfter: issued.Add(time.Hour).Truncate(time.Second),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.root, key.Public(), a.key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+func fingerprint(pair *tls.Certificate) string { return pki.Fingerprint(pair.Leaf) }
+
+var addresses atomic.Uint32
+
+// nextAddress returns one of 127.5.0.0/16 that no other pod of this run has.
+func nextAddress() netip.Addr {
+	n := addresses.Add(1)
+	return netip.AddrFrom4([4]byte{127, 5, byte(n >> 8), byte(n)})
+}
+
+// server listens at an address, as a process in a pod does.
+type server struct {
+	at    netip.AddrPort
+	pair  atomic.Pointer[tls.Certificate]
+	dials atomic.Int32
+}
+
+// listen answers connections with what is done to them, until the test ends.
+func listen(t testing.TB, at netip.AddrPort, answer func(net.Conn)) *server {
+	t.Helper()
+	l, err := net.Listen("tcp", at.String())
+	require.NoError(t, err)
+	s := &server{at: netip.MustParseAddrPort(l.Addr().String())}
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.dials.Add(1)
+			answering.Go(func() {
+				defer func() { _ = conn.Close() }()
+				answer(conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		answering.Wait()
+	})
+	return s
+}
+
+// serve does TLS with the pair that the server has at the moment.
+func serve(t testing.TB, at netip.AddrPort, pair *tls.Certificate, changes ...func(*tls.Config)) *server {
+	t.Helper()
+	var s *server
+	cfg := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil }}
+	for _, change := range changes {
+		change(cfg)
+	}
+	made := make(chan struct{})
+	s = listen(t, at, func(conn net.Conn) {
+		<-made
+		if c := tls.Server(conn, cfg); c.Handshake() == nil {
+			_, _ = c.Read(make([]byte, 1))
+		}
+	})
+	s.pair.Store(pair)
+	close(made)
+	return s
+}
+
+// freePort returns one that is free on every address.
+func freePort(t testing.TB) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp", ":0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return netip.MustParseAddrPort(l.Addr().String()).Port()
+}
