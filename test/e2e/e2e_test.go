@@ -94,13 +94,18 @@ func TestScenes(t *testing.T) {
 	c.measure(t, all)
 
 	reboot.step(t, func(t *testing.T) { c.reboot(t, reboot) })
-	together(t, "after the reboot", all, func(t *testing.T, s *scene) {
-		for _, srv := range s.servers {
-			if srv.reloads {
-				c.takesUp(t, srv, befores[s][srv.name()].processes)
+	if reboot.left == "" {
+		together(t, "rebooted", all, func(t *testing.T, s *scene) {
+			for _, srv := range s.servers {
+				if srv.reloads {
+					c.takesUp(t, srv, befores[s][srv.name()].processes)
+				}
 			}
-		}
-	})
+			if s.rebooted != nil && succession.left == "" {
+				s.rebooted(t, c)
+			}
+		})
+	}
 	logs.step(t, func(t *testing.T) { c.checkLogs(t, privateKey) })
 }
 

@@ -23,7 +23,7 @@ import (
 // signerArgs are laid over the signer's arguments after it has been installed as it
 // is: a succession takes 15 minutes by default, most of it waiting on purpose. The
 // soak stays longer than a kubelet takes.
-var signerArgs = []string{"--ca-soak=3m30s", "--ca-reissue-window=30s"}
+var signerArgs = []string{"--ca-soak=3m", "--ca-reissue-window=30s"}
 
 // install applies deploy/install.yaml as it is and waits until all of it is ready.
 func (c *cluster) install(t *testing.T) {

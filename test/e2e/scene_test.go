@@ -26,6 +26,7 @@ type scene struct {
 	up        func(t *testing.T, c *cluster)                // applies what is to run, and sees that it serves
 	renewed   func(t *testing.T, c *cluster, before before) // its certificates have been renewed
 	succeeded func(t *testing.T, c *cluster)                // another generation of the CA has signed its certificates
+	rebooted  func(t *testing.T, c *cluster)                // the whole control plane was gone and is back
 
 	outcome
 }

