@@ -28,6 +28,8 @@ type restartSituation struct {
 	standings map[Workload]standing
 	services  map[string]serviceStanding
 	budgets   []policyv1.PodDisruptionBudget // nil: not read
+	// budgetProblem is why they may not be, or empty.
+	budgetProblem string
 
 	rollouts map[Workload]rollout // as of the last look
 	memory   restartMemory

@@ -101,7 +101,10 @@ func (r *restarter) read(ctx context.Context, namespace string, s *restartSituat
 		return nil
 	}
 	var budgets policyv1.PodDisruptionBudgetList
-	if err := r.live.List(ctx, &budgets, client.InNamespace(namespace)); err != nil {
+	err := r.live.List(ctx, &budgets, client.InNamespace(namespace))
+	if apierrors.IsForbidden(err) {
+		s.budgetProblem = err.Error()
+	} else if err != nil {
 		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	s.budgets = append([]policyv1.PodDisruptionBudget{}, budgets.Items...)

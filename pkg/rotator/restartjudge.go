@@ -24,7 +24,7 @@ const (
 	holdRestarted      hold = "StillStale"     // it was restarted, and pods from before it still run
 
 	// It waits for something that people, or other controllers, are at work on.
-	holdForbidden hold = "Forbidden"        // it may not be read
+	holdForbidden hold = "Forbidden"        // it may not be read, or the budgets may not
 	holdRefused   hold = "Refused"          // the API server refused the restart
 	holdUndone    hold = "Undone"           // somebody took the restart back
 	holdNotAsked  hold = "TemplateDiffers"  // its template does not ask for it
@@ -120,7 +120,10 @@ func (s restartSituation) judgeRest(c candidate) (verdict, restartNeed) {
 	if !svc.ready || svc.leaf != c.stale.Leaf {
 		return verdict{holdNotReady, fmt.Sprintf("Service %s is not ready with the certificate that its pods should serve", c.stale.Service)}, restartNeed{}
 	}
-	if s.budgets == nil {
+	switch {
+	case s.budgetProblem != "":
+		return verdict{holdForbidden, s.budgetProblem}, restartNeed{}
+	case s.budgets == nil:
 		return verdict{}, restartNeed{budgets: true}
 	}
 	return budgetVerdict(s.budgets, c.template), restartNeed{}

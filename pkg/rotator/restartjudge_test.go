@@ -80,6 +80,7 @@ func TestWhatHoldsARestart(t *testing.T) {
 			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 1, "web")}
 			w.a.budgets[0].Generation = 2
 		}, holdBudget, "b is not evaluated yet"},
+		{"the budgets may not be read", webWorkload, func(w world) { w.s.budgetProblem = "poddisruptionbudgets.policy is forbidden" }, holdForbidden, "is forbidden"},
 		{"no place in the cluster", webWorkload, func(w world) { w.s.free = 0 }, holdFull, ""},
 		{"refused before", webWorkload, func(w world) {
 			w.s.memory.refused = map[restartKey]refusal{keyOf(*w.w): {restartNow, "denied by policy x"}}
