@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"k8s.io/client-go/rest"
 
@@ -103,22 +102,19 @@ func (c *cluster) fetch(ctx context.Context, url string) (handshake.Response, er
 	return response, nil
 }
 
-// fetches fails the test unless a client pod gets an answer from the URL that begins
-// with body, and the certificate is the leaf and has the name.
-func (c *cluster) fetches(t *testing.T, url, body, leaf, name string) {
-	t.Helper()
-	eventually(t, settling, "fetch "+url, func(ctx context.Context) error {
-		r, err := c.fetch(ctx, url)
-		switch {
-		case err != nil:
-			return err
-		case !strings.HasPrefix(r.Body, body):
-			return fmt.Errorf("GET %s: status %d, %q; want %q", url, r.Status, r.Body, body)
-		case r.Leaf != leaf:
-			return fmt.Errorf("GET %s: serves leaf %s; want %s", url, r.Leaf, leaf)
-		case !slices.Contains(r.Names, name):
-			return fmt.Errorf("GET %s: its certificate is for %v; want %s", url, r.Names, name)
-		}
-		return nil
-	})
+// fetches is nil if a client pod gets an answer from the URL that begins with body,
+// and the certificate is the leaf and has the name.
+func (c *cluster) fetches(ctx context.Context, url, body, leaf, name string) error {
+	r, err := c.fetch(ctx, url)
+	switch {
+	case err != nil:
+		return err
+	case !strings.HasPrefix(r.Body, body):
+		return fmt.Errorf("GET %s: status %d, %q; want %q", url, r.Status, r.Body, body)
+	case r.Leaf != leaf:
+		return fmt.Errorf("GET %s: serves leaf %s; want %s", url, r.Leaf, leaf)
+	case !slices.Contains(r.Names, name):
+		return fmt.Errorf("GET %s: its certificate is for %v; want %s", url, r.Names, name)
+	}
+	return nil
 }

@@ -27,11 +27,11 @@ func (c *cluster) fetchesFromHost(t *testing.T, s server, path string) {
 	if c.machine == nil {
 		return
 	}
-	leaf, err := c.currentLeaf(t.Context(), s.namespace, s.service)
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, settling, "fetch from the host", func(ctx context.Context) error {
+	eventually(t, propagating, "fetch from the host", func(ctx context.Context) error {
+		leaf, err := c.currentLeaf(ctx, s.namespace, s.service)
+		if err != nil {
+			return err
+		}
 		got, err := c.fetchFromHost(ctx, s, path)
 		if err == nil && got != leaf {
 			err = fmt.Errorf("it serves leaf %s; want %s", got, leaf)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/servingcert/servingcert/hack/node"
 )
@@ -40,7 +41,9 @@ var the *cluster
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	klog.SetLogger(logr.Discard()) // what client-go has to say is in the errors that it returns
+	// What the clients have to say is in the errors that they return.
+	klog.SetLogger(logr.Discard())
+	log.SetLogger(logr.Discard())
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -66,10 +66,8 @@ func schedulerScene() *scene {
 func statefulSetScene() *scene {
 	db := server{namespace: "e2e-statefulset", service: "db", secret: "db-tls", port: 8443, reloads: true, headless: true}
 	eachByName := func(t *testing.T, c *cluster) {
-		leaf, err := c.currentLeaf(t.Context(), db.namespace, db.service)
-		require.NoError(t, err)
 		for _, pod := range []string{"db-0", "db-1"} {
-			c.fetches(t, "https://"+pod+"."+db.name()+":8443/", "hello from "+pod, leaf, "*."+db.name())
+			c.servesAt(t, db, "https://"+pod+"."+db.name()+":8443/", "hello from "+pod, "*."+db.name())
 		}
 	}
 	return &scene{

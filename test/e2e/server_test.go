@@ -128,11 +128,20 @@ func (c *cluster) starts(t *testing.T, s server, path, body string) {
 // serves what is in the Secret.
 func (c *cluster) serves(t *testing.T, s server, path, body string) {
 	t.Helper()
-	leaf, err := c.currentLeaf(t.Context(), s.namespace, s.service)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.fetches(t, s.url(path), body, leaf, s.name())
+	c.servesAt(t, s, s.url(path), body, s.name())
+}
+
+// servesAt does so at any of the server's URLs, whose certificate has the name. The
+// certificate may be replaced meanwhile.
+func (c *cluster) servesAt(t *testing.T, s server, url, body, name string) {
+	t.Helper()
+	eventually(t, propagating, "fetch "+url, func(ctx context.Context) error {
+		leaf, err := c.currentLeaf(ctx, s.namespace, s.service)
+		if err != nil {
+			return err
+		}
+		return c.fetches(ctx, url, body, leaf, name)
+	})
 }
 
 // takesUp fails the test unless all pods of a server that reloads serve what is now

@@ -86,7 +86,7 @@ func (c *cluster) isFound(t *testing.T, s server, before before) {
 		}
 		return err
 	})
-	c.fetches(t, s.url("/"), "hello from "+s.service, before[s.name()].leaf, s.name())
+	require.NoError(t, c.fetches(t.Context(), s.url("/"), "hello from "+s.service, before[s.name()].leaf, s.name()))
 }
 
 // isRestarted fails the test unless the rotator has restarted the Deployment, as
