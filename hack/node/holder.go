@@ -45,6 +45,18 @@ func (n *Node) startHolder(ctx context.Context) error {
 	return n.connect(ctx)
 }
 
+// kernelSettings are those that kubelet wants and would change for the whole machine.
+// In the node it finds them as it wants them, in files that lie in front of the
+// kernel's.
+var kernelSettings = map[string]string{
+	"vm/overcommit_memory":      "1",
+	"vm/panic_on_oom":           "0",
+	"kernel/panic":              "10",
+	"kernel/panic_on_oops":      "1",
+	"kernel/keys/root_maxkeys":  "1000000",
+	"kernel/keys/root_maxbytes": "25000000",
+}
+
 // holderScript is what the first process does before it becomes the holder. No mount
 // of the node is seen outside, nor a later one of the machine's inside; but volumes
 // that kubelet mounts are seen by containers that were there before.
@@ -59,6 +71,13 @@ func (n *Node) holderScript() (string, error) {
 			return "", err
 		}
 		script = append(script, fmt.Sprintf("mount --bind %s %s", dirs[target], target))
+	}
+	for _, setting := range slices.Sorted(maps.Keys(kernelSettings)) {
+		file := n.path("config", "sys", setting)
+		if err := writeFile(file, []byte(kernelSettings[setting]+"\n")); err != nil {
+			return "", err
+		}
+		script = append(script, fmt.Sprintf("mount --bind %s /proc/sys/%s", file, setting))
 	}
 	return strings.Join(append(script, "mount --make-rshared /", `exec "$0"`), "\n"), nil
 }

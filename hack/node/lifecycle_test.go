@@ -45,7 +45,7 @@ func testOptions(t *testing.T) Options {
 
 // machine is what a node might leave behind on a machine.
 type machine struct {
-	Mounts, Links, Routes, Rules, Processes, Dirs []string
+	Mounts, Links, Routes, Rules, Processes, Dirs, Settings []string
 }
 
 // look takes down everything of the machine that the tests' node could have touched,
@@ -85,35 +85,35 @@ func look(t *testing.T) machine {
 			m.Links = append(m.Links, i.Name)
 		}
 	}
-	cgroups, err := hierarchies()
-	require.NoError(t, err)
-	shared := sharedDirs(t, mine)
-	for _, dir := range append(cgroups, "/run/netns", "/run", "/var/lib", "/var/log", filepath.Dir(*testDir)) {
-		entries, err := os.ReadDir(dir)
-		if !os.IsNotExist(err) {
-			require.NoError(t, err)
-		}
-		for _, entry := range entries {
-			path := filepath.Join(dir, entry.Name())
-			if entry.IsDir() && keep(entry.Name()) && !slices.Contains(shared, path) {
-				m.Dirs = append(m.Dirs, path)
-			}
-		}
+	m.Dirs = dirs(t, mine)
+	for _, setting := range slices.Sorted(maps.Keys(kernelSettings)) {
+		value, err := os.ReadFile(filepath.Join("/proc/sys", setting))
+		require.NoError(t, err)
+		m.Settings = append(m.Settings, setting+"="+strings.TrimSpace(string(value)))
 	}
 	m.Processes = processesBelow(t, *testDir)
 	return m
 }
 
-// sharedDirs are the directories that another node on this machine holds for the tests'
-// too, if there is one: it removes them in its turn.
-func sharedDirs(t *testing.T, mine layout) []string {
+// dirs are the directories on this machine that a node of the tests makes. Those that
+// all nodes share are none of its own as long as another node runs here.
+func dirs(t *testing.T, mine layout) []string {
 	t.Helper()
+	candidates := []string{mine.Dir, mine.Dir + "2", filepath.Join("/run/netns", mine.Name)}
+	cgroups, err := hierarchies()
+	require.NoError(t, err)
+	for _, dir := range cgroups {
+		candidates = append(candidates, filepath.Join(dir, mine.Name))
+	}
 	others, err := otherNodes(mine.Dir)
 	require.NoError(t, err)
 	if len(slices.DeleteFunc(others, func(dir string) bool { return dir == mine.Dir+"2" })) == 0 {
-		return nil
+		candidates = slices.AppendSeq(candidates, maps.Keys(mine.privateDirs()))
 	}
-	return slices.Collect(maps.Keys(mine.privateDirs()))
+	return slices.Sorted(slices.Values(slices.DeleteFunc(candidates, func(dir string) bool {
+		_, err := os.Stat(dir)
+		return os.IsNotExist(err)
+	})))
 }
 
 // processesBelow are the processes that mention a node's directory on their command
@@ -163,6 +163,7 @@ func TestLifecycle(t *testing.T) {
 	require.Len(t, pids, len(Components()))
 	require.Equal(t, before.Rules, look(t).Rules, "the machine's rules stay as they are")
 	require.Equal(t, before.Mounts, look(t).Mounts, "and its mounts")
+	require.Equal(t, before.Settings, look(t).Settings, "and the kernel's settings")
 
 	t.Run("up again does nothing", func(t *testing.T) {
 		again, err := Up(ctx, o)
@@ -237,7 +238,12 @@ func killProcess(t *testing.T, process string) {
 
 func assertAsBefore(t *testing.T, before machine) {
 	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, before, look(t)) }, endTimeout, pollInterval)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		after := look(t)
+		require.Subset(c, before.Dirs, after.Dirs) // another node may have ended, and taken what is shared
+		after.Dirs = before.Dirs
+		require.Equal(c, before, after)
+	}, endTimeout, pollInterval)
 }
 
 // useNode runs a pod, reads its log, dials it by name, and takes the control plane
