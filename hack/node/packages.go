@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,14 +40,19 @@ func checkMachine() error {
 }
 
 func missingPackages(lookPath func(string) (string, error)) error {
-	var missing []string
+	var programs, packages []string
 	for _, need := range needed {
-		if _, err := lookPath(need.program); err != nil && !slices.Contains(missing, need.pkg) {
-			missing = append(missing, need.pkg)
+		if _, err := lookPath(need.program); err == nil {
+			continue
+		}
+		programs = append(programs, need.program)
+		if !slices.Contains(packages, need.pkg) {
+			packages = append(packages, need.pkg)
 		}
 	}
-	if len(missing) > 0 {
-		return errors.New("programs that a node needs are missing: apt-get install --no-install-recommends " + strings.Join(missing, " "))
+	if len(programs) > 0 {
+		return fmt.Errorf("a node needs %s, not found in PATH=%s: apt-get install --no-install-recommends %s",
+			strings.Join(programs, ", "), os.Getenv("PATH"), strings.Join(packages, " "))
 	}
 	return nil
 }

@@ -81,9 +81,11 @@ func TestMissingPackages(t *testing.T) {
 			return program, nil
 		}
 	}
+	t.Setenv("PATH", "/bin")
 	require.NoError(t, missingPackages(have()))
 	require.EqualError(t, missingPackages(have("containerd", "ctr", "ptp", "host-local")),
-		"programs that a node needs are missing: apt-get install --no-install-recommends containerd containernetworking-plugins")
+		"a node needs containerd, ctr, /usr/lib/cni/ptp, /usr/lib/cni/host-local, not found in PATH=/bin: "+
+			"apt-get install --no-install-recommends containerd containernetworking-plugins")
 }
 
 func TestOtherNodes(t *testing.T) {
