@@ -5,8 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,41 +64,4 @@ func (c *cluster) adjust(t *testing.T) {
 	eventually(t, starting, "the signer with other arguments", func(ctx context.Context) error {
 		return c.rolledOut(ctx, api.DefaultNamespace, "")
 	})
-}
-
-var (
-	// refused is what an API server says to those who lack a right.
-	refused = regexp.MustCompile(`(?i)forbidden`)
-	// privateKey is how every kind of private key begins in PEM.
-	privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)
-)
-
-// checkLogs fails the test if one of the patterns is in a log of servingcert. It
-// returns the number of bytes that were looked at.
-func (c *cluster) checkLogs(t *testing.T, patterns ...*regexp.Regexp) (size int) {
-	pods := &corev1.PodList{}
-	require.NoError(t, c.admin.List(t.Context(), pods, client.InNamespace(api.DefaultNamespace)))
-	require.NotEmpty(t, pods.Items)
-	for i := range pods.Items {
-		log, err := c.log(t.Context(), &pods.Items[i], false)
-		require.NoError(t, err)
-		size += len(log)
-		for _, pattern := range patterns {
-			if found := pattern.FindIndex(log); found != nil {
-				t.Errorf("log of pod %s has %q in it: …%s…", pods.Items[i].Name, pattern, log[max(0, found[0]-200):min(len(log), found[1]+200)])
-			}
-		}
-	}
-	require.NotZero(t, size, "the logs of servingcert are empty")
-	return size
-}
-
-// log is what a pod's first container has written, or the one before it.
-func (c *cluster) log(ctx context.Context, pod *corev1.Pod, previous bool) ([]byte, error) {
-	stream, err := c.clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name, Previous: previous}).Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = stream.Close() }() // it was read
-	return io.ReadAll(stream)
 }
