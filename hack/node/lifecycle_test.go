@@ -7,13 +7,8 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
-	"maps"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -41,96 +36,6 @@ const testTimeout = 3 * time.Minute
 
 func testOptions(t *testing.T) Options {
 	return Options{Dir: *testDir, Subnet: *testSubnet, Log: t.Output()}
-}
-
-// machine is what a node might leave behind on a machine.
-type machine struct {
-	Mounts, Links, Routes, Rules, Processes, Dirs, Settings []string
-}
-
-// look takes down everything of the machine that the tests' node could have touched,
-// whoever made it, but for what another node that runs here has.
-func look(t *testing.T) machine {
-	t.Helper()
-	others := regexp.MustCompile(`svcert-\d+-\d+`)
-	mine, err := newLayout(*testDir, *testSubnet)
-	require.NoError(t, err)
-	keep := func(line string) bool {
-		found := others.FindString(line)
-		return found == "" || found == mine.Name
-	}
-	lines := func(name string, args ...string) []string {
-		out, err := exec.CommandContext(t.Context(), name, args...).Output()
-		require.NoError(t, err, name)
-		// Counters of packets change by themselves.
-		text := regexp.MustCompile(`\[\d+:\d+\]|(?m)^#.*$`).ReplaceAllString(string(out), "")
-		var kept []string
-		for line := range strings.Lines(text) {
-			if keep(line) && strings.TrimSpace(line) != "" {
-				kept = append(kept, strings.TrimSpace(line))
-			}
-		}
-		slices.Sort(kept)
-		return kept
-	}
-	m := machine{
-		Mounts: lines("cat", "/proc/self/mounts"),
-		Routes: lines("ip", "route", "show", "table", "all"),
-		Rules:  lines("iptables-save"),
-	}
-	interfaces, err := net.Interfaces()
-	require.NoError(t, err)
-	for _, i := range interfaces {
-		if keep(i.Name) {
-			m.Links = append(m.Links, i.Name)
-		}
-	}
-	m.Dirs = dirs(t, mine)
-	for _, setting := range slices.Sorted(maps.Keys(kernelSettings)) {
-		value, err := os.ReadFile(filepath.Join("/proc/sys", setting))
-		require.NoError(t, err)
-		m.Settings = append(m.Settings, setting+"="+strings.TrimSpace(string(value)))
-	}
-	m.Processes = processesBelow(t, *testDir)
-	return m
-}
-
-// dirs are the directories on this machine that a node of the tests makes. Those that
-// all nodes share are none of its own as long as another node runs here.
-func dirs(t *testing.T, mine layout) []string {
-	t.Helper()
-	candidates := []string{mine.Dir, mine.Dir + "2", filepath.Join("/run/netns", mine.Name)}
-	cgroups, err := hierarchies()
-	require.NoError(t, err)
-	for _, dir := range cgroups {
-		candidates = append(candidates, filepath.Join(dir, mine.Name))
-	}
-	others, err := otherNodes(mine.Dir)
-	require.NoError(t, err)
-	if len(slices.DeleteFunc(others, func(dir string) bool { return dir == mine.Dir+"2" })) == 0 {
-		candidates = slices.AppendSeq(candidates, maps.Keys(mine.privateDirs()))
-	}
-	return slices.Sorted(slices.Values(slices.DeleteFunc(candidates, func(dir string) bool {
-		_, err := os.Stat(dir)
-		return os.IsNotExist(err)
-	})))
-}
-
-// processesBelow are the processes that mention a node's directory on their command
-// line or in their environment: components, and containerd's shims.
-func processesBelow(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	require.NoError(t, err)
-	var found []string
-	for _, entry := range entries {
-		environ, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
-		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
-		if strings.Contains(string(environ), envNode+"="+dir+"\x00") || strings.Contains(string(cmdline), dir+"/run/") {
-			found = append(found, entry.Name()+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
-		}
-	}
-	return found
 }
 
 func TestMain(m *testing.M) {
