@@ -138,14 +138,15 @@ func (a answer) older(cert certificate) bool {
 	return !a.notBefore.Add(pki.Backdate).After(cert.since)
 }
 
-// oldest returns the leaf of a stale pod that ends first, and when.
-func (c consumer) oldest(cert certificate, p pace) (leaf string, notAfter time.Time) {
+// firstEnd returns when the first of the leaves ends for which the pod is stale.
+func (c consumer) firstEnd(cert certificate, p pace) time.Time {
+	var first time.Time
 	for _, a := range c.answers {
-		if a.state(cert, p) == StateStale && (leaf == "" || a.notAfter.Before(notAfter)) {
-			leaf, notAfter = a.leaf, a.notAfter
+		if a.state(cert, p) == StateStale && (first.IsZero() || a.notAfter.Before(first)) {
+			first = a.notAfter
 		}
 	}
-	return leaf, notAfter
+	return first
 }
 
 // readsElsewhere reports whether the pod, if it serves an older leaf, has it from

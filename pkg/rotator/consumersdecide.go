@@ -128,7 +128,7 @@ func (d *consumersDecision) lookAfter(wait time.Duration) {
 
 // addStale puts a stale pod with those of its workload.
 func (d *consumersDecision) addStale(piles map[staleNews]*told, c consumer, cert certificate, p pace) {
-	if _, notAfter := c.oldest(cert, p); d.notAfter.IsZero() || notAfter.Before(d.notAfter) {
+	if notAfter := c.firstEnd(cert, p); d.notAfter.IsZero() || notAfter.Before(d.notAfter) {
 		d.notAfter = notAfter
 	}
 	t := c.pod.Template.Value()

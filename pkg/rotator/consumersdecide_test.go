@@ -170,6 +170,16 @@ func TestAServiceAnswersForItsOwnPods(t *testing.T) {
 	assert.Equal(t, map[string]string{"web": api.ServingCurrent, "db": api.ServingStale}, reasons)
 }
 
+func TestTheFirstOfTheOldCertificatesToEnd(t *testing.T) {
+	ends := func(a answer, after time.Duration) answer {
+		a.notAfter = noon.Add(after)
+		return a
+	}
+	late := 3 * time.Minute
+	c := consumerOf([]answer{ends(showed(leafNo(1), late), 2*time.Hour), ends(showed(leafNo(1), late), time.Hour), ends(showed(leafNo(2), late), time.Minute)})
+	assert.Equal(t, noon.Add(time.Hour), c.firstEnd(cert2, testPace), "of those that are stale")
+}
+
 func TestEventsOfOldCertificates(t *testing.T) {
 	svc := ready("web", leafNo(2))
 	note := func(t told) string {
