@@ -20,7 +20,8 @@ const EventServesOld = "ServesOldCertificate"
 
 const (
 	actionInject = "Inject"
-	actionVerify = "Verify"
+	actionReload = "Reload"
+	actionMount  = "Mount"
 )
 
 // maxMistake bounds what a note repeats of a user's words; a note has room for
@@ -43,14 +44,16 @@ func (w eventWriter) servesOld(s consumersSituation, t told) {
 	}
 	stale := s.staleOf(t)
 	regarding, related := stale.objects(s.namespace, t.workload.UID)
+	action := actionReload // what is told with another is another event, whatever the note says
 	todo := fmt.Sprintf("it does not reload its files: %s; with annotation %s: restart on its pod template that is done for it", t.workload.advice(s.namespace, t.pod), api.AnnotationOnRotate)
 	switch {
 	case t.elsewhere:
+		action = actionMount
 		todo = "it was created later, and so reads the certificate from somewhere else than the volume, or through a subPath, which never changes"
 	case t.workload == Workload{}:
 		todo = "it does not reload its files: recreate it"
 	}
-	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventServesOld, actionVerify, "%s; %s", stale.note(), todo)
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventServesOld, action, "%s; %s", stale.note(), todo)
 }
 
 // more tells of many workloads at once, on the first of them.
