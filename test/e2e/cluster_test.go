@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ const owner = "e2e"
 
 // cluster is a cluster with nodes, and what is known of it.
 type cluster struct {
-	kubeconfig string
+	kubeconfig string        // as $KUBECONFIG has it
 	admin      client.Client // reads live
 	clients    kubernetes.Interface
 	writes     *writes
@@ -45,9 +46,11 @@ type cluster struct {
 	machine *node.Node
 }
 
-// connect returns the cluster of a kubeconfig, whose user is an administrator.
+// connect returns the cluster of a kubeconfig, or of several as $KUBECONFIG may name
+// them, whose user is an administrator.
 func connect(kubeconfig string) (*cluster, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(kubeconfig)}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -37,7 +36,8 @@ func getTools(ctx context.Context, dir string) (tools, error) {
 
 // run runs a program with the cluster's kubeconfig and returns what it prints.
 func (c *cluster) run(ctx context.Context, program string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, program, slices.Concat(args, []string{"--kubeconfig=" + c.kubeconfig})...)
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
