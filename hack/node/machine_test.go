@@ -105,4 +105,3 @@ func processesBelow(t *testing.T, dir string) []string {
 	}
 	return found
 }
-
