@@ -198,6 +198,34 @@ func TestProbeLeavesNoTrace(t *testing.T) {
 	assert.Zero(t, requests.Load())
 }
 
+// counted counts what is read.
+type counted struct {
+	net.Conn
+	read int
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read += n
+	return n, err
+}
+
+func TestProbeSaysGoodbye(t *testing.T) {
+	pair := newCA(t, 1, time.Now()).issue(t, time.Now(), "web.shop.svc")
+	after := make(chan int, 1)
+	at := accept(t, "127.0.0.1", func(conn net.Conn) {
+		raw := &counted{Conn: conn}
+		server := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{pair}})
+		_ = server.Handshake()
+		before := raw.read
+		_, err := server.Read(make([]byte, 1))
+		assert.Equal(t, io.EOF, err)
+		after <- raw.read - before
+	})
+	require.Equal(t, answeredTLS, probe(t.Context(), at, "web.shop.svc", long).kind)
+	assert.Positive(t, <-after, "an alert that says so, and not a connection that was cut")
+}
+
 func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	const pods, concurrency = 40, 4
 	pair := newCA(t, 1, time.Now()).issue(t, time.Now(), "web.shop.svc")
@@ -226,7 +254,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Start(ctx) }()
-	for range 2 { // the second time they wait already
+	ask := func() {
 		for i := range pods {
 			p.ask(visit{
 				visitKey: visitKey{types.NamespacedName{Namespace: "shop", Name: "web-tls"}, types.UID(string(rune('a' + i)))},
@@ -234,12 +262,19 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 			})
 		}
 	}
+	ask()
 	require.Eventually(t, func() bool { return open.Load() == concurrency }, long, time.Millisecond)
+	ask() // some are being dialled, the others wait
 	close(gate)
 	seen := map[visitKey]bool{}
 	for range pods {
 		seen[<-got] = true
 	}
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.asked) == 0 && p.queue.Len() == 0
+	}, long, time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
 	assert.Len(t, seen, pods)
