@@ -143,7 +143,12 @@ func breaking(consumers []consumer, services []serviceStatus) string {
 				names = append(names, name)
 			}
 		}
-		b.WriteString(named(u.what, names))
+		if len(names) > 0 {
+			b.WriteString(named(u.what, names))
+		}
+	}
+	if len(worst) == 0 {
+		b.WriteString(named("workloads that mount a certificate or the bundle", nil))
 	}
 	return b.String()
 }

@@ -57,6 +57,7 @@ func TestBreaking(t *testing.T) {
   workloads that were seen to reload, and serve the new certificate within 92 s of it: 1: shop Deployment/web
   workloads that mount the bundle alone, and have the new one within 92 s: 1: shop Deployment/client
 `, got)
+	assert.Equal(t, "  workloads that mount a certificate or the bundle: none\n", breaking(nil, services))
 }
 
 func TestNamed(t *testing.T) {
