@@ -4,8 +4,6 @@ package ca
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -14,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 var (
@@ -21,14 +20,7 @@ var (
 	admin *kubernetes.Clientset
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard()) // each controller logs to its test

@@ -1,7 +1,6 @@
 package ca
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const (
@@ -71,30 +71,12 @@ func newNamespace(t *testing.T) (namespace string, signer *rest.Config) {
 type signer struct {
 	*ca.Controller
 	changes atomic.Int32
-	log     *logBuffer
+	log     *harness.Log
 	offset  *atomic.Int64 // added to the clock, in nanoseconds
 
 	stopOnce sync.Once
 	cancel   context.CancelFunc
 	done     chan error
-}
-
-// logBuffer holds what was logged; safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // startSigner runs a controller until stop or the end of the test.
@@ -106,7 +88,7 @@ func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...fun
 // startSignerThrough has the signer's writes pass through funcs.
 func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*ca.Config)) *signer {
 	t.Helper()
-	s := &signer{log: &logBuffer{}, offset: &atomic.Int64{}, done: make(chan error, 1)}
+	s := &signer{log: &harness.Log{}, offset: &atomic.Int64{}, done: make(chan error, 1)}
 	limits := api.DefaultLimits()
 	config := ca.Config{
 		Namespace:    namespace,
@@ -137,7 +119,7 @@ func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string,
 	return s
 }
 
-func newManager(t *testing.T, cfg *rest.Config, log *logBuffer, funcs interceptor.Funcs) manager.Manager {
+func newManager(t *testing.T, cfg *rest.Config, log *harness.Log, funcs interceptor.Funcs) manager.Manager {
 	t.Helper()
 	yes := true
 	mgr, err := ctrl.NewManager(rest.CopyConfig(cfg), manager.Options{

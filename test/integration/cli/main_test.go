@@ -5,14 +5,11 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // patience bounds every wait for something that is about to happen.
@@ -36,14 +34,7 @@ var (
 	binaries string // directory of the programs
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -53,10 +44,8 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(binaries)) }()
-	for _, name := range []string{"kubectl-servingcert", "signer", "rotator"} {
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(binaries, name), "../../../cmd/"+name).CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build %s: %w\n%s", name, err, out)
-		}
+	if err := harness.Build(ctx, binaries, "kubectl-servingcert", "signer", "rotator"); err != nil {
+		return 1, err
 	}
 	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
 		return 1, err
@@ -91,25 +80,7 @@ func cliAs(t *testing.T, kubeconfig string, args ...string) result {
 // command is a run of kubectl servingcert that may not have ended.
 type command struct {
 	cmd      *exec.Cmd
-	out, err lockedBuffer
-}
-
-// lockedBuffer holds what was written; safe for concurrent use.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	out, err harness.Log
 }
 
 func start(t *testing.T, kubeconfig string, args ...string) *command {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // installation is a signer and a rotator that run, with the shortest times that
@@ -36,7 +37,7 @@ func install(t *testing.T) installation {
 
 func (i installation) run(t *testing.T, name string, args ...string) {
 	t.Helper()
-	var log lockedBuffer
+	var log harness.Log
 	cmd := exec.Command(filepath.Join(binaries, name), args...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(t, cmd.Start())

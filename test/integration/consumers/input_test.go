@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // host is a pod as it is reached: made ready there, it is the only one of its
@@ -221,7 +222,7 @@ func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	renewed := ours.issue(t, time.Now(), name(svc))
 	server.pair.Store(renewed)
 	issued(t, svc, renewed)
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if c := serving(t, svc); c == nil || c.Reason != api.ServingPropagating {
 			return fmt.Errorf("condition is %v", c)
 		}

@@ -10,22 +10,19 @@ package consumers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const system = api.DefaultNamespace
@@ -36,14 +33,7 @@ var (
 	ours    = newAuthority(1, true) // the CA that is published
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -67,18 +57,7 @@ func prepare(ctx context.Context, cluster *controlplane.ControlPlane) error {
 	if admin, err = client.NewWithWatch(cluster.AdminConfig(), client.Options{}); err != nil {
 		return err
 	}
-	all, err := deploy.Objects()
-	if err != nil {
-		return err
-	}
-	var objects []*unstructured.Unstructured
-	for _, obj := range all {
-		rotators := obj.GetLabels()["app.kubernetes.io/name"] == "rotator" && obj.GetKind() != "Deployment"
-		if rotators || obj.GetKind() == "Namespace" {
-			objects = append(objects, obj)
-		}
-	}
-	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
+	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
 		return err
 	}
 	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // shop is a Service with pods that serve.
@@ -76,7 +77,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.True(t, ok)
 	assert.InDelta(t, old.Leaf.NotAfter.Unix(), notAfter, 0)
 
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n := len(events(t, s.ns, rotator.EventServesOld)); n != 1 {
 			return fmt.Errorf("%d events, want 1", n)
 		}
@@ -208,7 +209,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	gone := func() {
 		t.Helper()
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			if c := serving(t, s.svc); c != nil {
 				return fmt.Errorf("it still says %s %s", c.Status, c.Reason)
 			}

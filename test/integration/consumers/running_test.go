@@ -16,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // running is a rotator.
@@ -81,7 +82,7 @@ func (r *running) metric(t *testing.T, name string, labels map[string]string) (s
 // counts waits until the namespace has these numbers of consumers by state.
 func (r *running) counts(t *testing.T, namespace string, want map[string]int) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		got := map[string]int{}
 		for _, state := range []string{"current", "propagating", "stale", "foreign", "plaintext", "unreachable", "pending", "not_ready", "no_port"} {
 			if n, ok := r.metric(t, "servingcert_consumers", map[string]string{"namespace": namespace, "state": state}); ok {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const (
@@ -29,18 +30,6 @@ const (
 )
 
 type rotatorConfig = rotator.Config
-
-// eventually waits until what is nil. The last error tells what was missing.
-func eventually(t *testing.T, what func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
-		if err = what(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, err, "after %s", soon)
-}
 
 func newNamespace(t testing.TB) string {
 	t.Helper()
@@ -145,7 +134,7 @@ func serving(t testing.TB, svc *corev1.Service) *metav1.Condition {
 func becomes(t *testing.T, svc *corev1.Service, status metav1.ConditionStatus, reason string) *metav1.Condition {
 	t.Helper()
 	var c *metav1.Condition
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if c = serving(t, svc); c == nil || c.Status != status || c.Reason != reason {
 			return fmt.Errorf("%s of Service %s is %+v, want %s %s", api.ConditionServing, svc.Name, c, status, reason)
 		}
@@ -213,7 +202,7 @@ func events(t testing.TB, namespace, reason string) []eventsv1.Event {
 // quicker.
 func change(t *testing.T, svc *corev1.Service, how func(*corev1.Service)) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(svc), svc); err != nil {
 			return err
 		}

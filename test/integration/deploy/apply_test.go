@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Whoever applies the file again, a GitOps tool every few minutes, changes
@@ -63,7 +64,7 @@ func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 		"servingcert-rotator-configmaps", "servingcert-rotator-status", "servingcert-rotator-workloads",
 	} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			if err := admin.Get(t.Context(), types.NamespacedName{Name: name}, &policy); err != nil {
 				return err
 			}
@@ -82,7 +83,7 @@ func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 func TestOwnPodsAreAdmitted(t *testing.T) {
 	admin := adminClient(t)
 	for _, name := range []string{"signer", "rotator", "webhook"} {
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			var pods corev1.PodList
 			err := admin.List(t.Context(), &pods, client.InNamespace(api.DefaultNamespace),
 				client.MatchingLabels{"app.kubernetes.io/part-of": "servingcert", "app.kubernetes.io/name": name})

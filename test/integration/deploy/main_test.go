@@ -6,10 +6,7 @@ package deploy
 import (
 	"context"
 	"flag"
-	"fmt"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -19,12 +16,10 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 var update = flag.Bool("update", false, "write what is seen into testdata, where it is compared")
-
-// deadline bounds each wait for something that happens in milliseconds.
-const deadline = 30 * time.Second
 
 const owner = "test"
 
@@ -34,12 +29,7 @@ var cluster *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Main(m, run)
 }
 
 func run(m *testing.M) (code int, err error) {
@@ -92,16 +82,4 @@ func newNamespace(t *testing.T, optedIn bool) string {
 	}
 	require.NoError(t, adminClient(t).Create(t.Context(), ns))
 	return ns.Name
-}
-
-// eventually waits until what is nil. The last error tells what was missing.
-func eventually(t *testing.T, what func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if err = what(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, err, "after %s", deadline)
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The words of the policies' refusals.
@@ -64,7 +65,7 @@ func policiesInForce(t *testing.T) {
 		"create any Secret":   func() error { return signer.Create(t.Context(), secret(namespace, "x", opaque), client.DryRunAll) },
 		"change loadBalancer": func() error { return patchStatus(t.Context(), signer, svc, loadBalancer, client.DryRunAll) },
 	} {
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			if err := write(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 				return fmt.Errorf("no policy keeps the signer from it: %s: %w", what, err)
 			}

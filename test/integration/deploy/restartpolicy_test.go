@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The words of the policies.
@@ -179,7 +180,7 @@ func TestWorkloadsThatDoNotAskAreLeftAlone(t *testing.T) {
 // so to take one up.
 func denied(t *testing.T, write func() error) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if err := write(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 			return fmt.Errorf("no policy refuses it: %w", err)
 		}

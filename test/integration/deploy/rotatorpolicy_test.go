@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The words of the rotator's policy.
@@ -29,7 +30,7 @@ func rotatorPolicyInForce(t *testing.T) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, false), Name: "x"}}
 	require.NoError(t, adminClient(t).Create(t.Context(), cm))
 	rotator := as(t, "servingcert-rotator")
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		err := rotator.Patch(t.Context(), cm.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`)), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
 			return fmt.Errorf("no policy keeps the rotator from any ConfigMap: %w", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Nobody answers for the webhook here, so a pod that the API server would ask it
@@ -23,7 +24,7 @@ func TestWhichPodsTheWebhookIsAskedAbout(t *testing.T) {
 	const failed = `failed calling webhook "pods.servingcert.dev"`
 	const kubeSystem = "kube-system"
 	patchLabel(t, kubeSystem, api.LabelInject, api.InjectEnabled)
-	eventually(t, func() error { // the API server takes a webhook up a moment after it was applied
+	harness.Eventually(t, func() error { // the API server takes a webhook up a moment after it was applied
 		err := adminClient(t).Create(t.Context(), restrictedPod(optedIn), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), failed) {
 			return fmt.Errorf("the webhook is not asked: %w", err)
@@ -62,7 +63,7 @@ func patchLabel(t *testing.T, namespace, key, value string) {
 	t.Helper()
 	admin := adminClient(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); err != nil {
 			return err
 		}

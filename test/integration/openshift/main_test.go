@@ -7,10 +7,7 @@ package openshift
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // plane is a control plane with servingcert installed and running; dir holds its
@@ -31,14 +29,7 @@ var (
 	dir   string
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard())
@@ -50,11 +41,8 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	for _, name := range programs {
-		build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), "github.com/servingcert/servingcert/cmd/"+name)
-		if out, err := build.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build cmd/%s: %w\n%s", name, err, out)
-		}
+	if err := harness.Build(ctx, dir, programs...); err != nil {
+		return 1, err
 	}
 	if plane, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true}); err != nil {
 		return 1, err

@@ -1,15 +1,12 @@
 package openshift
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // programs are those of an installation, in the order in which they start here:
@@ -28,26 +26,8 @@ const (
 	tick = 20 * time.Millisecond // between two looks
 )
 
-// logBuffer holds what was logged; safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // logs are those of the programs that run.
-var logs = map[string]*logBuffer{}
+var logs = map[string]*harness.Log{}
 
 // startAll runs all programs with --openshift-compat, and returns once they are
 // ready. What it returns stops those that were started.
@@ -64,7 +44,7 @@ func startAll(ctx context.Context) (stop func(), err error) {
 		if err != nil {
 			return stop, err
 		}
-		health, err := freeAddress()
+		health, err := harness.FreeAddress()
 		if err != nil {
 			return stop, err
 		}
@@ -82,8 +62,8 @@ func startAll(ctx context.Context) (stop func(), err error) {
 }
 
 // command is a program with the flag.
-func command(name string, flags ...string) (*exec.Cmd, *logBuffer) {
-	log := &logBuffer{}
+func command(name string, flags ...string) (*exec.Cmd, *harness.Log) {
+	log := &harness.Log{}
 	cmd := exec.Command(filepath.Join(dir, name), append([]string{"--openshift-compat", "--metrics-addr=0"}, flags...)...)
 	cmd.Stderr = log
 	return cmd, log
@@ -178,13 +158,4 @@ func ready(ctx context.Context, health string) error {
 		return fmt.Errorf("readyz says %s", response.Status)
 	}
 	return nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
 }

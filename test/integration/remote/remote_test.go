@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"net/netip"
 	"os"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
 
@@ -27,14 +27,7 @@ var kinds = []cfsslserver.Kind{cfsslserver.Serve, cfsslserver.Multirootca}
 
 var site *cfsslserver.Site
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	dir, err := os.MkdirTemp("", "servingcert-remote-")

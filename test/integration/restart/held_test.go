@@ -24,6 +24,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // ctxOf outlives the test, for what it cleans up.
@@ -36,7 +37,7 @@ func ctxOf(t *testing.T) context.Context {
 // quicker.
 func change(t *testing.T, obj client.Object, how func()) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if err := admin.Get(ctxOf(t), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func TestADisruptionBudget(t *testing.T) {
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &two, Selector: selector("web")},
 	}
 	p.create(budget)
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		err := admin.Get(t.Context(), client.ObjectKeyFromObject(budget), budget)
 		if err == nil && budget.Status.CurrentHealthy != 2 {
 			err = fmt.Errorf("%d pods are healthy to the budget", budget.Status.CurrentHealthy)
@@ -276,7 +277,7 @@ func TestNoRight(t *testing.T) {
 	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
 	without("patch")
 	p.held(registry, "Refused")
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		for _, e := range p.events(rotator.EventRestartHeld, "web") {
 			if strings.Contains(e.Note, `cannot patch resource "deployments"`) {
 				return nil
@@ -310,7 +311,7 @@ func (p place) mayNotGet(obj client.Object) {
 	p.t.Helper()
 	c, err := client.New(account, client.Options{})
 	require.NoError(p.t, err)
-	eventually(p.t, func() error {
+	harness.Eventually(p.t, func() error {
 		err := c.Get(p.t.Context(), client.ObjectKeyFromObject(obj), obj.DeepCopyObject().(client.Object))
 		if apierrors.IsForbidden(err) {
 			return nil

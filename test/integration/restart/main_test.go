@@ -11,8 +11,6 @@ package restart
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -21,17 +19,16 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const system = api.DefaultNamespace
@@ -43,14 +40,7 @@ var (
 	node    *kubelet
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
@@ -80,18 +70,7 @@ func prepare(ctx context.Context) error {
 	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
 		return err
 	}
-	all, err := deploy.Objects()
-	if err != nil {
-		return err
-	}
-	var objects []*unstructured.Unstructured
-	for _, obj := range all {
-		ours := obj.GetLabels()["app.kubernetes.io/name"] == "rotator" && obj.GetKind() != "Deployment"
-		if ours || obj.GetKind() == "Namespace" {
-			objects = append(objects, obj)
-		}
-	}
-	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
+	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
 		return err
 	}
 	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Each kind is restarted once for a certificate, and all its pods serve it then.
@@ -84,7 +85,7 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		p.rotate(name)
 	}
 	for name, w := range all {
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			if restartedAt(t, w) == times[name] {
 				return fmt.Errorf("%s was not restarted for the next certificate", name)
 			}
@@ -94,7 +95,7 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 	p.current("web", "db", "agent")
 	n, _ = metric(t, registry, "servingcert_restarts_total")
 	assert.InDelta(t, 6, n, 0)
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n, _ := metric(t, registry, "servingcert_restarts_rolling"); n != 0 {
 			return fmt.Errorf("%v rollouts go on", n)
 		}
@@ -201,14 +202,14 @@ func TestOneOfANamespaceAfterTheOther(t *testing.T) {
 	for _, name := range names {
 		p.serving(name, metav1.ConditionFalse, "Stale")
 	}
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n := restarted(); n != 1 {
 			return fmt.Errorf("%d are restarted, want 1", n)
 		}
 		return nil
 	})
 	p.held(registry, "Turn")
-	eventually(t, func() error { // both others wait
+	harness.Eventually(t, func() error { // both others wait
 		if n, _ := metric(t, registry, "servingcert_restarts_held", p.name, "Turn"); n != 2 {
 			return fmt.Errorf("%v wait for their turn, want 2", n)
 		}
@@ -253,7 +254,7 @@ func TestTheCap(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n, m := restarted(), waiting(); n != 2 || m != 2 {
 			return fmt.Errorf("%d are restarted and %d wait for a place, want 2 and 2", n, m)
 		}
@@ -266,7 +267,7 @@ func TestTheCap(t *testing.T) {
 			node.breakDown(p.name, false)
 		}
 	}
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n := restarted(); n != 4 {
 			return fmt.Errorf("%d are restarted, want 4", n)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -20,24 +19,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
-
-const (
-	soon = 60 * time.Second      // far longer than anything here takes on two busy cores
-	tick = 20 * time.Millisecond // between two looks
-)
-
-// eventually waits until what is nil. The last error tells what was missing.
-func eventually(t *testing.T, what func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
-		if err = what(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, err, "after %s", soon)
-}
 
 // place is a namespace with workloads. They go when the test ends, before the
 // rotator does.
@@ -58,7 +41,7 @@ func newPlace(t *testing.T) place {
 func (p place) create(obj client.Object) {
 	p.t.Helper()
 	obj.SetNamespace(p.name)
-	eventually(p.t, func() error { return admin.Create(p.t.Context(), obj) }) // the namespace's ServiceAccount takes a moment
+	harness.Eventually(p.t, func() error { return admin.Create(p.t.Context(), obj) }) // the namespace's ServiceAccount takes a moment
 }
 
 // service makes a Service that selects app=NAME and asks for Secret NAME-tls,
@@ -144,7 +127,7 @@ func (p place) pods(app string) []corev1.Pod {
 // ready waits for so many pods of the app that run.
 func (p place) ready(app string, n int) {
 	p.t.Helper()
-	eventually(p.t, func() error {
+	harness.Eventually(p.t, func() error {
 		running := 0
 		for _, pod := range p.pods(app) {
 			if pod.Status.PodIP != "" && pod.DeletionTimestamp == nil {
@@ -161,7 +144,7 @@ func (p place) ready(app string, n int) {
 // serving waits until the Service's condition says so of its latest certificate.
 func (p place) serving(name string, status metav1.ConditionStatus, reason string) {
 	p.t.Helper()
-	eventually(p.t, func() error {
+	harness.Eventually(p.t, func() error {
 		var svc corev1.Service
 		if err := admin.Get(p.t.Context(), types.NamespacedName{Namespace: p.name, Name: name}, &svc); err != nil {
 			return err
@@ -202,7 +185,7 @@ func restartedAt(t *testing.T, w client.Object) string {
 func (p place) told(reason, name string) eventsv1.Event {
 	p.t.Helper()
 	var found eventsv1.Event
-	eventually(p.t, func() error {
+	harness.Eventually(p.t, func() error {
 		events := p.events(reason, name)
 		if len(events) == 0 {
 			return fmt.Errorf("no event %s about %s", reason, name)
@@ -252,7 +235,7 @@ func metric(t *testing.T, registry *prometheus.Registry, name string, labels ...
 // held waits until the metric counts a workload of the namespace for that reason.
 func (p place) held(registry *prometheus.Registry, reason string) {
 	p.t.Helper()
-	eventually(p.t, func() error {
+	harness.Eventually(p.t, func() error {
 		if n, ok := metric(p.t, registry, "servingcert_restarts_held", p.name, reason); !ok || n < 1 {
 			return fmt.Errorf("no workload of %s is held for %s", p.name, reason)
 		}

@@ -9,15 +9,12 @@ package rotator
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -26,11 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const system = api.DefaultNamespace
@@ -45,14 +42,7 @@ var (
 	webhook *fakeWebhook
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -68,7 +58,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer webhook.Close()
 
-	mgr, err := newManager(account, "127.0.0.1:"+metricsPort, metrics.Registry)
+	mgr, err := newManager(account, metricsAddress, metrics.Registry)
 	if err != nil {
 		return 0, err
 	}
@@ -89,24 +79,13 @@ func prepare(ctx context.Context) error {
 	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
 		return err
 	}
-	all, err := deploy.Objects()
-	if err != nil {
-		return err
-	}
-	var objects []*unstructured.Unstructured
-	for _, obj := range all {
-		ours := obj.GetLabels()["app.kubernetes.io/name"] == "rotator" && obj.GetKind() != "Deployment"
-		if ours || obj.GetKind() == "Namespace" {
-			objects = append(objects, obj)
-		}
-	}
-	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
+	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
 		return err
 	}
 	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
 		return err
 	}
-	if metricsPort, err = freePort(); err != nil {
+	if metricsAddress, err = harness.FreeAddress(); err != nil {
 		return err
 	}
 	webhook, err = startWebhook(ctx)

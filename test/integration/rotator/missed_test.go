@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func deployment(t *testing.T, namespace, name string, replicas int32) *appsv1.Deployment {
@@ -38,7 +39,7 @@ func deployment(t *testing.T, namespace, name string, replicas int32) *appsv1.De
 // hasPods waits until so many pods are there, of which so many were injected.
 func hasPods(t *testing.T, namespace string, n, injected int) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		var pods corev1.PodList
 		if err := admin.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil {
 			return err

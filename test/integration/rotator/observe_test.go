@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const (
@@ -25,35 +25,11 @@ const (
 	tick = 20 * time.Millisecond // between two looks
 )
 
-var metricsPort string
-
-// eventually waits until what is nil. The last error tells what was missing.
-func eventually(t *testing.T, what func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
-		if err = what(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, err, "after %s", soon)
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return "", err
-	}
-	return port, l.Close()
-}
+var metricsAddress string
 
 // missed returns the value of the namespace's series over HTTP, "" if there is none.
 func missed(ctx context.Context, namespace string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+metricsPort+"/metrics", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metricsAddress+"/metrics", http.NoBody)
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +53,7 @@ func missed(ctx context.Context, namespace string) (string, error) {
 // counts waits until the metric says so.
 func counts(t *testing.T, namespace, want string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		got, err := missed(t.Context(), namespace)
 		if err == nil && got != want {
 			err = fmt.Errorf("servingcert_missed_pods of %s is %q, want %q", namespace, got, want)
@@ -121,7 +97,7 @@ func event(t *testing.T, namespace string) eventsv1.Event {
 func told(t *testing.T, namespace string, n int) []eventsv1.Event {
 	t.Helper()
 	var all []eventsv1.Event
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if all = events(t, namespace); len(all) < n {
 			return fmt.Errorf("%d events in %s, want %d", len(all), namespace, n)
 		}
@@ -155,7 +131,7 @@ func setLabel(t *testing.T, namespace string, on bool) {
 // create makes an object, and deletes it when the test ends.
 func create(t *testing.T, obj client.Object) {
 	t.Helper()
-	eventually(t, func() error { return admin.Create(t.Context(), obj) }) // the namespace's ServiceAccount takes a moment
+	harness.Eventually(t, func() error { return admin.Create(t.Context(), obj) }) // the namespace's ServiceAccount takes a moment
 	t.Cleanup(func() { remove(t, obj) })
 }
 
@@ -169,7 +145,7 @@ func remove(t *testing.T, obj client.Object) {
 // quicker.
 func change(t *testing.T, obj client.Object, how func()) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Renewal, with a clock that can be set. A reconcile is had by touching the
@@ -40,7 +41,7 @@ func TestRenewalWhenItIsDue(t *testing.T) {
 	c.set(pki.RenewAt(left.leaf).Add(time.Second))
 	touch("left")
 	var renewed served
-	eventually(t, func() (err error) {
+	harness.Eventually(t, func() (err error) {
 		if renewed, err = whatIsServed(t.Context(), ns, "left-tls"); err == nil && renewed.fingerprint() == left.fingerprint() {
 			err = fmt.Errorf("not renewed")
 		}
@@ -221,7 +222,7 @@ func TestAPIServerAwayForAWhile(t *testing.T) {
 	require.True(t, time.Now().Before(at), "the API server must go away before the renewal is due")
 	plane.StopAPIServer()
 	t.Cleanup(func() { _ = plane.StartAPIServer(context.Background()) }) // an error if it runs
-	eventually(t, func() error {                                         // it tried, and could not
+	harness.Eventually(t, func() error {                                 // it tried, and could not
 		if value, ok := r.metric(`servingcert_issue_failures_total{reason="WriteFailed"}`); !ok {
 			return fmt.Errorf("no failure is counted: %q", value)
 		}
@@ -278,7 +279,7 @@ func TestCALost(t *testing.T) {
 				r = startProcess(t, d)
 			}
 			problem := `servingcert_ca_problem{reason="` + c.reason + `"}`
-			eventually(t, func() error {
+			harness.Eventually(t, func() error {
 				if value, _ := r.metric(problem); value != "1" {
 					return fmt.Errorf("%s is %q", problem, value)
 				}

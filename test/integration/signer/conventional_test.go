@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The signer says which opted-in namespaces have a Secret serving-cert that can be
@@ -24,7 +25,7 @@ func TestWhereConventionalSecretsAre(t *testing.T) {
 	says := func(namespaces ...string) {
 		t.Helper()
 		want := api.FormatNamespaces(namespaces)
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			cm, err := admin.CoreV1().ConfigMaps(r.namespace).Get(t.Context(), api.ConventionalStatusName, metav1.GetOptions{})
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Whatever is done to a Secret or asked for anew, there is a new certificate with
@@ -134,7 +135,7 @@ func TestRepairsWithTheCertificateAsItIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			patchSecret(t, ns, "web-tls", patch)
-			eventually(t, func() error {
+			harness.Eventually(t, func() error {
 				have, err := whatIsServed(t.Context(), ns, "web-tls")
 				if err != nil {
 					return err

@@ -16,6 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // held is a CA that the test holds in its hand: the signer is told what it is,
@@ -34,7 +35,7 @@ func (h *held) set(ca *pki.Authority) {
 func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *signer.Controller) {
 	t.Helper()
 	d := newDeployment(t)
-	r := &running{deployment: d, log: &logBuffer{}, clock: &clock{}, registry: prometheus.NewRegistry()}
+	r := &running{deployment: d, log: &harness.Log{}, clock: &clock{}, registry: prometheus.NewRegistry()}
 	cfg := plane.AdminConfig()
 	if wrap != nil {
 		cfg.Wrap(wrap)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Each wrong value is told of in the condition and in an event, with the key, the
@@ -106,7 +107,7 @@ func TestAMistakeInALiveServiceKeepsItsCertificate(t *testing.T) {
 	assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept and renewed as it was`)
 	waitRest(t, ns)
 	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSCertKey: ""}})
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		second, err := whatIsServed(t.Context(), ns, "web-tls")
 		if err == nil && second.fingerprint() == first.fingerprint() {
 			err = fmt.Errorf("still the first")
@@ -129,7 +130,7 @@ func TestNamespaceBeingDeleted(t *testing.T) {
 			r.waitGood(t, ns, "web-9", "web-9-tls")
 		}
 		require.NoError(t, admin.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			_, err := admin.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -152,7 +153,7 @@ func TestNamespaceBeingDeletedUnheard(t *testing.T) {
 	require.NoError(t, admin.CoreV1().Namespaces().Delete(t.Context(), ns, metav1.DeleteOptions{}))
 	count.take()
 	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if by := count.take(); by["POST secrets"] == 0 {
 			return fmt.Errorf("not tried yet: %v", by)
 		}
@@ -196,7 +197,7 @@ func setQuota(t *testing.T, ns, secrets string) {
 	_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	// The admission plugin reads quotas from a cache of its own.
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Create(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if forbidden := apierrors.IsForbidden(err); forbidden != (secrets == "0") {
 			return fmt.Errorf("quota is not in force: %w", err)

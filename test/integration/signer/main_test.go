@@ -8,9 +8,7 @@ package signer
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -21,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 var (
@@ -29,14 +28,7 @@ var (
 	binary string // of cmd/signer
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard()) // each signer has a log of its own
@@ -48,8 +40,8 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "signer")
-	if out, err := exec.Command("go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/signer").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("build cmd/signer: %w\n%s", err, out)
+	if err := harness.Build(context.Background(), dir, "signer"); err != nil {
+		return 1, err
 	}
 	if plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true}); err != nil {
 		return 1, err

@@ -21,6 +21,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 var optedIn = map[string]string{api.LabelInject: api.InjectEnabled}
@@ -130,7 +131,7 @@ func secretGone(t *testing.T, namespace, name string) error {
 func waitReady(t *testing.T, namespace, name string, status metav1.ConditionStatus, reason string) metav1.Condition {
 	t.Helper()
 	var have metav1.Condition
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -177,7 +178,7 @@ func whatIsServed(ctx context.Context, namespace, name string) (served, error) {
 func (r *running) waitGood(t *testing.T, namespace, service, secret string, not ...string) served {
 	t.Helper()
 	var have served
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -235,7 +236,7 @@ func waitRest(t *testing.T, namespace string) {
 	const quiet = time.Second
 	var last []string
 	since := time.Now()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		now := versionsIn(t, namespace)
 		if !slices.Equal(now, last) {
 			last, since = now, time.Now()
@@ -283,7 +284,7 @@ func eventsOf(ctx context.Context, namespace, service string) ([]string, error) 
 func waitEvent(t *testing.T, namespace, service, words string) string {
 	t.Helper()
 	var found string
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		events, err := eventsOf(t.Context(), namespace, service)
 		for _, e := range events {
 			if strings.HasPrefix(e, words) {

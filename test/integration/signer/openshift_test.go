@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func openShiftService(t *testing.T, namespace, name, word, secret string) *corev1.Service {
@@ -27,7 +28,7 @@ func openShiftService(t *testing.T, namespace, name, word, secret string) *corev
 // that asks.
 func saysOnly(t *testing.T, namespace, name, word string, want map[string]string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -76,7 +77,7 @@ func TestOpenShiftWords(t *testing.T) {
 
 	// What somebody writes over is put right, with the certificate as it is.
 	patchSecret(t, ns, "metrics-tls", map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.OpenShiftExpiry: "never", api.OpenShiftServiceUID: nil}}})
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if got := getSecret(t, ns, "metrics-tls").Annotations; fmt.Sprint(got) != fmt.Sprint(marks(renewed)) {
 			return fmt.Errorf("annotations are %q", got)
 		}

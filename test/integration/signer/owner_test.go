@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // A Secret that is somebody else's is left alone to the byte, the Service is
@@ -80,7 +81,7 @@ func TestServiceMadeAgain(t *testing.T) {
 		require.Equal(t, svc.UID, have.secret.OwnerReferences[0].UID)
 		require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	}
-	eventually(t, func() error { return secretGone(t, ns, "web-tls") }) // nobody holds on to it
+	harness.Eventually(t, func() error { return secretGone(t, ns, "web-tls") }) // nobody holds on to it
 }
 
 func TestRetained(t *testing.T) {
@@ -109,7 +110,7 @@ func TestRetained(t *testing.T) {
 
 			patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: ""}})
 			var second served
-			eventually(t, func() (err error) { second, err = whatIsServed(t.Context(), ns, "web-tls"); return err })
+			harness.Eventually(t, func() (err error) { second, err = whatIsServed(t.Context(), ns, "web-tls"); return err })
 			assert.NotEqual(t, first.fingerprint(), second.fingerprint(), "it goes on being healed")
 			assert.Equal(t, first.leaf.DNSNames, second.leaf.DNSNames)
 			assert.Equal(t, first.leaf.PublicKeyAlgorithm, second.leaf.PublicKeyAlgorithm, "as it was")
@@ -129,7 +130,7 @@ func TestRetained(t *testing.T) {
 // them no more.
 func waitMessage(t *testing.T, ns, name, words string, want bool) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		svc, err := admin.CoreV1().Services(ns).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -160,7 +161,7 @@ func TestSharedSecret(t *testing.T) {
 		for _, s := range services {
 			have = r.waitGood(t, ns, s, "all-tls")
 		}
-		eventually(t, func() (err error) {
+		harness.Eventually(t, func() (err error) {
 			if have, err = whatIsServed(t.Context(), ns, "all-tls"); err != nil {
 				return err
 			}

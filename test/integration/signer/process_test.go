@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // What is scraped, and that a series ends with its Secret.
@@ -38,7 +39,7 @@ func TestMetrics(t *testing.T) {
 		`servingcert_ca_not_after_timestamp_seconds{generation="1"}`:          float64(rootOf(t, r).NotAfter.Unix()),
 		`servingcert_ca_problem{reason="CALost"}`:                             0,
 	} {
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			text, ok := r.metric(series)
 			if value, err := strconv.ParseFloat(text, 64); !ok || err != nil || value != want {
 				return fmt.Errorf("%s is %q, want %v", series, text, want)
@@ -49,14 +50,14 @@ func TestMetrics(t *testing.T) {
 	_, ok := r.metric("servingcert_certificate_retained" + labels)
 	require.False(t, ok)
 	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: nil})
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if value, _ := r.metric("servingcert_certificate_retained" + labels); value != "1" {
 			return fmt.Errorf("retained is %q", value)
 		}
 		return nil
 	})
 	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if _, body, err := get(r.metrics); err != nil || strings.Contains(body, ns) {
 			return fmt.Errorf("there are series of the Secret that is gone (%w)", err)
 		}
@@ -112,7 +113,7 @@ func TestAStandbyTakesOver(t *testing.T) {
 	makeService(t, ns, "web")
 	leader.waitGood(t, ns, "web", "web-tls")
 	standby := startProcess(t, d, "--leader-elect=true")
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if status, body, err := get(standby.ready); err != nil || status != http.StatusOK {
 			return fmt.Errorf("standby is not ready: %d %s %w", status, body, err)
 		}

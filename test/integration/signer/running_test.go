@@ -1,13 +1,10 @@
 package signer
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,6 +28,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // deployment is where a signer keeps its CA, and what marks its Secrets. Signers
@@ -46,7 +44,7 @@ func newDeployment(t *testing.T) deployment {
 // running is a signer that runs, in this process or in its own.
 type running struct {
 	deployment
-	log      *logBuffer
+	log      *harness.Log
 	clock    *clock               // in this process only
 	registry *prometheus.Registry // in this process only
 	metrics  string               // URL, in its own process only
@@ -59,24 +57,6 @@ type clock struct{ offset atomic.Int64 }
 
 func (c *clock) now() time.Time   { return time.Now().Add(time.Duration(c.offset.Load())) }
 func (c *clock) set(to time.Time) { c.offset.Store(int64(time.Until(to))) }
-
-// logBuffer holds what was logged; safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
 
 // options of a signer in this process.
 type options struct {
@@ -105,7 +85,7 @@ func here(d deployment, o options) (*running, error) {
 	if o.limits != nil {
 		o.limits(&limits)
 	}
-	r := &running{deployment: d, log: &logBuffer{}, clock: o.clock, registry: prometheus.NewRegistry()}
+	r := &running{deployment: d, log: &harness.Log{}, clock: o.clock, registry: prometheus.NewRegistry()}
 	cfg := plane.AdminConfig()
 	if o.wrap != nil {
 		cfg.Wrap(o.wrap)
@@ -169,8 +149,11 @@ func newManager(cfg *rest.Config, d deployment, log io.Writer, openShift bool) (
 // startProcess runs the binary.
 func startProcess(t *testing.T, d deployment, flags ...string) *running {
 	t.Helper()
-	metrics, health := freeAddress(t), freeAddress(t)
-	r := &running{deployment: d, log: &logBuffer{}, metrics: "http://" + metrics + "/metrics", ready: "http://" + health + "/readyz"}
+	metrics, err := harness.FreeAddress()
+	require.NoError(t, err)
+	health, err := harness.FreeAddress()
+	require.NoError(t, err)
+	r := &running{deployment: d, log: &harness.Log{}, metrics: "http://" + metrics + "/metrics", ready: "http://" + health + "/readyz"}
 	cmd := exec.Command(binary, append([]string{
 		"--kubeconfig=" + plane.KubeconfigFile(), "--namespace=" + d.namespace, "--instance=" + d.instance,
 		"--metrics-addr=" + metrics, "--health-addr=" + health, "--leader-elect=false", "--log-level=debug",
@@ -193,13 +176,6 @@ func finish(t *testing.T, r *running) {
 	if t.Failed() {
 		t.Logf("log of the signer:\n%s", r.log)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // get fetches a URL; the body is returned whatever the status.
@@ -272,18 +248,6 @@ func linesWith(text, part string) string {
 		}
 	}
 	return out.String()
-}
-
-// eventually waits until f is nil; its last error says what was missing.
-func eventually(t *testing.T, f func() error) {
-	t.Helper()
-	var err error
-	for deadline := time.Now().Add(waitFor); time.Now().Before(deadline); time.Sleep(tick) {
-		if err = f(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, fmt.Errorf("not within %s: %w", waitFor, err))
 }
 
 const (

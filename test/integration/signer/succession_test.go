@@ -14,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // waitServed waits until the Service is ready with a leaf that each of the roots
@@ -21,7 +22,7 @@ import (
 func waitServed(t *testing.T, namespace, service, secret string, ca *pki.Authority, not ...string) served {
 	t.Helper()
 	var have served
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -6,10 +6,7 @@ package succession
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -20,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // plane is a control plane with servingcert installed; bin holds its programs.
@@ -29,14 +27,7 @@ var (
 	bin   string
 )
 
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard()) // each controller logs to its test
@@ -45,13 +36,10 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-	for _, name := range []string{"signer", "rotator", "kubectl-servingcert"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), "github.com/servingcert/servingcert/cmd/"+name)
-		if out, err := build.CombinedOutput(); err != nil {
-			return 1, fmt.Errorf("build cmd/%s: %w\n%s", name, err, out)
-		}
-	}
 	ctx := context.Background()
+	if err := harness.Build(ctx, bin, "signer", "rotator", "kubectl-servingcert"); err != nil {
+		return 1, err
+	}
 	if plane, admin, err = installed(ctx); err != nil {
 		return 1, err
 	}

@@ -1,14 +1,11 @@
 package succession
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const (
@@ -23,29 +21,11 @@ const (
 	tick    = 20 * time.Millisecond
 )
 
-// logBuffer holds what was logged; safe for concurrent use.
-type logBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // process is one of the programs, run as its ServiceAccount.
 type process struct {
 	name  string
 	flags []string
-	log   *logBuffer
+	log   *harness.Log
 	cmd   *exec.Cmd
 }
 
@@ -57,7 +37,7 @@ func start(t *testing.T, name string, flags ...string) *process {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
-	p := &process{name: name, log: &logBuffer{}, flags: append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)}
+	p := &process{name: name, log: &harness.Log{}, flags: append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)}
 	p.run(t)
 	t.Cleanup(func() {
 		p.kill()
@@ -71,7 +51,8 @@ func start(t *testing.T, name string, flags ...string) *process {
 // run starts the program again, and waits until it is ready.
 func (p *process) run(t *testing.T) {
 	t.Helper()
-	health := freeAddress(t)
+	health, err := harness.FreeAddress()
+	require.NoError(t, err)
 	p.cmd = exec.Command(filepath.Join(bin, p.name), append([]string{"--health-addr=" + health}, p.flags...)...)
 	p.cmd.Stderr = p.log
 	require.NoError(t, p.cmd.Start())
@@ -102,12 +83,4 @@ func cli(t *testing.T, args ...string) (string, error) {
 		err = fmt.Errorf("%w: %s", err, out)
 	}
 	return string(out), err
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // timed is signer and rotator in this process, by a clock that can be moved, with
@@ -54,7 +55,7 @@ func startTimed(t *testing.T) *timed {
 	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
-	log := &logBuffer{}
+	log := &harness.Log{}
 	issuing := w.manager(t, log)
 	var controller *signer.Controller
 	authority, err := ca.New(ca.Config{
@@ -101,7 +102,7 @@ func startTimed(t *testing.T) *timed {
 	return w
 }
 
-func (w *timed) manager(t *testing.T, log *logBuffer) ctrl.Manager {
+func (w *timed) manager(t *testing.T, log *harness.Log) ctrl.Manager {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trust.AddToScheme(scheme)))

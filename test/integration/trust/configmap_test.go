@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // openShift asks for the bundle in OpenShift's words.
@@ -37,7 +38,7 @@ func newConfigMap(t *testing.T, annotations, data map[string]string, with ...fun
 // dataIs waits until the ConfigMap's data is exactly as wanted.
 func dataIs(t *testing.T, cm *corev1.ConfigMap, want map[string]string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if got := read(t, cm).Data; !maps.Equal(got, want) {
 			return fmt.Errorf("ConfigMap %s/%s holds %.60q, want %.60q", cm.Namespace, cm.Name, got, want)
 		}
@@ -173,7 +174,7 @@ func TestWordsOfAConfigMapChange(t *testing.T) {
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first, api.BundleKey: second})
 
 	change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations[api.AnnotationInjectCABundle] = "false" })
-	eventually(t, func() error { return disowned(t, cm) })
+	harness.Eventually(t, func() error { return disowned(t, cm) })
 	setSource(t, first)
 	passed(t, first)
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first, api.BundleKey: second})
@@ -183,7 +184,7 @@ func TestWordsOfAConfigMapChange(t *testing.T) {
 	change(t, cm, func(cm *corev1.ConfigMap) {
 		cm.Annotations = map[string]string{api.OpenShiftInjectCABundle: "false", api.OpenShiftInjectCABundleAlpha: "true"}
 	})
-	eventually(t, func() error { return disowned(t, cm) })
+	harness.Eventually(t, func() error { return disowned(t, cm) })
 	passed(t, first)
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const (
@@ -35,18 +36,6 @@ const (
 	statusDelay   = 100 * time.Millisecond
 	probeInterval = 500 * time.Millisecond
 )
-
-// eventually waits until what is nil. The last error tells what was missing.
-func eventually(t *testing.T, what func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(soon); time.Now().Before(end); time.Sleep(tick) {
-		if err = what(); err == nil {
-			return
-		}
-	}
-	require.NoError(t, err, "after %s", soon)
-}
 
 // rotator is one running process, as far as pkg/trust is concerned.
 type rotator struct {
@@ -206,7 +195,7 @@ func remove(t *testing.T, obj client.Object) {
 func removeAndWait(t *testing.T, obj client.Object) {
 	t.Helper()
 	remove(t, obj)
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj)
 		if err == nil {
 			return fmt.Errorf("%s is still there", obj.GetName())
@@ -245,7 +234,7 @@ func read[T client.Object](t *testing.T, obj T) T {
 // quicker. It may be called in a cleanup.
 func change[T client.Object](t *testing.T, obj T, how func(T)) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		read(t, obj)
 		how(obj)
 		return admin.Update(context.WithoutCancel(t.Context()), obj)
@@ -255,7 +244,7 @@ func change[T client.Object](t *testing.T, obj T, how func(T)) {
 // holds waits until the namespace's ConfigMap has the bundle.
 func holds(t *testing.T, namespace, bundle string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		cm := bundleConfigMap(namespace)
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
 			return err
@@ -278,7 +267,7 @@ func passed(t *testing.T, bundle string) {
 func status(t *testing.T, want map[string]string) map[string]string {
 	t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.TrustStatusName}}
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(cm), cm); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // kindCase is a kind of annotated object: one that gets the bundle in one place.
@@ -45,7 +46,7 @@ func (k kindCase) object(t *testing.T) client.Object {
 // has waits until the object holds the bundle.
 func (k kindCase) has(t *testing.T, bundle string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if got := k.get(read(t, k.object(t))); got != bundle {
 			return fmt.Errorf("%s holds %.40q, want %.40q", k.name, got, bundle)
 		}
@@ -193,7 +194,7 @@ func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
 	kind.has(t, second)
 
 	change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(nil) })
-	eventually(t, func() error { return disowned(t, kind.object(t)) })
+	harness.Eventually(t, func() error { return disowned(t, kind.object(t)) })
 	setSource(t, first)
 	passed(t, first)
 	kind.has(t, second)
@@ -245,7 +246,7 @@ func TestGitOpsDropsConversion(t *testing.T) {
 	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest+conversion, group, "games.example.com")))
 	t.Cleanup(func() { removeAndWait(t, crd) })
 	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=holds", 1)
-	eventually(t, func() error { return disowned(t, crd) })
+	harness.Eventually(t, func() error { return disowned(t, crd) })
 
 	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest, group, "games.example.com")+"  conversion: {strategy: None}\n"))
 	assert.Nil(t, read(t, crd).Spec.Conversion.Webhook)

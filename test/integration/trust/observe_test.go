@@ -10,6 +10,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // events returns "REASON NAME: NOTE" of each event about objects in a namespace,
@@ -39,7 +41,7 @@ func describe(e *eventsv1.Event) string {
 func event(t *testing.T, namespace, reason, name string) string {
 	t.Helper()
 	found := ""
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		all := events(t, namespace)
 		for _, e := range all {
 			if strings.HasPrefix(e, reason+" "+name+": ") {
@@ -76,7 +78,7 @@ func (r *rotator) series(t *testing.T, name string) map[string]float64 {
 // shows waits until the metric has the value.
 func (r *rotator) shows(t *testing.T, name, labels string, value float64) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		all := r.series(t, name)
 		if got, ok := all[labels]; !ok || got != value {
 			return fmt.Errorf("%s{%s} is not %v: %v", name, labels, value, all)
@@ -90,7 +92,7 @@ func (r *rotator) shows(t *testing.T, name, labels string, value float64) {
 func (r *rotator) settled(t *testing.T) {
 	t.Helper()
 	last, since := len(r.requests.since(0)), time.Now()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n := len(r.requests.since(0)); n != last {
 			last, since = n, time.Now()
 		}

@@ -16,13 +16,14 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // statusNames waits until the trust status counts one refusing target and names
 // it with the reason, and returns that line.
 func statusNames(t *testing.T, target, reason string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		got := status(t, map[string]string{api.TrustRefusing: "1", api.TrustPending: "0"})
 		if lines := got[api.TrustNotHolding]; !strings.HasPrefix(lines, target+": "+reason+": ") {
 			return fmt.Errorf("not-holding is %q", lines)
@@ -100,7 +101,7 @@ func refuseConfigMaps(t *testing.T, namespace string) (lift func()) {
 		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	})
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}, client.DryRunAll)
 		if err == nil {
 			return fmt.Errorf("the policy does not refuse yet")
@@ -148,7 +149,7 @@ func refusedByPolicy(t *testing.T, r *rotator, kind string, target *corev1.Confi
 	assert.Contains(t, event(t, target.Namespace, trust.EventRefused, target.Name), "no bundles here")
 	r.shows(t, "servingcert_trust_refusing", "kind="+kind+" reason=Invalid", 1)
 	passed(t, bundle)
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind+" reason=Invalid"]; n < 4 {
 			return fmt.Errorf("tried %v times", n)
 		}
@@ -184,7 +185,7 @@ func TestRBACRefuses(t *testing.T) {
 			r.shows(t, "servingcert_trust_refusing", "kind="+kind.name+" reason=Forbidden", 1)
 			r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=refuses", 1)
 			passed(t, bundle)
-			eventually(t, func() error {
+			harness.Eventually(t, func() error {
 				if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind.name+" reason=Forbidden"]; n < 6 {
 					return fmt.Errorf("tried %v times", n)
 				}

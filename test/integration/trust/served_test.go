@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // withoutRights takes verbs on a resource from the rotator until the returned
@@ -109,7 +110,7 @@ func TestFewerTargetsNeedFewerRights(t *testing.T) {
 	holds(t, ns, bundle)
 	status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "2", api.TrustRefusing: "0"})
 	change(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(ns *corev1.Namespace) { ns.Labels = nil })
-	eventually(t, func() error { return disowned(t, bundleConfigMap(ns)) })
+	harness.Eventually(t, func() error { return disowned(t, bundleConfigMap(ns)) })
 	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
 	assert.Len(t, r.series(t, "servingcert_trust_kinds"), 2*len(trust.KindStates()))
 }
@@ -158,7 +159,7 @@ func TestClusterTrustBundle(t *testing.T) {
 	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
 	has := func(bundle string) {
 		t.Helper()
-		eventually(t, func() error {
+		harness.Eventually(t, func() error {
 			got := trustBundle()
 			if err := admin.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
 				return err
@@ -198,7 +199,7 @@ func TestClusterTrustBundle(t *testing.T) {
 	})
 	t.Run("no right to attest", func(t *testing.T) {
 		restore := withoutRights(t, "signers", "attest")
-		eventually(t, func() error { return attestIsRefused(t) })
+		harness.Eventually(t, func() error { return attestIsRefused(t) })
 		setSource(t, first)
 		passed(t, first)
 		refused := status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustRefusing: "1", api.TrustPending: "0"})

@@ -14,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func sourceConfigMap() *corev1.ConfigMap {
@@ -84,7 +85,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 			status(t, map[string]string{api.TrustHolding: "3", api.TrustBundleHash: hash(t, bundle)})
 			writes := r.requests.count("/" + ns + "/")
 			change(t, sourceConfigMap(), tt.damage)
-			eventually(t, func() error {
+			harness.Eventually(t, func() error {
 				got := status(t, map[string]string{api.TrustBundleHash: "", api.TrustHolding: "0", api.TrustTargets: "3"})
 				if !strings.Contains(got[api.TrustProblem], tt.problem) {
 					return fmt.Errorf("problem is %q", got[api.TrustProblem])

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func trustStatus() *corev1.ConfigMap {
@@ -39,7 +40,7 @@ func TestRotationReachesAll(t *testing.T) {
 			api.TrustPending: "0", api.TrustRefusing: "0", api.TrustNotHolding: "",
 		})
 		for i := range webhooks {
-			eventually(t, func() error { return disowned(t, mutating(fmt.Sprintf("all-%d", i))) })
+			harness.Eventually(t, func() error { return disowned(t, mutating(fmt.Sprintf("all-%d", i))) })
 		}
 	}
 	quiet(first)
@@ -118,7 +119,7 @@ func TestAPIServerAway(t *testing.T) {
 	caBundles(t, "away", first)
 
 	cluster.StopAPIServer()
-	eventually(t, func() error { // watches broke, and were tried again in vain
+	harness.Eventually(t, func() error { // watches broke, and were tried again in vain
 		if n := r.requests.failed(); n < 10 {
 			return fmt.Errorf("%d requests failed", n)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // annotation asks for the bundle.
@@ -59,7 +60,7 @@ func mutating(name string, entries ...admissionv1.MutatingWebhook) *admissionv1.
 // caBundles waits until the entries' caBundles are as wanted, in order.
 func caBundles(t *testing.T, name string, want ...string) {
 	t.Helper()
-	eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		config := &admissionv1.MutatingWebhookConfiguration{}
 		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, config); err != nil {
 			return err
@@ -189,7 +190,7 @@ func TestGitOpsServerSide(t *testing.T) {
 	require.NoError(t, apply(manifest, false))
 	t.Cleanup(func() { remove(t, mutating("gitops")) })
 	caBundles(t, "gitops", bundle)
-	eventually(t, func() error { return disowned(t, mutating("gitops")) })
+	harness.Eventually(t, func() error { return disowned(t, mutating("gitops")) })
 	writes := r.requests.count("webhookconfigurations")
 
 	for i := range 3 {
@@ -217,7 +218,7 @@ func TestGitOpsClientSide(t *testing.T) {
 	require.NoError(t, admin.Create(t.Context(), fromYAML(t, manifest)))
 	t.Cleanup(func() { remove(t, mutating("gitops")) })
 	caBundles(t, "gitops", bundle)
-	eventually(t, func() error { return disowned(t, mutating("gitops")) })
+	harness.Eventually(t, func() error { return disowned(t, mutating("gitops")) })
 	writes := r.requests.count("webhookconfigurations")
 
 	patch := `{"webhooks":[{"name":"a.example.com","clientConfig":{"service":{"namespace":"shop","name":"a","path":"/v2"}}}]}`
@@ -241,7 +242,7 @@ func TestGitOpsRemovesEntry(t *testing.T) {
 	require.NoError(t, apply(manifest+strings.ReplaceAll(entry, "a.example.com", "b.example.com")))
 	t.Cleanup(func() { remove(t, mutating("gitops")) })
 	caBundles(t, "gitops", bundle, bundle)
-	eventually(t, func() error { return disowned(t, mutating("gitops")) })
+	harness.Eventually(t, func() error { return disowned(t, mutating("gitops")) })
 	require.NoError(t, apply(manifest))
 	caBundles(t, "gitops", bundle)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // TestPreviewOfALiveCluster: the command sees the cluster's Services and labels,
@@ -17,8 +18,7 @@ import (
 func TestPreviewOfALiveCluster(t *testing.T) {
 	dir := t.TempDir()
 	binary, kubeconfig := filepath.Join(dir, "kubectl-servingcert"), filepath.Join(dir, "kubeconfig")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/kubectl-servingcert").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	require.NoError(t, harness.Build(t.Context(), dir, "kubectl-servingcert"))
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cluster.AdminConfig()))
 	inject := func(args ...string) string {
 		out, err := exec.CommandContext(t.Context(), binary, append([]string{"inject", "--live", "--kubeconfig", kubeconfig, "-o", "report"}, args...)...).CombinedOutput()

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -13,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +20,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // webhookProcess is a running cmd/webhook and where it is reached.
@@ -33,25 +32,7 @@ type webhookProcess struct {
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
-	log lockedBuffer
-}
-
-// lockedBuffer is written by a process and read by a test.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log harness.Log
 }
 
 // webhookPort is the Service's port and the process's: nothing translates one
@@ -64,9 +45,8 @@ func install(ctx context.Context, dir string) (*webhookProcess, error) {
 	w := &webhookProcess{
 		binary: filepath.Join(dir, "webhook"), kubeconfig: filepath.Join(dir, "kubeconfig"), dir: filepath.Join(dir, "certs"),
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", w.binary, "github.com/servingcert/servingcert/cmd/webhook")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build cmd/webhook: %w\n%s", err, out)
+	if err := harness.Build(ctx, dir, "webhook"); err != nil {
+		return nil, err
 	}
 	var err error
 	if w.authority, err = newAuthority(); err != nil {
@@ -93,7 +73,7 @@ func (w *webhookProcess) start(certDir string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, addr := range []*string{&w.health, &w.metrics} {
-		port, err := freePort()
+		port, err := harness.FreeAddress()
 		if err != nil {
 			return err
 		}
@@ -155,15 +135,6 @@ func (w *webhookProcess) awaitReady(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
 }
 
 // authority signs the webhook's certificate, in the signer's stead.

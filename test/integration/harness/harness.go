@@ -1,0 +1,108 @@
+// Package harness is what the integration tests have in common: how a package's
+// tests begin and end, what is run and waited for.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+)
+
+// Soon is far longer than anything here takes on two cores that other packages'
+// tests share, and Tick is between two looks.
+const (
+	Soon = time.Minute
+	Tick = 20 * time.Millisecond
+)
+
+// Main is a package's TestMain. run sets up, runs the tests and takes down; its
+// error fails them.
+func Main(m *testing.M, run func(*testing.M) (code int, err error)) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Eventually waits until what is nil. The last error tells what was missing.
+func Eventually(t testing.TB, what func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(Soon); time.Now().Before(end); time.Sleep(Tick) {
+		if err = what(); err == nil {
+			return
+		}
+	}
+	require.NoError(t, err, "after %s", Soon)
+}
+
+// Build builds programs of cmd into dir, each under its own name.
+func Build(ctx context.Context, dir string, names ...string) error {
+	for _, name := range names {
+		build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name), "github.com/servingcert/servingcert/cmd/"+name)
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build cmd/%s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+}
+
+// ApplyRights applies what install.yaml has for one of the processes, its
+// Deployment left out, and the namespace: what it may do.
+func ApplyRights(ctx context.Context, c client.Client, process string) error {
+	all, err := deploy.Objects()
+	if err != nil {
+		return err
+	}
+	rights := all[:0]
+	for _, obj := range all {
+		its := obj.GetLabels()["app.kubernetes.io/name"] == process && obj.GetKind() != "Deployment"
+		if its || obj.GetKind() == "Namespace" {
+			rights = append(rights, obj)
+		}
+	}
+	return deploy.ApplyObjects(ctx, c, "test", rights)
+}
+
+// FreeAddress returns a host:port of loopback that nobody listens on.
+func FreeAddress() (string, error) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Log is written by a process and read by a test.
+type Log struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// String returns all that was written.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
