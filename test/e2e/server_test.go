@@ -116,12 +116,16 @@ func (c *cluster) servedBy(ctx context.Context, s server, leaf string) error {
 	return errors.Join(errs...)
 }
 
-// starts fails the test unless the pods of the namespace become ready, and a client
-// then verifies the server by its name, which serves what is in the Secret.
+// starts fails the test unless the pods of the namespace become ready, a client then
+// verifies the server by its name, which serves what is in the Secret, and the
+// rotator says so.
 func (c *cluster) starts(t *testing.T, s server, path, body string) {
 	t.Helper()
 	eventually(t, starting, s.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, "") })
 	c.serves(t, s, path, body)
+	eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
+		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+	})
 }
 
 // serves fails the test unless a client gets the answer from the server, which
