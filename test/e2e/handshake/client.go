@@ -146,7 +146,10 @@ func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(err, raw.Close())
 	}
-	return conn.ConnectionState().PeerCertificates[0], conn.Close()
+	// Nobody asks for anything: a server may have lost its patience meanwhile, and be
+	// gone when it is told goodbye.
+	_ = conn.Close()
+	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
 // Report is what came of it so far.
