@@ -2,6 +2,7 @@ package succession
 
 import (
 	"crypto/x509"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,7 +69,8 @@ func (p *process) restart(t *testing.T, flags ...string) {
 	p.run(t)
 }
 
-// written are the versions of all that the signer writes in shop.
+// written is what the signer has written in shop: Secrets by their version, and its
+// part of Services.
 func written(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
@@ -80,7 +82,8 @@ func written(t *testing.T) map[string]string {
 	list, err := admin.CoreV1().Services("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, s := range list.Items {
-		versions["Service "+s.Name] = s.ResourceVersion
+		// The rotator writes another condition.
+		versions["Service "+s.Name] = fmt.Sprint(s.Annotations, api.Condition(&s, api.ConditionReady))
 	}
 	return versions
 }
