@@ -34,6 +34,11 @@ func (c consumer) name() string {
 	return c.namespace + " " + c.workload.Kind + "/" + c.workload.Name
 }
 
+// isRestarted reports whether the rotator may restart it.
+func (c consumer) isRestarted() bool {
+	return c.onRotate == api.OnRotateRestart && c.workload.Restartable()
+}
+
 // consumers returns the pods of a namespace, of all if it is "", that mount the
 // key of a Secret of one of the Services, or the bundle. Pods that have ended do
 // not count.
@@ -65,11 +70,7 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (consumer, bool) {
 		return consumer{}, false
 	}
 	t := rotator.FactsOf(pod).Template.Value()
-	c := consumer{namespace: pod.Namespace, pod: pod.Name, workload: t.Workload, created: pod.CreationTimestamp.Time}
-	// A word that is not understood allows nothing.
-	if request, err := api.ParsePod(&pod.ObjectMeta); err == nil {
-		c.onRotate = request.OnRotate
-	}
+	c := consumer{namespace: pod.Namespace, pod: pod.Name, workload: t.Workload, onRotate: t.OnRotate, created: pod.CreationTimestamp.Time}
 	for secret := range strings.SplitSeq(t.Mounts, ",") {
 		if ours[pod.Namespace+"/"+secret] {
 			c.secrets = append(c.secrets, secret)
@@ -109,7 +110,7 @@ func uptakeOf(c consumer, serving map[string][]servingStatus) uptake {
 		its := serving[c.namespace+"/"+secret]
 		seen := uptakeUnseen
 		switch {
-		case c.onRotate == api.OnRotateRestart:
+		case c.isRestarted():
 			seen = uptakeRestarted
 		case slices.ContainsFunc(its, func(s servingStatus) bool { return s.isStale(c.workload) }):
 			seen = uptakeStale

@@ -39,6 +39,7 @@ func TestBreaking(t *testing.T) {
 	}
 	young := mounter("young", api.OnRotateReload, "web-tls")
 	young.created = noon.Add(time.Second)
+	undoable := consumer{namespace: "shop", pod: "undoable", secrets: []string{"web-tls"}, onRotate: api.OnRotateRestart, created: noon} // nothing makes it anew
 	bare := consumer{namespace: "shop", pod: "bare", secrets: []string{"new-tls"}}
 	got := breaking([]consumer{
 		mounter("web", api.OnRotateReload, "web-tls"),
@@ -50,9 +51,10 @@ func TestBreaking(t *testing.T) {
 		mounter("both", api.OnRotateReload, "web-tls", "plain-tls"),
 		mounter("client", api.OnRotateReload),
 		bare,
+		undoable,
 	}, services)
 	assert.Equal(t, `  workloads that serve an older certificate already, and break until somebody restarts them: 1: shop Deployment/legacy
-  workloads that nobody has seen reload a certificate, and may break until somebody restarts them: 4: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare
+  workloads that nobody has seen reload a certificate, and may break until somebody restarts them: 5: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/undoable
   workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one of a namespace at a time: 1: shop Deployment/rolled
   workloads that were seen to reload, and serve the new certificate within 92 s of it: 1: shop Deployment/web
   workloads that mount the bundle alone, and have the new one within 92 s: 1: shop Deployment/client

@@ -73,7 +73,7 @@ func latest(a time.Time, b *time.Time) time.Time {
 // isRestartedFor reports whether the rotator may restart the pod, which is said to
 // serve an older certificate of the Service.
 func (c consumer) isRestartedFor(s serviceStatus) bool {
-	return c.onRotate == api.OnRotateRestart && c.namespace == s.Namespace && slices.Contains(c.secrets, s.Secret) && s.Serving.isStale(c.workload)
+	return c.isRestarted() && c.namespace == s.Namespace && slices.Contains(c.secrets, s.Secret) && s.Serving.isStale(c.workload)
 }
 
 func (u uptakeCount) progress() string {

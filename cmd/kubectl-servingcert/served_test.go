@@ -15,6 +15,7 @@ func TestCountUptake(t *testing.T) {
 		current     = service("web", metav1.ConditionTrue, api.ServingCurrent, "")
 		propagating = service("slow", metav1.ConditionFalse, api.ServingPropagating, "")
 		stale       = service("old", metav1.ConditionFalse, api.ServingStale, "older, by Deployment legacy: restart it")
+		bareStale   = service("bare", metav1.ConditionFalse, api.ServingStale, "older, by pods that no workload made")
 		foreign     = service("mesh", metav1.ConditionFalse, api.ServingForeign, "another")
 		nobody      = service("nobody", metav1.ConditionFalse, api.ServingNoConsumers, "")
 		unknown     = serviceStatus{Namespace: "shop", Name: "unknown", Leaf: "new"}
@@ -32,17 +33,18 @@ func TestCountUptake(t *testing.T) {
 		unseen    bool
 		end       string
 	}{
-		"nobody asks":               {nil, nil, nil, true, "served: no pod mounts a certificate\n"},
-		"no pod mounts any":         {[]serviceStatus{nobody, none}, nil, nil, false, "served: no pod mounts a certificate\n"},
-		"all serve":                 {[]serviceStatus{later, current, nobody}, nil, nil, false, "served: by every pod of 2 Services; the last, of shop/later, since 2026-03-01T13:00:00Z\n"},
-		"one is on its way":         {[]serviceStatus{current, propagating}, nil, []string{"shop/slow"}, false, ""},
-		"one was not looked at yet": {[]serviceStatus{current, unknown}, nil, []string{"shop/unknown"}, false, ""},
-		"one was looked at before":  {[]serviceStatus{before}, nil, []string{"shop/before"}, false, ""},
-		"one will not":              {[]serviceStatus{current, stale, foreign}, nil, nil, false, "served: by every pod of 1 of 3 Services; the last of these, of shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/old: older, by Deployment legacy: restart it\nnot served: shop/mesh: another\n"},
-		"one is restarted":          {[]serviceStatus{stale}, []consumer{mounter("legacy", api.OnRotateRestart, "old-tls")}, []string{"shop/old"}, false, ""},
-		"another is restarted":      {[]serviceStatus{stale}, []consumer{mounter("other", api.OnRotateRestart, "old-tls")}, nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
-		"nobody looks":              {[]serviceStatus{off}, nil, nil, true, "served: by no pod\nnot served: shop/off: nobody looks\n"},
-		"nobody has ever looked":    {[]serviceStatus{unknown}, nil, []string{"shop/unknown"}, true, ""},
+		"nobody asks":                   {nil, nil, nil, true, "served: no pod mounts a certificate\n"},
+		"no pod mounts any":             {[]serviceStatus{nobody, none}, nil, nil, false, "served: no pod mounts a certificate\n"},
+		"all serve":                     {[]serviceStatus{later, current, nobody}, nil, nil, false, "served: by every pod of 2 Services; the last, of shop/later, since 2026-03-01T13:00:00Z\n"},
+		"one is on its way":             {[]serviceStatus{current, propagating}, nil, []string{"shop/slow"}, false, ""},
+		"one was not looked at yet":     {[]serviceStatus{current, unknown}, nil, []string{"shop/unknown"}, false, ""},
+		"one was looked at before":      {[]serviceStatus{before}, nil, []string{"shop/before"}, false, ""},
+		"one will not":                  {[]serviceStatus{current, stale, foreign}, nil, nil, false, "served: by every pod of 1 of 3 Services; the last of these, of shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/old: older, by Deployment legacy: restart it\nnot served: shop/mesh: another\n"},
+		"one is restarted":              {[]serviceStatus{stale}, []consumer{mounter("legacy", api.OnRotateRestart, "old-tls")}, []string{"shop/old"}, false, ""},
+		"another is restarted":          {[]serviceStatus{stale}, []consumer{mounter("other", api.OnRotateRestart, "old-tls")}, nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
+		"one asks for it and cannot be": {[]serviceStatus{bareStale}, []consumer{{namespace: "shop", pod: "p", secrets: []string{"bare-tls"}, onRotate: api.OnRotateRestart}}, nil, false, "served: by no pod\nnot served: shop/bare: older, by pods that no workload made\n"},
+		"nobody looks":                  {[]serviceStatus{off}, nil, nil, true, "served: by no pod\nnot served: shop/off: nobody looks\n"},
+		"nobody has ever looked":        {[]serviceStatus{unknown}, nil, []string{"shop/unknown"}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := countUptake(c.services, c.consumers)

@@ -61,7 +61,7 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 			"--log-level=warn",
 		)
 		return cp.etcd.start(ctx, func(ctx context.Context) error {
-			return getOK(ctx, http.DefaultClient, clientURL+"/health")
+			return GetOK(ctx, http.DefaultClient, clientURL+"/health")
 		})
 	})
 }
@@ -116,7 +116,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 	}
 	defer client.CloseIdleConnections()
 	return cp.apiServer.start(ctx, func(ctx context.Context) error {
-		return getOK(ctx, client, cp.Host()+"/readyz")
+		return GetOK(ctx, client, cp.Host()+"/readyz")
 	})
 }
 
@@ -179,8 +179,8 @@ func freePort() (string, error) {
 	return "", fmt.Errorf("no free port among %d tried in %d-%d: %w", attempts, lowest, highest, inUse)
 }
 
-// getOK is nil if a GET of url is answered with 200.
-func getOK(ctx context.Context, client *http.Client, url string) error {
+// GetOK is nil if a GET of url is answered with 200.
+func GetOK(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

@@ -2,10 +2,7 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"net/http"
-	"time"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
@@ -171,21 +168,7 @@ func (n *Node) healthy(url string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return err
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("GET %s: %s", url, resp.Status)
-		}
-		return nil
+		return controlplane.GetOK(ctx, client, url)
 	}
 }
 

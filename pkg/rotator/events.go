@@ -98,9 +98,7 @@ func (m miss) objects(namespace string, services []*corev1.Service) (regarding, 
 	}
 	switch {
 	case m.workload != Workload{}:
-		regarding = &corev1.ObjectReference{
-			APIVersion: m.workload.APIVersion, Kind: m.workload.Kind, Namespace: namespace, Name: m.workload.Name, UID: m.workload.UID,
-		}
+		regarding = reference(namespace, m.workload, "")
 		if service == nil {
 			return regarding, nil
 		}

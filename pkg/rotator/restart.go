@@ -164,7 +164,7 @@ func (s restartSituation) unread(candidates []staleWorkload) restartNeed {
 		}
 	}
 	for _, w := range candidates {
-		if _, read := s.standings[w.Workload]; s.first && !read && w.Workload.restartable() {
+		if _, read := s.standings[w.Workload]; s.first && !read && w.Workload.Restartable() {
 			return restartNeed{workload: &w.Workload}
 		}
 	}

@@ -60,7 +60,7 @@ func (r *restarter) takeOver() {
 		if !ok || f.Ready {
 			continue
 		}
-		if t := f.Template.Value(); t.Mounts != "" && t.OnRotate == api.OnRotateRestart && t.Workload.restartable() {
+		if t := f.Template.Value(); t.Mounts != "" && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
 			r.state.doubt(f.Namespace, t.Workload)
 			r.look(f.Namespace)
 		}

@@ -77,14 +77,11 @@ type verdict struct {
 	why  string // the rest of a sentence that begins with "it is not restarted: "
 }
 
-// restartable reports whether it is of a kind that kubectl rollout restart knows.
-func (w Workload) restartable() bool { return restartable[w.Kind] && w.is(w.Kind) }
-
 // judge says why a workload is not restarted, or nothing if it may be now, or what
 // has to be read first. rollouts are those of its namespace now.
 func (s restartSituation) judge(w staleWorkload, rollouts map[Workload]rollout) (verdict, restartNeed) {
 	switch {
-	case !w.Workload.restartable():
+	case !w.Workload.Restartable():
 		return verdict{holdNotRestartable, s.notRestartable(w.Workload)}, restartNeed{}
 	case s.limits.max == 0:
 		return verdict{holdOff, "--max-restarts is 0"}, restartNeed{}

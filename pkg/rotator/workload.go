@@ -39,6 +39,9 @@ func workloadOf(pod *corev1.Pod) Workload {
 	return w
 }
 
+// Restartable reports whether it is of a kind that kubectl rollout restart knows.
+func (w Workload) Restartable() bool { return restartable[w.Kind] && w.is(w.Kind) }
+
 func (w Workload) is(kind string) bool {
 	return w.APIVersion == appsv1.SchemeGroupVersion.String() && w.Kind == kind
 }
@@ -48,7 +51,7 @@ func (w Workload) advice(namespace, pod string) string {
 	switch {
 	case w == Workload{}:
 		return "recreate it"
-	case restartable[w.Kind] && w.is(w.Kind):
+	case w.Restartable():
 		return fmt.Sprintf("restart it: kubectl rollout restart %s/%s -n %s", strings.ToLower(w.Kind), w.Name, namespace)
 	case w.APIVersion == batchv1.SchemeGroupVersion.String() && w.Kind == "Job":
 		return "delete it and create it again (a CronJob's next Job has it by itself)"
