@@ -71,7 +71,7 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	out, err = refused.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, process.ExitError, refused.ProcessState.ExitCode())
-	assert.Contains(t, string(out), "rotator: --openshift-compat: OpenShift's service-ca runs here (Deployment openshift-service-ca/service-ca)")
+	assert.Contains(t, string(out), "rotator: --openshift-compat: OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)")
 
 	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, zero)
 	require.NoError(t, check(), "it does not run")
@@ -83,7 +83,7 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
 	require.NoError(t, admin.Delete(t.Context(), role))
 	require.Eventually(t, func() bool { return check() != nil }, 30*time.Second, 50*time.Millisecond)
-	require.ErrorContains(t, check(), "cannot tell whether OpenShift's service-ca runs here: read Deployment openshift-service-ca/service-ca: ")
+	require.ErrorContains(t, check(), "cannot determine whether OpenShift's service-ca runs in this cluster: read Deployment openshift-service-ca/service-ca: ")
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

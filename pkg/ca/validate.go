@@ -73,7 +73,7 @@ func (s State) validateSigning() error {
 func validateCA(c *x509.Certificate) error {
 	switch {
 	case !c.IsCA || !c.BasicConstraintsValid:
-		return errors.New("the certificate is no CA")
+		return errors.New("the certificate is not a CA")
 	case c.KeyUsage&x509.KeyUsageCertSign == 0:
 		return errors.New("the certificate's key usage does not allow signing certificates")
 	}
@@ -148,7 +148,7 @@ func (s State) validateCross(i int) error {
 	}
 	switch {
 	case !g.Cross.IsCA || !g.Cross.BasicConstraintsValid:
-		return errors.New("the certificate is no CA")
+		return errors.New("the certificate is not a CA")
 	case !bytes.Equal(g.Cross.RawSubjectPublicKeyInfo, g.Root.RawSubjectPublicKeyInfo):
 		return fmt.Errorf("the certificate is for another key than %s", certificateKey(g.Number))
 	case !bytes.Equal(g.Cross.RawSubject, g.Root.RawSubject):

@@ -34,7 +34,7 @@ func ParseBundle(data []byte) (Bundle, error) {
 	}
 	for i, c := range certs {
 		if !c.IsCA {
-			return Bundle{}, fmt.Errorf("CA bundle: certificate %d (%s) is no CA", i+1, c.Subject)
+			return Bundle{}, fmt.Errorf("CA bundle: certificate %d (%s) is not a CA", i+1, c.Subject)
 		}
 	}
 	return NewBundle(certs...), nil

@@ -79,7 +79,7 @@ func TestParseBundleRefusesWhatIsNoCA(t *testing.T) {
 	leaf := root.leaf(t, []string{"web.shop.svc"})
 	_, err := pki.ParseBundle(pki.EncodeCertificates(root.cert, leaf))
 	assert.ErrorContains(t, err, "certificate 2")
-	assert.ErrorContains(t, err, "no CA")
+	assert.ErrorContains(t, err, "not a CA")
 	_, err = pki.ParseBundle(nil)
 	assert.ErrorContains(t, err, "CA bundle: no certificate")
 }

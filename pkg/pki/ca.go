@@ -82,7 +82,7 @@ func NewRoot(key crypto.Signer, n int, constraints Constraints, notBefore, notAf
 
 func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
 	if len(constraints.PermittedDNS) == 0 {
-		return nil, errors.New("a CA without a permitted domain could sign every name")
+		return nil, errors.New("permitted domains: none: must be at least one, as a CA without any could sign every name")
 	}
 	id, err := KeyID(pub)
 	if err != nil {
@@ -133,7 +133,7 @@ func NewSerial() (*big.Int, error) {
 func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
 	switch {
 	case !cert.IsCA || !cert.BasicConstraintsValid:
-		return errors.New("the certificate is no CA")
+		return errors.New("the certificate is not a CA")
 	case cert.KeyUsage&x509.KeyUsageCertSign == 0:
 		return errors.New("the certificate's key usage does not allow signing certificates")
 	case !KeyMatches(cert, key):

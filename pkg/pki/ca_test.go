@@ -167,7 +167,7 @@ func TestCheckCA(t *testing.T) {
 		{"last second", root.cert, start.Add(3 * year), ""},
 		{"too early", root.cert, start.Add(-time.Second), "not valid before 2026-03-01T12:00:00Z"},
 		{"too late", root.cert, start.Add(3*year + time.Second), "expired at 2029-02-28T12:00:00Z"},
-		{"a leaf", leaf, start, "no CA"},
+		{"a leaf", leaf, start, "not a CA"},
 		{"no certSign", &noSign, start, "key usage"},
 		{"another's key", newRoot(t, 1, clusterOnly).cert, start, "does not belong"},
 	}

@@ -43,13 +43,13 @@ func TestParseForeignKey(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":       {nil, "not one PEM block"},
-		"garbage":       {[]byte("garbage"), "not one PEM block"},
-		"two":           {append(pkcs8, pkcs8...), "not one PEM block"},
+		"nothing":       {nil, "must be exactly one PEM block"},
+		"garbage":       {[]byte("garbage"), "must be exactly one PEM block"},
+		"two":           {append(pkcs8, pkcs8...), "must be exactly one PEM block"},
 		"encrypted":     {block("ENCRYPTED PRIVATE KEY", sec1), `PEM block is a "ENCRYPTED PRIVATE KEY": must be a private key that is not encrypted`},
 		"a certificate": {block("CERTIFICATE", sec1), `PEM block is a "CERTIFICATE"`},
-		"damaged SEC 1": {block("EC PRIVATE KEY", sec1[:20]), `damaged "EC PRIVATE KEY"`},
-		"damaged RSA":   {block("RSA PRIVATE KEY", pkcs1[:20]), `damaged "RSA PRIVATE KEY"`},
+		"damaged SEC 1": {block("EC PRIVATE KEY", sec1[:20]), `PEM block "EC PRIVATE KEY" cannot be decoded`},
+		"damaged RSA":   {block("RSA PRIVATE KEY", pkcs1[:20]), `PEM block "RSA PRIVATE KEY" cannot be decoded`},
 	} {
 		_, err := pki.ParseForeignKey(c.data)
 		assert.ErrorContains(t, err, c.want, what)

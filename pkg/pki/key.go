@@ -133,7 +133,7 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 func ParseForeignKey(data []byte) (crypto.Signer, error) {
 	block, rest := pem.Decode(data)
 	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("not one PEM block")
+		return nil, errors.New("must be exactly one PEM block")
 	}
 	switch block.Type {
 	case "RSA PRIVATE KEY":
@@ -149,7 +149,7 @@ func ParseForeignKey(data []byte) (crypto.Signer, error) {
 	default:
 		return nil, fmt.Errorf("PEM block is a %q: must be a private key that is not encrypted", block.Type)
 	}
-	return nil, fmt.Errorf("damaged %q", block.Type)
+	return nil, fmt.Errorf("PEM block %q cannot be decoded", block.Type)
 }
 
 // ParseKey reads one PKCS #8 key in PEM. Errors never contain key material.
@@ -166,7 +166,7 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, errors.New("the private key is no valid PKCS #8")
+		return nil, errors.New("the private key is not valid PKCS #8")
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {

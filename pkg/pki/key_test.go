@@ -86,10 +86,10 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"text", []byte("hello"), "no PEM block"},
 		{"cut off", good[:len(good)-10], "no PEM block"},
 		{"SEC 1", pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: sec1}), "must be a \"PRIVATE KEY\" (PKCS #8)"},
-		{"SEC 1 in disguise", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: sec1}), "no valid PKCS #8"},
+		{"SEC 1 in disguise", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: sec1}), "not valid PKCS #8"},
 		{"two", append(append([]byte{}, good...), good...), "data after the private key"},
 		{"text after", append(append([]byte{}, good...), "x"...), "data after the private key"},
-		{"half of the DER", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: block.Bytes[:40]}), "no valid PKCS #8"},
+		{"half of the DER", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: block.Bytes[:40]}), "not valid PKCS #8"},
 	}
 	for _, c := range cases {
 		got, err := pki.ParseKey(c.data)

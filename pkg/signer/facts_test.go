@@ -74,7 +74,7 @@ func TestFactsOfDamage(t *testing.T) {
 		"text for a key":                   {good.CertPEM, []byte("hello"), ReasonGarbage, "tls.key: no PEM block in the private key", false},
 		"certificate in the key's place":   {good.CertPEM, good.CertPEM, ReasonGarbage, `tls.key: PEM block is a "CERTIFICATE", must be a "PRIVATE KEY" (PKCS #8)`, false},
 		"key in a form OpenSSL may refuse": {good.CertPEM, block("EC PRIVATE KEY", keyBlock.Bytes), ReasonGarbage, `tls.key: PEM block is a "EC PRIVATE KEY"`, false},
-		"key of other bytes":               {good.CertPEM, block("PRIVATE KEY", []byte("bytes")), ReasonGarbage, "tls.key: the private key is no valid PKCS #8", false},
+		"key of other bytes":               {good.CertPEM, block("PRIVATE KEY", []byte("bytes")), ReasonGarbage, "tls.key: the private key is not valid PKCS #8", false},
 		"two keys":                         {good.CertPEM, append(bytes.Clone(good.KeyPEM), other.KeyPEM...), ReasonGarbage, "tls.key: data after the private key", false},
 		"key of another certificate":       {good.CertPEM, other.KeyPEM, ReasonMismatch, "tls.key does not belong to the certificate", false},
 	} {

@@ -50,15 +50,15 @@ func NewCommon(leads bool) *Common {
 }
 
 func (c *Common) register(fs *pflag.FlagSet, name string) {
-	fs.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "path of a kubeconfig; without it $KUBECONFIG counts, else the pod's ServiceAccount")
-	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "most requests a second to the API server; 0 leaves limiting to the server (API Priority and Fairness)")
-	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace that servingcert itself runs in")
+	fs.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "path of a kubeconfig file (default: $KUBECONFIG, or the ServiceAccount of the pod)")
+	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "maximum requests per second to the API server; 0 means no limit here (API Priority and Fairness still applies)")
+	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace in which servingcert runs")
 	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "DNS domain of the cluster")
-	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address that /metrics is served on, over HTTP; 0 serves none")
-	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address that /healthz and /readyz are served on, over HTTP; 0 serves none")
+	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address on which /metrics is served over HTTP; 0 disables it")
+	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address on which /healthz and /readyz are served over HTTP; 0 disables them")
 	leader := "work only while holding the Lease servingcert-" + name + " in --namespace"
 	if !c.LeaderElect {
-		leader = "accepted for symmetry and without effect: every replica answers"
+		leader = "without effect, accepted for symmetry with the other processes: every replica answers"
 	}
 	fs.BoolVar(&c.LeaderElect, "leader-elect", c.LeaderElect, leader)
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
@@ -67,10 +67,10 @@ func (c *Common) register(fs *pflag.FlagSet, name string) {
 
 func (c *Common) validate() error {
 	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {
-		return fmt.Errorf("--namespace: %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
+		return fmt.Errorf("--namespace: %q: not a valid namespace name: %s", c.Namespace, strings.Join(errs, "; "))
 	}
 	if errs := validation.IsDNS1123Subdomain(c.ClusterDomain); len(errs) > 0 {
-		return fmt.Errorf("--cluster-domain: %q: no DNS name: %s", c.ClusterDomain, strings.Join(errs, "; "))
+		return fmt.Errorf("--cluster-domain: %q: not a valid DNS name: %s", c.ClusterDomain, strings.Join(errs, "; "))
 	}
 	if c.KubeAPIQPS < 0 {
 		return fmt.Errorf("--kube-api-qps: %v: must be 0 (no limit) or more", c.KubeAPIQPS)
@@ -122,7 +122,7 @@ func (c *Common) RESTConfig(userAgent string) (*rest.Config, error) {
 	rules.ExplicitPath = c.Kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no connection to an API server: %w", err)
+		return nil, fmt.Errorf("cannot connect to an API server: %w", err)
 	}
 	cfg.QPS = -1
 	if c.KubeAPIQPS > 0 {

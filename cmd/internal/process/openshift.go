@@ -31,10 +31,10 @@ func RefuseBesideServiceCA(ctx context.Context, r client.Reader) error {
 	for _, key := range serviceCA {
 		runs, err := isScaledUp(ctx, r, key)
 		if err != nil {
-			return fmt.Errorf("--openshift-compat: cannot tell whether OpenShift's service-ca runs here: read Deployment %s: %w", key, err)
+			return fmt.Errorf("--openshift-compat: cannot determine whether OpenShift's service-ca runs in this cluster: read Deployment %s: %w", key, err)
 		}
 		if runs {
-			return fmt.Errorf("--openshift-compat: OpenShift's service-ca runs here (Deployment %s) and would fight over every Secret and CA bundle: leave the flag away, or take service-ca away first", key)
+			return fmt.Errorf("--openshift-compat: OpenShift's service-ca runs in this cluster (Deployment %s), and both would write every Secret and CA bundle: remove the flag, or remove service-ca first", key)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func Main(args []string, stdout, stderr io.Writer, cmd Command) int {
 	case err != nil:
 		return usage(stderr, cmd.Name, err)
 	case fs.NArg() > 0:
-		return usage(stderr, cmd.Name, fmt.Errorf("unexpected argument %q: everything is a flag", fs.Arg(0)))
+		return usage(stderr, cmd.Name, fmt.Errorf("unexpected argument %q: only flags are allowed", fs.Arg(0)))
 	}
 	for _, validate := range []func() error{cmd.Common.validate, cmd.Validate} {
 		if err := validate(); err != nil {

@@ -216,7 +216,7 @@ func TestNoneStartsBesideServiceCA(t *testing.T) {
 		var ended *exec.ExitError
 		require.ErrorAs(t, err, &ended, "%s", log)
 		assert.Equal(t, 1, ended.ExitCode())
-		assert.Contains(t, log.String(), "OpenShift's service-ca runs here (Deployment openshift-service-ca/service-ca)", name)
+		assert.Contains(t, log.String(), "OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)", name)
 	}
 }
 
