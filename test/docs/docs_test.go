@@ -75,9 +75,27 @@ func TestNamedFlagsExist(t *testing.T) {
 	}
 	named := regexp.MustCompile("`--([a-z-]+)")
 	others := map[string]bool{"tls-cert-file": true, "tls-private-key-file": true, "reload": true, "for": true} // of servers, and of kubectl
-	for _, path := range []string{"README.md", "docs/architecture.md", "docs/how-rotation-reaches-pods.md", "docs/injection.md", "docs/operations.md", "docs/tls-stacks.md"} {
+	for _, path := range []string{"README.md", "docs/architecture.md", "docs/how-rotation-reaches-pods.md", "docs/injection.md", "docs/operations.md", "docs/reference.md", "docs/tls-stacks.md", "docs/tutorial.md"} {
 		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
 			assert.True(t, others[m[1]] || strings.Contains(sources.String(), `"`+m[1]+`"`), "%s names --%s, which is no flag", path, m[1])
 		}
 	}
+}
+
+// TestTheReferenceHasEveryFlag: what a process or the plugin takes is in
+// docs/reference.md, or in the page on a remote CA that it refers to.
+func TestTheReferenceHasEveryFlag(t *testing.T) {
+	pages := read(t, "docs/reference.md") + read(t, "docs/remote-ca.md")
+	registered := regexp.MustCompile(`\bfs\.(?:String|Bool|Int|Float|Duration)\w*\([^"]*"([a-z-]+)"`)
+	found := 0
+	for _, path := range files(t, ".go") {
+		if !strings.HasPrefix(path, "cmd/") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, m := range registered.FindAllStringSubmatch(read(t, path), -1) {
+			found++
+			assert.Contains(t, pages, "`--"+m[1]+"`", "%s has flag --%s", path, m[1])
+		}
+	}
+	assert.Greater(t, found, 50, "flags are registered in another way than this test looks for")
 }
