@@ -68,10 +68,7 @@ type TrustTarget struct {
 // String returns "KIND NAMESPACE/NAME: REASON: MESSAGE" in one line, without the
 // namespace if there is none. The message is cut to TrustMaxMessage characters.
 func (t TrustTarget) String() string {
-	message := strings.Join(strings.Fields(t.Message), " ")
-	if runes := []rune(message); len(runes) > TrustMaxMessage {
-		message = string(runes[:TrustMaxMessage]) + "…"
-	}
+	message := Shorten(strings.Join(strings.Fields(t.Message), " "), TrustMaxMessage)
 	if t.Kind == "" {
 		return message
 	}

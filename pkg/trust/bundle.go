@@ -53,3 +53,7 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	}
 	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until}, nil
 }
+
+// changesIn is the time until the bundle becomes another one by itself; a second
+// more, as a certificate is valid up to and including its NotAfter.
+func (b Bundle) changesIn(now time.Time) time.Duration { return b.Until.Sub(now) + time.Second }

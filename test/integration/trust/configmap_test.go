@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -196,8 +197,8 @@ func TestUnsuitableConfigMaps(t *testing.T) {
 	r := startRotator(t)
 	wrong := newConfigMap(t, map[string]string{api.AnnotationInjectCABundle: "yes"}, map[string]string{api.BundleKey: "theirs"})
 	root := newConfigMap(t, annotation(), map[string]string{api.BundleKey: "the API server's"}, func(cm *corev1.ConfigMap) { cm.Name = "kube-root-ca.crt" })
-	assert.Contains(t, event(t, wrong.Namespace, trust.EventUnsuitable, wrong.Name), `"yes": must be "true" or "false"`)
-	assert.Contains(t, event(t, root.Namespace, trust.EventUnsuitable, root.Name), "annotate another")
+	assert.Contains(t, event(t, wrong.Namespace, trustcontroller.EventUnsuitable, wrong.Name), `"yes": must be "true" or "false"`)
+	assert.Contains(t, event(t, root.Namespace, trustcontroller.EventUnsuitable, root.Name), "annotate another")
 	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=unsuitable", 2)
 	status(t, map[string]string{api.TrustTargets: "0"})
 	dataIs(t, wrong, map[string]string{api.BundleKey: "theirs"})

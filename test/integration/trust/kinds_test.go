@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -159,8 +159,8 @@ func gitops(t *testing.T, manifest string) error {
 // goes with the source, disturbs nobody's manifest, and stays where it is when it
 // is not asked for any more.
 func TestKinds(t *testing.T) {
-	for word, with := range map[string]func(*trust.Config){
-		api.AnnotationInjectCABundle: func(*trust.Config) {},
+	for word, with := range map[string]func(*trustcontroller.Config){
+		api.AnnotationInjectCABundle: func(*trustcontroller.Config) {},
 		api.OpenShiftInjectCABundle:  compat,
 	} {
 		for _, kind := range kindCases(word) {
@@ -169,7 +169,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
+func testKind(t *testing.T, kind kindCase, with func(*trustcontroller.Config)) {
 	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
 	setSource(t, first)
 	r := startRotator(t, with)
@@ -185,7 +185,7 @@ func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
 		change(t, kind.object(t), func(o client.Object) { kind.set(o, damage) })
 		kind.has(t, first)
 	}
-	event(t, "default", trust.EventRestored, kind.object(t).GetName())
+	event(t, "default", trustcontroller.EventRestored, kind.object(t).GetName())
 
 	setSource(t, second)
 	kind.has(t, second)
@@ -251,7 +251,7 @@ func TestGitOpsDropsConversion(t *testing.T) {
 	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest, group, "games.example.com")+"  conversion: {strategy: None}\n"))
 	assert.Nil(t, read(t, crd).Spec.Conversion.Webhook)
 	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=unsuitable", 1)
-	event(t, "default", trust.EventUnsuitable, crd.Name)
+	event(t, "default", trustcontroller.EventUnsuitable, crd.Name)
 }
 
 // An APIService that skips verification may not have a caBundle, and gets none.
@@ -263,7 +263,7 @@ func TestInsecureAPIService(t *testing.T) {
 	service := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.kind.example.com"}}
 	t.Cleanup(func() { remove(t, service) })
 	r.shows(t, "servingcert_trust_targets", "kind=APIService state=unsuitable", 1)
-	assert.Contains(t, event(t, "default", trust.EventUnsuitable, service.Name), "insecureSkipTLSVerify")
+	assert.Contains(t, event(t, "default", trustcontroller.EventUnsuitable, service.Name), "insecureSkipTLSVerify")
 	assert.Empty(t, read(t, service).Spec.CABundle)
 	assert.Zero(t, r.requests.count("apiservices"))
 	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))

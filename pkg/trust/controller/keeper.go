@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/pkg/trust/controller/target"
+)
+
+// retryProbe is how soon the API server is asked again that gave no answer.
+const retryProbe = time.Second
+
+// keeper keeps the targets of one kind: it waits until the API server lets us
+// watch them, and runs a cache and a controller of their own from then on, so that
+// no kind waits for another. It goes on asking: rights come and go.
+type keeper struct {
+	kind   target.Kind
+	mgr    manager.Manager
+	cfg    Config
+	kinds  *kinds
+	prober prober
+	source cache.Cache
+	events eventWriter
+	// reconciler returns that of the kind as it is served, reading from a cache.
+	reconciler func(target.Kind, client.Reader) *reconciler
+}
+
+// Start runs until ctx ends; a manager calls it on the leader.
+func (k *keeper) Start(ctx context.Context) error {
+	served, ok := k.await(ctx)
+	if !ok {
+		return nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	targets, err := newCache(ctx, k.mgr, served.Reads())
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.kind.Name, err)
+	}
+	c, err := newController(k.mgr, k.cfg, "trust-"+k.kind.Name, k.cfg.Workers, k.reconciler(served, targets),
+		append(served.Watches(targets), k.onSource(served, targets)))
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.kind.Name, err)
+	}
+	started := func(run func(context.Context) error) func(context.Context) error { // a cache that was not is no good for a read
+		return func(ctx context.Context) error {
+			if !targets.WaitForCacheSync(ctx) {
+				return nil
+			}
+			return run(ctx)
+		}
+	}
+	observe := func(ctx context.Context) error { return k.observe(ctx, served, targets) }
+	var group errgroup.Group
+	for _, run := range []func(context.Context) error{targets.Start, started(c.Start), started(observe)} {
+		group.Go(func() error {
+			defer stop() // all or none
+			return run(ctx)
+		})
+	}
+	return group.Wait()
+}
+
+// await returns the kind in the version that the API server serves, as soon as it
+// can be watched; false if ctx ended before.
+func (k *keeper) await(ctx context.Context) (target.Kind, bool) {
+	for {
+		served, state, message := findServed(ctx, k.kind, k.prober.probe)
+		if state == trust.KindWatched {
+			return served, true
+		}
+		if ctx.Err() == nil {
+			k.tell(ctx, state, message)
+		}
+		wait := k.cfg.ProbeInterval
+		if state == trust.KindStarting {
+			wait = min(wait, retryProbe)
+		}
+		if !sleep(ctx, wait) {
+			return target.Kind{}, false
+		}
+	}
+}
+
+// observe says that the kind is watched once its cache is filled, and from then on
+// whenever that has ceased to be so. An API server that gives no answer tells
+// nothing.
+func (k *keeper) observe(ctx context.Context, served target.Kind, targets client.Reader) error {
+	_, err := served.List(ctx, targets) // waits for the cache
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("list targets of kind %s from the cache: %w", served.Name, err)
+	}
+	if err == nil {
+		k.kinds.watched(served, targets)
+	}
+	for sleep(ctx, k.cfg.ProbeInterval) {
+		switch state, message := judgeProbe(k.prober.probe(ctx, served)); {
+		case ctx.Err() != nil, state == trust.KindStarting: // it says nothing
+		case state != trust.KindWatched:
+			k.tell(ctx, state, message)
+		case k.kinds.watched(served, targets):
+			log.FromContext(ctx).Info("the targets of a kind can be watched again", "kind", k.kind.Name)
+		}
+	}
+	return nil
+}
+
+// tell says what keeps us from the kind's targets, once.
+func (k *keeper) tell(ctx context.Context, state trust.KindState, message string) {
+	if !k.kinds.set(k.kind.Name, state, message) {
+		return
+	}
+	logger := log.FromContext(ctx).WithValues("kind", k.kind.Name, "message", message)
+	switch state {
+	case trust.KindAbsent:
+		logger.Info("the API server does not have a kind of target: there are none to keep")
+	case trust.KindRefused:
+		logger.Info("targets of a kind cannot be watched: grant the right, or leave the kind out of --targets")
+		k.events.kindRefused(k.cfg.Namespace, k.kind.Name, message)
+	default:
+		logger.Info("it is not known yet whether targets of a kind can be watched")
+	}
+}
+
+// onSource looks at all targets when the bundle in the source has changed.
+func (k *keeper) onSource(served target.Kind, targets client.Reader) source.Source {
+	all := func(ctx context.Context, _ *corev1.ConfigMap) []reconcile.Request {
+		all, err := served.List(ctx, targets)
+		if err != nil { // only if ctx has ended: the cache is in memory
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(all))
+		for _, t := range all {
+			requests = append(requests, reconcile.Request{NamespacedName: t.Key})
+		}
+		return requests
+	}
+	return source.Kind(k.source, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(all), bundleChanged())
+}
+
+// sleep reports whether ctx is still going on after d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

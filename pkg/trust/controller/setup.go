@@ -1,0 +1,222 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/pkg/trust/controller/target"
+)
+
+// minBackoff is how long a target that refused waits for the second attempt.
+const minBackoff = 100 * time.Millisecond
+
+// noTimeout is longer than a process lives. A cache that does not fill is told of
+// in the trust status, and ends nothing.
+const noTimeout = 100 * 365 * 24 * time.Hour
+
+// AddToScheme adds the types that Setup's manager must know.
+func AddToScheme(scheme *runtime.Scheme) error {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, admissionv1.AddToScheme, apiregistrationv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Setup adds to mgr all that keeps the bundle in its targets. It runs on the
+// leader; the caches are its own, so that what they leave out is left out for
+// nobody else.
+func Setup(mgr manager.Manager, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
+	kept := slices.DeleteFunc(target.Kinds(cfg.OpenShift), func(k target.Kind) bool { return !slices.Contains(cfg.Targets, k.Name) })
+	if err := setup(mgr, cfg, kept); err != nil {
+		return fmt.Errorf("set up trust: %w", err)
+	}
+	return nil
+}
+
+func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
+	c, err := newStatusCaches(mgr, cfg.Namespace)
+	if err != nil {
+		return err
+	}
+	bell := make(chan event.TypedGenericEvent[struct{}], 1)
+	ring := func() {
+		select {
+		case bell <- event.TypedGenericEvent[struct{}]{}:
+		default: // it has been rung already
+		}
+	}
+	status := &statusReconciler{
+		kinds:  newKinds(all, ring),
+		now:    cfg.Now,
+		key:    types.NamespacedName{Namespace: cfg.Namespace, Name: api.TrustStatusName},
+		source: sourceReader{c.source, cfg.Namespace},
+		status: c.status,
+		writer: mgr.GetClient(),
+		ledger: newLedger(ring),
+		events: eventWriter{mgr.GetEventRecorder(trust.FieldManager), mgr.GetScheme()},
+	}
+	metrics := newMetrics(all, status.summary)
+	if err := cfg.Metrics.Register(metrics); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	if err := addStatusController(mgr, cfg, c, status, bell); err != nil {
+		return err
+	}
+	return addKeepers(mgr, cfg, c, all, status, metrics)
+}
+
+// addKeepers adds one for each kind.
+func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Kind, status *statusReconciler, metrics *metrics) error {
+	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return err
+	}
+	for _, kind := range all {
+		k := &keeper{
+			kind:   kind,
+			mgr:    mgr,
+			cfg:    cfg,
+			kinds:  status.kinds,
+			prober: prober{live, mgr.GetScheme()},
+			source: c.source,
+			events: status.events,
+			reconciler: func(served target.Kind, targets client.Reader) *reconciler {
+				return &reconciler{
+					kind:     served,
+					now:      cfg.Now,
+					patience: cfg.Patience,
+					targets:  targets,
+					source:   status.source,
+					writer:   fieldWriter{served, mgr.GetScheme(), status.writer, mgr.GetAPIReader()},
+					ledger:   status.ledger,
+					events:   status.events,
+					metrics:  metrics,
+				}
+			},
+		}
+		if err := mgr.Add(k); err != nil {
+			return fmt.Errorf("%s: %w", kind.Name, err)
+		}
+	}
+	return nil
+}
+
+// bundleChanged passes over the signer's other news in the source.
+func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
+	return predicate.TypedFuncs[*corev1.ConfigMap]{
+		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
+			before, after := e.ObjectOld.Data, e.ObjectNew.Data
+			return before[api.BundleKey] != after[api.BundleKey] || before[api.CABundleHash] != after[api.CABundleHash]
+		},
+	}
+}
+
+// addStatusController reconciles the trust status when a target's record, a kind,
+// the source or the status itself changed, but not more often than StatusDelay.
+func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *statusReconciler, bell <-chan event.TypedGenericEvent[struct{}]) error {
+	only := reconcile.Request{NamespacedName: r.key}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	later := func(q queue) { q.AddAfter(only, cfg.StatusDelay) }
+	onConfigMap := handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[*corev1.ConfigMap], q queue) { later(q) },
+		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[*corev1.ConfigMap], q queue) { later(q) },
+		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[*corev1.ConfigMap], q queue) { later(q) },
+	}
+	onBell := handler.TypedFuncs[struct{}, reconcile.Request]{
+		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[struct{}], q queue) { later(q) },
+	}
+	atStart := source.Func(func(_ context.Context, q queue) error {
+		later(q)
+		return nil
+	})
+	controller, err := newController(mgr, cfg, "trust-status", 1, r, []source.Source{
+		atStart,
+		source.TypedChannel(bell, onBell),
+		source.Kind(c.source, &corev1.ConfigMap{}, onConfigMap),
+		source.Kind(c.status, &corev1.ConfigMap{}, onConfigMap),
+	})
+	if err != nil {
+		return err
+	}
+	return mgr.Add(controller)
+}
+
+func newController(mgr manager.Manager, cfg Config, name string, workers int, r reconcile.Reconciler, watches []source.Source) (controller.Controller, error) {
+	anyName := true // controller-runtime wants names to be unique in a process, tests run several managers
+	options := controller.Options{
+		SkipNameValidation:      &anyName,
+		MaxConcurrentReconciles: workers,
+		CacheSyncTimeout:        noTimeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, cfg.MaxBackoff),
+		Reconciler:              r,
+	}
+	options.DefaultFromConfig(mgr.GetControllerOptions())
+	c, err := controller.NewUnmanaged(name, options)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range watches {
+		if err := c.Watch(w); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// statusCaches are those of the two ConfigMaps that are read by name.
+type statusCaches struct {
+	source cache.Cache // ConfigMap servingcert-ca-status
+	status cache.Cache // ConfigMap servingcert-trust-status
+}
+
+func newStatusCaches(mgr manager.Manager, namespace string) (statusCaches, error) {
+	var c statusCaches
+	stripSource := func(obj client.Object) {
+		cm := obj.(*corev1.ConfigMap)
+		cm.BinaryData = nil
+		maps.DeleteFunc(cm.Data, func(key, _ string) bool { return key != api.BundleKey && key != api.CABundleHash })
+	}
+	for into, reads := range map[*cache.Cache][]target.Read{
+		&c.source: oneConfigMap(namespace, api.CAStatusName, stripSource),
+		&c.status: oneConfigMap(namespace, api.TrustStatusName, func(client.Object) {}),
+	} {
+		made, err := newCache(context.Background(), mgr, reads) // its context is for indices, which there are none of
+		if err != nil {
+			return c, err
+		}
+		if err := mgr.Add(made); err != nil {
+			return c, fmt.Errorf("add a cache: %w", err)
+		}
+		*into = made
+	}
+	return c, nil
+}
