@@ -9,7 +9,7 @@ import (
 )
 
 func TestShorten(t *testing.T) {
-	assert.Equal(t, "", api.Shorten("", 3))
+	assert.Empty(t, api.Shorten("", 3))
 	assert.Equal(t, "äöü", api.Shorten("äöü", 3))
 	assert.Equal(t, "äöü…", api.Shorten("äöüß", 3))
 	assert.Equal(t, "äöü…", api.Shorten(api.Shorten("äöüßx", 3), 3))

@@ -27,7 +27,7 @@ type Bundle struct {
 // added by hand goes nowhere in the moment before the signer takes it out again.
 func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	if cm == nil {
-		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer writes it when it has a CA", api.CAStatusName)
+		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer creates it when it has a CA", api.CAStatusName)
 	}
 	data, ok := cm.Data[api.BundleKey]
 	if !ok {
@@ -38,12 +38,12 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: %w", api.CAStatusName, api.BundleKey, err)
 	}
 	if said, ok := cm.Data[api.CABundleHash]; ok && said != all.Hash() {
-		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s is not what key %s says: someone changed one of them", api.CAStatusName, api.BundleKey, api.CABundleHash)
+		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s does not match the hash in key %s: one of them was changed", api.CAStatusName, api.BundleKey, api.CABundleHash)
 	}
 	current := all.Unexpired(now)
 	certs := current.Certificates()
 	if len(certs) == 0 {
-		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate in it has expired", api.CAStatusName, api.BundleKey)
+		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate has expired", api.CAStatusName, api.BundleKey)
 	}
 	until := certs[0].NotAfter
 	for _, c := range certs {

@@ -118,7 +118,7 @@ func recorded(s Situation, result Judgement, wrote bool) Record {
 func refusing(j Judgement) Judgement {
 	j.State = StateRefuses
 	if j.Reason != ReasonUnavailable && j.Reason != ReasonTooManyRequests {
-		j.Reason, j.Message = ReasonContested, "it is written again and again and not seen to hold the bundle, as if something changed it back: "+j.Message
+		j.Reason, j.Message = ReasonContested, "it is written repeatedly but does not keep the CA bundle, as if something changed it back: "+j.Message
 	}
 	return j
 }

@@ -17,7 +17,7 @@ import (
 func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	data, binary := cm.Data, cm.BinaryData
 	cm.Data, cm.BinaryData = nil, nil
-	if !r.Asked {
+	if !r.Requested {
 		cm.Immutable = nil
 		return
 	}
@@ -49,15 +49,15 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {
 	case ok && bytes.Equal([]byte(data), bundle) && len(others) == 0:
 		return Holds()
 	case cm.Immutable != nil && *cm.Immutable:
-		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: it must be deleted and made anew"}
+		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: delete and recreate it"}
 	case binary:
-		return Differs("key " + r.Key + " is in binaryData")
+		return Differs("key " + r.Key + " is in binaryData instead of data")
 	case !ok:
-		return Differs("no key " + r.Key)
+		return Differs("key " + r.Key + " is missing")
 	case !bytes.Equal([]byte(data), bundle):
-		return Differs("key " + r.Key + " holds something else")
+		return Differs("key " + r.Key + " is not the current CA bundle")
 	}
-	return Differs(fmt.Sprintf("beside key %s there is %s", r.Key, others[0]))
+	return Differs(fmt.Sprintf("key %s must be the only key, but there is key %s", r.Key, others[0]))
 }
 
 // otherKeys are those of the data that may not be beside the bundle, in order.

@@ -9,12 +9,12 @@ const minInterval = time.Second
 
 // Situation is all that is known of an object that is, or was, a target.
 type Situation struct {
-	Now      time.Time
-	Bundle   Bundle
-	NoBundle error // why there is no bundle, or nil
-	Asked    bool  // something requests that the object hold the bundle
-	Exists   bool  // the object is there
-	Owned    bool  // FieldManager owns the field
+	Now       time.Time
+	Bundle    Bundle
+	NoBundle  error // why there is no bundle, or nil
+	Requested bool  // something requests that the object hold the bundle
+	Exists    bool  // the object is there
+	Owned     bool  // FieldManager owns the field
 	// Release: the fields of this kind are not to be owned.
 	Release bool
 	Held    Judgement // of what the object holds; zero without a bundle
@@ -48,7 +48,7 @@ type Decision struct {
 // Decide returns what to do. The first rule that applies decides.
 func Decide(s Situation) Decision {
 	switch {
-	case !s.Asked:
+	case !s.Requested:
 		return Decision{Forget: true, Release: s.Owned}
 	case s.NoBundle != nil:
 		return Decision{Held: Judgement{StatePending, ReasonNoSource, s.NoBundle.Error()}}

@@ -11,8 +11,8 @@ import (
 
 // Request is what an object's annotations request; the zero value is nothing.
 type Request struct {
-	// Asked: the object is to hold the bundle.
-	Asked bool
+	// Requested: the object is to hold the bundle.
+	Requested bool
 	// Key is that of a ConfigMap's data that is to hold the bundle. An object of
 	// any other kind has one field for it.
 	Key string
@@ -50,11 +50,11 @@ func RequestOf(obj metav1.Object, openShift bool) Request {
 func ownRequest(value string) Request {
 	switch value {
 	case "true":
-		return Request{Asked: true, Key: api.BundleKey}
+		return Request{Requested: true, Key: api.BundleKey}
 	case "false":
 		return Request{}
 	}
-	return Request{Asked: true, Key: api.BundleKey, Problem: fmt.Sprintf(`annotation %s: %q: must be "true" or "false"`,
+	return Request{Requested: true, Key: api.BundleKey, Problem: fmt.Sprintf(`annotation %s: %q: must be "true" or "false"`,
 		api.AnnotationInjectCABundle, api.Shorten(value, api.TrustMaxMessage))}
 }
 
@@ -64,5 +64,5 @@ func openShiftRequest(value string) Request {
 	if !strings.EqualFold(value, "true") {
 		return Request{}
 	}
-	return Request{Asked: true, Key: api.OpenShiftBundleKey, Alone: true}
+	return Request{Requested: true, Key: api.OpenShiftBundleKey, Alone: true}
 }

@@ -18,10 +18,10 @@ func TestRequestOf(t *testing.T) {
 	type annotations = map[string]string
 	var (
 		nothing    = Request{}
-		inOurs     = Request{Asked: true, Key: "ca.crt"}
-		inTheirs   = Request{Asked: true, Key: "service-ca.crt", Alone: true}
+		inOurs     = Request{Requested: true, Key: "ca.crt"}
+		inTheirs   = Request{Requested: true, Key: "service-ca.crt", Alone: true}
 		notAllowed = func(value string) Request {
-			return Request{Asked: true, Key: "ca.crt", Problem: `annotation servingcert.dev/inject-ca-bundle: "` + value + `": must be "true" or "false"`}
+			return Request{Requested: true, Key: "ca.crt", Problem: `annotation servingcert.dev/inject-ca-bundle: "` + value + `": must be "true" or "false"`}
 		}
 	)
 	tests := []struct {

@@ -39,7 +39,7 @@ type SeenTarget struct {
 func (t SeenTarget) judgement(bundleHash string) Judgement {
 	switch {
 	case t.Held.State == "":
-		return Judgement{StatePending, ReasonNoSource, "no bundle to compare with"}
+		return Judgement{StatePending, ReasonNoSource, "there is no CA bundle to compare with"}
 	case t.Held.State == StatePending && t.Last.hash == bundleHash && t.Last.State == StateRefuses:
 		return t.Last.Judgement
 	}

@@ -68,7 +68,7 @@ func TestSummarize(t *testing.T) {
 func TestSummarizeUnseenKinds(t *testing.T) {
 	kinds := []KindStatus{
 		{Name: "A", State: KindWatched},
-		{Name: "B", State: KindStarting, Message: "not looked at yet"},
+		{Name: "B", State: KindStarting, Message: "not checked yet"},
 		{Name: "C", State: KindRefused, Message: "no rights"},
 		{Name: "D", State: KindAbsent, Message: "no such kind"},
 	}
@@ -79,10 +79,10 @@ func TestSummarizeUnseenKinds(t *testing.T) {
 		BundleHash: "now", Targets: 4, Holding: 2, Pending: 1, Refusing: 1,
 		NotHolding: []api.TrustTarget{
 			{Kind: "C", Name: "(all)", Reason: "Forbidden", Message: "no rights"},
-			{Kind: "B", Name: "(all)", Reason: "Unavailable", Message: "not looked at yet"},
+			{Kind: "B", Name: "(all)", Reason: "Unavailable", Message: "not checked yet"},
 		},
 	}, s.Status)
-	assert.Equal(t, []string{"C (all): Forbidden: no rights", "B (all): Unavailable: not looked at yet"}, s.Status.NotHoldingLines())
+	assert.Equal(t, []string{"C (all): Forbidden: no rights", "B (all): Unavailable: not checked yet"}, s.Status.NotHoldingLines())
 	assert.Equal(t, map[string]KindState{"A": KindWatched, "B": KindStarting, "C": KindRefused, "D": KindAbsent}, s.Kinds)
 	assert.Equal(t, map[Reason]int{ReasonForbidden: 1}, s.Refusing["C"])
 	assert.Equal(t, map[State]int{StateHolds: 1}, s.Counts["C"])
@@ -91,7 +91,7 @@ func TestSummarizeUnseenKinds(t *testing.T) {
 func TestSummarizeWithoutSource(t *testing.T) {
 	s := summarize(StatusSituation{Kinds: watched("A"), NoBundle: errors.New("source is gone"), Targets: []SeenTarget{seenAt("A", "ns", "x", Judgement{}, Record{Judgement: Holds(), hash: "before"})}})
 	assert.Equal(t, api.TrustStatus{Targets: 1, Pending: 1, Problem: "source is gone", NotHolding: []api.TrustTarget{
-		{Kind: "A", Namespace: "ns", Name: "x", Reason: "NoSource", Message: "no bundle to compare with"},
+		{Kind: "A", Namespace: "ns", Name: "x", Reason: "NoSource", Message: "there is no CA bundle to compare with"},
 	}}, s.Status)
 }
 

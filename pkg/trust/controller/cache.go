@@ -32,7 +32,7 @@ func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (ca
 		if r.Index == nil {
 			continue
 		}
-		if err := c.IndexField(ctx, r.Object, target.IndexAsked, r.Index); err != nil {
+		if err := c.IndexField(ctx, r.Object, target.IndexRequested, r.Index); err != nil {
 			return nil, fmt.Errorf("index a cache: %w", err)
 		}
 	}

@@ -14,7 +14,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// Config is all that Setup needs to know.
+// Config is what Setup needs to know. Flags of the rotator set Namespace
+// (--namespace), Targets (--targets), OpenShift (--openshift-compat), Workers
+// (--workers) and MaxBackoff (--max-backoff).
 type Config struct {
 	// Namespace holds the source and the trust status.
 	Namespace string
@@ -22,9 +24,9 @@ type Config struct {
 	// its rights; one that is not served or may not be watched keeps no other from
 	// being kept.
 	Targets []string
-	// OpenShift lets OpenShift's annotations ask for the bundle as ours do.
+	// OpenShift lets OpenShift's annotations request the bundle as ours do.
 	OpenShift bool
-	// Workers is how many targets of one kind are worked on at a time.
+	// Workers is how many targets of each kind are written at a time.
 	Workers int
 	// MaxBackoff bounds how long a target that refused waits for the next
 	// attempt. The first waits are short and double.
@@ -58,39 +60,40 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate says what is wrong and what is allowed, or nil.
+// Validate returns an error that names the flag or the field that is wrong, its
+// value, and what is allowed; nil if there is none.
 func (c Config) Validate() error {
 	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {
-		return fmt.Errorf("namespace %q: no name of a namespace: %s", c.Namespace, strings.Join(errs, "; "))
+		return fmt.Errorf("--namespace: %q: not a valid namespace name: %s", c.Namespace, strings.Join(errs, "; "))
 	}
 	if len(c.Targets) == 0 {
-		return fmt.Errorf("--targets: none given: must be some of %s", strings.Join(target.Names(), ", "))
+		return fmt.Errorf(`--targets: "": must list at least one of %s`, strings.Join(target.Names(), ", "))
 	}
 	for _, kind := range c.Targets {
 		if !slices.Contains(target.Names(), kind) {
-			return fmt.Errorf("--targets: %q is unknown: must be of %s", kind, strings.Join(target.Names(), ", "))
+			return fmt.Errorf("--targets: %q: unknown kind of target: must be one of %s", kind, strings.Join(target.Names(), ", "))
 		}
 	}
 	if c.Workers < 1 {
-		return fmt.Errorf("--workers: %d: must be 1 or more", c.Workers)
+		return fmt.Errorf(`--workers: "%d": must be at least 1`, c.Workers)
 	}
 	if c.MaxBackoff < minBackoff {
-		return fmt.Errorf("--max-backoff: %s: must be %s or more", c.MaxBackoff, minBackoff)
+		return fmt.Errorf("--max-backoff: %q: must be at least %s", c.MaxBackoff, minBackoff)
 	}
 	if c.Patience <= 0 {
-		return fmt.Errorf("patience %s: must be more than 0", c.Patience)
+		return fmt.Errorf("Config.Patience: %q: must be positive", c.Patience)
 	}
 	if c.StatusDelay < 0 {
-		return fmt.Errorf("status delay %s: must be 0 or more", c.StatusDelay)
+		return fmt.Errorf("Config.StatusDelay: %q: must not be negative", c.StatusDelay)
 	}
 	if c.ProbeInterval <= 0 {
-		return fmt.Errorf("probe interval %s: must be more than 0", c.ProbeInterval)
+		return fmt.Errorf("Config.ProbeInterval: %q: must be positive", c.ProbeInterval)
 	}
 	if c.Now == nil {
-		return errors.New("no clock")
+		return errors.New("Config.Now: must be set")
 	}
 	if c.Metrics == nil {
-		return errors.New("no registry for metrics")
+		return errors.New("Config.Metrics: must be set")
 	}
 	return nil
 }

@@ -20,16 +20,16 @@ func TestConfig(t *testing.T) {
 		spoil func(*Config)
 		want  string
 	}{
-		"namespace": {func(c *Config) { c.Namespace = "No Name" }, `namespace "No Name": no name of a namespace`},
-		"targets":   {func(c *Config) { c.Targets = nil }, "--targets: none given: must be some of NamespaceConfigMap, "},
-		"target":    {func(c *Config) { c.Targets = []string{"Secret"} }, `--targets: "Secret" is unknown`},
-		"workers":   {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be 1 or more"},
-		"backoff":   {func(c *Config) { c.MaxBackoff = 0 }, "--max-backoff: 0s: must be 100ms or more"},
-		"delay":     {func(c *Config) { c.StatusDelay = -1 }, "status delay -1ns: must be 0 or more"},
-		"patience":  {func(c *Config) { c.Patience = 0 }, "patience 0s: must be more than 0"},
-		"probes":    {func(c *Config) { c.ProbeInterval = 0 }, "probe interval 0s: must be more than 0"},
-		"clock":     {func(c *Config) { c.Now = nil }, "no clock"},
-		"metrics":   {func(c *Config) { c.Metrics = nil }, "no registry"},
+		"namespace": {func(c *Config) { c.Namespace = "No Name" }, `--namespace: "No Name": not a valid namespace name: `},
+		"targets":   {func(c *Config) { c.Targets = nil }, `--targets: "": must list at least one of NamespaceConfigMap, `},
+		"target":    {func(c *Config) { c.Targets = []string{"Secret"} }, `--targets: "Secret": unknown kind of target: must be one of NamespaceConfigMap, `},
+		"workers":   {func(c *Config) { c.Workers = 0 }, `--workers: "0": must be at least 1`},
+		"backoff":   {func(c *Config) { c.MaxBackoff = 0 }, `--max-backoff: "0s": must be at least 100ms`},
+		"delay":     {func(c *Config) { c.StatusDelay = -1 }, `Config.StatusDelay: "-1ns": must not be negative`},
+		"patience":  {func(c *Config) { c.Patience = 0 }, `Config.Patience: "0s": must be positive`},
+		"probes":    {func(c *Config) { c.ProbeInterval = 0 }, `Config.ProbeInterval: "0s": must be positive`},
+		"clock":     {func(c *Config) { c.Now = nil }, "Config.Now: must be set"},
+		"metrics":   {func(c *Config) { c.Metrics = nil }, "Config.Metrics: must be set"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -13,15 +13,15 @@ import (
 )
 
 // Reasons of events. Each is emitted when its fact is new, after the write that
-// it speaks of was made or refused.
+// it reports succeeded or failed.
 const (
 	// EventRestored, on a target: someone changed or removed the bundle, and it
 	// is back.
 	EventRestored = "TrustBundleRestored"
 	// EventRefused, on a target: the bundle could not be put into it.
 	EventRefused = "TrustBundleRefused"
-	// EventUnsuitable, on a target: it asks for the bundle and there is no place for
-	// it, or the annotation's value is none.
+	// EventUnsuitable, on a target: it requests the bundle and has no field for it,
+	// or the value of the annotation is not valid.
 	EventUnsuitable = "TrustBundleUnsuitable"
 	// EventKindRefused, on the trust status: targets of a kind may not be listed or
 	// watched.
@@ -65,9 +65,9 @@ func (w eventWriter) unsuitable(obj client.Object, why trust.Judgement) {
 func (w eventWriter) kindRefused(namespace, kind, message string) {
 	status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.TrustStatusName}}
 	w.recorder.Eventf(w.on(status), nil, corev1.EventTypeWarning, EventKindRefused, actionWatch,
-		"targets of kind %s cannot be watched: grant the right, or leave the kind out of --targets: %s", kind, api.Shorten(message, api.TrustMaxMessage))
+		"cannot watch targets of kind %s: grant the permission, or leave the kind out of --targets: %s", kind, api.Shorten(message, api.TrustMaxMessage))
 }
 
 func (w eventWriter) sourceInvalid(source client.Object, problem string) {
-	w.recorder.Eventf(w.on(source), nil, corev1.EventTypeWarning, EventSourceInvalid, actionRead, "no CA bundle to distribute, targets keep what they have: %s", api.Shorten(problem, api.TrustMaxMessage))
+	w.recorder.Eventf(w.on(source), nil, corev1.EventTypeWarning, EventSourceInvalid, actionRead, "no CA bundle to distribute, targets keep the one they have: %s", api.Shorten(problem, api.TrustMaxMessage))
 }

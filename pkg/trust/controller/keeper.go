@@ -54,7 +54,7 @@ func (k *keeper) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", k.kind.Name, err)
 	}
-	started := func(run func(context.Context) error) func(context.Context) error { // a cache that was not is no good for a read
+	started := func(run func(context.Context) error) func(context.Context) error { // a read from a cache that was not started fails
 		return func(ctx context.Context) error {
 			if !targets.WaitForCacheSync(ctx) {
 				return nil
@@ -82,7 +82,7 @@ func (k *keeper) await(ctx context.Context) (target.Kind, bool) {
 			return served, true
 		}
 		if ctx.Err() == nil {
-			k.tell(ctx, state, message)
+			k.report(ctx, state, message)
 		}
 		wait := k.cfg.ProbeInterval
 		if state == trust.KindStarting {
@@ -94,9 +94,8 @@ func (k *keeper) await(ctx context.Context) (target.Kind, bool) {
 	}
 }
 
-// observe says that the kind is watched once its cache is filled, and from then on
-// whenever that has ceased to be so. An API server that gives no answer tells
-// nothing.
+// observe records that the kind is watched once its cache is filled, and from then
+// on whenever that changes. An API server that gives no answer changes nothing.
 func (k *keeper) observe(ctx context.Context, served target.Kind, targets client.Reader) error {
 	_, err := served.List(ctx, targets) // waits for the cache
 	if err != nil && ctx.Err() == nil {
@@ -107,30 +106,31 @@ func (k *keeper) observe(ctx context.Context, served target.Kind, targets client
 	}
 	for sleep(ctx, k.cfg.ProbeInterval) {
 		switch state, message := judgeProbe(k.prober.probe(ctx, served)); {
-		case ctx.Err() != nil, state == trust.KindStarting: // it says nothing
+		case ctx.Err() != nil, state == trust.KindStarting: // no answer
 		case state != trust.KindWatched:
-			k.tell(ctx, state, message)
+			k.report(ctx, state, message)
 		case k.kinds.watched(served, targets):
-			log.FromContext(ctx).Info("the targets of a kind can be watched again", "kind", k.kind.Name)
+			log.FromContext(ctx).Info("watching targets again", "kind", k.kind.Name)
 		}
 	}
 	return nil
 }
 
-// tell says what keeps us from the kind's targets, once.
-func (k *keeper) tell(ctx context.Context, state trust.KindState, message string) {
+// report records why the kind's targets cannot be watched, logs it once, and sends
+// an event if it is for want of rights.
+func (k *keeper) report(ctx context.Context, state trust.KindState, message string) {
 	if !k.kinds.set(k.kind.Name, state, message) {
 		return
 	}
 	logger := log.FromContext(ctx).WithValues("kind", k.kind.Name, "message", message)
 	switch state {
 	case trust.KindAbsent:
-		logger.Info("the API server does not have a kind of target: there are none to keep")
+		logger.Info("kind of target is not served by the API server")
 	case trust.KindRefused:
-		logger.Info("targets of a kind cannot be watched: grant the right, or leave the kind out of --targets")
+		logger.Info("cannot watch targets: grant the permission, or leave the kind out of --targets")
 		k.events.kindRefused(k.cfg.Namespace, k.kind.Name, message)
 	default:
-		logger.Info("it is not known yet whether targets of a kind can be watched")
+		logger.Info("API server did not answer whether targets can be watched")
 	}
 }
 

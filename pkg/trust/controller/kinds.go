@@ -27,7 +27,7 @@ type kinds struct {
 func newKinds(all []target.Kind, changed func()) *kinds {
 	k := &kinds{changed: changed}
 	for _, kind := range all {
-		k.views = append(k.views, kindView{KindStatus: trust.KindStatus{Name: kind.Name, State: trust.KindStarting, Message: "not looked at yet"}})
+		k.views = append(k.views, kindView{KindStatus: trust.KindStatus{Name: kind.Name, State: trust.KindStarting, Message: "not checked yet"}})
 	}
 	return k
 }

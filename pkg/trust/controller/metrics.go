@@ -23,18 +23,18 @@ func newMetrics(kinds []target.Kind, summary func() (trust.Summary, bool)) *metr
 	m := &metrics{
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_trust_writes_total",
-			Help: "CA bundles written to targets, by kind of target and why (create, update, restore).",
+			Help: "Writes of the CA bundle to targets, by kind of target and why (create, update, restore).",
 		}, []string{"kind", "why"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_trust_failures_total",
-			Help: "Writes of CA bundles that failed, by kind of target and reason.",
+			Help: "Failed writes of the CA bundle to targets, by kind of target and reason.",
 		}, []string{"kind", "reason"}),
 		targets: prometheus.NewDesc("servingcert_trust_targets",
-			"Objects that ask for the CA bundle, by kind and state (holds, pending, refuses, unsuitable).", []string{"kind", "state"}, nil),
+			"Objects that request the CA bundle, by kind and state (holds, pending, refuses, unsuitable).", []string{"kind", "state"}, nil),
 		refusing: prometheus.NewDesc("servingcert_trust_refusing",
 			"Targets that cannot be written, by kind and reason; a kind whose targets cannot be watched counts as one.", []string{"kind", "reason"}, nil),
 		kinds: prometheus.NewDesc("servingcert_trust_kinds",
-			"1 for the state that a kind of target is in (starting, watched, absent, refused), 0 for the others.", []string{"kind", "state"}, nil),
+			"1 for the current state of a kind of target (starting, watched, absent, refused), 0 for its other states.", []string{"kind", "state"}, nil),
 		bundle: prometheus.NewDesc("servingcert_trust_bundle_info",
 			"1, with the SHA-256 of the CA bundle that is being distributed; absent if there is none.", []string{"hash"}, nil),
 		source: prometheus.NewDesc("servingcert_trust_source_valid",

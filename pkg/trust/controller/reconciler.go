@@ -62,12 +62,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // there.
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (trust.Situation, client.Object, error) {
 	s := trust.Situation{Now: r.now(), Patience: r.patience, Release: r.kind.Release, Last: r.ledger.get(r.id(key))}
-	t, asked, err := r.kind.Get(ctx, r.targets, key)
+	t, requested, err := r.kind.Get(ctx, r.targets, key)
 	if err != nil {
 		return s, nil, err
 	}
-	s.Asked, s.Exists, s.Owned = asked, t.Exists(), t.Owned()
-	if !asked {
+	s.Requested, s.Exists, s.Owned = requested, t.Exists(), t.Owned()
+	if !requested {
 		return s, t.Object, nil
 	}
 	cm, err := r.source.read(ctx)
@@ -119,7 +119,7 @@ func (r *reconciler) release(ctx context.Context, object client.Object, d trust.
 	if retry.Fail {
 		r.metrics.failed(r.kind.Name, attempt.Failure.Reason)
 	}
-	return again(retry, fmt.Errorf("give up the field: %w", err))
+	return again(retry, fmt.Errorf("release the field of the CA bundle: %w", err))
 }
 
 // again returns when to look again in controller-runtime's terms; err is why the
@@ -136,15 +136,15 @@ func (r *reconciler) report(ctx context.Context, object client.Object, d trust.D
 	logger := log.FromContext(ctx)
 	switch o.Report {
 	case trust.ReportRefused:
-		logger.Info("a target refuses the CA bundle", "reason", o.Record.Reason, "message", o.Record.Message)
+		logger.Info("target refuses the CA bundle", "reason", o.Record.Reason, "message", o.Record.Message)
 		r.events.refused(object, o.Record.Judgement)
 	case trust.ReportUnsuitable:
-		logger.Info("there is no place for the CA bundle in a target", "reason", o.Record.Reason, "message", o.Record.Message)
+		logger.Info("target is unsuitable for the CA bundle", "reason", o.Record.Reason, "message", o.Record.Message)
 		r.events.unsuitable(object, o.Record.Judgement)
 	case trust.ReportRestored:
-		logger.Info("CA bundle restored", "was", d.Held.Message)
+		logger.Info("restored the CA bundle of a target", "was", d.Held.Message)
 		r.events.restored(object, d.Held)
 	case trust.ReportWritten:
-		logger.V(1).Info("CA bundle written", "why", d.Write)
+		logger.V(1).Info("wrote the CA bundle of a target", "why", d.Write)
 	}
 }

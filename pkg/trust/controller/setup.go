@@ -2,18 +2,16 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -32,20 +30,17 @@ import (
 // minBackoff is how long a target that refused waits for the second attempt.
 const minBackoff = 100 * time.Millisecond
 
-// noTimeout is longer than a process lives. A cache that does not fill is told of
+// noTimeout is longer than a process lives. A cache that does not fill is reported
 // in the trust status, and ends nothing.
 const noTimeout = 100 * 365 * 24 * time.Hour
 
 // AddToScheme adds the types that Setup's manager must know.
 func AddToScheme(scheme *runtime.Scheme) error {
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, admissionv1.AddToScheme, apiregistrationv1.AddToScheme, apiextensionsv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return err
-		}
+	errs := []error{corev1.AddToScheme(scheme)} // the source and the trust status
+	for _, k := range target.Kinds(false) {
+		errs = append(errs, k.AddToScheme(scheme))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Setup adds to mgr all that keeps the bundle in its targets. It runs on the
@@ -67,28 +62,28 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 	if err != nil {
 		return err
 	}
-	bell := make(chan event.TypedGenericEvent[struct{}], 1)
-	ring := func() {
+	changes := make(chan event.TypedGenericEvent[struct{}], 1)
+	changed := func() {
 		select {
-		case bell <- event.TypedGenericEvent[struct{}]{}:
-		default: // it has been rung already
+		case changes <- event.TypedGenericEvent[struct{}]{}:
+		default: // one that was not taken up yet says the same
 		}
 	}
 	status := &statusReconciler{
-		kinds:  newKinds(all, ring),
+		kinds:  newKinds(all, changed),
 		now:    cfg.Now,
 		key:    types.NamespacedName{Namespace: cfg.Namespace, Name: api.TrustStatusName},
 		source: sourceReader{c.source, cfg.Namespace},
 		status: c.status,
 		writer: mgr.GetClient(),
-		ledger: newLedger(ring),
+		ledger: newLedger(changed),
 		events: eventWriter{mgr.GetEventRecorder(trust.FieldManager), mgr.GetScheme()},
 	}
 	metrics := newMetrics(all, status.summary)
 	if err := cfg.Metrics.Register(metrics); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	if err := addStatusController(mgr, cfg, c, status, bell); err != nil {
+	if err := addStatusController(mgr, cfg, c, status, changes); err != nil {
 		return err
 	}
 	return addKeepers(mgr, cfg, c, all, status, metrics)
@@ -130,7 +125,7 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Ki
 	return nil
 }
 
-// bundleChanged passes over the signer's other news in the source.
+// bundleChanged passes over other changes of the source.
 func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 	return predicate.TypedFuncs[*corev1.ConfigMap]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
@@ -142,7 +137,7 @@ func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 
 // addStatusController reconciles the trust status when a target's record, a kind,
 // the source or the status itself changed, but not more often than StatusDelay.
-func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *statusReconciler, bell <-chan event.TypedGenericEvent[struct{}]) error {
+func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *statusReconciler, changes <-chan event.TypedGenericEvent[struct{}]) error {
 	only := reconcile.Request{NamespacedName: r.key}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	later := func(q queue) { q.AddAfter(only, cfg.StatusDelay) }
@@ -151,7 +146,7 @@ func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *sta
 		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[*corev1.ConfigMap], q queue) { later(q) },
 		DeleteFunc: func(_ context.Context, _ event.TypedDeleteEvent[*corev1.ConfigMap], q queue) { later(q) },
 	}
-	onBell := handler.TypedFuncs[struct{}, reconcile.Request]{
+	onChange := handler.TypedFuncs[struct{}, reconcile.Request]{
 		GenericFunc: func(_ context.Context, _ event.TypedGenericEvent[struct{}], q queue) { later(q) },
 	}
 	atStart := source.Func(func(_ context.Context, q queue) error {
@@ -160,7 +155,7 @@ func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *sta
 	})
 	controller, err := newController(mgr, cfg, "trust-status", 1, r, []source.Source{
 		atStart,
-		source.TypedChannel(bell, onBell),
+		source.TypedChannel(changes, onChange),
 		source.Kind(c.source, &corev1.ConfigMap{}, onConfigMap),
 		source.Kind(c.status, &corev1.ConfigMap{}, onConfigMap),
 	})

@@ -113,13 +113,13 @@ func (r *statusReconciler) act(ctx context.Context, source *corev1.ConfigMap, d 
 func (r *statusReconciler) report(ctx context.Context, source *corev1.ConfigMap, problem string) {
 	r.reported = problem
 	if problem == "" {
-		log.FromContext(ctx).Info("there is a CA bundle to distribute again")
+		log.FromContext(ctx).Info("source of the CA bundle is valid again")
 		return
 	}
 	if source == nil {
 		source = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.key.Namespace, Name: api.CAStatusName}}
 	}
-	log.FromContext(ctx).Info("no CA bundle to distribute, targets keep what they have", "problem", problem)
+	log.FromContext(ctx).Info("no CA bundle to distribute, targets keep the one they have", "problem", problem)
 	r.events.sourceInvalid(source, problem)
 }
 

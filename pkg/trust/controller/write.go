@@ -28,13 +28,13 @@ type fieldWriter struct {
 func (w fieldWriter) write(ctx context.Context, object client.Object, bundle trust.Bundle) error {
 	if w.kind.Moved(object) {
 		if err := w.release(ctx, object); err != nil {
-			return fmt.Errorf("give up the field that held the CA bundle before: %w", err)
+			return fmt.Errorf("release the field that held the CA bundle before: %w", err)
 		}
 	}
 	if patch := w.kind.Clear(object); patch != nil {
 		err := w.writer.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(trust.FieldManager))
 		if err != nil {
-			return fmt.Errorf("remove what is in the way of the CA bundle: %w", err)
+			return fmt.Errorf("remove keys that may not be beside the CA bundle: %w", err)
 		}
 	}
 	err := w.writer.Apply(ctx, w.kind.Document(object, bundle), client.FieldOwner(trust.FieldManager), client.ForceOwnership)

@@ -15,9 +15,10 @@ import (
 // skips verification may not have any.
 func apiService(openShift bool) Kind {
 	return Kind{
-		Name:   "APIService",
-		Object: &apiregistrationv1.APIService{},
-		finder: annotated{&apiregistrationv1.APIService{}, &apiregistrationv1.APIServiceList{}, openShift},
+		Name:        "APIService",
+		Object:      &apiregistrationv1.APIService{},
+		addToScheme: apiregistrationv1.AddToScheme,
+		finder:      annotated{&apiregistrationv1.APIService{}, &apiregistrationv1.APIServiceList{}, openShift},
 		strip: func(obj client.Object) {
 			service := obj.(*apiregistrationv1.APIService)
 			service.Status = apiregistrationv1.APIServiceStatus{}
@@ -26,11 +27,11 @@ func apiService(openShift bool) Kind {
 			spec := obj.(*apiregistrationv1.APIService).Spec
 			switch {
 			case spec.Service == nil:
-				return trust.NoField("it refers to no Service: the API server serves it itself")
+				return trust.NoField("spec.service is not set: the API server serves this API itself")
 			case spec.InsecureSkipTLSVerify:
-				return trust.NoField("insecureSkipTLSVerify is set: a caBundle is not allowed beside it")
+				return trust.NoField("spec.insecureSkipTLSVerify is set: spec.caBundle is not allowed with it")
 			case !bytes.Equal(spec.CABundle, bundle):
-				return trust.Differs("caBundle is missing or holds something else")
+				return trust.Differs("spec.caBundle is not the current CA bundle")
 			}
 			return trust.Holds()
 		},

@@ -36,7 +36,7 @@ func clusterTrustBundleOf(version schema.GroupVersion) Kind {
 			// A spec of another shape is one that holds something else.
 			held, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "spec", "trustBundle")
 			if held != string(bundle) {
-				return trust.Differs("spec.trustBundle holds something else")
+				return trust.Differs("spec.trustBundle is not the current CA bundle")
 			}
 			return trust.Holds()
 		},

@@ -18,7 +18,7 @@ import (
 // it), so a ConfigMap of that name that someone else made is given the key, by
 // force; their other keys stay.
 func namespaceConfigMap() Kind {
-	always := func(metav1.Object) trust.Request { return trust.Request{Asked: true, Key: api.BundleKey} }
+	always := func(metav1.Object) trust.Request { return trust.Request{Requested: true, Key: api.BundleKey} }
 	k := configMapKind("NamespaceConfigMap", always, perNamespace{api.BundleName})
 	k.document = func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 		return applycorev1.ConfigMap(obj.GetName(), obj.GetNamespace()).
@@ -44,10 +44,11 @@ func annotatedConfigMap(openShift bool) Kind {
 // configMapKind is what both have in common: one key of a ConfigMap.
 func configMapKind(name string, request func(metav1.Object) trust.Request, f finder) Kind {
 	return Kind{
-		Name:   name,
-		Object: &corev1.ConfigMap{},
-		finder: f,
-		strip:  func(obj client.Object) { trust.StripConfigMap(obj.(*corev1.ConfigMap), request(obj)) },
+		Name:        name,
+		Object:      &corev1.ConfigMap{},
+		addToScheme: corev1.AddToScheme,
+		finder:      f,
+		strip:       func(obj client.Object) { trust.StripConfigMap(obj.(*corev1.ConfigMap), request(obj)) },
 		judge: func(obj client.Object, bundle []byte) trust.Judgement {
 			return trust.JudgeConfigMap(obj.(*corev1.ConfigMap), request(obj), bundle)
 		},

@@ -15,10 +15,11 @@ import (
 // reached by a Service.
 func customResourceDefinition(openShift bool) Kind {
 	return Kind{
-		Name:    "CustomResourceDefinition",
-		Object:  &apiextensionsv1.CustomResourceDefinition{},
-		Release: true,
-		finder:  annotated{&apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinitionList{}, openShift},
+		Name:        "CustomResourceDefinition",
+		Object:      &apiextensionsv1.CustomResourceDefinition{},
+		addToScheme: apiextensionsv1.AddToScheme,
+		Release:     true,
+		finder:      annotated{&apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinitionList{}, openShift},
 		strip: func(obj client.Object) {
 			crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 			crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion} // schemas are the bulk
@@ -28,9 +29,9 @@ func customResourceDefinition(openShift bool) Kind {
 			config := conversionClient(obj.(*apiextensionsv1.CustomResourceDefinition))
 			switch {
 			case config == nil || config.Service == nil:
-				return trust.NoField("it has no conversion webhook that refers to a Service")
+				return trust.NoField("it has no conversion webhook with a clientConfig.service")
 			case !bytes.Equal(config.CABundle, bundle):
-				return trust.Differs("caBundle of the conversion webhook is missing or holds something else")
+				return trust.Differs("spec.conversion.webhook.clientConfig.caBundle is not the current CA bundle")
 			}
 			return trust.Holds()
 		},

@@ -49,17 +49,17 @@ type finder interface {
 type Read struct {
 	Object client.Object // an empty one
 	By     cache.ByObject
-	Index  client.IndexerFunc // of IndexAsked; nil for none
+	Index  client.IndexerFunc // of IndexRequested; nil for none
 	Paged  bool               // there may be too many to be in memory before they are stripped
 }
 
 // ByName selects one object, so that RBAC can be narrowed to its name.
 func ByName(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 
-// IndexAsked finds the objects that request the bundle, under indexYes.
+// IndexRequested finds the objects that request the bundle, under indexYes.
 const (
-	IndexAsked = "servingcert.asked"
-	indexYes   = "yes"
+	IndexRequested = "servingcert.requested"
+	indexYes       = "yes"
 )
 
 // annotated finds the objects of one type whose annotation requests the bundle.
@@ -73,7 +73,7 @@ type annotated struct {
 
 func (f annotated) reads(strip func(client.Object)) []Read {
 	index := func(obj client.Object) []string {
-		if trust.RequestOf(obj, f.openShift).Asked {
+		if trust.RequestOf(obj, f.openShift).Requested {
 			return []string{indexYes}
 		}
 		return nil
@@ -83,7 +83,7 @@ func (f annotated) reads(strip func(client.Object)) []Read {
 
 // Watches passes over objects that neither request the bundle nor did.
 func (f annotated) Watches(c cache.Cache) []source.Source {
-	concerned := func(obj client.Object) bool { return trust.RequestOf(obj, f.openShift).Asked || trust.IsOwned(obj) }
+	concerned := func(obj client.Object) bool { return trust.RequestOf(obj, f.openShift).Requested || trust.IsOwned(obj) }
 	return []source.Source{source.Kind(c, f.object, &handler.EnqueueRequestForObject{}, predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return concerned(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool { return concerned(e.ObjectOld) || concerned(e.ObjectNew) },
@@ -97,12 +97,12 @@ func (f annotated) Get(ctx context.Context, r client.Reader, key types.Namespace
 		return Target{}, false, client.IgnoreNotFound(err)
 	}
 	a := trust.RequestOf(obj, f.openShift)
-	return Target{key, obj, a.Problem}, a.Asked, nil
+	return Target{key, obj, a.Problem}, a.Requested, nil
 }
 
 func (f annotated) List(ctx context.Context, r client.Reader) ([]Target, error) {
 	list := f.items.DeepCopyObject().(client.ObjectList)
-	if err := r.List(ctx, list, client.MatchingFields{IndexAsked: indexYes}); err != nil {
+	if err := r.List(ctx, list, client.MatchingFields{IndexRequested: indexYes}); err != nil {
 		return nil, err
 	}
 	var targets []Target

@@ -140,8 +140,8 @@ func (f annotatedConfigMaps) Get(ctx context.Context, r client.Reader, key types
 	if own || err != nil {
 		return Target{}, false, err
 	}
-	t, asked, err := f.annotated.Get(ctx, r, key)
-	return withRootCA(t), asked, err
+	t, requested, err := f.annotated.Get(ctx, r, key)
+	return withRootCA(t), requested, err
 }
 
 func (f annotatedConfigMaps) List(ctx context.Context, r client.Reader) ([]Target, error) {
@@ -176,7 +176,7 @@ func (f annotatedConfigMaps) isOwn(ctx context.Context, r client.Reader, key typ
 
 func withRootCA(t Target) Target {
 	if t.Key.Name == kubeRootCA {
-		t.Problem = "ConfigMap " + kubeRootCA + " holds what pods trust the API server by: annotate another"
+		t.Problem = "ConfigMap " + kubeRootCA + " holds the CA of the API server: annotate another ConfigMap"
 	}
 	return t
 }

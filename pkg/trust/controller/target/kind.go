@@ -1,3 +1,9 @@
+// Package target lists the kinds of target: objects that the CA bundle is kept in.
+//
+// Each kind is a file with one [Kind]: how its objects are found, which of their
+// content is kept in a cache, what they hold, and which server-side-apply document
+// sets the one field that holds the bundle. A new kind is such a file and a line in
+// [Kinds].
 package target
 
 import (
@@ -14,6 +20,8 @@ type Kind struct {
 	Name string
 	// Object is an empty object of the type that is written.
 	Object client.Object
+	// addToScheme adds the type of Object; nil for one that needs none.
+	addToScheme func(*runtime.Scheme) error
 	// Older is the same in an older version of its API, tried where the API server
 	// does not have this one; nil for none.
 	Older *Kind
@@ -32,6 +40,14 @@ type Kind struct {
 	moved func(obj client.Object) bool
 	// document is for Document.
 	document func(obj client.Object, bundle []byte) runtime.ApplyConfiguration
+}
+
+// AddToScheme adds the type of Object to the scheme.
+func (k Kind) AddToScheme(scheme *runtime.Scheme) error {
+	if k.addToScheme == nil {
+		return nil
+	}
+	return k.addToScheme(scheme)
 }
 
 // Reads returns the types of object that are listed and watched for this kind.

@@ -44,7 +44,7 @@ func TestStripKeepsRequests(t *testing.T) {
 		if _, ok := cm.Annotations[own]; ok {
 			assert.NotEqual(t, api.OpenShiftBundleKey, whole.Key, "ours wins")
 		}
-		assert.Equal(t, whole.Asked, whole.Key != "")
-		assert.False(t, whole.Problem != "" && !whole.Asked)
+		assert.Equal(t, whole.Requested, whole.Key != "")
+		assert.False(t, whole.Problem != "" && !whole.Requested)
 	})
 }

@@ -16,10 +16,11 @@ import (
 // by a Service. A url is outside the cluster, with a certificate that is not ours.
 func mutatingWebhookConfiguration(openShift bool) Kind {
 	return Kind{
-		Name:    "MutatingWebhookConfiguration",
-		Object:  &admissionv1.MutatingWebhookConfiguration{},
-		Release: true,
-		finder:  annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}, openShift},
+		Name:        "MutatingWebhookConfiguration",
+		Object:      &admissionv1.MutatingWebhookConfiguration{},
+		addToScheme: admissionv1.AddToScheme,
+		Release:     true,
+		finder:      annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}, openShift},
 		strip: func(obj client.Object) {
 			config := obj.(*admissionv1.MutatingWebhookConfiguration)
 			for i, w := range config.Webhooks {
@@ -33,7 +34,7 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 			config := applyadmissionv1.MutatingWebhookConfiguration(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 			for _, w := range mutatingWebhooks(obj) {
-				if w.isOurs() {
+				if w.hasService() {
 					config.WithWebhooks(applyadmissionv1.MutatingWebhook().WithName(w.name).
 						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
 				}
@@ -46,10 +47,11 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 // validatingWebhookConfiguration is the same for the other kind of webhook.
 func validatingWebhookConfiguration(openShift bool) Kind {
 	return Kind{
-		Name:    "ValidatingWebhookConfiguration",
-		Object:  &admissionv1.ValidatingWebhookConfiguration{},
-		Release: true,
-		finder:  annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}, openShift},
+		Name:        "ValidatingWebhookConfiguration",
+		Object:      &admissionv1.ValidatingWebhookConfiguration{},
+		addToScheme: admissionv1.AddToScheme,
+		Release:     true,
+		finder:      annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}, openShift},
 		strip: func(obj client.Object) {
 			config := obj.(*admissionv1.ValidatingWebhookConfiguration)
 			for i, w := range config.Webhooks {
@@ -63,7 +65,7 @@ func validatingWebhookConfiguration(openShift bool) Kind {
 			config := applyadmissionv1.ValidatingWebhookConfiguration(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 			for _, w := range validatingWebhooks(obj) {
-				if w.isOurs() {
+				if w.hasService() {
 					config.WithWebhooks(applyadmissionv1.ValidatingWebhook().WithName(w.name).
 						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
 				}
@@ -95,22 +97,22 @@ type webhook struct {
 	client admissionv1.WebhookClientConfig
 }
 
-func (w webhook) isOurs() bool { return w.client.Service != nil }
+func (w webhook) hasService() bool { return w.client.Service != nil }
 
 // judgeWebhooks judges the entries of a webhook configuration together.
 func judgeWebhooks(webhooks []webhook, bundle []byte) trust.Judgement {
 	ours := 0
 	for _, w := range webhooks {
-		if !w.isOurs() {
+		if !w.hasService() {
 			continue
 		}
 		ours++
 		if !bytes.Equal(w.client.CABundle, bundle) {
-			return trust.Differs(fmt.Sprintf("webhook %s: caBundle is missing or holds something else", w.name))
+			return trust.Differs(fmt.Sprintf("webhook %s: clientConfig.caBundle is not the current CA bundle", w.name))
 		}
 	}
 	if ours == 0 {
-		return trust.NoField("no webhook in it refers to a Service")
+		return trust.NoField("it has no webhook with a clientConfig.service")
 	}
 	return trust.Holds()
 }
