@@ -10,21 +10,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Bundle is what every target is to hold.
+// Bundle is the CA bundle that every target is to hold.
 type Bundle struct {
 	PEM  []byte // never empty
 	Hash string // as pki.Bundle.Hash
-	// Until is when the first of its certificates expires and the bundle
-	// becomes another one without any change of the source.
+	// Until is when the first of its certificates expires. The bundle is another one
+	// then, although the source has not changed.
 	Until time.Time
 }
 
-// ReadSource returns the bundle in the source ConfigMap, nil if there is none,
-// as it is to be distributed at now. An error means that there is nothing fit to
-// be distributed, and says why.
+// ReadSource returns the bundle of the source ConfigMap, which is nil if it does not
+// exist, as it is to be distributed at now. An error says why there is no bundle to
+// distribute.
 //
-// The signer writes the bundle and its hash together, so that a root that someone
-// added by hand goes nowhere in the moment before the signer takes it out again.
+// The signer writes the bundle and its hash together: a root that someone adds to
+// the bundle by hand is not distributed before the signer removes it.
 func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	if cm == nil {
 		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer creates it when it has a CA", api.CAStatusName)
@@ -54,6 +54,6 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until}, nil
 }
 
-// changesIn is the time until the bundle becomes another one by itself; a second
-// more, as a certificate is valid up to and including its NotAfter.
+// changesIn returns how long the bundle stays the same if the source does: until the
+// second after Until, as a certificate is valid up to and including its NotAfter.
 func (b Bundle) changesIn(now time.Time) time.Duration { return b.Until.Sub(now) + time.Second }

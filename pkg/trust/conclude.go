@@ -2,18 +2,18 @@ package trust
 
 import "time"
 
-// steady is how long a target must have held the bundle for what was before to be
-// forgotten: one that someone changes back each time never gets there.
+// steady is how long a target must hold the bundle before an earlier loss is
+// forgotten. One that another writer changes back each time never reaches it.
 const steady = time.Minute
 
-// Attempt is how a write went; the zero value if none was made.
+// Attempt is the result of a write; the zero value if none was made.
 type Attempt struct {
 	// Wrote: it succeeded.
 	Wrote bool
 	// Gone: it failed because the object, or its namespace, is deleted or being
 	// deleted. The cache is about to show that.
 	Gone bool
-	// Failure is why else it failed; zero if it did not.
+	// Failure says why it failed otherwise; zero if it did not.
 	Failure Judgement
 }
 
@@ -44,7 +44,7 @@ type Retry struct {
 }
 
 // Conclude returns what follows from the decision that was made in the situation,
-// and from how its write went.
+// and from the result of its write.
 func Conclude(s Situation, d Decision, a Attempt) Outcome {
 	result := d.Held
 	if a.Failure.State != "" {

@@ -3,8 +3,8 @@ package trust
 import "time"
 
 // minInterval is the least time between two writes of the same bundle to the
-// same target. It bounds what a fight with another writer of the field costs,
-// and keeps a cache that has not seen a write yet from leading to a second one.
+// same target. It bounds the cost of another writer who changes the field back, and
+// prevents a second write while the cache does not show the first.
 const minInterval = time.Second
 
 // Situation is all that is known of an object that is, or was, a target.
@@ -17,10 +17,10 @@ type Situation struct {
 	Owned     bool  // FieldManager owns the field
 	// Release: the fields of this kind are not to be owned.
 	Release bool
-	Held    Judgement // of what the object holds; zero without a bundle
+	Held    Judgement // whether the object holds the bundle; zero without a bundle
 	Last    Record    // what was kept of it; zero if nothing
-	// Patience is how long the target may go without the bundle, for causes that
-	// ought to pass, before it counts as one that refuses it.
+	// Patience is how long the target may be pending before it counts as one that
+	// refuses the bundle.
 	Patience time.Duration
 }
 

@@ -1,6 +1,6 @@
 package trust
 
-// State is how a target stands to the bundle. Its values are those of the
+// State says whether a target holds the bundle. Its values are those of the
 // metrics' label state.
 type State string
 
@@ -11,8 +11,8 @@ const (
 	StatePending State = "pending"
 	// StateRefuses: it does not, and cannot be written; Reason says why.
 	StateRefuses State = "refuses"
-	// StateUnsuitable: it asks for the bundle and has no field for it. It does
-	// not count as a target.
+	// StateUnsuitable: it requests the bundle and has no field for it, or its request
+	// is not valid. It does not count as a target.
 	StateUnsuitable State = "unsuitable"
 )
 
@@ -32,17 +32,17 @@ type Reason string
 
 const (
 	ReasonMissing         Reason = "Missing"         // the object does not exist
-	ReasonDiffers         Reason = "Differs"         // the field is absent or holds something else
-	ReasonImmutable       Reason = "Immutable"       // the object says that it may not change
-	ReasonNoField         Reason = "NoField"         // the object has no field that the bundle goes into
-	ReasonAnnotation      Reason = "Annotation"      // what asks for the bundle cannot be followed
-	ReasonNoSource        Reason = "NoSource"        // there is no bundle to be distributed
+	ReasonDiffers         Reason = "Differs"         // the field is missing or not the current bundle
+	ReasonImmutable       Reason = "Immutable"       // the object may not be changed
+	ReasonNoField         Reason = "NoField"         // the object has no field for the bundle
+	ReasonAnnotation      Reason = "Annotation"      // the annotation that requests the bundle is not valid
+	ReasonNoSource        Reason = "NoSource"        // there is no bundle to distribute
 	ReasonForbidden       Reason = "Forbidden"       // RBAC or admission
-	ReasonInvalid         Reason = "Invalid"         // the object would not be valid with the bundle in it, or admission says so
+	ReasonInvalid         Reason = "Invalid"         // the object would not be valid with the bundle, or admission rejects it
 	ReasonConflict        Reason = "Conflict"        // the object changed meanwhile
-	ReasonUnavailable     Reason = "Unavailable"     // no answer, or the API server's fault
+	ReasonUnavailable     Reason = "Unavailable"     // no answer, or an internal error of the API server
 	ReasonTooManyRequests Reason = "TooManyRequests" // the API server asks to slow down
-	ReasonContested       Reason = "Contested"       // someone changes it back each time
+	ReasonContested       Reason = "Contested"       // another writer changes the field back each time
 	ReasonOther           Reason = "Other"
 )
 

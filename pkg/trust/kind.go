@@ -10,12 +10,12 @@ const (
 	// KindStarting: the API server has not been asked yet, or has not answered, or
 	// the cache is being filled.
 	KindStarting KindState = "starting"
-	// KindWatched: they are seen.
+	// KindWatched: they are in a cache.
 	KindWatched KindState = "watched"
 	// KindAbsent: the API server has no such kind, so that there are no targets.
 	KindAbsent KindState = "absent"
-	// KindRefused: it does not let us list or watch them. There may be some that
-	// do not hold the bundle: they count as one that refuses.
+	// KindRefused: we may not list or watch them. There may be some that do not hold
+	// the bundle: together they count as one that refuses it.
 	KindRefused KindState = "refused"
 )
 

@@ -22,6 +22,6 @@ type Record struct {
 	wroteAt  time.Time // and when
 
 	heldAt    time.Time // since when it holds the bundle, if it does
-	openSince time.Time // since when it has not steadily held it; zero if it was never seen without
+	openSince time.Time // since when it has not held it steadily; zero if it always did
 	reported  Reason    // why it refuses the bundle, as last reported
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// startGrace is how long a process that starts waits for its caches before it
-// writes the trust status: it would only take back, and then repeat, what the one
-// before it wrote.
+// startGrace is how long a new leader waits for its caches before it writes the
+// trust status: it would only withdraw, and then repeat, what the last leader wrote.
 const startGrace = 10 * time.Second
 
 // StatusSituation is all that the trust status follows from.
@@ -34,8 +33,8 @@ type SeenTarget struct {
 	Last Record    // of the last attempt to write it; zero if there was none
 }
 
-// judgement is what the cache shows; the last attempt only adds why a target that
-// does not hold this bundle does not.
+// judgement returns what the cache shows, and for a target that does not hold this
+// bundle the reason why the last attempt to write it failed.
 func (t SeenTarget) judgement(bundleHash string) Judgement {
 	switch {
 	case t.Held.State == "":

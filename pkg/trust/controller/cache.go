@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// newCache makes a cache with no more in it than is looked at.
+// newCache returns a cache of the objects that reads lists, stripped.
 func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (cache.Cache, error) {
 	options := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),

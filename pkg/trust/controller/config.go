@@ -20,19 +20,19 @@ import (
 type Config struct {
 	// Namespace holds the source and the trust status.
 	Namespace string
-	// Targets are the kinds that are kept, of those that target.Names lists. Each needs
-	// its rights; one that is not served or may not be watched keeps no other from
-	// being kept.
+	// Targets are the kinds of target that the bundle is kept in, of those that
+	// target.Names lists. Each needs its own permissions. A kind that is not served,
+	// or may not be watched, does not affect the others.
 	Targets []string
 	// OpenShift lets OpenShift's annotations request the bundle as ours do.
 	OpenShift bool
 	// Workers is how many targets of each kind are written at a time.
 	Workers int
-	// MaxBackoff bounds how long a target that refused waits for the next
-	// attempt. The first waits are short and double.
+	// MaxBackoff is the longest wait before a failed write is retried. The first
+	// waits are short and double.
 	MaxBackoff time.Duration
-	// Patience is how long a target may go without holding the bundle, for reasons
-	// that ought to pass, before it counts as one that refuses.
+	// Patience is how long a target may be pending before it counts as one that
+	// refuses the bundle.
 	Patience time.Duration
 	// StatusDelay is how long changes are gathered before the trust status is
 	// written: at most one write in that time.
@@ -46,8 +46,12 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// DefaultConfig returns what a rotator started without flags has. Now and
-// Metrics are the caller's.
+// minBackoff is how long a failed write waits for the second attempt. It doubles
+// up to MaxBackoff.
+const minBackoff = 100 * time.Millisecond
+
+// DefaultConfig returns the configuration of a rotator without flags. The caller
+// sets Now and Metrics.
 func DefaultConfig() Config {
 	return Config{
 		Namespace:     api.DefaultNamespace,

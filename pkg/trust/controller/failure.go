@@ -10,7 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
-// attempted returns how a write went that ended with err, nil for success.
+// attempted returns the result of a write that returned err, which is nil if it
+// succeeded.
 func attempted(err error) trust.Attempt {
 	switch {
 	case err == nil:
@@ -21,8 +22,8 @@ func attempted(err error) trust.Attempt {
 	return trust.Attempt{Failure: classify(err)}
 }
 
-// classify says what kind of failure a failed write is. The message is the API
-// server's: it names the rule, the webhook or the policy that refused.
+// classify returns the judgement of a target that a write failed for. The message is
+// the API server's: it names the rule, the webhook or the policy that refused.
 func classify(err error) trust.Judgement {
 	refused := func(reason trust.Reason) trust.Judgement {
 		return trust.Judgement{State: trust.StateRefuses, Reason: reason, Message: err.Error()}

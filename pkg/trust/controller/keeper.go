@@ -19,12 +19,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// retryProbe is how soon the API server is asked again that gave no answer.
+// retryProbe is how soon a probe is repeated that the API server did not answer.
 const retryProbe = time.Second
 
-// keeper keeps the targets of one kind: it waits until the API server lets us
-// watch them, and runs a cache and a controller of their own from then on, so that
-// no kind waits for another. It goes on asking: rights come and go.
+// keeper keeps the bundle in the targets of one kind: it waits until they can be
+// watched, and then runs a cache and a controller of their own, so that no kind
+// waits for another. It goes on probing, as permissions can be granted and revoked.
 type keeper struct {
 	kind   target.Kind
 	mgr    manager.Manager
@@ -33,7 +33,8 @@ type keeper struct {
 	prober prober
 	source cache.Cache
 	events eventWriter
-	// reconciler returns that of the kind as it is served, reading from a cache.
+	// reconciler returns the reconciler of the kind as it is served, which reads from
+	// the given cache.
 	reconciler func(target.Kind, client.Reader) *reconciler
 }
 
@@ -116,8 +117,8 @@ func (k *keeper) observe(ctx context.Context, served target.Kind, targets client
 	return nil
 }
 
-// report records why the kind's targets cannot be watched, logs it once, and sends
-// an event if it is for want of rights.
+// report records why the kind's targets cannot be watched, and logs it once. Missing
+// permissions are sent as an event too.
 func (k *keeper) report(ctx context.Context, state trust.KindState, message string) {
 	if !k.kinds.set(k.kind.Name, state, message) {
 		return
@@ -150,7 +151,7 @@ func (k *keeper) onSource(served target.Kind, targets client.Reader) source.Sour
 	return source.Kind(k.source, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(all), bundleChanged())
 }
 
-// sleep reports whether ctx is still going on after d.
+// sleep waits for d, and reports whether ctx is not done.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

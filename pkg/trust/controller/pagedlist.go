@@ -14,16 +14,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// pageSize is how many objects are in memory before they are stripped. One has up to
-// 1 MiB, and takes several times that while it is being decoded.
+// pageSize is how many objects are in memory before they are stripped. An object has
+// up to 1 MiB, and takes several times that while it is decoded.
 const pageSize = 20
 
 // listPaged lists in pages and strips each before it asks for the next.
 //
-// Where the API server begins a watch with what there is, nothing is listed. Others
-// answer a reflector's list from a cache of theirs, which knows no pages: all
-// ConfigMaps of a cluster, with all that is in them, would be in memory at once. So
-// this asks for the newest state, which comes in pages.
+// Where the API server starts a watch with the existing objects, nothing is listed.
+// Others answer a reflector's list from their watch cache, which does not page: all
+// ConfigMaps of a cluster, with all their data, would be in memory at once. So this
+// requests the most recent state, which is served in pages.
 func listPaged(ctx context.Context, list toolscache.ListWithContextFunc, strip toolscache.TransformFunc, options metav1.ListOptions) (runtime.Object, error) {
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	options.Limit, options.Continue = pageSize, ""
@@ -41,8 +41,8 @@ func listPaged(ctx context.Context, list toolscache.ListWithContextFunc, strip t
 	return all, err
 }
 
-// pagedInformers makes informers that list objects of r's type in pages, and others
-// as ever.
+// pagedInformers returns a constructor of informers that list objects of r's type in
+// pages, and other types as usual.
 func pagedInformers(r target.Read) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		if reflect.TypeOf(obj) != reflect.TypeOf(r.Object) {

@@ -16,15 +16,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// prober asks the API server whether a kind can be listed and watched, by doing
-// it: with the rights that we have, whoever answers for them.
+// prober finds out whether a kind can be listed and watched, by doing it: that works
+// with any authorizer.
 type prober struct {
 	live   client.WithWatch
 	scheme *runtime.Scheme
 }
 
-// findServed returns the newest version of the kind that is served. trust.KindStarting
-// means that the API server gave no answer that says anything.
+// findServed returns the newest version of the kind that is served.
+// trust.KindStarting means that the API server gave no conclusive answer.
 func findServed(ctx context.Context, k target.Kind, probe func(context.Context, target.Kind) error) (target.Kind, trust.KindState, string) {
 	for {
 		err := probe(ctx, k)
@@ -62,8 +62,8 @@ func (p prober) probe(ctx context.Context, k target.Kind) error {
 	return nil
 }
 
-// readable lists one object, of which it reads the metadata alone, and begins a
-// watch from there, so that nothing is sent again.
+// readable lists the metadata of one object and starts a watch at the
+// resourceVersion of that list, so that no object is sent again.
 func (p prober) readable(ctx context.Context, gvk schema.GroupVersionKind, r target.Read) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))

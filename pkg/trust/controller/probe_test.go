@@ -100,19 +100,19 @@ func TestFindServed(t *testing.T) {
 }
 
 func TestKindsReportChanges(t *testing.T) {
-	rung := 0
-	k := newKinds(target.Kinds(false), func() { rung++ })
+	changes := 0
+	k := newKinds(target.Kinds(false), func() { changes++ })
 	assert.True(t, starting(k))
 	for _, kind := range target.Kinds(false) {
 		assert.True(t, k.watched(kind, nil))
 	}
 	assert.False(t, starting(k))
-	assert.Equal(t, len(target.Names()), rung)
+	assert.Equal(t, len(target.Names()), changes)
 
 	assert.False(t, k.watched(kindNamed(t, "APIService"), nil), "as before")
-	assert.Equal(t, len(target.Names()), rung)
+	assert.Equal(t, len(target.Names()), changes)
 	assert.True(t, k.set("APIService", trust.KindRefused, "no rights"))
-	assert.False(t, k.set("APIService", trust.KindRefused, "no rights, in other words"), "reported already")
-	assert.Equal(t, len(target.Names())+2, rung, "the status repeats the words")
+	assert.False(t, k.set("APIService", trust.KindRefused, "no rights, another message"), "reported already")
+	assert.Equal(t, len(target.Names())+2, changes, "the status repeats the message")
 	assert.True(t, k.watched(kindNamed(t, "APIService"), nil))
 }

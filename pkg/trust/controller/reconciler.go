@@ -112,7 +112,7 @@ func (r *reconciler) release(ctx context.Context, object client.Object, d trust.
 	}
 	err := r.writer.release(ctx, object)
 	if isGone(err) {
-		err = nil // and so is the ownership
+		err = nil // there is nothing to release
 	}
 	attempt := attempted(err)
 	retry := trust.RetryAfter(d, attempt)

@@ -27,14 +27,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// minBackoff is how long a target that refused waits for the second attempt.
-const minBackoff = 100 * time.Millisecond
-
-// noTimeout is longer than a process lives. A cache that does not fill is reported
-// in the trust status, and ends nothing.
+// noTimeout is longer than any process runs. A cache that does not sync is reported
+// in the trust status, and stops nothing.
 const noTimeout = 100 * 365 * 24 * time.Hour
 
-// AddToScheme adds the types that Setup's manager must know.
+// AddToScheme adds the types that the scheme of Setup's manager must have.
 func AddToScheme(scheme *runtime.Scheme) error {
 	errs := []error{corev1.AddToScheme(scheme)} // the source and the trust status
 	for _, k := range target.Kinds(false) {
@@ -43,9 +40,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(errs...)
 }
 
-// Setup adds to mgr all that keeps the bundle in its targets. It runs on the
-// leader; the caches are its own, so that what they leave out is left out for
-// nobody else.
+// Setup adds to mgr what keeps the bundle in its targets; it runs on the leader. Its
+// caches are its own, as they hold stripped objects.
 func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("trust: %w", err)
@@ -66,7 +62,7 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 	changed := func() {
 		select {
 		case changes <- event.TypedGenericEvent[struct{}]{}:
-		default: // one that was not taken up yet says the same
+		default: // an earlier change is still to be handled
 		}
 	}
 	status := &statusReconciler{
@@ -89,7 +85,7 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 	return addKeepers(mgr, cfg, c, all, status, metrics)
 }
 
-// addKeepers adds one for each kind.
+// addKeepers adds a keeper for each kind.
 func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Kind, status *statusReconciler, metrics *metrics) error {
 	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
@@ -125,7 +121,7 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Ki
 	return nil
 }
 
-// bundleChanged passes over other changes of the source.
+// bundleChanged ignores changes of the source other than of the bundle.
 func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 	return predicate.TypedFuncs[*corev1.ConfigMap]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
@@ -204,7 +200,7 @@ func newStatusCaches(mgr manager.Manager, namespace string) (statusCaches, error
 		&c.source: oneConfigMap(namespace, api.CAStatusName, stripSource),
 		&c.status: oneConfigMap(namespace, api.TrustStatusName, func(client.Object) {}),
 	} {
-		made, err := newCache(context.Background(), mgr, reads) // its context is for indices, which there are none of
+		made, err := newCache(context.Background(), mgr, reads) // the context is for indices, of which there are none
 		if err != nil {
 			return c, err
 		}

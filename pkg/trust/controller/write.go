@@ -70,10 +70,10 @@ func (w fieldWriter) release(ctx context.Context, object client.Object) error {
 	before := live.DeepCopy()
 	live.ManagedFields = slices.DeleteFunc(live.ManagedFields, trust.IsOwnEntry)
 	if len(live.ManagedFields) == len(before.ManagedFields) {
-		return nil // it was done, and the cache has not seen it yet
+		return nil // already released, and not yet in the cache
 	}
 	if len(live.ManagedFields) == 0 {
-		live.ManagedFields = []metav1.ManagedFieldsEntry{{}} // an empty list would be taken for a client that does not know the field
+		live.ManagedFields = []metav1.ManagedFieldsEntry{{}} // the API server ignores an empty list
 	}
 	if err := w.writer.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(trust.FieldManager)); err != nil {
 		return err

@@ -89,7 +89,7 @@ func (r *rotator) start(t *testing.T, with ...func(*trustcontroller.Config)) {
 	})
 }
 
-// compat lets OpenShift's words count.
+// compat lets OpenShift's annotations count.
 func compat(c *trustcontroller.Config) { c.OpenShift = true }
 
 // requests are the writes that a rotator sent, in order.
@@ -256,8 +256,8 @@ func holds(t *testing.T, namespace, bundle string) {
 	})
 }
 
-// passed waits until a new namespace was served, with what the watches had to
-// tell before it.
+// passed waits until a new namespace was served, after what the watches had
+// sent before it.
 func passed(t *testing.T, bundle string) {
 	t.Helper()
 	holds(t, newNamespace(t), bundle)

@@ -87,11 +87,11 @@ func configMapCase(name, key, manifest string) kindCase {
 	}
 }
 
-// kindCases are all annotated kinds, annotated with the given word.
-func kindCases(word string) []kindCase {
-	asking := strings.NewReplacer(api.AnnotationInjectCABundle, word)
+// kindCases are all annotated kinds, annotated with the given annotation.
+func kindCases(annotationKey string) []kindCase {
+	asking := strings.NewReplacer(api.AnnotationInjectCABundle, annotationKey)
 	key := api.BundleKey
-	if word != api.AnnotationInjectCABundle {
+	if annotationKey != api.AnnotationInjectCABundle {
 		key = api.OpenShiftBundleKey
 	}
 	crd := caBundleCase("CustomResourceDefinition", "customresourcedefinitions", asking.Replace(crdManifest+conversion),
@@ -159,18 +159,18 @@ func gitops(t *testing.T, manifest string) error {
 // goes with the source, disturbs nobody's manifest, and stays where it is when it
 // is not asked for any more.
 func TestKinds(t *testing.T) {
-	for word, with := range map[string]func(*trustcontroller.Config){
+	for annotationKey, with := range map[string]func(*trustcontroller.Config){
 		api.AnnotationInjectCABundle: func(*trustcontroller.Config) {},
 		api.OpenShiftInjectCABundle:  compat,
 	} {
-		for _, kind := range kindCases(word) {
-			t.Run(kind.name+"/"+word, func(t *testing.T) { testKind(t, kind, with) })
+		for _, kind := range kindCases(annotationKey) {
+			t.Run(kind.name+"/"+annotationKey, func(t *testing.T) { testKind(t, kind, with) })
 		}
 	}
 }
 
 func testKind(t *testing.T, kind kindCase, with func(*trustcontroller.Config)) {
-	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
+	first, second, foreign := newBundle(t), newBundle(t), newBundle(t)
 	setSource(t, first)
 	r := startRotator(t, with)
 	kind.apply(t)
@@ -178,7 +178,7 @@ func testKind(t *testing.T, kind kindCase, with func(*trustcontroller.Config)) {
 	r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=holds", 1)
 	status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustTargets: "1", api.TrustHolding: "1"})
 
-	for _, damage := range []string{"", "garbage", second, first + stranger} {
+	for _, damage := range []string{"", "garbage", second, first + foreign} {
 		if damage == "garbage" && kind.checked {
 			continue
 		}
@@ -206,7 +206,7 @@ func testKind(t *testing.T, kind kindCase, with func(*trustcontroller.Config)) {
 	assert.True(t, apierrors.IsNotFound(admin.Get(t.Context(), client.ObjectKeyFromObject(kind.object(t)), kind.empty())), "made anew")
 }
 
-func TestOpenShiftsAlphaWord(t *testing.T) {
+func TestOpenShiftsAlphaAnnotation(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	startRotator(t, compat)
@@ -220,8 +220,8 @@ func TestOpenShiftsAlphaWord(t *testing.T) {
 	status(t, map[string]string{api.TrustTargets: fmt.Sprint(len(kinds)), api.TrustHolding: fmt.Sprint(len(kinds))})
 }
 
-// OpenShift's words say nothing unless they are let.
-func TestOpenShiftsWordsByDefault(t *testing.T) {
+// OpenShift's annotations are ignored by default.
+func TestOpenShiftsAnnotationsByDefault(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	r := startRotator(t)

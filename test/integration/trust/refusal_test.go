@@ -112,7 +112,7 @@ func refuseConfigMaps(t *testing.T, namespace string) (lift func()) {
 }
 
 // A policy that forbids the write in one namespace, and is taken away: no event
-// of the target tells of either.
+// of the target reports either.
 func TestAdmissionRefuses(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
@@ -160,9 +160,9 @@ func refusedByPolicy(t *testing.T, r *rotator, kind string, target *corev1.Confi
 func nobodyRefuses(t *testing.T, namespace string) {
 	t.Helper()
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
-	told := events(t, namespace)
-	assert.Len(t, told, 1)
-	assert.NotContains(t, told[0], "(repeated)", "one event, however often it was tried")
+	sent := events(t, namespace)
+	assert.Len(t, sent, 1)
+	assert.NotContains(t, sent[0], "(repeated)", "one event, however often it was tried")
 }
 
 // Rights that are missing are named, and tried again within the longest backoff.

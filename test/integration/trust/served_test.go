@@ -159,7 +159,7 @@ func trustBundle() *certificatesv1beta1.ClusterTrustBundle {
 
 func TestClusterTrustBundle(t *testing.T) {
 	withTrustBundles(t)
-	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
+	first, second, foreign := newBundle(t), newBundle(t), newBundle(t)
 	has := func(bundle string) {
 		t.Helper()
 		harness.Eventually(t, func() error {
@@ -183,7 +183,7 @@ func TestClusterTrustBundle(t *testing.T) {
 	r.shows(t, "servingcert_trust_targets", "kind=ClusterTrustBundle state=holds", 1)
 	r.shows(t, "servingcert_trust_writes_total", "kind=ClusterTrustBundle why=create", 1)
 
-	for _, damage := range []string{stranger, first + stranger} { // garbage is refused by the API server
+	for _, damage := range []string{foreign, first + foreign} { // garbage is refused by the API server
 		change(t, trustBundle(), func(b *certificatesv1beta1.ClusterTrustBundle) { b.Spec.TrustBundle = damage })
 		has(first)
 	}

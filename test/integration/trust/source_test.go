@@ -73,7 +73,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		{"empty", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" }, "no certificate"},
 		{"half", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = bundle[:len(bundle)/2] }, "damaged PEM"},
 		{"key removed", func(cm *corev1.ConfigMap) { cm.Data = nil }, "has no key"},
-		{"stranger's root", func(cm *corev1.ConfigMap) {
+		{"foreign root", func(cm *corev1.ConfigMap) {
 			cm.Data[api.CABundleHash] = hash(t, bundle)
 			cm.Data[api.BundleKey] += newBundle(t)
 		}, "is not what key bundle-hash says"},

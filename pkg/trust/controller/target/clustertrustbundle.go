@@ -22,8 +22,7 @@ func clusterTrustBundle() Kind {
 	return t
 }
 
-// clusterTrustBundleOf is the same for one version: its fields are those of the
-// others.
+// clusterTrustBundleOf is the same for one version. All have the same fields.
 func clusterTrustBundleOf(version schema.GroupVersion) Kind {
 	empty := &unstructured.Unstructured{}
 	empty.SetGroupVersionKind(version.WithKind("ClusterTrustBundle"))
@@ -33,7 +32,7 @@ func clusterTrustBundleOf(version schema.GroupVersion) Kind {
 		finder: single{empty, api.TrustBundleName},
 		strip:  func(client.Object) {},
 		judge: func(obj client.Object, bundle []byte) trust.Judgement {
-			// A spec of another shape is one that holds something else.
+			// A spec of another form is not the current bundle either.
 			held, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "spec", "trustBundle")
 			if held != string(bundle) {
 				return trust.Differs("spec.trustBundle is not the current CA bundle")

@@ -15,8 +15,8 @@ import (
 // namespace, created where it is missing.
 //
 // The name is servingcert's by contract (pods mount it without asking who made
-// it), so a ConfigMap of that name that someone else made is given the key, by
-// force; their other keys stay.
+// it), so the key of a ConfigMap of that name that someone else created is
+// overwritten; its other keys stay.
 func namespaceConfigMap() Kind {
 	always := func(metav1.Object) trust.Request { return trust.Request{Requested: true, Key: api.BundleKey} }
 	k := configMapKind("NamespaceConfigMap", always, perNamespace{api.BundleName})

@@ -54,7 +54,7 @@ func TestConfigMapProperties(t *testing.T) {
 		kind := annotatedConfigMap(true)
 		cm := &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "trust", UID: "u", ResourceVersion: "7",
-				Annotations: map[string]string{rapid.SampledFrom([]string{own, beta, alpha}).Draw(t, "word"): "true"}},
+				Annotations: map[string]string{rapid.SampledFrom([]string{own, beta, alpha}).Draw(t, "annotation"): "true"}},
 			Data: rapid.MapOf(keys, rapid.SampledFrom([]string{"bundle", "old", ""})).Draw(t, "data"),
 		}
 		for _, key := range rapid.SliceOfDistinct(keys, rapid.ID[string]).Draw(t, "binary") {
@@ -92,11 +92,11 @@ func TestConfigMapProperties(t *testing.T) {
 
 func TestConfigMapClear(t *testing.T) {
 	tests := []struct {
-		name string
-		word string
-		data map[string]string
-		bin  map[string][]byte
-		want string // "" for nothing
+		name       string
+		annotation string
+		data       map[string]string
+		bin        map[string][]byte
+		want       string // "" for nothing
 	}{
 		{"ours", own, map[string]string{"a": "x"}, map[string][]byte{"b": {1}}, ""},
 		{"ours, taken by bytes", own, nil, map[string][]byte{"b": {1}, "ca.crt": {1}}, `{"metadata":{"resourceVersion":"7"},"binaryData":{"ca.crt":null}}`},
@@ -108,7 +108,7 @@ func TestConfigMapClear(t *testing.T) {
 	kind := annotatedConfigMap(true)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{tt.word: "true"}}, Data: tt.data, BinaryData: tt.bin}
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{tt.annotation: "true"}}, Data: tt.data, BinaryData: tt.bin}
 			for from, object := range map[string]*corev1.ConfigMap{"API server": cm, "cache": stripped(t, kind, cm)} {
 				if got := kind.Clear(object); tt.want == "" {
 					assert.Empty(t, got, from)
@@ -120,8 +120,8 @@ func TestConfigMapClear(t *testing.T) {
 	}
 }
 
-// An apply of the key that is now asked for would take the other away, which may be
-// in use.
+// An apply of the key that is requested now would remove the other, which may be in
+// use.
 func TestConfigMapMoved(t *testing.T) {
 	owning := func(manager, fields string) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{
@@ -135,7 +135,7 @@ func TestConfigMapMoved(t *testing.T) {
 		want    bool
 	}{
 		{"nothing", nil, false},
-		{"the key that is asked for", owning(trust.FieldManager, `{"f:data":{"f:ca.crt":{}}}`), false},
+		{"the requested key", owning(trust.FieldManager, `{"f:data":{"f:ca.crt":{}}}`), false},
 		{"another", owning(trust.FieldManager, `{"f:data":{".":{},"f:service-ca.crt":{}}}`), true},
 		{"both", owning(trust.FieldManager, `{"f:data":{"f:ca.crt":{},"f:service-ca.crt":{}}}`), true},
 		{"another's", owning("kubectl-2", `{"f:data":{"f:service-ca.crt":{}}}`), false},

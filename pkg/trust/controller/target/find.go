@@ -81,7 +81,7 @@ func (f annotated) reads(strip func(client.Object)) []Read {
 	return []Read{{Object: f.object, By: cache.ByObject{Transform: Transform(strip)}, Index: index, Paged: true}}
 }
 
-// Watches passes over objects that neither request the bundle nor did.
+// Watches ignores objects that neither request the bundle nor did before.
 func (f annotated) Watches(c cache.Cache) []source.Source {
 	concerned := func(obj client.Object) bool { return trust.RequestOf(obj, f.openShift).Requested || trust.IsOwned(obj) }
 	return []source.Source{source.Kind(c, f.object, &handler.EnqueueRequestForObject{}, predicate.Funcs{
@@ -125,7 +125,8 @@ func (f single) reads(strip func(client.Object)) []Read {
 	return []Read{{Object: f.object, By: cache.ByObject{Field: ByName(f.name), Transform: Transform(strip)}}}
 }
 
-// Watches is silent about an object that is missing; the source is not.
+// Watches sends no event for an object that does not exist: the source of the bundle
+// does.
 func (f single) Watches(c cache.Cache) []source.Source {
 	return []source.Source{source.Kind(c, f.object, &handler.EnqueueRequestForObject{})}
 }

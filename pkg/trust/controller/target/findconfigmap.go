@@ -27,7 +27,7 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return ns
 }
 
-// readNamespaces reads the metadata of the opted-in ones.
+// readNamespaces reads the metadata of opted-in namespaces.
 func readNamespaces() Read {
 	return Read{Object: namespaceMetadata(), By: cache.ByObject{
 		Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
@@ -43,8 +43,8 @@ func onNamespace(c cache.Cache, name string) source.Source {
 		}))
 }
 
-// optedIn reports whether the namespace asks for the bundle. One that is being
-// deleted takes no new objects.
+// optedIn reports whether the namespace requests the bundle. No objects can be
+// created in one that is being deleted.
 func optedIn(ns *metav1.PartialObjectMetadata) bool {
 	return ns.DeletionTimestamp == nil && ns.Labels[api.LabelInject] == api.InjectEnabled
 }
@@ -118,13 +118,13 @@ func (f perNamespace) in(ctx context.Context, r client.Reader, namespace string)
 	return Target{Key: key, Object: cm}, nil
 }
 
-// annotatedConfigMaps are those that are annotated, whatever their name, but for
-// servingcert's own: what its processes say to each other never, and the bundle of
-// an opted-in namespace not a second time.
+// annotatedConfigMaps finds annotated ConfigMaps, except servingcert's own: those
+// that its processes communicate through, and servingcert-ca.crt of an opted-in
+// namespace, which is a target anyway.
 type annotatedConfigMaps struct{ annotated }
 
 // kubeRootCA is published into every namespace by kube-controller-manager, which
-// would put it back without end, and pods need it to trust the API server.
+// would restore it each time. Pods need it to trust the API server.
 const kubeRootCA = "kube-root-ca.crt"
 
 func (f annotatedConfigMaps) reads(strip func(client.Object)) []Read {
@@ -162,7 +162,7 @@ func (f annotatedConfigMaps) List(ctx context.Context, r client.Reader) ([]Targe
 	return targets, nil
 }
 
-// isOwn reports whether the ConfigMap is another's concern in this program.
+// isOwn reports whether the ConfigMap is one of servingcert's own.
 func (f annotatedConfigMaps) isOwn(ctx context.Context, r client.Reader, key types.NamespacedName) (bool, error) {
 	if slices.Contains([]string{api.CAStatusName, api.TrustStatusName, api.ConventionalStatusName}, key.Name) {
 		return true, nil

@@ -31,7 +31,7 @@ func Transform(strip func(client.Object)) toolscache.TransformFunc {
 	}
 }
 
-// ownEntry returns what FieldManager owns, and no more.
+// ownEntry returns only the entry of FieldManager.
 func ownEntry(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for _, e := range entries {
 		if trust.IsOwnEntry(e) {
