@@ -76,7 +76,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		{"foreign root", func(cm *corev1.ConfigMap) {
 			cm.Data[api.CABundleHash] = hash(t, bundle)
 			cm.Data[api.BundleKey] += newBundle(t)
-		}, "is not what key bundle-hash says"},
+		}, "does not match the hash in key bundle-hash"},
 		{"all expired", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = expired }, "expired"},
 	}
 	for _, tt := range tests {
