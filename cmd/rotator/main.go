@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 )
 
 // leaseName is the Lease of the replica that leads.
@@ -50,14 +50,14 @@ It reads no Secrets. Two replicas are enough: one works, the other waits.`
 // Config is all that the flags say.
 type Config struct {
 	Common  *process.Common
-	Trust   trust.Config
+	Trust   trustcontroller.Config
 	Rotator rotator.Config
 }
 
 func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
 
 func command() process.Command {
-	cfg := Config{Common: process.NewCommon(true), Trust: trust.DefaultConfig(), Rotator: rotator.DefaultConfig()}
+	cfg := Config{Common: process.NewCommon(true), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
 	cfg.Rotator.Now, cfg.Rotator.Metrics, cfg.Rotator.Choose = time.Now, metrics.Registry, decision.Choose
 	return process.Command{
@@ -66,10 +66,10 @@ func command() process.Command {
 		Common: cfg.Common,
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringSliceVar(&cfg.Trust.Targets, "targets", cfg.Trust.Targets,
-				"kinds of place that the bundle is kept in, of "+strings.Join(trust.Kinds(), ", ")+"; each needs the right to get, list, watch and patch it")
+				"kinds of target to keep the CA bundle in: one or more of "+strings.Join(cfg.Trust.Targets, ", ")+"; each needs permission to get, list, watch and patch it")
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
-				"let OpenShift's annotation "+api.OpenShiftInjectCABundle+" ask for the bundle too; the process does not start where service-ca runs")
-			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "targets of one kind that are written at a time")
+				"honor OpenShift's annotation "+api.OpenShiftInjectCABundle+" too; the rotator does not start in a cluster where service-ca runs")
+			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "maximum number of targets of each kind to write at the same time")
 			fs.BoolVar(&cfg.Rotator.VerifyConsumers, "verify-consumers", cfg.Rotator.VerifyConsumers,
 				"dial the pods that mount an issued certificate, to see whether they serve it; without, condition "+api.ConditionServing+" says nothing and nothing is restarted")
 			fs.DurationVar(&cfg.Rotator.VerifyInterval, "verify-interval", cfg.Rotator.VerifyInterval,
@@ -80,7 +80,7 @@ func command() process.Command {
 			fs.DurationVar(&cfg.Rotator.ProbeTimeout, "probe-timeout", cfg.Rotator.ProbeTimeout, "how long a port of a pod may take to show its certificate")
 			fs.IntVar(&cfg.Rotator.Restarts.Max, "max-restarts", cfg.Rotator.Restarts.Max,
 				"workloads that may roll out at a time, in the whole cluster, because their pods serve an old certificate and say "+api.AnnotationOnRotate+": restart; 0: none is restarted")
-			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a target that refused is tried again")
+			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a failed write to a target is retried")
 		},
 		Validate: func() error {
 			cfg.Trust.Namespace, cfg.Rotator.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
@@ -93,7 +93,7 @@ func command() process.Command {
 
 func run(ctx context.Context, cfg Config) error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(trust.AddToScheme(scheme), rotator.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(trustcontroller.AddToScheme(scheme), rotator.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	rest, err := cfg.Common.RESTConfig(leaseName)
@@ -112,7 +112,7 @@ func run(ctx context.Context, cfg Config) error {
 	if err := process.AddChecks(mgr, "ping", healthz.Ping); err != nil {
 		return err
 	}
-	if err := trust.Setup(mgr, cfg.Trust); err != nil {
+	if err := trustcontroller.Setup(mgr, cfg.Trust); err != nil {
 		return err
 	}
 	if err := rotator.Setup(mgr, cfg.Rotator); err != nil {

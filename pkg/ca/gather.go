@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,18 +122,16 @@ func (c *Controller) gatherElsewhere(ctx context.Context, f *found) error {
 	return nil
 }
 
-// parseTrust reads the trust status. A number that is none counts as one target
-// that does not hold the bundle.
+// parseTrust reads the trust status. One that is damaged counts as a target that
+// does not hold the bundle.
 func parseTrust(data map[string]string) Trust {
-	t := Trust{BundleHash: data[api.TrustBundleHash], NotHolding: data[api.TrustNotHolding]}
-	for key, into := range map[string]*int{
-		api.TrustTargets: &t.Targets, api.TrustHolding: &t.Holding, api.TrustPending: &t.Pending, api.TrustRefusing: &t.Refusing,
-	} {
-		n, err := strconv.Atoi(data[key])
-		if err != nil {
-			t.Pending++
-		}
-		*into += n
+	s, err := api.ParseTrustStatus(data)
+	t := Trust{
+		BundleHash: s.BundleHash, Targets: s.Targets, Holding: s.Holding, Pending: s.Pending, Refusing: s.Refusing,
+		NotHolding: strings.Join(s.NotHoldingLines(), "\n"),
+	}
+	if err != nil {
+		t.Pending++
 	}
 	return t
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Bundle is what every target is to hold.
+// Bundle is the CA bundle that every target is to hold.
 type Bundle struct {
 	PEM  []byte // never empty
 	Hash string // as pki.Bundle.Hash
-	// Until is when the first of its certificates expires and the bundle
-	// becomes another one without any change of the source.
+	// Until is when the first of its certificates expires. The bundle is another one
+	// then, although the source has not changed.
 	Until time.Time
 }
 
-// ReadSource returns the bundle in the source ConfigMap, nil if there is none,
-// as it is to be distributed at now. An error means that there is nothing fit to
-// be distributed, and says why.
+// ReadSource returns the bundle of the source ConfigMap, which is nil if it does not
+// exist, as it is to be distributed at now. An error says why there is no bundle to
+// distribute.
 //
-// The signer writes the bundle and its hash together, so that a root that someone
-// added by hand goes nowhere in the moment before the signer takes it out again.
+// The signer writes the bundle and its hash together: a root that someone adds to
+// the bundle by hand is not distributed before the signer removes it.
 func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	if cm == nil {
-		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer writes it when it has a CA", api.CAStatusName)
+		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer creates it when it has a CA", api.CAStatusName)
 	}
 	data, ok := cm.Data[api.BundleKey]
 	if !ok {
@@ -38,12 +38,12 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: %w", api.CAStatusName, api.BundleKey, err)
 	}
 	if said, ok := cm.Data[api.CABundleHash]; ok && said != all.Hash() {
-		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s is not what key %s says: someone changed one of them", api.CAStatusName, api.BundleKey, api.CABundleHash)
+		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s does not match the hash in key %s: one of them was changed", api.CAStatusName, api.BundleKey, api.CABundleHash)
 	}
 	current := all.Unexpired(now)
 	certs := current.Certificates()
 	if len(certs) == 0 {
-		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate in it has expired", api.CAStatusName, api.BundleKey)
+		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate has expired", api.CAStatusName, api.BundleKey)
 	}
 	until := certs[0].NotAfter
 	for _, c := range certs {
@@ -53,3 +53,7 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	}
 	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until}, nil
 }
+
+// changesIn returns how long the bundle stays the same if the source does: until the
+// second after Until, as a certificate is valid up to and including its NotAfter.
+func (b Bundle) changesIn(now time.Time) time.Duration { return b.Until.Sub(now) + time.Second }

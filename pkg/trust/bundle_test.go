@@ -84,8 +84,8 @@ func TestReadSourceRefuses(t *testing.T) {
 		{"a root added", &corev1.ConfigMap{Data: map[string]string{
 			api.BundleKey:    string(join(rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(time.Hour))).PEM()),
 			api.CABundleHash: rootBundle(t, noon.Add(time.Hour)).Hash(),
-		}}, "key ca.crt is not what key bundle-hash says"},
-		{"all expired", sourceOf(string(over.PEM())), "every certificate in it has expired"},
+		}}, "key ca.crt does not match the hash in key bundle-hash"},
+		{"all expired", sourceOf(string(over.PEM())), "every certificate has expired"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

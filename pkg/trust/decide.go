@@ -3,27 +3,25 @@ package trust
 import "time"
 
 // minInterval is the least time between two writes of the same bundle to the
-// same target. It bounds what a fight with another writer of the field costs,
-// and keeps a cache that has not seen a write yet from leading to a second one.
+// same target. It bounds the cost of another writer who changes the field back, and
+// prevents a second write while the cache does not show the first.
 const minInterval = time.Second
 
-// steady is how long a target must have held the bundle for what was before to be
-// forgotten: one that someone changes back each time never gets there.
-const steady = time.Minute
-
-// gathered is all that decide looks at.
-type gathered struct {
-	now     time.Time
-	bundle  Bundle
-	source  error // why there is no bundle, or nil
-	asked   bool  // something asks for the bundle at this place
-	exists  bool  // the object is there
-	owned   bool  // FieldManager owns the field
-	release bool  // the kind's fields are not to be owned (Target.Release)
-	held    Judgement
-	last    record // what was known before; zero if nothing
-	// patience is Config.Patience.
-	patience time.Duration
+// Situation is all that is known of an object that is, or was, a target.
+type Situation struct {
+	Now       time.Time
+	Bundle    Bundle
+	NoBundle  error // why there is no bundle, or nil
+	Requested bool  // something requests that the object hold the bundle
+	Exists    bool  // the object is there
+	Owned     bool  // FieldManager owns the field
+	// Release: the fields of this kind are not to be owned.
+	Release bool
+	Held    Judgement // whether the object holds the bundle; zero without a bundle
+	Last    Record    // what was kept of it; zero if nothing
+	// Patience is how long the target may be pending before it counts as one that
+	// refuses the bundle.
+	Patience time.Duration
 }
 
 // Why says what a write is for. Its values are those of the metric's label why.
@@ -38,85 +36,40 @@ const (
 // Whys lists all, in the order of the documentation.
 func Whys() []Why { return []Why{WhyCreate, WhyUpdate, WhyRestore} }
 
-// decision is what is to be done about a place, and why.
-type decision struct {
-	forget  bool      // nothing asks for the bundle here
-	release bool      // give up the ownership of the field, and leave it
-	held    Judgement // to be recorded
-	write   Why       // "" for no write
-	after   time.Duration
+// Decision is what to do about a target, and why.
+type Decision struct {
+	Forget  bool      // nothing requests the bundle here
+	Release bool      // give up the ownership of the field, and leave its value
+	Held    Judgement // to be recorded
+	Write   Why       // "" for no write
+	After   time.Duration
 }
 
-// decide is pure. The first rule that applies decides.
-func decide(g gathered) decision {
+// Decide returns what to do. The first rule that applies decides.
+func Decide(s Situation) Decision {
 	switch {
-	case !g.asked:
-		return decision{forget: true, release: g.owned}
-	case g.source != nil:
-		return decision{held: Judgement{StatePending, ReasonNoSource, g.source.Error()}}
-	case g.held.State == StateHolds:
-		return decision{held: holds(), release: g.owned && g.release, after: untilExpired(g)}
-	case g.held.State != StatePending:
-		return decision{held: g.held, after: untilExpired(g)}
+	case !s.Requested:
+		return Decision{Forget: true, Release: s.Owned}
+	case s.NoBundle != nil:
+		return Decision{Held: Judgement{StatePending, ReasonNoSource, s.NoBundle.Error()}}
+	case s.Held.State == StateHolds:
+		return Decision{Held: Holds(), Release: s.Owned && s.Release, After: s.Bundle.changesIn(s.Now)}
+	case s.Held.State != StatePending:
+		return Decision{Held: s.Held, After: s.Bundle.changesIn(s.Now)}
 	}
-	d := decision{held: g.held, write: why(g)}
-	if rest := minInterval - g.now.Sub(g.last.wroteAt); g.last.wrote == g.bundle.Hash && rest > 0 {
-		d.write, d.after = "", rest
+	d := Decision{Held: s.Held, Write: why(s)}
+	if rest := minInterval - s.Now.Sub(s.Last.wroteAt); s.Last.wrote == s.Bundle.Hash && rest > 0 {
+		d.Write, d.After = "", rest
 	}
 	return d
 }
 
-// untilExpired is when the bundle becomes another one by itself; a second more,
-// as a certificate is valid up to and including its NotAfter.
-func untilExpired(g gathered) time.Duration { return g.bundle.Until.Sub(g.now) + time.Second }
-
-func why(g gathered) Why {
+func why(s Situation) Why {
 	switch {
-	case g.last.heldHash == g.bundle.Hash:
+	case s.Last.heldHash == s.Bundle.Hash:
 		return WhyRestore
-	case !g.exists:
+	case !s.Exists:
 		return WhyCreate
 	}
 	return WhyUpdate
-}
-
-// recorded returns what is to be remembered of the place, given what it came to
-// (what was decided, or what the write failed of) and whether it was written. Pure.
-func recorded(g gathered, came Judgement, wrote bool) record {
-	next := record{Judgement: came, hash: g.bundle.Hash, heldHash: g.last.heldHash, wrote: g.last.wrote, wroteAt: g.last.wroteAt}
-	if wrote {
-		next.wrote, next.wroteAt = g.bundle.Hash, g.now
-	}
-	same := g.last.hash == g.bundle.Hash
-	if same {
-		next.heldAt, next.openSince, next.told = g.last.heldAt, g.last.openSince, g.last.told
-	}
-	held := same && g.last.State == StateHolds
-	if came.State == StateHolds {
-		next.heldHash = g.bundle.Hash
-		if !held {
-			next.heldAt = g.now
-		}
-		return next
-	}
-	if next.openSince.IsZero() || held && g.now.Sub(g.last.heldAt) >= steady {
-		next.openSince, next.told = g.now, ""
-	}
-	if came.State == StatePending && g.source == nil && g.now.Sub(next.openSince) >= g.patience {
-		next.Judgement = stuck(came)
-	}
-	if next.State == StateRefuses {
-		next.told = next.Reason
-	}
-	return next
-}
-
-// stuck is what becomes of a target that nothing holds up but what ought to pass,
-// and does not.
-func stuck(j Judgement) Judgement {
-	j.State = StateRefuses
-	if j.Reason != ReasonUnavailable && j.Reason != ReasonTooManyRequests {
-		j.Reason, j.Message = ReasonContested, "it is written again and again and not seen to hold the bundle, as if something changed it back: "+j.Message
-	}
-	return j
 }

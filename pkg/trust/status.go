@@ -2,46 +2,82 @@ package trust
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// MaxListed bounds how many targets api.TrustNotHolding names: refusing ones first,
-// as they need a person.
-const MaxListed = 50
+// startGrace is how long a new leader waits for its caches before it writes the
+// trust status: it would only withdraw, and then repeat, what the last leader wrote.
+const startGrace = 10 * time.Second
 
-// Status is what the trust status says.
-type Status struct {
-	BundleHash string
-	Targets    int
-	Holding    int
-	Refusing   int
-	NotHolding []string // at most MaxListed lines, and one that counts the rest
-	Problem    string
+// StatusSituation is all that the trust status follows from.
+type StatusSituation struct {
+	Now      time.Time
+	Started  time.Time // when this process first looked
+	Kinds    []KindStatus
+	Bundle   Bundle
+	NoBundle error // why there is no bundle, or nil
+	Targets  []SeenTarget
+	Current  map[string]string // the data of the trust status; nil if there is none
+	Reported string            // the problem of the source that was last reported
 }
 
-// Data returns the ConfigMap's data. It holds no time, so that equal status is
-// equal data, and every key always, so that none that someone else set survives.
-func (s Status) Data() map[string]string {
-	return map[string]string{
-		api.TrustBundleHash: s.BundleHash,
-		api.TrustTargets:    strconv.Itoa(s.Targets),
-		api.TrustHolding:    strconv.Itoa(s.Holding),
-		api.TrustPending:    strconv.Itoa(s.Targets - s.Holding - s.Refusing),
-		api.TrustRefusing:   strconv.Itoa(s.Refusing),
-		api.TrustNotHolding: strings.Join(s.NotHolding, "\n"),
-		api.TrustProblem:    s.Problem,
+// SeenTarget is a target as the caches have it.
+type SeenTarget struct {
+	TargetID
+	Held Judgement // zero without a bundle
+	Last Record    // of the last attempt to write it; zero if there was none
+}
+
+// judgement returns what the cache shows, and for a target that does not hold this
+// bundle the reason why the last attempt to write it failed.
+func (t SeenTarget) judgement(bundleHash string) Judgement {
+	switch {
+	case t.Held.State == "":
+		return Judgement{StatePending, ReasonNoSource, "there is no CA bundle to compare with"}
+	case t.Held.State == StatePending && t.Last.hash == bundleHash && t.Last.State == StateRefuses:
+		return t.Last.Judgement
 	}
+	return t.Held
 }
 
-// sameData reports whether a ConfigMap says all that data says. Keys that others
-// added do not count.
+// StatusDecision is what to do about the trust status.
+type StatusDecision struct {
+	// Wait: nothing yet, but look again after After.
+	Wait    bool
+	Summary Summary
+	// Report: the problem of the source is another than the one that was last
+	// reported.
+	Report bool
+	// Write is the data to write; nil for no write.
+	Write map[string]string
+	// After is when to look again; 0: when something changes.
+	After time.Duration
+}
+
+// DecideStatus returns what the trust status is to say, and whether it must be
+// written.
+func DecideStatus(s StatusSituation) StatusDecision {
+	if grace := startGrace - s.Now.Sub(s.Started); starting(s.Kinds) && grace > 0 {
+		return StatusDecision{Wait: true, After: grace}
+	}
+	d := StatusDecision{Summary: summarize(s)}
+	d.Report = d.Summary.Status.Problem != s.Reported
+	if data := d.Summary.Status.Data(); !sameData(s.Current, data) {
+		d.Write = data
+	}
+	if s.NoBundle == nil {
+		d.After = s.Bundle.changesIn(s.Now)
+	}
+	return d
+}
+
+// sameData reports whether a ConfigMap holds all of data. Keys that others added do
+// not count.
 func sameData(has, data map[string]string) bool {
 	for k, v := range data {
 		if got, ok := has[k]; !ok || got != v {
@@ -51,108 +87,63 @@ func sameData(has, data map[string]string) bool {
 	return true
 }
 
-// seen is a target as the caches have it.
-type seen struct {
-	target
-	held   Judgement // zero if there is no bundle to compare with
-	record record    // of the last attempt to write it; zero if there was none
+// Summary is the trust status, and the numbers for the metrics.
+type Summary struct {
+	Status   api.TrustStatus
+	Kinds    map[string]KindState
+	Counts   map[string]map[State]int  // by kind
+	Refusing map[string]map[Reason]int // by kind
 }
 
-// judgement is what the cache says; the last attempt only adds why a target that
-// does not hold this bundle does not.
-func (s seen) judgement(bundleHash string) Judgement {
-	switch {
-	case s.held.State == "":
-		return Judgement{StatePending, ReasonNoSource, "no bundle to compare with"}
-	case s.held.State == StatePending && s.record.hash == bundleHash && s.record.State == StateRefuses:
-		return s.record.Judgement
+func summarize(s StatusSituation) Summary {
+	out := Summary{
+		Status:   api.TrustStatus{BundleHash: s.Bundle.Hash},
+		Kinds:    map[string]KindState{},
+		Counts:   map[string]map[State]int{},
+		Refusing: map[string]map[Reason]int{},
 	}
-	return s.held
-}
-
-// summary is the status, and the numbers for the metrics.
-type summary struct {
-	status   Status
-	kinds    map[string]KindState
-	counts   map[string]map[State]int  // by kind
-	refusing map[string]map[Reason]int // by kind
-}
-
-// summarize is pure.
-func summarize(kinds []kindView, bundle Bundle, source error, targets []seen) summary {
-	s := summary{
-		status:   Status{BundleHash: bundle.Hash},
-		kinds:    map[string]KindState{},
-		counts:   map[string]map[State]int{},
-		refusing: map[string]map[Reason]int{},
-	}
-	if source != nil {
-		s.status.Problem = source.Error()
+	if s.NoBundle != nil {
+		out.Status.Problem = s.NoBundle.Error()
 	}
 	var open []openTarget
-	for _, v := range kinds {
-		s.kinds[v.name], s.counts[v.name], s.refusing[v.name] = v.state, map[State]int{}, map[Reason]int{}
-		if j, unseen := unseenTargets(v); unseen {
-			open = append(open, openTarget{target{v.name, types.NamespacedName{Name: allOfKind}}, j})
+	for _, k := range s.Kinds {
+		out.Kinds[k.Name], out.Counts[k.Name], out.Refusing[k.Name] = k.State, map[State]int{}, map[Reason]int{}
+		if j, unseen := k.unseenTargets(); unseen {
+			open = append(open, openTarget{TargetID{k.Name, types.NamespacedName{Name: api.TrustAllOfKind}}, j})
 		}
 	}
-	for _, t := range targets {
-		j := t.judgement(bundle.Hash)
-		s.counts[t.kind][j.State]++
+	for _, t := range s.Targets {
+		j := t.judgement(s.Bundle.Hash)
+		out.Counts[t.Kind][j.State]++
 		switch j.State {
 		case StateUnsuitable:
 		case StateHolds:
-			s.status.Holding++
+			out.Status.Holding++
 		default:
-			open = append(open, openTarget{t.target, j})
+			open = append(open, openTarget{t.TargetID, j})
 		}
 	}
 	for _, o := range open {
 		if o.State == StateRefuses {
-			s.status.Refusing++
-			s.refusing[o.kind][o.Reason]++
+			out.Status.Refusing++
+			out.Refusing[o.Kind][o.Reason]++
 		}
 	}
-	s.status.Targets = s.status.Holding + len(open)
-	s.status.NotHolding = listed(open)
-	return s
-}
-
-// allOfKind stands for targets that cannot be seen; no object has this name.
-const allOfKind = "(all)"
-
-// unseenTargets judges a kind whose targets cannot be seen, and reports whether
-// that is so. Together they count as one target: there may be one that does not
-// hold the bundle.
-func unseenTargets(v kindView) (Judgement, bool) {
-	switch v.state {
-	case KindStarting:
-		return Judgement{StatePending, ReasonUnavailable, v.message}, true
-	case KindRefused:
-		return Judgement{StateRefuses, ReasonForbidden, v.message}, true
-	}
-	return Judgement{}, false
+	out.Status.Pending = len(open) - out.Status.Refusing
+	out.Status.Targets = out.Status.Holding + len(open)
+	out.Status.NotHolding, out.Status.Unlisted = listed(open)
+	return out
 }
 
 // openTarget is a target that does not hold the bundle.
 type openTarget struct {
-	target
+	TargetID
 	Judgement
 }
 
-func (o openTarget) String() string {
-	message := strings.Join(strings.Fields(o.Message), " ") // one line
-	return fmt.Sprintf("%s %s: %s: %s", o.kind, objectName(o.key), o.Reason, shorten(message))
-}
-
-func objectName(key types.NamespacedName) string {
-	if key.Namespace == "" {
-		return key.Name
-	}
-	return key.String()
-}
-
-func listed(open []openTarget) []string {
+// listed returns the targets that the trust status names, and how many more there
+// are. Those that refuse the bundle come first, as they need a person.
+func listed(open []openTarget) (list []api.TrustTarget, unlisted int) {
 	slices.SortFunc(open, func(a, b openTarget) int {
 		refuses := func(o openTarget) int {
 			if o.State == StateRefuses {
@@ -160,15 +151,14 @@ func listed(open []openTarget) []string {
 			}
 			return 1
 		}
-		return cmp.Or(refuses(a)-refuses(b), cmp.Compare(a.kind, b.kind),
-			cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
+		return cmp.Or(refuses(a)-refuses(b), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
-	var lines []string
-	for i, o := range open {
-		if i == MaxListed {
-			return append(lines, fmt.Sprintf("and %d more", len(open)-MaxListed))
-		}
-		lines = append(lines, o.String())
+	if unlisted = len(open) - api.TrustMaxListed; unlisted > 0 {
+		open = open[:api.TrustMaxListed]
 	}
-	return lines
+	for _, o := range open {
+		list = append(list, api.TrustTarget{Kind: o.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Reason: string(o.Reason), Message: o.Message})
+	}
+	return list, max(unlisted, 0)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
@@ -12,80 +13,115 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-func seenAt(kind, namespace, name string, held Judgement, last record) seen {
-	return seen{target: target{kind, types.NamespacedName{Namespace: namespace, Name: name}}, held: held, record: last}
+func seenAt(kind, namespace, name string, held Judgement, last Record) SeenTarget {
+	return SeenTarget{TargetID: TargetID{kind, types.NamespacedName{Namespace: namespace, Name: name}}, Held: held, Last: last}
 }
 
-func watched(names ...string) []kindView {
-	var views []kindView
+func watched(names ...string) []KindStatus {
+	var views []KindStatus
 	for _, name := range names {
-		views = append(views, kindView{name: name, state: KindWatched})
+		views = append(views, KindStatus{Name: name, State: KindWatched})
 	}
 	return views
 }
 
 func TestSummarize(t *testing.T) {
 	forbidden := Judgement{StateRefuses, ReasonForbidden, "may not\n  write"}
-	targets := []seen{
-		seenAt("A", "ns1", "x", holds(), record{}),
-		seenAt("A", "ns2", "x", differs("no key"), record{}),
-		seenAt("A", "ns3", "x", differs("no key"), record{Judgement: forbidden, hash: "now"}),
-		seenAt("A", "ns4", "x", differs("no key"), record{Judgement: forbidden, hash: "before"}),
-		seenAt("A", "ns5", "x", holds(), record{Judgement: forbidden, hash: "now"}),
-		seenAt("B", "", "y", Judgement{StateUnsuitable, ReasonNoField, "no field"}, record{}),
-		seenAt("B", "", "z", Judgement{StateRefuses, ReasonImmutable, "immutable"}, record{}),
+	targets := []SeenTarget{
+		seenAt("A", "ns1", "x", Holds(), Record{}),
+		seenAt("A", "ns2", "x", Differs("no key"), Record{}),
+		seenAt("A", "ns3", "x", Differs("no key"), Record{Judgement: forbidden, hash: "now"}),
+		seenAt("A", "ns4", "x", Differs("no key"), Record{Judgement: forbidden, hash: "before"}),
+		seenAt("A", "ns5", "x", Holds(), Record{Judgement: forbidden, hash: "now"}),
+		seenAt("B", "", "y", Judgement{StateUnsuitable, ReasonNoField, "no field"}, Record{}),
+		seenAt("B", "", "z", Judgement{StateRefuses, ReasonImmutable, "immutable"}, Record{}),
 	}
-	s := summarize(watched("A", "B", "C"), Bundle{Hash: "now"}, nil, targets)
-	assert.Equal(t, Status{
-		BundleHash: "now", Targets: 6, Holding: 2, Refusing: 2,
-		NotHolding: []string{
-			"A ns3/x: Forbidden: may not write",
-			"B z: Immutable: immutable",
-			"A ns2/x: Differs: no key",
-			"A ns4/x: Differs: no key",
+	s := summarize(StatusSituation{Kinds: watched("A", "B", "C"), Bundle: Bundle{Hash: "now"}, Targets: targets})
+	assert.Equal(t, api.TrustStatus{
+		BundleHash: "now", Targets: 6, Holding: 2, Pending: 2, Refusing: 2,
+		NotHolding: []api.TrustTarget{
+			{Kind: "A", Namespace: "ns3", Name: "x", Reason: "Forbidden", Message: "may not\n  write"},
+			{Kind: "B", Name: "z", Reason: "Immutable", Message: "immutable"},
+			{Kind: "A", Namespace: "ns2", Name: "x", Reason: "Differs", Message: "no key"},
+			{Kind: "A", Namespace: "ns4", Name: "x", Reason: "Differs", Message: "no key"},
 		},
-	}, s.status)
+	}, s.Status)
+	lines := []string{
+		"A ns3/x: Forbidden: may not write",
+		"B z: Immutable: immutable",
+		"A ns2/x: Differs: no key",
+		"A ns4/x: Differs: no key",
+	}
 	assert.Equal(t, map[string]map[State]int{
 		"A": {StateHolds: 2, StatePending: 2, StateRefuses: 1},
 		"B": {StateUnsuitable: 1, StateRefuses: 1},
 		"C": {},
-	}, s.counts)
+	}, s.Counts)
 	assert.Equal(t, map[string]string{
 		"bundle-hash": "now", "targets": "6", "holding": "2", "pending": "2", "refusing": "2", "problem": "",
-		"not-holding": strings.Join(s.status.NotHolding, "\n"),
-	}, s.status.Data())
+		"not-holding": strings.Join(lines, "\n"),
+	}, s.Status.Data())
+}
+
+// A kind whose targets cannot be seen may have one that does not hold the bundle:
+// nobody may conclude that all do. One that does not exist has none.
+func TestSummarizeUnseenKinds(t *testing.T) {
+	kinds := []KindStatus{
+		{Name: "A", State: KindWatched},
+		{Name: "B", State: KindStarting, Message: "not checked yet"},
+		{Name: "C", State: KindRefused, Message: "no rights"},
+		{Name: "D", State: KindAbsent, Message: "no such kind"},
+	}
+	s := summarize(StatusSituation{Kinds: kinds, Bundle: Bundle{Hash: "now"}, Targets: []SeenTarget{
+		seenAt("A", "ns", "x", Holds(), Record{}), seenAt("C", "", "y", Holds(), Record{}),
+	}})
+	assert.Equal(t, api.TrustStatus{
+		BundleHash: "now", Targets: 4, Holding: 2, Pending: 1, Refusing: 1,
+		NotHolding: []api.TrustTarget{
+			{Kind: "C", Name: "(all)", Reason: "Forbidden", Message: "no rights"},
+			{Kind: "B", Name: "(all)", Reason: "Unavailable", Message: "not checked yet"},
+		},
+	}, s.Status)
+	assert.Equal(t, []string{"C (all): Forbidden: no rights", "B (all): Unavailable: not checked yet"}, s.Status.NotHoldingLines())
+	assert.Equal(t, map[string]KindState{"A": KindWatched, "B": KindStarting, "C": KindRefused, "D": KindAbsent}, s.Kinds)
+	assert.Equal(t, map[Reason]int{ReasonForbidden: 1}, s.Refusing["C"])
+	assert.Equal(t, map[State]int{StateHolds: 1}, s.Counts["C"])
 }
 
 func TestSummarizeWithoutSource(t *testing.T) {
-	s := summarize(watched("A"), Bundle{}, errors.New("source is gone"), []seen{seenAt("A", "ns", "x", Judgement{}, record{Judgement: holds(), hash: "before"})})
-	assert.Equal(t, Status{Targets: 1, Problem: "source is gone", NotHolding: []string{"A ns/x: NoSource: no bundle to compare with"}}, s.status)
+	s := summarize(StatusSituation{Kinds: watched("A"), NoBundle: errors.New("source is gone"), Targets: []SeenTarget{seenAt("A", "ns", "x", Judgement{}, Record{Judgement: Holds(), hash: "before"})}})
+	assert.Equal(t, api.TrustStatus{Targets: 1, Pending: 1, Problem: "source is gone", NotHolding: []api.TrustTarget{
+		{Kind: "A", Namespace: "ns", Name: "x", Reason: "NoSource", Message: "there is no CA bundle to compare with"},
+	}}, s.Status)
 }
 
 // A ConfigMap holds 1 MiB: a status of everything that can be wrong with
 // thousands of targets stays far below.
 func TestStatusIsBounded(t *testing.T) {
-	var targets []seen
+	var targets []SeenTarget
 	long := strings.Repeat("ä", 5000)
 	for i := range 5000 {
-		targets = append(targets, seenAt("MutatingWebhookConfiguration", strings.Repeat("n", 63), fmt.Sprintf("%0253d", i), Judgement{StateRefuses, ReasonInvalid, long}, record{}))
+		targets = append(targets, seenAt("MutatingWebhookConfiguration", strings.Repeat("n", 63), fmt.Sprintf("%0253d", i), Judgement{StateRefuses, ReasonInvalid, long}, Record{}))
 	}
 	size := 0
-	for k, v := range summarize(nil, Bundle{}, errors.New("x"), nil).status.Data() {
+	for k, v := range summarize(StatusSituation{NoBundle: errors.New("x")}).Status.Data() {
 		size += len(k) + len(v)
 	}
-	s := summarize(watched("MutatingWebhookConfiguration"), Bundle{Hash: "h"}, nil, targets)
-	for k, v := range s.status.Data() {
+	s := summarize(StatusSituation{Kinds: watched("MutatingWebhookConfiguration"), Bundle: Bundle{Hash: "h"}, Targets: targets})
+	for k, v := range s.Status.Data() {
 		size += len(k) + len(v)
 	}
 	assert.Less(t, size, 64<<10)
-	assert.Len(t, s.status.NotHolding, MaxListed+1)
-	assert.Equal(t, "and 4950 more", s.status.NotHolding[MaxListed])
+	assert.Equal(t, 4950, s.Status.Unlisted)
+	lines := s.Status.NotHoldingLines()
+	assert.Len(t, lines, api.TrustMaxListed+1)
+	assert.Equal(t, "and 4950 more", lines[api.TrustMaxListed])
 }
 
 func TestSameData(t *testing.T) {
-	data := Status{BundleHash: "h", Targets: 1, Holding: 1}.Data()
+	data := api.TrustStatus{BundleHash: "h", Targets: 1, Holding: 1}.Data()
 	with := func(key, value string) map[string]string {
-		changed := Status{BundleHash: "h", Targets: 1, Holding: 1}.Data()
+		changed := api.TrustStatus{BundleHash: "h", Targets: 1, Holding: 1}.Data()
 		changed[key] = value
 		return changed
 	}
@@ -94,4 +130,48 @@ func TestSameData(t *testing.T) {
 	assert.False(t, sameData(with(api.TrustHolding, "0"), data))
 	assert.False(t, sameData(with(api.TrustProblem, "x"), data))
 	assert.False(t, sameData(nil, data))
+}
+
+func TestDecideStatus(t *testing.T) {
+	situation := StatusSituation{
+		Now: noon, Started: noon, Kinds: watched("A"),
+		Bundle: Bundle{Hash: "now", Until: noon.Add(time.Hour)}, Targets: []SeenTarget{seenAt("A", "ns", "x", Holds(), Record{})},
+	}
+	data := api.TrustStatus{BundleHash: "now", Targets: 1, Holding: 1}.Data()
+	tests := []struct {
+		name   string
+		change func(*StatusSituation)
+		wait   bool
+		report bool
+		write  map[string]string
+		after  time.Duration
+	}{
+		{"no status yet", func(*StatusSituation) {}, false, false, data, time.Hour + time.Second},
+		{"as written", func(s *StatusSituation) { s.Current = data }, false, false, nil, time.Hour + time.Second},
+		{"a cache is being filled", func(s *StatusSituation) { s.Kinds[0].State = KindStarting }, true, false, nil, 10 * time.Second},
+		{"a cache is being filled, for long", func(s *StatusSituation) {
+			s.Kinds[0] = KindStatus{Name: "A", State: KindStarting, Message: "no answer"}
+			s.Targets, s.Now = nil, noon.Add(10*time.Second)
+		}, false, false, api.TrustStatus{BundleHash: "now", Targets: 1, Pending: 1, NotHolding: []api.TrustTarget{
+			{Kind: "A", Name: api.TrustAllOfKind, Reason: "Unavailable", Message: "no answer"}}}.Data(), time.Hour - 9*time.Second},
+		{"the source is damaged", func(s *StatusSituation) {
+			s.Bundle, s.NoBundle, s.Targets = Bundle{}, errors.New("gone"), nil
+		}, false, true, api.TrustStatus{Problem: "gone"}.Data(), 0},
+		{"that was reported", func(s *StatusSituation) {
+			s.Bundle, s.NoBundle, s.Targets, s.Reported = Bundle{}, errors.New("gone"), nil, "gone"
+		}, false, false, api.TrustStatus{Problem: "gone"}.Data(), 0},
+		{"repaired", func(s *StatusSituation) { s.Reported = "gone" }, false, true, data, time.Hour + time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := situation
+			s.Kinds = watched("A")
+			tt.change(&s)
+			d := DecideStatus(s)
+			assert.Equal(t, tt.wait, d.Wait)
+			assert.Equal(t, tt.report, d.Report)
+			assert.Equal(t, tt.write, d.Write)
+			assert.Equal(t, tt.after, d.After)
+		})
+	}
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -82,10 +82,10 @@ func startTimed(t *testing.T) *timed {
 	require.NoError(t, err)
 
 	carrying := w.manager(t, log)
-	bundles := trust.DefaultConfig()
+	bundles := trustcontroller.DefaultConfig()
 	bundles.Namespace, bundles.Now, bundles.Metrics = w.namespace, w.now, prometheus.NewRegistry()
 	bundles.Targets, bundles.StatusDelay = []string{"NamespaceConfigMap"}, 100*time.Millisecond
-	require.NoError(t, trust.Setup(carrying, bundles))
+	require.NoError(t, trustcontroller.Setup(carrying, bundles))
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
@@ -105,7 +105,7 @@ func startTimed(t *testing.T) *timed {
 func (w *timed) manager(t *testing.T, log *harness.Log) ctrl.Manager {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trust.AddToScheme(scheme)))
+	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trustcontroller.AddToScheme(scheme)))
 	cacheOptions, err := signer.Config{Instance: "timed"}.CacheOptions()
 	require.NoError(t, err)
 	anyName := true

@@ -14,10 +14,11 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// openShift asks for the bundle in OpenShift's words.
+// openShift asks for the bundle by OpenShift's annotation.
 func openShift() map[string]string {
 	return map[string]string{api.OpenShiftInjectCABundle: "true"}
 }
@@ -81,18 +82,18 @@ func TestConfigMapWithBytesInTheWay(t *testing.T) {
 	holds(t, ns, bundle)
 }
 
-// What is servingcert's own is no target of anybody's word.
+// What is servingcert's own is not a target, whatever its annotations.
 func TestOwnConfigMapsAreNoTargets(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	r := startRotator(t, compat)
 	status(t, map[string]string{api.TrustBundleHash: hash(t, bundle), api.TrustTargets: "0"})
-	everyWord := map[string]string{api.OpenShiftInjectCABundle: "true", api.OpenShiftInjectCABundleAlpha: "true"}
+	everyAnnotation := map[string]string{api.OpenShiftInjectCABundle: "true", api.OpenShiftInjectCABundleAlpha: "true"}
 	conventional := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.ConventionalStatusName}, Data: map[string]string{"shop": "true"}}
 	create(t, conventional)
 	for _, cm := range []*corev1.ConfigMap{sourceConfigMap(), trustStatus(), conventional} {
-		for _, words := range []map[string]string{everyWord, annotation(), nil} {
-			change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = words })
+		for _, annotations := range []map[string]string{everyAnnotation, annotation(), nil} {
+			change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = annotations })
 			passed(t, bundle)
 		}
 	}
@@ -114,8 +115,8 @@ func TestBundleIsOneTarget(t *testing.T) {
 	r := startRotator(t, compat)
 	ns := newNamespace(t)
 	holds(t, ns, bundle)
-	for _, words := range []map[string]string{annotation(), openShift()} {
-		change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Annotations, cm.Data["extra"] = words, "kept" })
+	for _, annotations := range []map[string]string{annotation(), openShift()} {
+		change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Annotations, cm.Data["extra"] = annotations, "kept" })
 		r.settled(t)
 		status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 		dataIs(t, bundleConfigMap(ns), map[string]string{"extra": "kept", api.BundleKey: bundle})
@@ -141,7 +142,7 @@ func TestBundleIsOneTarget(t *testing.T) {
 	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=holds", 0)
 }
 
-// service-ca lets nothing be beside its key, and so do those who ask in its words.
+// service-ca lets nothing be beside its key, and so do those who use its annotations.
 func TestOpenShiftConfigMapHoldsNothingElse(t *testing.T) {
 	first, second := newBundle(t), newBundle(t)
 	setSource(t, first)
@@ -159,9 +160,9 @@ func TestOpenShiftConfigMapHoldsNothingElse(t *testing.T) {
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: second})
 }
 
-// Ours over beta over alpha. A key that was written in other words may be in use:
+// Ours over beta over alpha. A key that was written for another annotation may be in use:
 // it stays.
-func TestWordsOfAConfigMapChange(t *testing.T) {
+func TestAnnotationsOfAConfigMapChange(t *testing.T) {
 	first, second := newBundle(t), newBundle(t)
 	setSource(t, first)
 	startRotator(t, compat)
@@ -189,15 +190,15 @@ func TestWordsOfAConfigMapChange(t *testing.T) {
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
 }
 
-// A word that cannot be followed is told of, and is no target.
+// An annotation that is not valid is reported, and is not a target.
 func TestUnsuitableConfigMaps(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	r := startRotator(t)
 	wrong := newConfigMap(t, map[string]string{api.AnnotationInjectCABundle: "yes"}, map[string]string{api.BundleKey: "theirs"})
 	root := newConfigMap(t, annotation(), map[string]string{api.BundleKey: "the API server's"}, func(cm *corev1.ConfigMap) { cm.Name = "kube-root-ca.crt" })
-	assert.Contains(t, event(t, wrong.Namespace, trust.EventUnsuitable, wrong.Name), `"yes": must be "true" or "false"`)
-	assert.Contains(t, event(t, root.Namespace, trust.EventUnsuitable, root.Name), "annotate another")
+	assert.Contains(t, event(t, wrong.Namespace, trustcontroller.EventUnsuitable, wrong.Name), `"yes": must be "true" or "false"`)
+	assert.Contains(t, event(t, root.Namespace, trustcontroller.EventUnsuitable, root.Name), "annotate another")
 	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=unsuitable", 2)
 	status(t, map[string]string{api.TrustTargets: "0"})
 	dataIs(t, wrong, map[string]string{api.BundleKey: "theirs"})

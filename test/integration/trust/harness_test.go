@@ -24,7 +24,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -44,7 +44,7 @@ type rotator struct {
 }
 
 // startRotator runs pkg/trust as the rotator's ServiceAccount until the test ends.
-func startRotator(t *testing.T, with ...func(*trust.Config)) *rotator {
+func startRotator(t *testing.T, with ...func(*trustcontroller.Config)) *rotator {
 	t.Helper()
 	r := &rotator{requests: &requests{}, registry: prometheus.NewRegistry()}
 	r.start(t, with...)
@@ -60,10 +60,10 @@ func startRotatorHeld(t *testing.T, match func(*http.Request) bool) *rotator {
 	return r
 }
 
-func (r *rotator) start(t *testing.T, with ...func(*trust.Config)) {
+func (r *rotator) start(t *testing.T, with ...func(*trustcontroller.Config)) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, trust.AddToScheme(scheme))
+	require.NoError(t, trustcontroller.AddToScheme(scheme))
 	cfg := rest.CopyConfig(account)
 	cfg.Wrap(r.requests.wrap)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
@@ -72,13 +72,13 @@ func (r *rotator) start(t *testing.T, with ...func(*trust.Config)) {
 		Logger:  testr.New(t),
 	})
 	require.NoError(t, err)
-	config := trust.DefaultConfig()
+	config := trustcontroller.DefaultConfig()
 	config.Now, config.Metrics = time.Now, r.registry
 	config.MaxBackoff, config.StatusDelay, config.ProbeInterval = backoff, statusDelay, probeInterval
 	for _, set := range with {
 		set(&config)
 	}
-	require.NoError(t, trust.Setup(mgr, config))
+	require.NoError(t, trustcontroller.Setup(mgr, config))
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -89,8 +89,8 @@ func (r *rotator) start(t *testing.T, with ...func(*trust.Config)) {
 	})
 }
 
-// compat lets OpenShift's words count.
-func compat(c *trust.Config) { c.OpenShift = true }
+// compat lets OpenShift's annotations count.
+func compat(c *trustcontroller.Config) { c.OpenShift = true }
 
 // requests are the writes that a rotator sent, in order.
 type requests struct {
@@ -256,8 +256,8 @@ func holds(t *testing.T, namespace, bundle string) {
 	})
 }
 
-// passed waits until a new namespace was served, with what the watches had to
-// tell before it.
+// passed waits until a new namespace was served, after what the watches had
+// sent before it.
 func passed(t *testing.T, bundle string) {
 	t.Helper()
 	holds(t, newNamespace(t), bundle)

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -87,11 +87,11 @@ func configMapCase(name, key, manifest string) kindCase {
 	}
 }
 
-// kindCases are all annotated kinds, annotated with the given word.
-func kindCases(word string) []kindCase {
-	asking := strings.NewReplacer(api.AnnotationInjectCABundle, word)
+// kindCases are all annotated kinds, annotated with the given annotation.
+func kindCases(annotationKey string) []kindCase {
+	asking := strings.NewReplacer(api.AnnotationInjectCABundle, annotationKey)
 	key := api.BundleKey
-	if word != api.AnnotationInjectCABundle {
+	if annotationKey != api.AnnotationInjectCABundle {
 		key = api.OpenShiftBundleKey
 	}
 	crd := caBundleCase("CustomResourceDefinition", "customresourcedefinitions", asking.Replace(crdManifest+conversion),
@@ -159,18 +159,18 @@ func gitops(t *testing.T, manifest string) error {
 // goes with the source, disturbs nobody's manifest, and stays where it is when it
 // is not asked for any more.
 func TestKinds(t *testing.T) {
-	for word, with := range map[string]func(*trust.Config){
-		api.AnnotationInjectCABundle: func(*trust.Config) {},
+	for annotationKey, with := range map[string]func(*trustcontroller.Config){
+		api.AnnotationInjectCABundle: func(*trustcontroller.Config) {},
 		api.OpenShiftInjectCABundle:  compat,
 	} {
-		for _, kind := range kindCases(word) {
-			t.Run(kind.name+"/"+word, func(t *testing.T) { testKind(t, kind, with) })
+		for _, kind := range kindCases(annotationKey) {
+			t.Run(kind.name+"/"+annotationKey, func(t *testing.T) { testKind(t, kind, with) })
 		}
 	}
 }
 
-func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
-	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
+func testKind(t *testing.T, kind kindCase, with func(*trustcontroller.Config)) {
+	first, second, foreign := newBundle(t), newBundle(t), newBundle(t)
 	setSource(t, first)
 	r := startRotator(t, with)
 	kind.apply(t)
@@ -178,14 +178,14 @@ func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
 	r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=holds", 1)
 	status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustTargets: "1", api.TrustHolding: "1"})
 
-	for _, damage := range []string{"", "garbage", second, first + stranger} {
+	for _, damage := range []string{"", "garbage", second, first + foreign} {
 		if damage == "garbage" && kind.checked {
 			continue
 		}
 		change(t, kind.object(t), func(o client.Object) { kind.set(o, damage) })
 		kind.has(t, first)
 	}
-	event(t, "default", trust.EventRestored, kind.object(t).GetName())
+	event(t, "default", trustcontroller.EventRestored, kind.object(t).GetName())
 
 	setSource(t, second)
 	kind.has(t, second)
@@ -206,7 +206,7 @@ func testKind(t *testing.T, kind kindCase, with func(*trust.Config)) {
 	assert.True(t, apierrors.IsNotFound(admin.Get(t.Context(), client.ObjectKeyFromObject(kind.object(t)), kind.empty())), "made anew")
 }
 
-func TestOpenShiftsAlphaWord(t *testing.T) {
+func TestOpenShiftsAlphaAnnotation(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	startRotator(t, compat)
@@ -220,8 +220,8 @@ func TestOpenShiftsAlphaWord(t *testing.T) {
 	status(t, map[string]string{api.TrustTargets: fmt.Sprint(len(kinds)), api.TrustHolding: fmt.Sprint(len(kinds))})
 }
 
-// OpenShift's words say nothing unless they are let.
-func TestOpenShiftsWordsByDefault(t *testing.T) {
+// OpenShift's annotations are ignored by default.
+func TestOpenShiftsAnnotationsByDefault(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	r := startRotator(t)
@@ -251,7 +251,7 @@ func TestGitOpsDropsConversion(t *testing.T) {
 	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest, group, "games.example.com")+"  conversion: {strategy: None}\n"))
 	assert.Nil(t, read(t, crd).Spec.Conversion.Webhook)
 	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=unsuitable", 1)
-	event(t, "default", trust.EventUnsuitable, crd.Name)
+	event(t, "default", trustcontroller.EventUnsuitable, crd.Name)
 }
 
 // An APIService that skips verification may not have a caBundle, and gets none.
@@ -263,7 +263,7 @@ func TestInsecureAPIService(t *testing.T) {
 	service := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.kind.example.com"}}
 	t.Cleanup(func() { remove(t, service) })
 	r.shows(t, "servingcert_trust_targets", "kind=APIService state=unsuitable", 1)
-	assert.Contains(t, event(t, "default", trust.EventUnsuitable, service.Name), "insecureSkipTLSVerify")
+	assert.Contains(t, event(t, "default", trustcontroller.EventUnsuitable, service.Name), "insecureSkipTLSVerify")
 	assert.Empty(t, read(t, service).Spec.CABundle)
 	assert.Zero(t, r.requests.count("apiservices"))
 	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))

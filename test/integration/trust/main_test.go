@@ -27,7 +27,7 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 )
 
 const system = api.DefaultNamespace
@@ -64,7 +64,7 @@ func runTests(m *testing.M) int {
 // prepare makes what an installation has before the rotator starts.
 func prepare(ctx context.Context) error {
 	all := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(all), trust.AddToScheme(all)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(all), trustcontroller.AddToScheme(all)); err != nil {
 		return err
 	}
 	var err error

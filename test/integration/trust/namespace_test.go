@@ -36,18 +36,18 @@ func TestNamespaceGetsBundle(t *testing.T) {
 
 func TestBundleIsRestored(t *testing.T) {
 	bundle := newBundle(t)
-	stranger := newBundle(t)
+	foreign := newBundle(t)
 	setSource(t, bundle)
 	startRotator(t)
 	ns := newNamespace(t)
 	holds(t, ns, bundle)
 
 	tests := map[string]func(*corev1.ConfigMap){
-		"garbage":         func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" },
-		"empty":           func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" },
-		"key removed":     func(cm *corev1.ConfigMap) { delete(cm.Data, api.BundleKey) },
-		"stranger's root": func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] += stranger },
-		"one byte more":   func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] += "\n" },
+		"garbage":       func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" },
+		"empty":         func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" },
+		"key removed":   func(cm *corev1.ConfigMap) { delete(cm.Data, api.BundleKey) },
+		"foreign root":  func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] += foreign },
+		"one byte more": func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] += "\n" },
 		"ownership removed": func(cm *corev1.ConfigMap) {
 			cm.ManagedFields = []metav1.ManagedFieldsEntry{{}}
 			cm.Data[api.BundleKey] = "garbage"

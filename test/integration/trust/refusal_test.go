@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -46,7 +46,7 @@ func TestImmutableAnnotatedConfigMap(t *testing.T) {
 
 	setSource(t, second)
 	statusNames(t, "ConfigMap "+cm.Namespace+"/"+cm.Name, "Immutable")
-	assert.Contains(t, event(t, cm.Namespace, trust.EventRefused, cm.Name), "immutable")
+	assert.Contains(t, event(t, cm.Namespace, trustcontroller.EventRefused, cm.Name), "immutable")
 	r.shows(t, "servingcert_trust_refusing", "kind=ConfigMap reason=Immutable", 1)
 	passed(t, second)
 	assert.Equal(t, 1, r.requests.count("/"+cm.Namespace+"/configmaps"), "the object says so itself: no need to try")
@@ -70,7 +70,7 @@ func TestImmutableConfigMap(t *testing.T) {
 
 	passed(t, bundle)
 	statusNames(t, "NamespaceConfigMap "+ns+"/"+api.BundleName, "Immutable")
-	assert.Contains(t, event(t, ns, trust.EventRefused, api.BundleName), "immutable")
+	assert.Contains(t, event(t, ns, trustcontroller.EventRefused, api.BundleName), "immutable")
 	r.shows(t, "servingcert_trust_targets", "kind=NamespaceConfigMap state=refuses", 1)
 	assert.Zero(t, r.requests.count("/"+ns+"/configmaps"), "the object says so itself: no need to try")
 
@@ -112,7 +112,7 @@ func refuseConfigMaps(t *testing.T, namespace string) (lift func()) {
 }
 
 // A policy that forbids the write in one namespace, and is taken away: no event
-// of the target tells of either.
+// of the target reports either.
 func TestAdmissionRefuses(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
@@ -146,7 +146,7 @@ func TestAdmissionRefusesAnnotatedConfigMap(t *testing.T) {
 func refusedByPolicy(t *testing.T, r *rotator, kind string, target *corev1.ConfigMap, bundle string) {
 	t.Helper()
 	statusNames(t, kind+" "+target.Namespace+"/"+target.Name, "Invalid")
-	assert.Contains(t, event(t, target.Namespace, trust.EventRefused, target.Name), "no bundles here")
+	assert.Contains(t, event(t, target.Namespace, trustcontroller.EventRefused, target.Name), "no bundles here")
 	r.shows(t, "servingcert_trust_refusing", "kind="+kind+" reason=Invalid", 1)
 	passed(t, bundle)
 	harness.Eventually(t, func() error {
@@ -160,9 +160,9 @@ func refusedByPolicy(t *testing.T, r *rotator, kind string, target *corev1.Confi
 func nobodyRefuses(t *testing.T, namespace string) {
 	t.Helper()
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
-	told := events(t, namespace)
-	assert.Len(t, told, 1)
-	assert.NotContains(t, told[0], "(repeated)", "one event, however often it was tried")
+	sent := events(t, namespace)
+	assert.Len(t, sent, 1)
+	assert.NotContains(t, sent[0], "(repeated)", "one event, however often it was tried")
 }
 
 // Rights that are missing are named, and tried again within the longest backoff.
@@ -181,7 +181,7 @@ func TestRBACRefuses(t *testing.T) {
 			name := kind.object(t).GetName()
 
 			statusNames(t, kind.name+" "+name, "Forbidden")
-			assert.Contains(t, event(t, "default", trust.EventRefused, name), "cannot patch")
+			assert.Contains(t, event(t, "default", trustcontroller.EventRefused, name), "cannot patch")
 			r.shows(t, "servingcert_trust_refusing", "kind="+kind.name+" reason=Forbidden", 1)
 			r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=refuses", 1)
 			passed(t, bundle)
@@ -204,7 +204,7 @@ func TestRBACRefuses(t *testing.T) {
 
 // Many that refuse fill neither the status nor the queue.
 func TestManyRefuse(t *testing.T) {
-	const many = trust.MaxListed + 5
+	const many = api.TrustMaxListed + 5
 	bundle := newBundle(t)
 	yes := true
 	for range many {
@@ -217,8 +217,8 @@ func TestManyRefuse(t *testing.T) {
 	passed(t, bundle)
 	got := status(t, map[string]string{api.TrustRefusing: fmt.Sprint(many), api.TrustHolding: "1", api.TrustTargets: fmt.Sprint(many + 1)})
 	lines := strings.Split(got[api.TrustNotHolding], "\n")
-	assert.Len(t, lines, trust.MaxListed+1)
-	assert.Equal(t, "and 5 more", lines[trust.MaxListed])
+	assert.Len(t, lines, api.TrustMaxListed+1)
+	assert.Equal(t, "and 5 more", lines[api.TrustMaxListed])
 }
 
 // One that someone changes back each time can be counted on by nobody.
@@ -242,9 +242,9 @@ func TestContested(t *testing.T) {
 			time.Sleep(tick)
 		}
 	}()
-	r := startRotator(t, func(c *trust.Config) { c.Patience = 3 * time.Second })
+	r := startRotator(t, func(c *trustcontroller.Config) { c.Patience = 3 * time.Second })
 	statusNames(t, "ConfigMap "+cm.Namespace+"/"+cm.Name, "Contested")
-	assert.Contains(t, event(t, cm.Namespace, trust.EventRefused, cm.Name), "as if something changed it back")
+	assert.Contains(t, event(t, cm.Namespace, trustcontroller.EventRefused, cm.Name), "as if something changed it back")
 	r.shows(t, "servingcert_trust_refusing", "kind=ConfigMap reason=Contested", 1)
 	passed(t, bundle)
 	writes := r.requests.count("/" + cm.Namespace + "/configmaps")

@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -67,7 +68,7 @@ func TestKindWithoutRights(t *testing.T) {
 			assert.Contains(t, got[api.TrustNotHolding], "CustomResourceDefinition (all): Forbidden: "+verb)
 			r.shows(t, "servingcert_trust_kinds", "kind=CustomResourceDefinition state=refused", 1)
 			r.shows(t, "servingcert_trust_refusing", "kind=CustomResourceDefinition reason=Forbidden", 1)
-			assert.Contains(t, event(t, system, trust.EventKindRefused, api.TrustStatusName), "leave the kind out of --targets")
+			assert.Contains(t, event(t, system, trustcontroller.EventKindRefused, api.TrustStatusName), "leave the kind out of --targets")
 			assert.Empty(t, crd.get(read(t, crd.object(t))))
 
 			restore()
@@ -102,7 +103,9 @@ func TestFewerTargetsNeedFewerRights(t *testing.T) {
 	bundle := newBundle(t)
 	setSource(t, bundle)
 	ns := newNamespace(t)
-	r := startRotator(t, func(c *trust.Config) { c.Targets = []string{"NamespaceConfigMap", "MutatingWebhookConfiguration"} })
+	r := startRotator(t, func(c *trustcontroller.Config) {
+		c.Targets = []string{"NamespaceConfigMap", "MutatingWebhookConfiguration"}
+	})
 	create(t, mutating("fewer", byService("a")))
 	caBundles(t, "fewer", bundle)
 	holds(t, ns, bundle)
@@ -124,7 +127,7 @@ func TestAbsentKind(t *testing.T) {
 	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1", api.TrustRefusing: "0", api.TrustNotHolding: ""})
 	r.shows(t, "servingcert_trust_kinds", "kind=ClusterTrustBundle state=absent", 1)
 	r.shows(t, "servingcert_trust_kinds", "kind=ClusterTrustBundle state=refused", 0)
-	for _, kind := range trust.Kinds() {
+	for _, kind := range trustcontroller.DefaultConfig().Targets {
 		if kind != "ClusterTrustBundle" {
 			r.shows(t, "servingcert_trust_kinds", "kind="+kind+" state=watched", 1)
 		}
@@ -156,7 +159,7 @@ func trustBundle() *certificatesv1beta1.ClusterTrustBundle {
 
 func TestClusterTrustBundle(t *testing.T) {
 	withTrustBundles(t)
-	first, second, stranger := newBundle(t), newBundle(t), newBundle(t)
+	first, second, foreign := newBundle(t), newBundle(t), newBundle(t)
 	has := func(bundle string) {
 		t.Helper()
 		harness.Eventually(t, func() error {
@@ -180,13 +183,13 @@ func TestClusterTrustBundle(t *testing.T) {
 	r.shows(t, "servingcert_trust_targets", "kind=ClusterTrustBundle state=holds", 1)
 	r.shows(t, "servingcert_trust_writes_total", "kind=ClusterTrustBundle why=create", 1)
 
-	for _, damage := range []string{stranger, first + stranger} { // garbage is refused by the API server
+	for _, damage := range []string{foreign, first + foreign} { // garbage is refused by the API server
 		change(t, trustBundle(), func(b *certificatesv1beta1.ClusterTrustBundle) { b.Spec.TrustBundle = damage })
 		has(first)
 	}
 	remove(t, trustBundle())
 	has(first)
-	event(t, "default", trust.EventRestored, api.TrustBundleName)
+	event(t, "default", trustcontroller.EventRestored, api.TrustBundleName)
 	setSource(t, second)
 	has(second)
 	passed(t, second)
@@ -204,7 +207,7 @@ func TestClusterTrustBundle(t *testing.T) {
 		passed(t, first)
 		refused := status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustRefusing: "1", api.TrustPending: "0"})
 		assert.Contains(t, refused[api.TrustNotHolding], "ClusterTrustBundle servingcert.dev:serving:ca: Forbidden: ")
-		assert.Contains(t, event(t, "default", trust.EventRefused, api.TrustBundleName), "attest")
+		assert.Contains(t, event(t, "default", trustcontroller.EventRefused, api.TrustBundleName), "attest")
 		r.shows(t, "servingcert_trust_refusing", "kind=ClusterTrustBundle reason=Forbidden", 1)
 		has(second)
 		restore()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -35,7 +35,7 @@ func TestSourceAppearsLater(t *testing.T) {
 	create(t, mutating("early", byService("a")))
 	got := status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "0", api.TrustBundleHash: ""})
 	assert.Contains(t, got[api.TrustProblem], "does not exist")
-	event(t, system, trust.EventSourceInvalid, api.CAStatusName)
+	event(t, system, trustcontroller.EventSourceInvalid, api.CAStatusName)
 	r.shows(t, "servingcert_trust_source_valid", "", 0)
 	assert.Zero(t, r.requests.count(ns))
 	assert.Zero(t, r.requests.count("webhookconfigurations"))
@@ -73,10 +73,10 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		{"empty", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" }, "no certificate"},
 		{"half", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = bundle[:len(bundle)/2] }, "damaged PEM"},
 		{"key removed", func(cm *corev1.ConfigMap) { cm.Data = nil }, "has no key"},
-		{"stranger's root", func(cm *corev1.ConfigMap) {
+		{"foreign root", func(cm *corev1.ConfigMap) {
 			cm.Data[api.CABundleHash] = hash(t, bundle)
 			cm.Data[api.BundleKey] += newBundle(t)
-		}, "is not what key bundle-hash says"},
+		}, "does not match the hash in key bundle-hash"},
 		{"all expired", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = expired }, "expired"},
 	}
 	for _, tt := range tests {
@@ -105,7 +105,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		holds(t, ns, bundle)
 		caBundles(t, "kept", bundle)
 	})
-	event(t, system, trust.EventSourceInvalid, api.CAStatusName)
+	event(t, system, trustcontroller.EventSourceInvalid, api.CAStatusName)
 }
 
 // What is distributed has no duplicates and a stable order, whatever the source

@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -125,7 +126,7 @@ func TestWebhookIsRestored(t *testing.T) {
 			caBundles(t, "restored", bundle, bundle)
 		})
 	}
-	event(t, "default", trust.EventRestored, "restored")
+	event(t, "default", trustcontroller.EventRestored, "restored")
 }
 
 // A configuration that is deleted is not made anew, and one that is not

@@ -1,0 +1,11 @@
+package api
+
+// Shorten returns the text if it has at most that many characters, and otherwise
+// so many of it and an ellipsis. It bounds what a message repeats of what someone
+// else wrote.
+func Shorten(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,85 @@
+// Package target lists the kinds of target: objects that the CA bundle is kept in.
+//
+// Each kind is a file with one [Kind]: how its objects are found, which of their
+// content is kept in a cache, what they hold, and which server-side-apply document
+// sets the one field that holds the bundle. A new kind is such a file and a line in
+// [Kinds].
+package target
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+// Kind is a kind of target: objects of one type that the bundle is kept in.
+type Kind struct {
+	finder
+	// Name names it in --targets, the trust status, logs and metrics.
+	Name string
+	// Object is an empty object of the type that is written.
+	Object client.Object
+	// addToScheme adds the type of Object; nil for one that needs none.
+	addToScheme func(*runtime.Scheme) error
+	// Older is the same in an older version of its API, tried where the API server
+	// does not have this one; nil for none.
+	Older *Kind
+	// Release gives up the ownership of the field after each write. It is for
+	// fields inside a structure that is not valid with them alone.
+	Release bool
+	// strip removes from an object what neither the finder nor the functions below
+	// read, before it enters the cache. Identity and the annotations that request
+	// the bundle are kept anyway.
+	strip func(client.Object)
+	// judge says what the object, which is requested to hold the bundle, holds.
+	judge func(obj client.Object, bundle []byte) trust.Judgement
+	// clear is for Clear; nil where nothing can be beside the bundle.
+	clear func(obj client.Object) []byte
+	// moved is for Moved; nil where there is only one field.
+	moved func(obj client.Object) bool
+	// document is for Document.
+	document func(obj client.Object, bundle []byte) runtime.ApplyConfiguration
+}
+
+// AddToScheme adds the type of Object to the scheme.
+func (k Kind) AddToScheme(scheme *runtime.Scheme) error {
+	if k.addToScheme == nil {
+		return nil
+	}
+	return k.addToScheme(scheme)
+}
+
+// Reads returns the types of object that are listed and watched for this kind.
+func (k Kind) Reads() []Read { return k.reads(k.strip) }
+
+// Judge says what a target holds.
+func (k Kind) Judge(t Target, bundle trust.Bundle) trust.Judgement {
+	switch {
+	case t.Problem != "":
+		return trust.Judgement{State: trust.StateUnsuitable, Reason: trust.ReasonAnnotation, Message: t.Problem}
+	case !t.Exists():
+		return trust.Judgement{State: trust.StatePending, Reason: trust.ReasonMissing, Message: "the object does not exist"}
+	}
+	return k.judge(t.Object, bundle.PEM)
+}
+
+// Clear returns the JSON merge patch that removes what may not be beside the
+// bundle, with the resourceVersion that it is for; nil if there is nothing.
+func (k Kind) Clear(obj client.Object) []byte {
+	if k.clear == nil {
+		return nil
+	}
+	return k.clear(obj)
+}
+
+// Moved reports whether our field manager owns a field that the bundle is not
+// requested in any more.
+func (k Kind) Moved(obj client.Object) bool { return k.moved != nil && k.moved(obj) }
+
+// Document returns the server-side-apply document that puts the bundle into the
+// object's field and holds no other field. An object without a resourceVersion
+// does not exist yet.
+func (k Kind) Document(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
+	return k.document(obj, bundle.PEM)
+}

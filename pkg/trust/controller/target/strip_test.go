@@ -1,0 +1,50 @@
+package target
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+const (
+	beta  = "service.beta.openshift.io/inject-cabundle"
+	alpha = "service.alpha.openshift.io/inject-cabundle"
+	own   = "servingcert.dev/inject-ca-bundle"
+)
+
+// drawnAnnotations are those that could ask, with values of every sort.
+func drawnAnnotations(t *rapid.T) map[string]string {
+	return rapid.MapOf(rapid.SampledFrom([]string{own, beta, alpha, "note"}),
+		rapid.SampledFrom([]string{"true", "false", "True", "yes", ""})).Draw(t, "annotations")
+}
+
+// What is stripped before it enters the cache requests the same, and at most one
+// of the annotations counts.
+func TestStripKeepsRequests(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		compat := rapid.Bool().Draw(t, "compat")
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: drawnAnnotations(t)}}
+		whole := trust.RequestOf(cm, compat)
+		stripped, err := Transform(annotatedConfigMap(compat).strip)(cm.DeepCopy())
+		assert.NoError(t, err)
+		assert.Equal(t, whole, trust.RequestOf(stripped.(*corev1.ConfigMap), compat))
+
+		if !compat {
+			without := cm.DeepCopy()
+			delete(without.Annotations, beta)
+			delete(without.Annotations, alpha)
+			assert.Equal(t, trust.RequestOf(without, compat), whole, "OpenShift's annotations request nothing")
+		}
+		if _, ok := cm.Annotations[own]; ok {
+			assert.NotEqual(t, api.OpenShiftBundleKey, whole.Key, "ours wins")
+		}
+		assert.Equal(t, whole.Requested, whole.Key != "")
+		assert.False(t, whole.Problem != "" && !whole.Requested)
+	})
+}

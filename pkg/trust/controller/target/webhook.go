@@ -1,0 +1,118 @@
+package target
+
+import (
+	"bytes"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	applyadmissionv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/trust"
+)
+
+// mutatingWebhookConfiguration is the caBundle of the webhooks that are reached
+// by a Service. A url is outside the cluster, with a certificate that is not ours.
+func mutatingWebhookConfiguration(openShift bool) Kind {
+	return Kind{
+		Name:        "MutatingWebhookConfiguration",
+		Object:      &admissionv1.MutatingWebhookConfiguration{},
+		addToScheme: admissionv1.AddToScheme,
+		Release:     true,
+		finder:      annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}, openShift},
+		strip: func(obj client.Object) {
+			config := obj.(*admissionv1.MutatingWebhookConfiguration)
+			for i, w := range config.Webhooks {
+				config.Webhooks[i] = admissionv1.MutatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
+			}
+		},
+		judge: func(obj client.Object, bundle []byte) trust.Judgement {
+			return judgeWebhooks(mutatingWebhooks(obj), bundle)
+		},
+		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+			config := applyadmissionv1.MutatingWebhookConfiguration(obj.GetName()).
+				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
+			for _, w := range mutatingWebhooks(obj) {
+				if w.hasService() {
+					config.WithWebhooks(applyadmissionv1.MutatingWebhook().WithName(w.name).
+						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
+				}
+			}
+			return config
+		},
+	}
+}
+
+// validatingWebhookConfiguration is the same for the other kind of webhook.
+func validatingWebhookConfiguration(openShift bool) Kind {
+	return Kind{
+		Name:        "ValidatingWebhookConfiguration",
+		Object:      &admissionv1.ValidatingWebhookConfiguration{},
+		addToScheme: admissionv1.AddToScheme,
+		Release:     true,
+		finder:      annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}, openShift},
+		strip: func(obj client.Object) {
+			config := obj.(*admissionv1.ValidatingWebhookConfiguration)
+			for i, w := range config.Webhooks {
+				config.Webhooks[i] = admissionv1.ValidatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
+			}
+		},
+		judge: func(obj client.Object, bundle []byte) trust.Judgement {
+			return judgeWebhooks(validatingWebhooks(obj), bundle)
+		},
+		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+			config := applyadmissionv1.ValidatingWebhookConfiguration(obj.GetName()).
+				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
+			for _, w := range validatingWebhooks(obj) {
+				if w.hasService() {
+					config.WithWebhooks(applyadmissionv1.ValidatingWebhook().WithName(w.name).
+						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
+				}
+			}
+			return config
+		},
+	}
+}
+
+func validatingWebhooks(obj client.Object) []webhook {
+	var out []webhook
+	for _, w := range obj.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
+		out = append(out, webhook{w.Name, w.ClientConfig})
+	}
+	return out
+}
+
+func mutatingWebhooks(obj client.Object) []webhook {
+	var out []webhook
+	for _, w := range obj.(*admissionv1.MutatingWebhookConfiguration).Webhooks {
+		out = append(out, webhook{w.Name, w.ClientConfig})
+	}
+	return out
+}
+
+// webhook is what both kinds of webhook configuration have in an entry.
+type webhook struct {
+	name   string
+	client admissionv1.WebhookClientConfig
+}
+
+func (w webhook) hasService() bool { return w.client.Service != nil }
+
+// judgeWebhooks judges the entries of a webhook configuration together.
+func judgeWebhooks(webhooks []webhook, bundle []byte) trust.Judgement {
+	ours := 0
+	for _, w := range webhooks {
+		if !w.hasService() {
+			continue
+		}
+		ours++
+		if !bytes.Equal(w.client.CABundle, bundle) {
+			return trust.Differs(fmt.Sprintf("webhook %s: clientConfig.caBundle is not the current CA bundle", w.name))
+		}
+	}
+	if ours == 0 {
+		return trust.NoField("it has no webhook with a clientConfig.service")
+	}
+	return trust.Holds()
+}

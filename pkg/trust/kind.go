@@ -1,0 +1,50 @@
+package trust
+
+import "slices"
+
+// KindState says whether the targets of a kind can be seen. Its values are those
+// of a metric's label state.
+type KindState string
+
+const (
+	// KindStarting: the API server has not been asked yet, or has not answered, or
+	// the cache is being filled.
+	KindStarting KindState = "starting"
+	// KindWatched: they are in a cache.
+	KindWatched KindState = "watched"
+	// KindAbsent: the API server has no such kind, so that there are no targets.
+	KindAbsent KindState = "absent"
+	// KindRefused: we may not list or watch them. There may be some that do not hold
+	// the bundle: together they count as one that refuses it.
+	KindRefused KindState = "refused"
+)
+
+// KindStates lists all, in the order of the documentation.
+func KindStates() []KindState {
+	return []KindState{KindStarting, KindWatched, KindAbsent, KindRefused}
+}
+
+// KindStatus is what is known of a kind of target.
+type KindStatus struct {
+	Name    string
+	State   KindState
+	Message string // for people; "" if the kind is watched
+}
+
+// starting reports whether the state of some kind is not known yet.
+func starting(kinds []KindStatus) bool {
+	return slices.ContainsFunc(kinds, func(k KindStatus) bool { return k.State == KindStarting })
+}
+
+// unseenTargets judges a kind whose targets cannot be seen, and reports whether
+// that is so. Together they count as one target: there may be one that does not
+// hold the bundle.
+func (k KindStatus) unseenTargets() (Judgement, bool) {
+	switch k.State {
+	case KindStarting:
+		return Judgement{StatePending, ReasonUnavailable, k.Message}, true
+	case KindRefused:
+		return Judgement{StateRefuses, ReasonForbidden, k.Message}, true
+	}
+	return Judgement{}, false
+}

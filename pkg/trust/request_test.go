@@ -1,0 +1,67 @@
+package trust
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	beta  = "service.beta.openshift.io/inject-cabundle"
+	alpha = "service.alpha.openshift.io/inject-cabundle"
+	own   = "servingcert.dev/inject-ca-bundle"
+)
+
+func TestRequestOf(t *testing.T) {
+	type annotations = map[string]string
+	var (
+		nothing    = Request{}
+		inOurs     = Request{Requested: true, Key: "ca.crt"}
+		inTheirs   = Request{Requested: true, Key: "service-ca.crt", Alone: true}
+		notAllowed = func(value string) Request {
+			return Request{Requested: true, Key: "ca.crt", Problem: `annotation servingcert.dev/inject-ca-bundle: "` + value + `": must be "true" or "false"`}
+		}
+	)
+	tests := []struct {
+		name        string
+		annotations annotations
+		plain       Request // without --openshift-compat
+		compat      Request // with it
+	}{
+		{"nothing", nil, nothing, nothing},
+		{"ours", annotations{own: "true"}, inOurs, inOurs},
+		{"ours, not", annotations{own: "false"}, nothing, nothing},
+		{"ours, another case", annotations{own: "True"}, notAllowed("True"), notAllowed("True")},
+		{"ours, empty", annotations{own: ""}, notAllowed(""), notAllowed("")},
+		{"beta", annotations{beta: "true"}, nothing, inTheirs},
+		{"beta, another case", annotations{beta: "TRUE"}, nothing, inTheirs},
+		{"beta, not", annotations{beta: "false"}, nothing, nothing},
+		{"beta, something else", annotations{beta: "yes"}, nothing, nothing},
+		{"alpha", annotations{alpha: "True"}, nothing, inTheirs},
+		{"ours over beta", annotations{own: "true", beta: "true", alpha: "true"}, inOurs, inOurs},
+		{"ours, not, over beta", annotations{own: "false", beta: "true"}, nothing, nothing},
+		{"beta over alpha", annotations{beta: "false", alpha: "true"}, nothing, nothing},
+		{"beta over alpha, the other way", annotations{beta: "true", alpha: "false"}, nothing, inTheirs},
+		{"an unknown annotation", annotations{"service.beta.openshift.io/inject-ca-bundle": "true"}, nothing, nothing},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: tt.annotations}}
+			assert.Equal(t, tt.plain, RequestOf(cm, false), "plain")
+			assert.Equal(t, tt.compat, RequestOf(cm, true), "--openshift-compat")
+			cm.DeletionTimestamp = &metav1.Time{Time: noon}
+			assert.Equal(t, nothing, RequestOf(cm, true), "being deleted")
+		})
+	}
+}
+
+func TestShortenKeepsValuesBounded(t *testing.T) {
+	long := make([]byte, 100_000)
+	for i := range long {
+		long[i] = 'x'
+	}
+	a := RequestOf(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{own: string(long)}}}, false)
+	assert.Less(t, len(a.Problem), 400)
+}
