@@ -23,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
@@ -128,23 +129,27 @@ func (c *Config) signerConfig() signer.Config {
 	}
 }
 
-// caConfig takes the client that tells a first start from a loss, and the clock's
-// check: a CA made by a clock that is wrong would begin in the future, or be half
-// over. Neither is needed to validate it.
-func (c *Config) caConfig(live client.Reader, skew *signer.Skew) ca.Config {
-	return ca.Config{
-		Namespace:   c.Common.Namespace,
-		CADuration:  c.CADuration,
-		MaxDuration: c.Limits.MaxDuration,
-		Soak:        c.CASoak,
-		Reissue:     c.CAReissue,
-		Constraints: c.constraints,
-		Domain:      c.Common.ClusterDomain,
-		Clock:       c.clock,
-		CheckClock:  skew.Check,
+// caConfig is complete but for what run wires: Remote, Leaves and OnChange. It takes
+// the client that tells a first start from a loss, and the clock's check: a CA made
+// by a clock that is wrong would begin in the future, or be half over. Neither is
+// needed to validate it.
+func (c *Config) caConfig(live client.Reader, skew *signer.Skew) cacontroller.Config {
+	return cacontroller.Config{
+		Namespace: c.Common.Namespace,
+		Parameters: ca.Parameters{
+			CADuration:  c.CADuration,
+			MaxDuration: c.Limits.MaxDuration,
+			Soak:        c.CASoak,
+			Reissue:     c.CAReissue,
+			Constraints: c.constraints,
+			Domain:      c.Common.ClusterDomain,
+		},
+		Clock:      c.clock,
+		CheckClock: skew.Check,
 		ManagedExist: func(ctx context.Context) (bool, error) {
 			return managedExist(ctx, live, c.Instance)
 		},
+		Registerer: metrics.Registry,
 	}
 }
 
@@ -169,30 +174,24 @@ func run(ctx context.Context, cfg *Config) error {
 			return err
 		}
 	}
-	sign, followed, err := cfg.Remote.signer()
+	sign, remote, err := cfg.Remote.signer()
 	if err != nil {
 		return err
 	}
 	var controller *signer.Controller // made below: it needs the CA
-	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
-	keeping.Remote = followed
-	keeping.Leaves = func() map[string]int { return controller.Leaves() }
-	authority, err := ca.New(keeping)
-	if err != nil {
-		return err
-	}
 	changed := make(chan struct{}, 1)
-	authority.OnChange(func() {
+	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
+	keeping.Remote = remote
+	keeping.Leaves = func() map[string]int { return controller.Leaves() }
+	keeping.OnChange = func() {
 		select {
 		case changed <- struct{}{}:
 		default: // one that nobody has received yet says as much
 		}
-	})
-	if err := authority.SetupWithManager(mgr); err != nil {
-		return err
 	}
-	if err := metrics.Registry.Register(authority); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	authority, err := cacontroller.Setup(mgr, keeping)
+	if err != nil {
+		return err
 	}
 
 	issuing := cfg.signerConfig()

@@ -63,7 +63,7 @@ func (c Candidate) generation() Generation {
 
 // check says why the candidate cannot be a CA for the names that are wanted, and
 // for at least as long as it takes to bring its root everywhere, or nil.
-func (c Candidate) check(o Observed) error {
+func (c Candidate) check(p Parameters, now time.Time) error {
 	g := c.generation()
 	if err := validateRoot(c.Root); err != nil {
 		return fmt.Errorf("the root: %w", err)
@@ -72,7 +72,7 @@ func (c Candidate) check(o Observed) error {
 		return fmt.Errorf("between leaf and root: %w", err)
 	}
 	if c.Key != nil {
-		if err := pki.CheckCA(g.Issuer(), c.Key, o.Now); err != nil {
+		if err := pki.CheckCA(g.Issuer(), c.Key, now); err != nil {
 			return err
 		}
 		if _, known := pki.AlgorithmOf(c.Key.Public()); !known {
@@ -82,46 +82,35 @@ func (c Candidate) check(o Observed) error {
 	if len(c.Intermediates) > maxIntermediates {
 		return fmt.Errorf("%d certificates between leaf and root: at most %d", len(c.Intermediates), maxIntermediates)
 	}
-	if end := g.ends(); end.Before(o.Now.Add(o.Soak + time.Hour)) {
-		return fmt.Errorf("it ends at %s: it must outlive the soak of a new CA, %s, by an hour", clock(end), o.Soak)
+	if end := g.Ends(); end.Before(now.Add(p.Soak + time.Hour)) {
+		return fmt.Errorf("it ends at %s: it must outlive the soak of a new CA, %s, by an hour", formatTime(end), p.Soak)
 	}
 	path := g.path()
 	for below, ca := range path {
-		if err := canIssue(ca, below, o); err != nil {
+		if err := canIssue(ca, below, p.Domain, now); err != nil {
 			return fmt.Errorf("%s: %w", ca.Subject.CommonName, err)
 		}
 		// The end of a leaf is bounded by the issuer's alone.
 		if above := path[min(below+1, len(path)-1)]; ca.NotAfter.After(above.NotAfter) {
-			return fmt.Errorf("%s: it ends at %s, and what is above it at %s: must end no later", ca.Subject.CommonName, clock(ca.NotAfter), clock(above.NotAfter))
+			return fmt.Errorf("%s: it ends at %s, and what is above it at %s: must end no later", ca.Subject.CommonName, formatTime(ca.NotAfter), formatTime(above.NotAfter))
 		}
 	}
 	return nil
 }
 
-// path returns what is above a leaf: the issuer first, the root last.
-func (g Generation) path() []*x509.Certificate {
-	return append(slices.Clone(g.Intermediates), g.Root)
-}
-
-// hasPathLength reports whether a certificate of the path bounds how many CAs may
-// be below it.
-func (g Generation) hasPathLength() bool { return slices.ContainsFunc(g.path(), hasPathLength) }
-
-func hasPathLength(ca *x509.Certificate) bool { return ca.MaxPathLen > 0 || ca.MaxPathLenZero }
-
 // canIssue says why a CA with so many others below it in the path cannot stand
 // above the certificates of servers, or nil.
-func canIssue(ca *x509.Certificate, below int, o Observed) error {
+func canIssue(ca *x509.Certificate, below int, clusterDomain string, now time.Time) error {
 	switch {
-	case o.Now.Before(ca.NotBefore):
-		return fmt.Errorf("it is not valid before %s", clock(ca.NotBefore))
+	case now.Before(ca.NotBefore):
+		return fmt.Errorf("it is not valid before %s", formatTime(ca.NotBefore))
 	case hasPathLength(ca) && below > ca.MaxPathLen:
 		return fmt.Errorf("its path length, %d, does not allow what is below it", ca.MaxPathLen)
 	case len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return errors.New("its extended key usages do not allow certificates for servers: must have serverAuth, or none")
 	}
-	for _, domain := range []string{"svc", o.Domain} {
+	for _, domain := range []string{"svc", clusterDomain} {
 		if !pki.PermitsDNS(ca, domain) {
 			return fmt.Errorf("its name constraints do not permit %q, where the names of Services are", domain)
 		}

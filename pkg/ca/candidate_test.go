@@ -41,7 +41,7 @@ func TestImportsThatCouldNotServe(t *testing.T) {
 			s.Import = &brought
 			d := s.take("")
 			require.Len(t, d.Warnings, 1)
-			assert.Equal(t, WarnImport, d.Warnings[0].Reason)
+			assert.Equal(t, api.CAImportInvalid, d.Warnings[0].Reason)
 			assert.Contains(t, d.Warnings[0].Message, c.want)
 		})
 	}
@@ -70,7 +70,7 @@ func TestFollowingAnImportWithPathLengths(t *testing.T) {
 			s.promote()
 			verified := func(anchors int) {
 				t.Helper()
-				a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+				a := s.state().authority(s.Now, s.Parameters)
 				require.Len(t, a.Anchors, anchors)
 				leaf := leafOf(t, a, s.Now)
 				for _, anchor := range a.Anchors {

@@ -19,7 +19,7 @@ func at(root authority) *Candidate {
 
 // following is a CA elsewhere that was one and is to be two.
 func following(t *testing.T, one, two authority) *script {
-	s := &script{t, observed(nil)}
+	s := &script{t, situation(nil)}
 	s.HasRemote, s.Remote = true, at(one)
 	s.take(StepFresh)
 	s.Remote = at(two)
@@ -32,15 +32,15 @@ func following(t *testing.T, one, two authority) *script {
 func TestRemoteSignsWhileAnotherWaits(t *testing.T) {
 	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
 	s := following(t, one, two)
-	assert.Empty(t, s.take("").Reason)
+	assert.Empty(t, s.take("").Problem.Reason)
 	s.trusted()
 	s.take(StepTrusted)
 	s.Now = s.Now.Add(s.Soak)
 
 	s.Remote, s.RemoteErr = nil, errors.New("no answer")
-	assert.Contains(t, s.take("").Waiting, "it does not sign elsewhere: no answer")
+	assert.Contains(t, s.take("").Waiting, "the remote CA does not sign with its key: no answer")
 	s.Remote, s.RemoteErr = at(one), nil
-	assert.Contains(t, s.take("").Waiting, "it does not sign elsewhere: One signs")
+	assert.Contains(t, s.take("").Waiting, "the remote CA does not sign with its key: its issuer is One")
 	assert.Equal(t, api.PhaseWait, s.phase())
 	s.Remote = at(two)
 	s.take(StepPromote)
@@ -55,7 +55,7 @@ func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	s.take(StepAbandon)
 	assert.Equal(t, api.PhaseStable, s.phase())
 	s.take(StepPrepare)
-	assert.Equal(t, three.cert, s.state().newest().Root)
+	assert.Equal(t, three.cert, s.state().Newest().Root)
 	s.promote()
 	assert.Equal(t, three.cert, s.state().signing().Root)
 
@@ -82,19 +82,19 @@ func TestRemoteComesBack(t *testing.T) {
 	s.Remote = at(one)
 	s.take(StepPrepare)
 	s.promote()
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, one.cert, a.Certificate)
 	assert.Equal(t, []*x509.Certificate{one.cert}, a.Anchors)
 	assert.Len(t, a.Bundle.Certificates(), 2)
 
 	s.HasRemote, s.Remote = false, nil
 	s.take(StepPrepare)
-	assert.Equal(t, ReasonWaitingForTrust, s.take("").Reason, "it signs no more, and nobody trusts the next")
+	assert.Equal(t, api.CAWaitingForTrust, s.take("").Problem.Reason, "it signs no more, and nobody trusts the next")
 	s.promote()
 	s.HasRemote, s.Remote = true, at(one)
 	s.take(StepPrepare)
 	s.promote()
-	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a = s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, one.cert, a.Certificate)
 	require.Len(t, a.Chain, 1, "signed by the one that was here")
 	s.take("")
@@ -108,5 +108,5 @@ func TestAnImportFollowsARemote(t *testing.T) {
 	require.NoError(t, err)
 	s.HasRemote, s.Remote, s.Import = false, nil, &brought
 	s.take(StepPrepare)
-	assert.Equal(t, OriginImport, s.state().newest().Origin)
+	assert.Equal(t, OriginImport, s.state().Newest().Origin)
 }

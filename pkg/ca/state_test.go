@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 func TestNewState(t *testing.T) {
 	s := first(t)
-	require.NoError(t, s.Validate())
+	require.NoError(t, validate(s))
 	require.Len(t, s.Generations, 1)
 	g := s.Generations[0]
 	assert.Equal(t, pki.NotBefore(start), g.Root.NotBefore, "backdated for clients whose clock is behind")
@@ -63,7 +64,7 @@ func TestStateRoundTrips(t *testing.T) {
 		to := rapid.IntRange(1, 5).Draw(t, "newest")
 		from := rapid.IntRange(1, to).Draw(t, "oldest")
 		signing := rapid.IntRange(from, to).Draw(t, "signing")
-		s := ladder(t, from, to, signing)
+		s := generations(t, from, to, signing)
 		for i := range s.Generations {
 			s.Generations[i].UsedUntil = rapid.SampledFrom([]time.Time{{}, start, start.Add(400 * day)}).Draw(t, "mark")
 		}
@@ -76,7 +77,7 @@ func TestStateRoundTrips(t *testing.T) {
 }
 
 func TestKeysOfTheSecret(t *testing.T) {
-	data := secretData(t, ladder(t, 1, 3, 2))
+	data := secretData(t, generations(t, 1, 3, 2))
 	var keys []string
 	for key := range data {
 		keys = append(keys, key)
@@ -96,7 +97,7 @@ func TestKeysOfTheSecret(t *testing.T) {
 func TestAStateThatIsNotValidIsNotWritten(t *testing.T) {
 	s := first(t)
 	s.Signing = 2
-	_, err := s.SecretData()
+	_, err := EncodeState(s)
 	assert.ErrorContains(t, err, "generation 2 is to sign and is not listed")
 }
 
@@ -123,7 +124,7 @@ func resigned(t *testing.T, template x509.Certificate, parent *x509.Certificate,
 }
 
 func TestCorruptSecrets(t *testing.T) {
-	s, stranger := ladder(t, 1, 3, 2), first(t).Generations[0]
+	s, stranger := generations(t, 1, 3, 2), first(t).Generations[0]
 	good := secretData(t, s)
 	one, two, three := s.Generations[0], s.Generations[1], s.Generations[2]
 	key2 := encodedKey(t, two)
@@ -195,13 +196,13 @@ func TestCorruptSecrets(t *testing.T) {
 					assertNoKey(t, key, fmt.Sprintf("%v %+v %#v", err, err, err), "the error")
 				}
 			}
-			o := observed(data)
-			o.StatusExists, o.Now = true, start.Add(10*day)
+			o := situation(data)
+			o.Status, o.Now = &api.CAStatus{}, start.Add(10*day)
 			d := Decide(o)
 			assert.Empty(t, d.Step, "nothing is written over it")
-			assert.Equal(t, ReasonCorrupt, d.Reason)
-			assert.Contains(t, d.Message, c.want)
-			assertNoKey(t, key2, d.Message, "the message")
+			assert.Equal(t, api.CACorrupt, d.Problem.Reason)
+			assert.Contains(t, d.Problem.Message, c.want)
+			assertNoKey(t, key2, d.Problem.Message, "the message")
 		})
 	}
 }
@@ -209,7 +210,7 @@ func TestCorruptSecrets(t *testing.T) {
 // Any damage gives an error or the state that was written, never a panic, and
 // never tells of the key.
 func TestDamagedSecretsNeverTellOfTheKey(t *testing.T) {
-	s := ladder(t, 1, 2, 2)
+	s := generations(t, 1, 2, 2)
 	good := secretData(t, s)
 	keys := []string{"state.json", "generation-1.crt", "generation-2.crt", "generation-2.key", "generation-2.cross.crt"}
 	rapid.Check(t, func(r *rapid.T) {
@@ -251,29 +252,29 @@ func TestChain(t *testing.T) {
 		want  []string
 	}{
 		{"the first", first(t), start, nil},
-		{"newest first", ladder(t, 1, 3, 3), start.Add(10 * day), []string{"3<2", "2<1"}},
-		{"from the one that signs", ladder(t, 1, 3, 2), start.Add(10 * day), []string{"2<1"}},
-		{"at most three", ladder(t, 1, 5, 5), start.Add(10 * day), []string{"5<4", "4<3", "3<2"}},
-		{"a forgotten root's cross is served as long as it lives", ladder(t, 3, 4, 4), start.Add(10 * day), []string{"4<3", "3<2"}},
-		{"to the last expired", ladder(t, 1, 3, 3), start.Add(day + DefaultCADuration + time.Second), []string{"3<2"}},
+		{"newest first", generations(t, 1, 3, 3), start.Add(10 * day), []string{"3<2", "2<1"}},
+		{"from the one that signs", generations(t, 1, 3, 2), start.Add(10 * day), []string{"2<1"}},
+		{"at most three", generations(t, 1, 5, 5), start.Add(10 * day), []string{"5<4", "4<3", "3<2"}},
+		{"a forgotten root's cross is served as long as it lives", generations(t, 3, 4, 4), start.Add(10 * day), []string{"4<3", "3<2"}},
+		{"to the last expired", generations(t, 1, 3, 3), start.Add(day + DefaultCADuration + time.Second), []string{"3<2"}},
 	}
 	for _, c := range cases {
-		assert.Equal(t, c.want, names(c.state.issuer(c.state.signingIndex(), c.now).Chain), c.name)
+		assert.Equal(t, c.want, names(ladder(c.state.Generations).issuer(c.state.signingIndex(), c.now).Chain), c.name)
 	}
-	over := ladder(t, 1, 3, 3)
+	over := generations(t, 1, 3, 3)
 	ends := start.Add(day + DefaultCADuration)
-	ending := over.issuer(2, ends.Add(-endingBefore))
+	ending := ladder(over.Generations).issuer(2, ends.Add(-endingBefore))
 	assert.Equal(t, []string{"3<2"}, names(ending.Chain))
 	assert.Equal(t, []string{"2<1"}, names(ending.Ending), "what is served by leaves from before is known")
 	assert.Equal(t, pki.Window{From: ends.Add(-endingBefore), Until: ends.Add(-time.Hour)}, ending.Shorten, "they are replaced before it expires")
-	broken := ladder(t, 1, 4, 4)
+	broken := generations(t, 1, 4, 4)
 	broken.Generations[2].Cross = nil
-	assert.Equal(t, []string{"4<3"}, names(broken.issuer(3, start.Add(10*day)).Chain), "what is below a missing rung leads nowhere")
+	assert.Equal(t, []string{"4<3"}, names(ladder(broken.Generations).issuer(3, start.Add(10*day)).Chain), "what is below a missing rung leads nowhere")
 }
 
 func TestAuthority(t *testing.T) {
-	s := ladder(t, 1, 3, 2)
-	a := s.Authority(start.Add(10*day), "cluster.local", DefaultReissue)
+	s := generations(t, 1, 3, 2)
+	a := s.authority(start.Add(10*day), Parameters{Domain: "cluster.local", Reissue: DefaultReissue})
 	two := s.Generations[1]
 	assert.True(t, two.Root.Equal(a.Certificate))
 	assert.True(t, pki.KeyMatches(a.Certificate, a.Key))
@@ -284,12 +285,12 @@ func TestAuthority(t *testing.T) {
 	assert.Equal(t, s.Generations[0].Root, a.Older[0].Certificate)
 	assert.Equal(t, pki.Window{From: two.SignsSince, Until: two.SignsSince.Add(DefaultReissue)}, a.Reissue)
 	assert.Empty(t, a.FormerDomains)
-	assert.Equal(t, []string{"cluster.local"}, s.Authority(start.Add(10*day), "example.org", DefaultReissue).FormerDomains)
+	assert.Equal(t, []string{"cluster.local"}, s.authority(start.Add(10*day), Parameters{Domain: "example.org", Reissue: DefaultReissue}).FormerDomains)
 	for _, c := range a.Chain {
 		assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 	}
 	s.Generations[1].UsedUntil = two.Root.NotAfter.Add(day)
-	assert.Equal(t, two.Root.NotAfter, s.Authority(start, "cluster.local", DefaultReissue).SignUntil, "no leaf outlives its CA")
+	assert.Equal(t, two.Root.NotAfter, s.authority(start, Parameters{Domain: "cluster.local", Reissue: DefaultReissue}).SignUntil, "no leaf outlives its CA")
 }
 
 func TestRaised(t *testing.T) {
@@ -300,7 +301,7 @@ func TestRaised(t *testing.T) {
 		for range 50 {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 30*24*3600).Draw(t, "passes")) * time.Second)
 			before := s.signing().UsedUntil
-			s = s.raised(now, longest)
+			s = raised(s, now, longest)
 			g := s.signing()
 			if !g.UsedUntil.Equal(before) {
 				writes++
@@ -312,7 +313,7 @@ func TestRaised(t *testing.T) {
 				promised = g.Root.NotAfter
 			}
 			require.False(t, g.signUntil().Before(promised), "the longest leaf may not be signed")
-			require.True(t, s.raised(now, longest).signing().UsedUntil.Equal(g.UsedUntil), "raised twice at once")
+			require.True(t, raised(s, now, longest).signing().UsedUntil.Equal(g.UsedUntil), "raised twice at once")
 		}
 		require.LessOrEqual(t, writes, int(now.Sub(start)/day)+1+1, "more than one write a day")
 	})
@@ -321,7 +322,7 @@ func TestRaised(t *testing.T) {
 func TestRaisedLeavesTheOldStateAlone(t *testing.T) {
 	s := first(t)
 	before := s.signing().UsedUntil
-	raised := s.raised(start.Add(2*day), maxDuration)
+	raised := raised(s, start.Add(2*day), maxDuration)
 	assert.True(t, raised.signing().UsedUntil.After(before))
 	assert.Equal(t, before, s.signing().UsedUntil)
 }

@@ -33,7 +33,7 @@ func TestInvariant6TrustNeverGaps(t *testing.T) {
 			}
 			// Whatever happened, a generation that waits comes to sign once everything
 			// runs, and in the last third of its life another follows.
-			w.request, w.brought = Request{}, nil
+			w.request, w.brought = api.RotateRequest{}, nil
 			for i := 0; w.waits() || w.promotion <= generations; i++ {
 				if i > 500 {
 					outer.Errorf("the succession is stuck: %v", w.status)
@@ -63,7 +63,7 @@ func (w *world) waits() bool {
 func (w *world) imported() bool {
 	s, err := ParseState(w.secret)
 	require.NoError(w.T, err)
-	return s.newest().Origin == OriginImport
+	return s.Newest().Origin == OriginImport
 }
 
 func (w *world) act(what string) {
@@ -82,7 +82,7 @@ func (w *world) act(what string) {
 		w.pass(time.Duration(rapid.IntRange(1, 200).Draw(w.T, "hours")) * time.Hour)
 	case "force":
 		w.reasons++
-		w.request = Request{Mode: api.RotateOverlap, Reason: time.Duration(w.reasons).String()}
+		w.request = api.RotateRequest{Mode: api.RotateOverlap, Reason: time.Duration(w.reasons).String()}
 	case "import":
 		// One that may not sign CAs leaves the next generation without a cross.
 		root := foreignCA(w.T, fmt.Sprintf("Example Root %d", len(w.roots)), nil, func(c *x509.Certificate) {
@@ -98,6 +98,6 @@ func (w *world) act(what string) {
 		if rapid.Bool().Draw(w.T, "suffix") {
 			permitted = append(permitted, "example.com")
 		}
-		w.config.Domain, w.config.Wanted = domain, pki.Constraints{PermittedDNS: permitted}.Normalize()
+		w.config.Domain, w.config.Constraints = domain, pki.Constraints{PermittedDNS: permitted}.Normalize()
 	}
 }

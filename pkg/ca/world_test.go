@@ -24,13 +24,13 @@ type world struct {
 	*rapid.T
 	outer   *testing.T
 	now     time.Time
-	config  Observed // what the flags say
+	config  Situation // what the flags say
 	secret  map[string][]byte
-	status  map[string]string
+	status  *api.CAStatus
 	trust   Trust
 	targets []*target
 	servers []*server
-	request Request
+	request api.RotateRequest
 	brought *Candidate
 	reasons int
 
@@ -71,7 +71,7 @@ const (
 )
 
 func newWorld(t *rapid.T, outer *testing.T) *world {
-	o := observed(nil)
+	o := situation(nil)
 	o.CADuration, o.MaxDuration = 60*day, 5*day
 	w := &world{T: t, outer: outer, now: start, config: o, verified: map[string]time.Time{}, alone: map[int]bool{}, wider: map[int]bool{}}
 	w.ca()
@@ -103,10 +103,10 @@ func (w *world) skewed() time.Time {
 func (w *world) ca() {
 	o := w.config
 	o.Secret, o.Now, o.Request, o.Trust, o.Import = w.secret, w.skewed(), w.request, w.trust, w.brought
-	o.StatusExists = w.status != nil
+	o.Status, o.LastStatus = w.status, w.status
 	d := Decide(o)
-	if d.Reason == "" {
-		w.signer, w.read = d.State.Authority(o.Now, o.Domain, o.Reissue), w.now
+	if d.Problem.Reason == "" {
+		w.signer, w.read = d.Authority, w.now
 	}
 	dies := rapid.SampledFrom([]string{"", "", "", "", "before", "after"}).Draw(w.T, "dies")
 	if dies == "before" {
@@ -114,18 +114,18 @@ func (w *world) ca() {
 		return
 	}
 	if d.Step.Kind == "" {
-		if d.State != nil {
-			w.status = statusData(o, d, nil, w.status)
+		if d.Status != nil {
+			w.publish(*d.Status)
 		}
 		return
 	}
-	next, err := d.Apply(o)
+	next, data, err := d.Apply(o)
 	require.NoError(w.T, err)
-	w.secret = secretData(w.T, next)
+	w.secret = data
 	if d.Step.Kind == StepPromote {
 		w.promotion++
 	}
-	if newest := next.newest(); !slices.ContainsFunc(w.roots, newest.Root.Equal) {
+	if newest := next.Newest(); !slices.ContainsFunc(w.roots, newest.Root.Equal) {
 		n := len(w.roots)
 		w.alone[n] = newest.Cross == nil
 		w.wider[n] = n > 0 && permitsMore(newest.Root, w.roots[n-1])
@@ -136,10 +136,19 @@ func (w *world) ca() {
 	}
 }
 
+// publish stores the status, as the API server does: as text.
+func (w *world) publish(status api.CAStatus) {
+	stored := api.ParseCAStatus(status.Data())
+	w.status = &stored
+}
+
 // rotator brings the bundle to some of the targets, and may die before it says
 // so.
 func (w *world) rotator() {
-	all, err := pki.ParseBundle([]byte(w.status[api.BundleKey]))
+	if w.status == nil {
+		return
+	}
+	all, err := pki.ParseBundle([]byte(w.status.Bundle))
 	if err != nil {
 		return
 	}

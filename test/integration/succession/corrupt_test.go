@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -66,14 +67,14 @@ func corruptEach(t *testing.T, tr *traffic, phase, want string) {
 		maps.Copy(corrupt.Data, c.data)
 		putBack(t, corrupt)
 		said := eventually(t, c.name, func(cm *corev1.ConfigMap) bool {
-			return strings.HasPrefix(cm.Data[api.CAProblem], ca.ReasonCorrupt+": ")
+			return strings.HasPrefix(cm.Data[api.CAProblem], api.CACorrupt+": ")
 		})
 		assert.Contains(t, said.Data[api.CAProblem], c.says, c.name)
 		assert.NotEmpty(t, said.Data[api.BundleKey], "what clients trust stays")
 		leaf := served(t, "shop", 0)[0]
 		asks := fmt.Sprintf("%s-%d", phase, i)
 		newService(t, asks)
-		notReady(t, asks, ca.ReasonCorrupt, c.says)
+		notReady(t, asks, api.CACorrupt, c.says)
 		assert.True(t, leaf.Equal(served(t, "shop", 0)[0]), "nothing is issued")
 		tr.requireNoFailure(t)
 
@@ -83,8 +84,8 @@ func corruptEach(t *testing.T, tr *traffic, phase, want string) {
 		})
 		issued(t, asks)
 	}
-	requireSaid(t, ca.ReasonCorrupt)
-	requireSaid(t, ca.EventUsable)
+	requireSaid(t, api.CACorrupt)
+	requireSaid(t, controller.EventUsable)
 }
 
 // selfSigned returns the root of a generation with a change, signed by its key.

@@ -55,10 +55,10 @@ type generationJSON struct {
 	Retired    bool      `json:"retired,omitempty"`
 }
 
-// SecretData returns the state as the data of the CA Secret. Equal states give
-// equal bytes.
-func (s State) SecretData() (map[string][]byte, error) {
-	if err := s.Validate(); err != nil {
+// EncodeState returns the state as data of the CA Secret, which ParseState reads.
+// Equal states give equal bytes. A state that is not valid is an error.
+func EncodeState(s State) (map[string][]byte, error) {
+	if err := validate(s); err != nil {
 		return nil, fmt.Errorf("CA state: %w", err)
 	}
 	data := map[string][]byte{}
@@ -117,7 +117,7 @@ func ParseState(data map[string][]byte) (State, error) {
 			known[key] = true
 		}
 	}
-	if err := s.Validate(); err != nil {
+	if err := validate(s); err != nil {
 		return State{}, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
@@ -202,15 +202,31 @@ func parseStateJSON(data []byte) (stateJSON, error) {
 	return file, nil
 }
 
-// merged returns the Secret's data with the state's keys replaced by fresh ones
-// and everything else as it is.
+// merged returns the data of the Secret as it is to be: the state's keys are those
+// of fresh, and everything else is as in old.
 func merged(old, fresh map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	for key, value := range old {
-		if key != keyState && !strings.HasPrefix(key, generationPrefix) {
+		if !isStateKey(key) {
 			out[key] = slices.Clone(value)
 		}
 	}
 	maps.Copy(out, fresh)
 	return out
+}
+
+// setAside returns what a corrupt Secret holds, under keys that name the
+// generation that takes its place: nothing that might still be of use is lost.
+func setAside(data map[string][]byte, by int) map[string][]byte {
+	kept := map[string][]byte{}
+	for key, value := range data {
+		if isStateKey(key) {
+			kept[fmt.Sprintf("replaced-by-%d-%s", by, key)] = value
+		}
+	}
+	return kept
+}
+
+func isStateKey(key string) bool {
+	return key == keyState || strings.HasPrefix(key, generationPrefix)
 }

@@ -74,7 +74,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 	s.promote()
 	verified := func() {
 		t.Helper()
-		a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+		a := s.state().authority(s.Now, s.Parameters)
 		leaf := leafOf(t, a, s.Now)
 		for _, anchor := range a.Anchors {
 			assert.NoError(t, pki.VerifyServing(leaf, a.Chain, anchor, s.Now), anchor.Subject)
@@ -83,7 +83,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 			assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 		}
 	}
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, intermediate.cert, a.Certificate)
 	assert.Len(t, a.Chain, 2, "the intermediate, and the root's key signed by generation 1")
 	assert.Len(t, a.Anchors, 2)
@@ -95,12 +95,12 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 	s.take(StepRetire)
 	d := s.take("")
 	require.Len(t, d.Warnings, 1, "it is never replaced unasked")
-	assert.Equal(t, WarnEnding, d.Warnings[0].Reason)
+	assert.Equal(t, api.CAEnding, d.Warnings[0].Reason)
 
 	s.ask(api.RotateOverlap, "back to our own")
 	s.take(StepPrepare)
 	s.promote()
-	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a = s.state().authority(s.Now, s.Parameters)
 	assert.Len(t, a.Chain, 3, "3 by the intermediate, that, and the root's key signed by generation 1")
 	verified()
 	s.take("")
@@ -143,7 +143,7 @@ func TestImportsThatAreNone(t *testing.T) {
 			}
 			d := s.take("")
 			require.Len(t, d.Warnings, 1)
-			assert.Equal(t, WarnImport, d.Warnings[0].Reason)
+			assert.Equal(t, api.CAImportInvalid, d.Warnings[0].Reason)
 			assert.Contains(t, d.Warnings[0].Message, c.want)
 			if key := c.data["tls.key"]; len(key) > 0 {
 				assert.NotContains(t, d.Warnings[0].Message, string(key[40:60]))
@@ -165,13 +165,13 @@ func TestRemoteIsFollowed(t *testing.T) {
 		c := NewCandidate(OriginRemote, issuer, root.cert, nil)
 		return &c
 	}
-	s := &script{t, observed(nil)}
+	s := &script{t, situation(nil)}
 	s.HasRemote, s.RemoteErr = true, errors.New("no answer")
-	assert.Equal(t, ReasonUnreachable, s.take("").Reason)
+	assert.Equal(t, api.CAUnreachable, s.take("").Problem.Reason)
 	s.Remote, s.RemoteErr = remote(root, one.cert), nil
 	s.take(StepFresh)
-	assert.Empty(t, s.take("").Reason)
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Empty(t, s.take("").Problem.Reason)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Nil(t, a.Key)
 	assert.Equal(t, []*x509.Certificate{one.cert}, a.Chain)
 
@@ -179,19 +179,19 @@ func TestRemoteIsFollowed(t *testing.T) {
 	s.take(StepRefuse)
 	s.ask(api.RotateDistrust, "stolen")
 	s.take(StepRefuse)
-	assert.Contains(t, s.state().Rotation.Refused, "it is replaced there", "with the same key it would distrust nothing")
+	assert.Contains(t, s.state().Rotation.Refused, "replace it there", "with the same key it would distrust nothing")
 	s.Remote = remote(two, two.cert)
 	s.take(StepPrepare)
 	s.promote()
 	d := s.take("")
-	assert.Empty(t, d.Reason)
-	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Empty(t, d.Problem.Reason)
+	a = s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, []*x509.Certificate{two.cert}, a.Anchors, "nobody could sign a cross")
 	assert.Len(t, a.Bundle.Certificates(), 2)
 
 	s.Remote, s.RemoteErr = nil, errors.New("no answer")
 	d = s.take("")
-	assert.Equal(t, []Warning{{WarnRemote, "no answer"}}, d.Warnings)
+	assert.Equal(t, []api.CAMessage{{Reason: api.CARemoteInvalid, Message: "no answer"}}, d.Warnings)
 	s.HasRemote, s.RemoteErr = false, nil
 	s.take(StepPrepare)
 	s.promote()
@@ -210,7 +210,7 @@ func TestAnotherIssuerUnderTheSameRoot(t *testing.T) {
 		s.take(StepPrepare)
 		s.promote()
 	}
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	require.Len(t, a.Chain, 2)
 	assert.Len(t, a.Bundle.Certificates(), 2)
 	leaf := leafOf(t, a, s.Now)
