@@ -64,11 +64,11 @@ func importOf(t require.TestingT, root authority, issuer ...authority) map[strin
 func TestImportFollowsByTheSameRoad(t *testing.T) {
 	root := foreignCA(t, "Example Root", nil)
 	intermediate := foreignCA(t, "Example Issuing CA", &root)
-	brought, err := ParseImport(importOf(t, root, intermediate, root))
+	imported, err := ParseImport(importOf(t, root, intermediate, root))
 	require.NoError(t, err)
 
 	s := newScript(t)
-	s.Import = &brought
+	s.Import = &imported
 	s.take(StepPrepare)
 	s.take("")
 	s.promote()
@@ -124,22 +124,22 @@ func TestImportsThatAreNone(t *testing.T) {
 		{"no root", with(good, map[string][]byte{"ca.crt": nil}), "ca.crt: must hold one certificate"},
 		{"two roots", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(root.cert, other.cert)}), "ca.crt: must hold one certificate"},
 		{"no CA", with(good, map[string][]byte{"tls.crt": nil}), "tls.crt: must hold the CA's certificate"},
-		{"no key", with(good, map[string][]byte{"tls.key": nil}), "tls.key: not one private key"},
+		{"no key", with(good, map[string][]byte{"tls.key": nil}), "tls.key: must hold one unencrypted private key"},
 		{"the key for the certificate", with(good, map[string][]byte{"tls.crt": good["tls.key"], "tls.key": good["tls.crt"]}), "tls.crt: must hold"},
 		{"another's key", with(good, map[string][]byte{"tls.key": importOf(t, other)["tls.key"]}), "the private key does not belong"},
 		{"another's root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(other.cert)}), "was not signed by Other Root"},
 		{"an intermediate for a root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(intermediate.cert)}), "not self-signed"},
-		{"a certificate that is no CA", importOf(t, noCA), "is no CA"},
-		{"one that ends", importOf(t, ends), "it must outlive the soak"},
+		{"a certificate that is no CA", importOf(t, noCA), "is not a CA"},
+		{"one that ends", importOf(t, ends), "must end at least an hour after the soak"},
 		{"one that begins later", importOf(t, later), "is not valid before"},
 		{"one for other names", importOf(t, narrow), `do not permit "svc"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript(t)
-			brought, err := ParseImport(c.data)
+			imported, err := ParseImport(c.data)
 			if s.ImportErr = err; err == nil {
-				s.Import = &brought
+				s.Import = &imported
 			}
 			d := s.take("")
 			require.Len(t, d.Warnings, 1)
@@ -156,7 +156,7 @@ func TestImportsThatAreNone(t *testing.T) {
 	}
 }
 
-// A CA that is elsewhere is followed, and left.
+// A remote CA is followed, and left.
 func TestRemoteIsFollowed(t *testing.T) {
 	root := foreignCA(t, "Remote Root", nil)
 	one := foreignCA(t, "Remote Issuing CA 1", &root)
@@ -204,9 +204,9 @@ func TestAnotherIssuerUnderTheSameRoot(t *testing.T) {
 	s := newScript(t)
 	for _, name := range []string{"Issuing CA 1", "Issuing CA 2"} {
 		issuing := foreignCA(t, name, &root)
-		brought, err := ParseImport(importOf(t, root, issuing))
+		imported, err := ParseImport(importOf(t, root, issuing))
 		require.NoError(t, err)
-		s.Import = &brought
+		s.Import = &imported
 		s.take(StepPrepare)
 		s.promote()
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// at is a CA elsewhere that is a root.
+// at is a remote CA that is a root.
 func at(root authority) *Candidate {
 	c := NewCandidate(OriginRemote, []*x509.Certificate{root.cert}, root.cert, nil)
 	return &c
 }
 
-// following is a CA elsewhere that was one and is to be two.
+// following is a remote CA that was one and is to be two.
 func following(t *testing.T, one, two authority) *script {
 	s := &script{t, situation(nil)}
 	s.HasRemote, s.Remote = true, at(one)
@@ -47,7 +47,7 @@ func TestRemoteSignsWhileAnotherWaits(t *testing.T) {
 	s.take("")
 }
 
-// What waits and is the CA elsewhere no more is forgotten: it has signed nothing.
+// What waits and is no longer the remote CA is abandoned: it has signed nothing.
 func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	one, two, three := foreignCA(t, "One", nil), foreignCA(t, "Two", nil), foreignCA(t, "Three", nil)
 	s := following(t, one, two)
@@ -69,7 +69,7 @@ func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	assert.Len(t, s.state().Bundle(s.Now).Certificates(), 1)
 }
 
-// A CA elsewhere that was replaced may come back, and the one here as well.
+// A remote CA that was replaced may come back, and the one here as well.
 func TestRemoteComesBack(t *testing.T) {
 	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
 	s := following(t, one, two)
@@ -100,13 +100,13 @@ func TestRemoteComesBack(t *testing.T) {
 	s.take("")
 }
 
-// What is brought follows a CA elsewhere at once, not one made here meanwhile.
+// An imported CA follows a remote CA at once, not one made here meanwhile.
 func TestAnImportFollowsARemote(t *testing.T) {
 	s := following(t, foreignCA(t, "One", nil), foreignCA(t, "Two", nil))
 	s.promote()
-	brought, err := ParseImport(importOf(t, foreignCA(t, "Brought", nil)))
+	imported, err := ParseImport(importOf(t, foreignCA(t, "Imported", nil)))
 	require.NoError(t, err)
-	s.HasRemote, s.Remote, s.Import = false, nil, &brought
+	s.HasRemote, s.Remote, s.Import = false, nil, &imported
 	s.take(StepPrepare)
 	assert.Equal(t, OriginImport, s.state().Newest().Origin)
 }

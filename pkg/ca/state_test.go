@@ -98,7 +98,7 @@ func TestAStateThatIsNotValidIsNotWritten(t *testing.T) {
 	s := first(t)
 	s.Signing = 2
 	_, err := EncodeState(s)
-	assert.ErrorContains(t, err, "generation 2 is to sign and is not listed")
+	assert.ErrorContains(t, err, "generation 2 signs and is not listed")
 }
 
 // with returns data with some keys changed; nil takes a key away.
@@ -124,7 +124,7 @@ func resigned(t *testing.T, template x509.Certificate, parent *x509.Certificate,
 }
 
 func TestCorruptSecrets(t *testing.T) {
-	s, stranger := generations(t, 1, 3, 2), first(t).Generations[0]
+	s, foreign := generations(t, 1, 3, 2), first(t).Generations[0]
 	good := secretData(t, s)
 	one, two, three := s.Generations[0], s.Generations[1], s.Generations[2]
 	key2 := encodedKey(t, two)
@@ -144,47 +144,47 @@ func TestCorruptSecrets(t *testing.T) {
 	}{
 		{"no state", map[string][]byte{"state.json": nil}, "state.json: missing"},
 		{"empty state", map[string][]byte{"state.json": {}}, "state.json: missing"},
-		{"state of garbage", map[string][]byte{"state.json": []byte("garbage")}, "state.json: not the JSON"},
-		{"state is a key", map[string][]byte{"state.json": key2}, "state.json: not the JSON"},
-		{"state cut off", map[string][]byte{"state.json": good["state.json"][:30]}, "state.json: not the JSON"},
-		{"two states", map[string][]byte{"state.json": append(good["state.json"], good["state.json"]...)}, "state.json: not the JSON"},
-		{"state of a newer version", state(`"version": 1`, `"version": 2`), "state.json: version 2: this servingcert reads version 1"},
-		{"unknown field", state(`"signing"`, `"secret": "x", "signing"`), "state.json: not the JSON"},
-		{"a number of another type", state(`"signing": 2`, `"signing": "2"`), "state.json: not the JSON"},
-		{"no generation", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "generations": []}`)}, "state.json: lists no generation"},
-		{"number 0", state(`"number": 1`, `"number": 0`), "state.json: generation 0: numbers start at 1"},
-		{"a number twice", state(`"number": 1`, `"number": 2`), "state.json: generation 2 is listed twice"},
-		{"numbers descend", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 2, "generations": [{"number": 1}, {"number": 3}, {"number": 2}]}`)}, "state.json: generation 2 is listed after 3: must be ascending"},
-		{"unknown origin", state(`"domain": "cluster.local"`, `"origin": "stolen"`), `state.json: generation 1: unknown origin: must be "import", "remote" or none`},
+		{"state of garbage", map[string][]byte{"state.json": []byte("garbage")}, "state.json: must hold the JSON"},
+		{"state is a key", map[string][]byte{"state.json": key2}, "state.json: must hold the JSON"},
+		{"state cut off", map[string][]byte{"state.json": good["state.json"][:30]}, "state.json: must hold the JSON"},
+		{"two states", map[string][]byte{"state.json": append(good["state.json"], good["state.json"]...)}, "state.json: must hold the JSON"},
+		{"state of a newer version", state(`"version": 1`, `"version": 2`), "state.json: version 2: must be 1"},
+		{"unknown field", state(`"signing"`, `"secret": "x", "signing"`), "state.json: must hold the JSON"},
+		{"a number of another type", state(`"signing": 2`, `"signing": "2"`), "state.json: must hold the JSON"},
+		{"no generation", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "generations": []}`)}, "state.json: must list at least one generation"},
+		{"number 0", state(`"number": 1`, `"number": 0`), "state.json: generation 0: must be at least 1"},
+		{"a number twice", state(`"number": 1`, `"number": 2`), "state.json: generation 2 must be listed once"},
+		{"numbers descend", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 2, "generations": [{"number": 1}, {"number": 3}, {"number": 2}]}`)}, "state.json: generation 2 is listed after generation 3: must be in ascending order"},
+		{"unknown origin", state(`"domain": "cluster.local"`, `"origin": "stolen"`), `state.json: generation 1: unknown origin: must be "import", "remote" or absent`},
 		{"the one that signs is retired", state(`"usedUntil": "2026-06-01T12:00:00Z"`, `"retired": true`), "state.json: generation 2 is retired"},
-		{"an unlisted generation signs", state(`"signing": 2`, `"signing": 9`), "state.json: generation 9 is to sign and is not listed"},
+		{"an unlisted generation signs", state(`"signing": 2`, `"signing": 9`), "state.json: generation 9 signs and is not listed"},
 		{"a generation without a key signs", state(`"signing": 2`, `"signing": 1`), "generation-1.key: missing"},
 		{"no certificate", map[string][]byte{"generation-2.crt": nil}, "generation-2.crt: missing"},
-		{"empty certificate", map[string][]byte{"generation-2.crt": {}}, "generation-2.crt: not one certificate"},
-		{"certificate of garbage", map[string][]byte{"generation-2.crt": []byte("garbage")}, "generation-2.crt: not one certificate"},
-		{"certificate cut off", map[string][]byte{"generation-2.crt": good["generation-2.crt"][:100]}, "generation-2.crt: not one certificate"},
-		{"two certificates", map[string][]byte{"generation-2.crt": append(good["generation-2.crt"], good["generation-3.crt"]...)}, "generation-2.crt: holds 2 certificates"},
-		{"a key for a certificate", map[string][]byte{"generation-2.crt": key2}, "generation-2.crt: not one certificate"},
-		{"key and certificate swapped", map[string][]byte{"generation-2.crt": key2, "generation-2.key": good["generation-2.crt"]}, "generation-2.crt: not one certificate"},
-		{"no CA", map[string][]byte{"generation-2.crt": resigned(t, noCA, nil, two.Root.PublicKey, two.Key)}, "generation-2.crt: the certificate is no CA"},
+		{"empty certificate", map[string][]byte{"generation-2.crt": {}}, "generation-2.crt: must hold one certificate"},
+		{"certificate of garbage", map[string][]byte{"generation-2.crt": []byte("garbage")}, "generation-2.crt: must hold one certificate"},
+		{"certificate cut off", map[string][]byte{"generation-2.crt": good["generation-2.crt"][:100]}, "generation-2.crt: must hold one certificate"},
+		{"two certificates", map[string][]byte{"generation-2.crt": append(good["generation-2.crt"], good["generation-3.crt"]...)}, "generation-2.crt: must hold one certificate, holds 2"},
+		{"a key for a certificate", map[string][]byte{"generation-2.crt": key2}, "generation-2.crt: must hold one certificate"},
+		{"key and certificate swapped", map[string][]byte{"generation-2.crt": key2, "generation-2.key": good["generation-2.crt"]}, "generation-2.crt: must hold one certificate"},
+		{"no CA", map[string][]byte{"generation-2.crt": resigned(t, noCA, nil, two.Root.PublicKey, two.Key)}, "generation-2.crt: the certificate is not a CA"},
 		{"may not sign", map[string][]byte{"generation-2.crt": resigned(t, noSign, nil, two.Root.PublicKey, two.Key)}, "generation-2.crt: the certificate's key usage"},
 		{"not self-signed", map[string][]byte{"generation-2.crt": good["generation-2.cross.crt"]}, "generation-2.crt: the certificate is not self-signed"},
 		{"no key", map[string][]byte{"generation-2.key": nil}, "generation-2.key: missing"},
 		{"no key of the next", map[string][]byte{"generation-3.key": nil}, "generation-3.key: missing"},
-		{"empty key", map[string][]byte{"generation-2.key": {}}, "generation-2.key: not one private key"},
-		{"key cut off", map[string][]byte{"generation-2.key": key2[:80]}, "generation-2.key: not one private key"},
-		{"two keys", map[string][]byte{"generation-2.key": append(key2, key2...)}, "generation-2.key: not one private key"},
-		{"a stranger's key", map[string][]byte{"generation-2.key": encodedKey(t, stranger)}, "generation-2.key: the private key does not belong to generation-2.crt"},
+		{"empty key", map[string][]byte{"generation-2.key": {}}, "generation-2.key: must hold one private key"},
+		{"key cut off", map[string][]byte{"generation-2.key": key2[:80]}, "generation-2.key: must hold one private key"},
+		{"two keys", map[string][]byte{"generation-2.key": append(key2, key2...)}, "generation-2.key: must hold one private key"},
+		{"a foreign key", map[string][]byte{"generation-2.key": encodedKey(t, foreign)}, "generation-2.key: the private key does not belong to generation-2.crt"},
 		{"two keys swapped", map[string][]byte{"generation-2.key": good["generation-3.key"], "generation-3.key": key2}, "generation-2.key: the private key belongs to generation-3.crt, not to generation-2.crt"},
-		{"a key that was erased is another's", map[string][]byte{"generation-1.key": encodedKey(t, stranger)}, "generation-1.key: the private key does not belong"},
-		{"cross-certificate of garbage", map[string][]byte{"generation-2.cross.crt": []byte("garbage")}, "generation-2.cross.crt: not one certificate"},
+		{"a key that was erased is another's", map[string][]byte{"generation-1.key": encodedKey(t, foreign)}, "generation-1.key: the private key does not belong"},
+		{"cross-certificate of garbage", map[string][]byte{"generation-2.cross.crt": []byte("garbage")}, "generation-2.cross.crt: must hold one certificate"},
 		{"a root for a cross-certificate", map[string][]byte{"generation-2.cross.crt": good["generation-2.crt"]}, "generation-2.cross.crt: the certificate is self-signed"},
-		{"another's cross-certificate", map[string][]byte{"generation-2.cross.crt": good["generation-3.cross.crt"]}, "generation-2.cross.crt: the certificate is for another key"},
-		{"a cross-certificate that a stranger signed", map[string][]byte{"generation-2.cross.crt": resigned(t, *two.Root, stranger.Root, two.Root.PublicKey, stranger.Key)}, "generation-2.cross.crt: the certificate was not signed by generation-1.crt"},
-		{"a cross-certificate that is no CA", map[string][]byte{"generation-3.cross.crt": resigned(t, noCA, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the certificate is no CA"},
-		{"a cross-certificate of another name", map[string][]byte{"generation-3.cross.crt": resigned(t, *one.Root, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the certificate has another subject"},
-		{"a generation too many", map[string][]byte{"generation-4.crt": good["generation-3.crt"]}, "generation-4.crt: belongs to no generation"},
-		{"a name with a generation's prefix", map[string][]byte{"generation-1.crt.bak": good["generation-1.crt"]}, "generation-1.crt.bak: belongs to no generation"},
+		{"another's cross-certificate", map[string][]byte{"generation-2.cross.crt": good["generation-3.cross.crt"]}, "generation-2.cross.crt: the key of the certificate is not the key of generation-2.crt"},
+		{"a cross-certificate that a foreign signed", map[string][]byte{"generation-2.cross.crt": resigned(t, *two.Root, foreign.Root, two.Root.PublicKey, foreign.Key)}, "generation-2.cross.crt: the certificate was not signed by generation-1.crt"},
+		{"a cross-certificate that is no CA", map[string][]byte{"generation-3.cross.crt": resigned(t, noCA, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the certificate is not a CA"},
+		{"a cross-certificate of another name", map[string][]byte{"generation-3.cross.crt": resigned(t, *one.Root, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the subject of the certificate is not the subject of generation-3.crt"},
+		{"a generation too many", map[string][]byte{"generation-4.crt": good["generation-3.crt"]}, "generation-4.crt: must belong to a generation"},
+		{"a name with a generation's prefix", map[string][]byte{"generation-1.crt.bak": good["generation-1.crt"]}, "generation-1.crt.bak: must belong to a generation"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestCorruptSecrets(t *testing.T) {
 			for range 3 {
 				_, err := ParseState(data)
 				require.ErrorContains(t, err, c.want)
-				for _, key := range [][]byte{key2, good["generation-3.key"], encodedKey(t, stranger)} {
+				for _, key := range [][]byte{key2, good["generation-3.key"], encodedKey(t, foreign)} {
 					assertNoKey(t, key, fmt.Sprintf("%v %+v %#v", err, err, err), "the error")
 				}
 			}

@@ -163,7 +163,7 @@ func TestAFourthIsRefused(t *testing.T) {
 	s.take("")
 
 	newest := s.state().Newest()
-	s.Now = newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3) // not a person's word: it waits
+	s.Now = newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3) // nobody asks for it: it waits
 	s.take(StepRaise)
 	d := s.take("")
 	require.Len(t, d.Warnings, 1)
@@ -208,7 +208,7 @@ func TestReplaceLost(t *testing.T) {
 	assert.Equal(t, "disk", s.state().Rotation.Reason)
 }
 
-// The word that gave a lost CA up stays where it was said, and is for that one loss:
+// The request that gave a lost CA up stays in the annotations, and is for that one loss:
 // another loses another CA.
 func TestReplaceLostIsForOneLoss(t *testing.T) {
 	for what, data := range map[string]map[string][]byte{"lost": nil, "corrupt": {"state.json": []byte("{}")}} {

@@ -22,17 +22,17 @@ import (
 // and rotator may die at any write, and their clocks be off by two minutes.
 type world struct {
 	*rapid.T
-	outer   *testing.T
-	now     time.Time
-	config  Situation // what the flags say
-	secret  map[string][]byte
-	status  *api.CAStatus
-	trust   Trust
-	targets []*target
-	servers []*server
-	request api.RotateRequest
-	brought *Candidate
-	reasons int
+	outer    *testing.T
+	now      time.Time
+	config   Situation // what the flags say
+	secret   map[string][]byte
+	status   *api.CAStatus
+	trust    Trust
+	targets  []*target
+	servers  []*server
+	request  api.RotateRequest
+	imported *Candidate
+	reasons  int
 
 	signer    *pki.Authority // what the running signer has read; nil: it has just started
 	read      time.Time      // and when
@@ -102,7 +102,7 @@ func (w *world) skewed() time.Time {
 // die before the write, or after.
 func (w *world) ca() {
 	o := w.config
-	o.Secret, o.Now, o.Request, o.Trust, o.Import = w.secret, w.skewed(), w.request, w.trust, w.brought
+	o.Secret, o.Now, o.Request, o.Trust, o.Import = w.secret, w.skewed(), w.request, w.trust, w.imported
 	o.Status, o.LastStatus = w.status, w.status
 	d := Decide(o)
 	if d.Problem.Reason == "" {

@@ -56,12 +56,12 @@ func corruptEach(t *testing.T, tr *traffic, phase, want string) {
 		name, says string
 		data       map[string][]byte
 	}{
-		{"no certificate", crt + ": not one certificate in PEM", map[string][]byte{crt: []byte("garbage")}},
-		{"key and certificate swapped", crt + ": not one certificate in PEM", map[string][]byte{crt: good.Data[key], key: good.Data[crt]}},
+		{"no certificate", crt + ": must hold one certificate in PEM", map[string][]byte{crt: []byte("garbage")}},
+		{"key and certificate swapped", crt + ": must hold one certificate in PEM", map[string][]byte{crt: good.Data[key], key: good.Data[crt]}},
 		{"the certificates of two generations swapped", "generation-", map[string][]byte{crt: good.Data[other], other: good.Data[crt]}},
-		{"no CA", crt + ": the certificate is no CA", map[string][]byte{crt: root(func(c *x509.Certificate) { c.IsCA = false })}},
+		{"no CA", crt + ": the certificate is not a CA", map[string][]byte{crt: root(func(c *x509.Certificate) { c.IsCA = false })}},
 		{"ended", crt + ": ends at", map[string][]byte{crt: root(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })}},
-		{"no state", "state.json: not the JSON that servingcert writes", map[string][]byte{"state.json": []byte("{")}},
+		{"no state", "state.json: must hold the JSON that servingcert writes", map[string][]byte{"state.json": []byte("{")}},
 	} {
 		corrupt := good.DeepCopy()
 		maps.Copy(corrupt.Data, c.data)
