@@ -32,13 +32,12 @@ import (
 const leaseName = "servingcert-signer"
 
 const about = `signer gives every Service that is annotated servingcert.dev/secret-name, in a namespace labelled
-servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and heals it. It
-says how things are in the Service's condition servingcert.dev/Ready.
+servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and repairs it. It
+reports the result in the Service's condition servingcert.dev/Ready.
 
-The certificates are signed by a CA that it makes on its first start and keeps in Secret
-servingcert-ca in --namespace; what clients must trust is in ConfigMap servingcert-ca-status there,
-from where the rotator carries it on. If that Secret is lost, nothing is signed until it is
-restored: a new CA would be one that nobody trusts.
+The signer makes a CA on its first start and keeps it in Secret servingcert-ca in --namespace. What
+clients must trust is in ConfigMap servingcert-ca-status there; the rotator distributes it. If the
+Secret is lost, nothing is signed until it is restored, because no client would trust a new CA.
 
 Two replicas are enough: one works, the other waits.`
 
@@ -87,9 +86,9 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
-	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; in its last third it is replaced, and a third must be longer than --max-duration and --ca-soak")
-	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long every target is known to hold a new generation's root before it signs: kubelets carry a changed volume to pods within 92s")
-	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "how long the certificates of an older generation are replaced over, once a new one signs")
+	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
+	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	c.Remote.register(fs)
