@@ -53,3 +53,16 @@ func TestRestoredFromBefore(t *testing.T) {
 	s.published()
 	assert.Empty(t, Decide(s.Situation).Warnings, "2 is known, and is to sign")
 }
+
+// The status may know of generations in two ways; neither is a generation without it.
+func TestGenerationsThatTheStatusHasSeen(t *testing.T) {
+	s := newScript(t)
+	assert.Zero(t, s.newestSeen())
+	assert.Zero(t, s.lastSigned())
+	for text, want := range map[string]int{"": 1, "two": 1, "2": 2, "1000001": 1} {
+		status := api.ParseCAStatus(map[string]string{api.CAGeneration: "1", api.CANewest: text})
+		s.Status = &status
+		assert.Equal(t, want, s.newestSeen(), text)
+		assert.Equal(t, 1, s.lastSigned(), text)
+	}
+}

@@ -131,7 +131,7 @@ func TestTheClockCountsAtOnce(t *testing.T) {
 	}
 }
 
-func TestChangesAreTold(t *testing.T) {
+func TestChangesAreReported(t *testing.T) {
 	h := newHarness(t)
 	one := first(t)
 	observe := func(what string, data map[string][]byte, calls int, event string) {
