@@ -32,25 +32,32 @@ type caStatus struct {
 	RotationOutcome string   `json:"rotationOutcome,omitempty"`
 	Problem         string   `json:"problem,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
+
+	facts api.CAStatus // what the above was made from
 }
 
 func parseCA(data map[string]string) caStatus {
-	return caStatus{
-		Generation:      number(data[api.CAGeneration]),
-		NextGeneration:  number(data[api.CANextGeneration]),
-		Phase:           data[api.CAPhase],
-		Since:           moment(data[api.CASince]),
-		Why:             data[api.CAWhy],
-		WaitingFor:      data[api.CAWaitingFor],
-		NotAfter:        moment(data[api.CANotAfter]),
-		BundleHash:      data[api.CABundleHash],
-		Replaced:        count(data, api.CAReplaced),
-		Certificates:    count(data, api.CALeaves),
-		Rotation:        data[api.CARotation],
-		RotationOutcome: data[api.CARotationOutcome],
-		Problem:         data[api.CAProblem],
-		Warnings:        lines(data[api.CAWarning]),
+	facts := api.ParseCAStatus(data)
+	s := caStatus{
+		Generation:      facts.Generation,
+		NextGeneration:  facts.NextGeneration,
+		Phase:           facts.Phase,
+		Since:           moment(facts.Since),
+		Why:             facts.Why,
+		WaitingFor:      facts.WaitingFor,
+		NotAfter:        moment(facts.NotAfter),
+		BundleHash:      facts.BundleHash,
+		Replaced:        facts.Replaced,
+		Certificates:    facts.Certificates,
+		Rotation:        facts.Rotation.String(),
+		RotationOutcome: facts.RotationOutcome.String(),
+		Problem:         facts.Problem.String(),
+		facts:           facts,
 	}
+	for _, w := range facts.Warnings {
+		s.Warnings = append(s.Warnings, w.String())
+	}
+	return s
 }
 
 // trustStatus is what ConfigMap api.TrustStatusName says, in the form of -o json.
@@ -82,17 +89,9 @@ func number(s string) int {
 	return n
 }
 
-func count(data map[string]string, key string) *int {
-	n, err := strconv.Atoi(data[key])
-	if err != nil {
-		return nil
-	}
-	return &n
-}
-
-func moment(s string) *time.Time {
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
+// moment returns t, nil if it is zero.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
 		return nil
 	}
 	return &t

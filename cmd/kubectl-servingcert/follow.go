@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -33,12 +32,12 @@ type watcher struct {
 }
 
 // rotation follows a request until the certificates are replaced and served.
-func (w *watcher) rotation(ctx context.Context, wanted rotation, before leaves) error {
+func (w *watcher) rotation(ctx context.Context, wanted api.RotateRequest, before leaves) error {
 	status, err := w.until(ctx, func(s caStatus) (bool, error) {
 		switch {
-		case s.Rotation != wanted.String():
+		case s.facts.Rotation != wanted:
 			return false, nil
-		case strings.HasPrefix(s.RotationOutcome, refusedPrefix):
+		case s.facts.RotationOutcome.Refused:
 			return false, errors.New(s.RotationOutcome)
 		}
 		return signsAlone(s), nil
@@ -46,7 +45,7 @@ func (w *watcher) rotation(ctx context.Context, wanted rotation, before leaves) 
 	if err != nil {
 		return err
 	}
-	if !wanted.breaks() {
+	if !breaks(wanted) {
 		w.settled(ctx, status)
 	} else if err := w.replaced(ctx, before); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/ca"
 )
 
 // rotateFlags are what rotate-ca was asked.
@@ -80,19 +78,13 @@ func (f *rotateFlags) validate(args []string) error {
 	case f.reason == "":
 		return usagef("--reason is missing: say why in one line; asking again with the same reason asks for nothing new")
 	}
-	if wrong := ca.ParseRequest(f.request().annotations()).Wrong; wrong != nil {
-		return usagef("--reason: %w", wrong)
+	if _, err := api.ParseRotateRequest(f.request().Annotations()); err != nil {
+		return usagef("--reason: %w", err)
 	}
 	return nil
 }
 
-// rotation is a way and a reason: what makes one request differ from another.
-type rotation struct {
-	mode   api.RotateMode
-	reason string
-}
-
-func (f *rotateFlags) request() rotation {
+func (f *rotateFlags) request() api.RotateRequest {
 	mode := api.RotateOverlap
 	switch {
 	case f.force:
@@ -102,19 +94,12 @@ func (f *rotateFlags) request() rotation {
 	case f.replaceLost:
 		mode = api.RotateReplaceLost
 	}
-	return rotation{mode, f.reason}
-}
-
-// String is the form of api.CARotation.
-func (r rotation) String() string { return string(r.mode) + ":" + r.reason }
-
-func (r rotation) annotations() map[string]string {
-	return map[string]string{api.AnnotationRotate: r.reason, api.AnnotationRotateMode: string(r.mode)}
+	return api.RotateRequest{Mode: mode, Reason: f.reason}
 }
 
 // breaks reports whether clients and servers fail until they have reloaded.
-func (r rotation) breaks() bool {
-	return r.mode == api.RotateDistrust || r.mode == api.RotateReplaceLost
+func breaks(r api.RotateRequest) bool {
+	return r.Mode == api.RotateDistrust || r.Mode == api.RotateReplaceLost
 }
 
 func (f *rotateFlags) run(ctx context.Context, std streams) error {
@@ -159,19 +144,19 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster, std streams) (leaves,
 		if err != nil || !verdict.write {
 			return before, err
 		}
-		if f.request().breaks() && !asked {
+		if breaks(f.request()) && !asked {
 			if err := f.confirm(ctx, c, cm, std); err != nil {
 				return nil, err
 			}
 			asked = true
 		}
-		switch err := f.write(ctx, c, cm, f.request().annotations()); {
+		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			continue // the status was written meanwhile: decide anew by what it says now
 		case err != nil:
 			return nil, fmt.Errorf("ask for the rotation: %w", err)
 		}
-		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().mode, f.request().reason)
+		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().Mode, f.request().Reason)
 		return before, nil
 	}
 }
@@ -189,7 +174,8 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster) (*corev1.ConfigMap
 	for _, s := range services {
 		if isLost(s.Reason) { // the signer says so on Services too
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
-			cm.Data = map[string]string{api.CAProblem: s.Reason + ": as Service " + s.Namespace + "/" + s.Name + " says"}
+			problem := api.CAMessage{Reason: s.Reason, Message: fmt.Sprintf("reported by Service %s/%s", s.Namespace, s.Name)}
+			cm.Data = api.CAStatus{Problem: problem}.Data()
 			return cm, nil
 		}
 	}
@@ -199,7 +185,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster) (*corev1.ConfigMap
 // leaves are only needed where the signer does not count them.
 func (f *rotateFlags) leaves(ctx context.Context, c *cluster) (leaves, error) {
 	before := leaves{}
-	if !f.request().breaks() {
+	if !breaks(f.request()) {
 		return before, nil
 	}
 	services, err := c.services(ctx, "")
@@ -247,7 +233,7 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster) error {
 		if status := parseCA(cm.Data); status.NextGeneration != f.proceed {
 			return fmt.Errorf("generation %d is not waited for: %s", f.proceed, status.progress())
 		}
-		switch err := f.write(ctx, c, cm, map[string]string{api.AnnotationPromoteDespite: strconv.Itoa(f.proceed)}); {
+		switch err := f.write(ctx, c, cm, api.PromoteDespiteAnnotations(f.proceed)); {
 		case err == nil:
 			return nil
 		case !apierrors.IsConflict(err):

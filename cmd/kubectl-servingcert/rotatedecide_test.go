@@ -24,21 +24,21 @@ func status(annotations map[string]string, data ...string) *corev1.ConfigMap {
 
 func TestDecideRequest(t *testing.T) {
 	var (
-		overlap  = rotation{api.RotateOverlap, "drill"}
-		distrust = rotation{api.RotateDistrust, "stolen"}
-		replace  = rotation{api.RotateReplaceLost, "gone"}
-		other    = rotation{api.RotateOverlap, "ceremony"}
+		overlap  = api.RotateRequest{Mode: api.RotateOverlap, Reason: "drill"}
+		distrust = api.RotateRequest{Mode: api.RotateDistrust, Reason: "stolen"}
+		replace  = api.RotateRequest{Mode: api.RotateReplaceLost, Reason: "gone"}
+		other    = api.RotateRequest{Mode: api.RotateOverlap, Reason: "ceremony"}
 	)
 	lost := []string{api.CAProblem, "CALost: Secret servingcert-ca is missing"}
 	for name, c := range map[string]struct {
 		cm      *corev1.ConfigMap
-		wanted  rotation
+		wanted  api.RotateRequest
 		verdict requestVerdict
 		err     string
 	}{
 		"nothing asked for": {status(nil), overlap, requestVerdict{write: true}, ""},
 		"answered": {
-			status(overlap.annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
+			status(overlap.Annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
 			requestVerdict{over: true, says: "asked for before; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
 		"answered, and the annotation is gone": {
@@ -46,7 +46,7 @@ func TestDecideRequest(t *testing.T) {
 			requestVerdict{over: true, says: "asked for before; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
 		"answered, and on its way": {
-			status(overlap.annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet", api.CAPhase, api.PhaseWait), overlap,
+			status(overlap.Annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet", api.CAPhase, api.PhaseWait), overlap,
 			requestVerdict{says: "asked for before; generation 2 was made and does not sign yet\n"}, "",
 		},
 		"answered, and certificates are being replaced": {
@@ -58,27 +58,27 @@ func TestDecideRequest(t *testing.T) {
 			requestVerdict{}, "asked for before; refused: at most 3 cross-certificates are served",
 		},
 		"the same reason in another way is another request": {
-			status(overlap.annotations(), api.CARotation, "overlap:drill"), rotation{api.RotateForce, "drill"}, requestVerdict{write: true}, "",
+			status(overlap.Annotations(), api.CARotation, "overlap:drill"), api.RotateRequest{Mode: api.RotateForce, Reason: "drill"}, requestVerdict{write: true}, "",
 		},
-		"asked for, not answered": {status(overlap.annotations()), overlap, requestVerdict{says: "asked for before, and not answered yet\n"}, ""},
+		"asked for, not answered": {status(overlap.Annotations()), overlap, requestVerdict{says: "asked for before, and not answered yet\n"}, ""},
 		"asked for in no way is overlap": {
 			status(map[string]string{api.AnnotationRotate: "drill"}), overlap, requestVerdict{says: "asked for before, and not answered yet\n"}, "",
 		},
 		"another is open": {
-			status(other.annotations(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"), overlap, requestVerdict{},
+			status(other.Annotations(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"), overlap, requestVerdict{},
 			`another rotation was asked for and is not answered yet (overlap "ceremony"): wait for it. Wait: generation 1 signs, 2 is to follow; 1 of 2 targets hold the new root`,
 		},
-		"another was answered": {status(other.annotations(), api.CARotation, "overlap:ceremony"), overlap, requestVerdict{write: true}, ""},
+		"another was answered": {status(other.Annotations(), api.CARotation, "overlap:ceremony"), overlap, requestVerdict{write: true}, ""},
 		"another that is wrong will not be answered": {
 			status(map[string]string{api.AnnotationRotate: "x", api.AnnotationRotateMode: "sideways"}), overlap, requestVerdict{write: true}, "",
 		},
 		"a stolen key does not wait": {
-			status(other.annotations(), api.CAPhase, api.PhaseWait), distrust,
+			status(other.Annotations(), api.CAPhase, api.PhaseWait), distrust,
 			requestVerdict{write: true, says: "this takes the place of overlap \"ceremony\", which was not answered yet\n"}, "",
 		},
 		"lost": {status(nil, lost...), replace, requestVerdict{write: true}, ""},
 		"lost again": {
-			status(replace.annotations(), append(lost, api.CARotation, replace.String())...), replace,
+			status(replace.Annotations(), append(lost, api.CARotation, replace.String())...), replace,
 			requestVerdict{}, "of an earlier loss; this one takes another --reason. CALost: Secret servingcert-ca is missing",
 		},
 		"corrupt":                        {status(nil, api.CAProblem, "CACorrupt: x"), replace, requestVerdict{write: true}, ""},

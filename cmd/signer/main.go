@@ -23,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
@@ -31,13 +32,12 @@ import (
 const leaseName = "servingcert-signer"
 
 const about = `signer gives every Service that is annotated servingcert.dev/secret-name, in a namespace labelled
-servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and heals it. It
-says how things are in the Service's condition servingcert.dev/Ready.
+servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and repairs it. It
+reports the result in the Service's condition servingcert.dev/Ready.
 
-The certificates are signed by a CA that it makes on its first start and keeps in Secret
-servingcert-ca in --namespace; what clients must trust is in ConfigMap servingcert-ca-status there,
-from where the rotator carries it on. If that Secret is lost, nothing is signed until it is
-restored: a new CA would be one that nobody trusts.
+The signer makes a CA on its first start and keeps it in Secret servingcert-ca in --namespace. What
+clients must trust is in ConfigMap servingcert-ca-status there; the rotator distributes it. If the
+Secret is lost, nothing is signed until it is restored, because no client would trust a new CA.
 
 Two replicas are enough: one works, the other waits.`
 
@@ -86,9 +86,9 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
-	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; in its last third it is replaced, and a third must be longer than --max-duration and --ca-soak")
-	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long every target is known to hold a new generation's root before it signs: kubelets carry a changed volume to pods within 92s")
-	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "how long the certificates of an older generation are replaced over, once a new one signs")
+	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
+	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	c.Remote.register(fs)
@@ -128,23 +128,27 @@ func (c *Config) signerConfig() signer.Config {
 	}
 }
 
-// caConfig takes the client that tells a first start from a loss, and the clock's
-// check: a CA made by a clock that is wrong would begin in the future, or be half
-// over. Neither is needed to validate it.
-func (c *Config) caConfig(live client.Reader, skew *signer.Skew) ca.Config {
-	return ca.Config{
-		Namespace:   c.Common.Namespace,
-		CADuration:  c.CADuration,
-		MaxDuration: c.Limits.MaxDuration,
-		Soak:        c.CASoak,
-		Reissue:     c.CAReissue,
-		Constraints: c.constraints,
-		Domain:      c.Common.ClusterDomain,
-		Clock:       c.clock,
-		CheckClock:  skew.Check,
+// caConfig is complete but for what run wires: Remote, Leaves and OnChange. It takes
+// the client that tells a first start from a loss, and the clock's check: a CA made
+// by a clock that is wrong would begin in the future, or be half over. Neither is
+// needed to validate it.
+func (c *Config) caConfig(live client.Reader, skew *signer.Skew) cacontroller.Config {
+	return cacontroller.Config{
+		Namespace: c.Common.Namespace,
+		Parameters: ca.Parameters{
+			CADuration:  c.CADuration,
+			MaxDuration: c.Limits.MaxDuration,
+			Soak:        c.CASoak,
+			Reissue:     c.CAReissue,
+			Constraints: c.constraints,
+			Domain:      c.Common.ClusterDomain,
+		},
+		Clock:      c.clock,
+		CheckClock: skew.Check,
 		ManagedExist: func(ctx context.Context) (bool, error) {
 			return managedExist(ctx, live, c.Instance)
 		},
+		Registerer: metrics.Registry,
 	}
 }
 
@@ -169,30 +173,24 @@ func run(ctx context.Context, cfg *Config) error {
 			return err
 		}
 	}
-	sign, followed, err := cfg.Remote.signer()
+	sign, remote, err := cfg.Remote.signer()
 	if err != nil {
 		return err
 	}
 	var controller *signer.Controller // made below: it needs the CA
-	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
-	keeping.Remote = followed
-	keeping.Leaves = func() map[string]int { return controller.Leaves() }
-	authority, err := ca.New(keeping)
-	if err != nil {
-		return err
-	}
 	changed := make(chan struct{}, 1)
-	authority.OnChange(func() {
+	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
+	keeping.Remote = remote
+	keeping.Leaves = func() map[string]int { return controller.Leaves() }
+	keeping.OnChange = func() {
 		select {
 		case changed <- struct{}{}:
 		default: // one that nobody has received yet says as much
 		}
-	})
-	if err := authority.SetupWithManager(mgr); err != nil {
-		return err
 	}
-	if err := metrics.Registry.Register(authority); err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+	authority, err := cacontroller.Setup(mgr, keeping)
+	if err != nil {
+		return err
 	}
 
 	issuing := cfg.signerConfig()

@@ -19,10 +19,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// remoteFlagPrefix is what the flags of a CA that is elsewhere begin with.
+// remoteFlagPrefix is what the flags of a remote CA begin with.
 const remoteFlagPrefix = "cfssl-"
 
-// remoteFlags are the flags of a CA that is elsewhere; docs/remote-ca.md.
+// remoteFlags are the flags of a remote CA; docs/remote-ca.md.
 type remoteFlags struct {
 	urls                  []string
 	serverCAs             string // files, as all that follow
@@ -39,16 +39,16 @@ type remoteFlags struct {
 
 func (f *remoteFlags) register(fs *pflag.FlagSet) {
 	f.profile, f.timeout = signer.DefaultRemoteProfile, signer.DefaultRemoteTimeout
-	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a cfssl server that signs in place of a CA here; several times, or comma-separated: the next is asked when one does not work")
-	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the servers' TLS certificates must lead to; without it what the system trusts")
-	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that requests are authenticated with: hex, at least 64 digits, as auth_keys in the servers' configuration")
-	fs.StringVar(&f.clientCert, "cfssl-client-cert", "", "file with a certificate to show to the servers, and what is below its root")
+	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a remote CA, a cfssl server that signs in place of the CA of this signer; may be given several times or comma-separated: if a server does not work, the next one is asked")
+	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the TLS certificates of the servers are verified with (default: the system's)")
+	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that authenticates requests: hex, at least 64 digits, as in auth_keys of the servers' configuration; required with --cfssl-url")
+	fs.StringVar(&f.clientCert, "cfssl-client-cert", "", "file with a client certificate for the servers, followed by its intermediates")
 	fs.StringVar(&f.clientKey, "cfssl-client-key", "", "file with the key of --cfssl-client-cert")
-	fs.StringVar(&f.profile, "cfssl-profile", f.profile, "the servers' profile for ECDSA and Ed25519 keys: digital signature, server auth")
-	fs.StringVar(&f.profileRSA, "cfssl-profile-rsa", "", "the servers' profile for RSA keys: digital signature, key encipherment, server auth (default: the other's name and -rsa)")
-	fs.StringVar(&f.label, "cfssl-label", "", "which CA of a server that has several; without it the server's default")
-	fs.DurationVar(&f.timeout, "cfssl-timeout", f.timeout, "how long one server may take for one answer")
-	fs.StringVar(&f.bundle, "cfssl-bundle", "", "file with the root that clients must trust, and what lies between it and the CA; without it the CA must be a root, and is trusted as the servers say it is")
+	fs.StringVar(&f.profile, "cfssl-profile", f.profile, "the servers' profile for ECDSA and Ed25519 keys, with usages digital signature and server auth")
+	fs.StringVar(&f.profileRSA, "cfssl-profile-rsa", "", "the servers' profile for RSA keys, with usages digital signature, key encipherment and server auth (default: --cfssl-profile with -rsa appended)")
+	fs.StringVar(&f.label, "cfssl-label", "", "label of the CA, for servers that have several (default: the server's)")
+	fs.DurationVar(&f.timeout, "cfssl-timeout", f.timeout, "timeout of one request to one server")
+	fs.StringVar(&f.bundle, "cfssl-bundle", "", "file with the root that clients must trust and the intermediates between it and the CA; without it the CA must be a root, and the servers' answer is trusted")
 	f.given = func() []string {
 		var names []string
 		fs.Visit(func(flag *pflag.Flag) {
@@ -60,18 +60,18 @@ func (f *remoteFlags) register(fs *pflag.FlagSet) {
 	}
 }
 
-// enabled reports whether the CA is elsewhere.
+// enabled reports whether the CA is remote.
 func (f *remoteFlags) enabled() bool { return len(f.urls) > 0 }
 
-// validate says which flag is wrong, and reads the files: config is complete
-// then, if the CA is elsewhere.
+// validate returns which flag is wrong, and reads the files: config is complete
+// then, if the CA is remote.
 func (f *remoteFlags) validate(clock func() time.Time) error {
 	if !f.enabled() {
 		switch given := f.given(); {
 		case slices.Contains(given, "cfssl-url"):
-			return f.config.Validate() // an empty one does not mean that the CA is here
+			return f.config.Validate() // an empty one does not mean that the CA is kept here
 		case len(given) > 0:
-			return fmt.Errorf("--%s: has no meaning without --cfssl-url", given[0])
+			return fmt.Errorf("--%s: requires --cfssl-url", given[0])
 		}
 		return nil
 	}
@@ -91,7 +91,7 @@ func (f *remoteFlags) validate(clock func() time.Time) error {
 
 func (f *remoteFlags) readAuthKey() error {
 	if f.authKey == "" {
-		return errors.New("--cfssl-auth-key-file: must be given with --cfssl-url: a server that signs for everybody is none")
+		return errors.New("--cfssl-auth-key-file: must be given with --cfssl-url: a server must not sign unauthenticated requests")
 	}
 	data, err := os.ReadFile(f.authKey)
 	if err != nil {
@@ -148,39 +148,39 @@ func (f *remoteFlags) readClientCertificate() error {
 	return err
 }
 
-// signer returns what signs, and what the CA elsewhere is now; nil: there is none.
+// signer returns what signs, and what asks which the remote CA is now; nil: there
+// is no remote CA.
 func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate, error), error) {
-	here, err := signer.NewCFSSL()
+	local, err := signer.NewCFSSL()
 	if err != nil || !f.enabled() {
-		return here, nil, err
+		return local, nil, err
 	}
 	remote, err := signer.NewRemote(f.config)
 	if err != nil {
 		return nil, nil, err
 	}
-	told := "" // warnings that were logged: the CA's controller asks again and again
-	return whereTheKeyIs(here, remote.Sign), func(ctx context.Context) (ca.Candidate, error) {
+	logged := "" // the last warnings: the CA's controller asks again and again
+	return byKey(local, remote.Sign), func(ctx context.Context) (ca.Candidate, error) {
 		info, err := remote.Info(ctx)
 		if err != nil {
 			return ca.Candidate{}, err
 		}
-		last := told
-		if told = strings.Join(info.Warnings, "; "); told != last && told != "" {
-			ctrl.Log.WithName("cfssl").Info("the CA elsewhere will not sign all that is asked for", "server", info.Server, "warnings", told)
+		last := logged
+		if logged = strings.Join(info.Warnings, "; "); logged != last && logged != "" {
+			ctrl.Log.WithName("cfssl").Info("the remote CA will refuse some requests", "server", info.Server, "warnings", logged)
 		}
 		return ca.NewCandidate(ca.OriginRemote, info.Chain, info.Root, nil), nil
 	}, nil
 }
 
-// whereTheKeyIs signs with the CA's key, or has it sign elsewhere if that is where
-// its key is. One whose key is here goes on signing until the one elsewhere is
-// trusted.
-func whereTheKeyIs(here, elsewhere signer.Sign) signer.Sign {
+// byKey signs with the CA's key if it is here, and otherwise has the remote CA
+// sign. A CA whose key is here goes on signing until the remote one is trusted.
+func byKey(local, remote signer.Sign) signer.Sign {
 	return func(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
 		if ca.Key != nil {
-			return here(ctx, ca, request)
+			return local(ctx, ca, request)
 		}
-		return elsewhere(ctx, ca, request)
+		return remote(ctx, ca, request)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestRemoteFlags(t *testing.T) {
 	dir := files(t)
 	f, err := remoteFlagsOf(t, dir, "--other")
 	require.NoError(t, err)
-	assert.False(t, f.enabled(), "the CA is here")
+	assert.False(t, f.enabled(), "the CA is kept here")
 
 	f, err = remoteFlagsOf(t, dir, "--cfssl-url=https://a,https://b:8888 --cfssl-url https://c --cfssl-auth-key-file $D/auth.key")
 	require.NoError(t, err)
@@ -87,8 +87,8 @@ func TestRemoteFlagsThatAreWrong(t *testing.T) {
 	dir := files(t)
 	const complete = "--cfssl-url https://a --cfssl-auth-key-file $D/auth.key "
 	for line, want := range map[string]string{
-		"--cfssl-timeout=10s":               "--cfssl-timeout: has no meaning without --cfssl-url",
-		"--cfssl-auth-key-file=$D/auth.key": "--cfssl-auth-key-file: has no meaning without --cfssl-url",
+		"--cfssl-timeout=10s":               "--cfssl-timeout: requires --cfssl-url",
+		"--cfssl-auth-key-file=$D/auth.key": "--cfssl-auth-key-file: requires --cfssl-url",
 		"--cfssl-url=":                      "--cfssl-url: must name at least one server",
 		"--cfssl-url=https://a":             "--cfssl-auth-key-file: must be given with --cfssl-url",
 		"--cfssl-url=http://a --cfssl-auth-key-file=$D/auth.key":                  `--cfssl-url: "http://a": must be https://`,

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Candidate is a CA that was made elsewhere and is to be the next generation.
+// Candidate is an imported or remote CA that is to be the next generation.
 type Candidate struct {
 	Origin        Origin
 	Root          *x509.Certificate
@@ -32,23 +32,23 @@ func NewCandidate(origin Origin, issuer []*x509.Certificate, root *x509.Certific
 	return Candidate{Origin: origin, Root: root, Intermediates: issuer, Key: key}
 }
 
-// ParseImport reads the CA that a person brings from the data of Secret
+// ParseImport reads the CA that is to be imported from the data of Secret
 // api.CAImportName. Errors name the key and hold nothing of the private one.
 func ParseImport(data map[string][]byte) (Candidate, error) {
 	roots, err := pki.ParseCertificates(data[api.BundleKey])
 	if err != nil || len(roots) != 1 {
-		return Candidate{}, fmt.Errorf("%s: must hold one certificate in PEM, the root", api.BundleKey)
+		return Candidate{}, fmt.Errorf("%s: must hold one certificate in PEM: the root", api.BundleKey)
 	}
 	issuer, err := pki.ParseCertificates(data[corev1.TLSCertKey])
 	if err != nil {
-		return Candidate{}, fmt.Errorf("%s: must hold the CA's certificate in PEM, and after it what is between it and the root", corev1.TLSCertKey)
+		return Candidate{}, fmt.Errorf("%s: must hold the CA's certificate in PEM, followed by the intermediates between it and the root", corev1.TLSCertKey)
 	}
 	if n := len(issuer); n > 1 && issuer[n-1].Equal(roots[0]) {
 		issuer = issuer[:n-1] // the root is often left at the end
 	}
 	key, err := pki.ParseForeignKey(data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return Candidate{}, fmt.Errorf("%s: not one private key in PEM, unencrypted: PKCS #8, PKCS #1 or SEC 1", corev1.TLSPrivateKeyKey)
+		return Candidate{}, fmt.Errorf("%s: must hold one unencrypted private key in PEM: PKCS #8, PKCS #1 or SEC 1", corev1.TLSPrivateKeyKey)
 	}
 	return NewCandidate(OriginImport, issuer, roots[0], key), nil
 }
@@ -63,67 +63,56 @@ func (c Candidate) generation() Generation {
 
 // check says why the candidate cannot be a CA for the names that are wanted, and
 // for at least as long as it takes to bring its root everywhere, or nil.
-func (c Candidate) check(o Observed) error {
+func (c Candidate) check(p Parameters, now time.Time) error {
 	g := c.generation()
 	if err := validateRoot(c.Root); err != nil {
-		return fmt.Errorf("the root: %w", err)
+		return fmt.Errorf("root: %w", err)
 	}
 	if err := validateIntermediates(g); err != nil {
-		return fmt.Errorf("between leaf and root: %w", err)
+		return fmt.Errorf("intermediates: %w", err)
 	}
 	if c.Key != nil {
-		if err := pki.CheckCA(g.Issuer(), c.Key, o.Now); err != nil {
+		if err := pki.CheckCA(g.Issuer(), c.Key, now); err != nil {
 			return err
 		}
 		if _, known := pki.AlgorithmOf(c.Key.Public()); !known {
-			return errors.New("the key is of a kind that cannot sign here: must be ECDSA (P-256, P-384, P-521), Ed25519 or RSA of 2048 bits or more")
+			return errors.New("the key algorithm is not supported: must be ECDSA (P-256, P-384, P-521), Ed25519 or RSA of at least 2048 bits")
 		}
 	}
 	if len(c.Intermediates) > maxIntermediates {
-		return fmt.Errorf("%d certificates between leaf and root: at most %d", len(c.Intermediates), maxIntermediates)
+		return fmt.Errorf("%d intermediates: must be at most %d", len(c.Intermediates), maxIntermediates)
 	}
-	if end := g.ends(); end.Before(o.Now.Add(o.Soak + time.Hour)) {
-		return fmt.Errorf("it ends at %s: it must outlive the soak of a new CA, %s, by an hour", clock(end), o.Soak)
+	if end := g.Ends(); end.Before(now.Add(p.Soak + time.Hour)) {
+		return fmt.Errorf("it ends at %s: must end at least an hour after the soak of a new CA, %s from now", formatTime(end), p.Soak)
 	}
 	path := g.path()
 	for below, ca := range path {
-		if err := canIssue(ca, below, o); err != nil {
+		if err := canIssue(ca, below, p.Domain, now); err != nil {
 			return fmt.Errorf("%s: %w", ca.Subject.CommonName, err)
 		}
 		// The end of a leaf is bounded by the issuer's alone.
 		if above := path[min(below+1, len(path)-1)]; ca.NotAfter.After(above.NotAfter) {
-			return fmt.Errorf("%s: it ends at %s, and what is above it at %s: must end no later", ca.Subject.CommonName, clock(ca.NotAfter), clock(above.NotAfter))
+			return fmt.Errorf("%s: it ends at %s, after the CA above it, which ends at %s: must not end later", ca.Subject.CommonName, formatTime(ca.NotAfter), formatTime(above.NotAfter))
 		}
 	}
 	return nil
 }
 
-// path returns what is above a leaf: the issuer first, the root last.
-func (g Generation) path() []*x509.Certificate {
-	return append(slices.Clone(g.Intermediates), g.Root)
-}
-
-// hasPathLength reports whether a certificate of the path bounds how many CAs may
-// be below it.
-func (g Generation) hasPathLength() bool { return slices.ContainsFunc(g.path(), hasPathLength) }
-
-func hasPathLength(ca *x509.Certificate) bool { return ca.MaxPathLen > 0 || ca.MaxPathLenZero }
-
 // canIssue says why a CA with so many others below it in the path cannot stand
 // above the certificates of servers, or nil.
-func canIssue(ca *x509.Certificate, below int, o Observed) error {
+func canIssue(ca *x509.Certificate, below int, clusterDomain string, now time.Time) error {
 	switch {
-	case o.Now.Before(ca.NotBefore):
-		return fmt.Errorf("it is not valid before %s", clock(ca.NotBefore))
+	case now.Before(ca.NotBefore):
+		return fmt.Errorf("it is not valid before %s", formatTime(ca.NotBefore))
 	case hasPathLength(ca) && below > ca.MaxPathLen:
-		return fmt.Errorf("its path length, %d, does not allow what is below it", ca.MaxPathLen)
+		return fmt.Errorf("its path length, %d, does not allow the CAs below it", ca.MaxPathLen)
 	case len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageAny):
-		return errors.New("its extended key usages do not allow certificates for servers: must have serverAuth, or none")
+		return errors.New("its extended key usages do not allow server certificates: must include serverAuth, or be absent")
 	}
-	for _, domain := range []string{"svc", o.Domain} {
+	for _, domain := range []string{"svc", clusterDomain} {
 		if !pki.PermitsDNS(ca, domain) {
-			return fmt.Errorf("its name constraints do not permit %q, where the names of Services are", domain)
+			return fmt.Errorf("its name constraints do not permit %q, the domain of Services", domain)
 		}
 	}
 	return nil

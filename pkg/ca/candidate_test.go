@@ -30,18 +30,18 @@ func TestImportsThatCouldNotServe(t *testing.T) {
 		"an intermediate that is for clients only":    {under(foreignCA(t, "Example Root", nil), clientsOnly), "usage"},
 		"a root that is for clients only":             {importOf(t, foreignCA(t, "Example Root", nil, clientsOnly)), "usage"},
 		"a root that begins later":                    {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotBefore = start.Add(day) })), "is not valid before"},
-		"a root that ends first":                      {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(364 * day) })), "it ends at 2027-03-01T12:00:00Z, and what is above it at 2027-02-28T12:00:00Z"},
+		"a root that ends first":                      {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(364 * day) })), "it ends at 2027-03-01T12:00:00Z, after the CA above it, which ends at 2027-02-28T12:00:00Z"},
 		"a root that is for other names":              {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} })), `do not permit "svc"`},
 		"a root for names of one half of the cluster": {importOf(t, foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"svc"} })), `do not permit "cluster.local"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
-			brought, err := ParseImport(c.data)
+			imported, err := ParseImport(c.data)
 			require.NoError(t, err)
-			s.Import = &brought
+			s.Import = &imported
 			d := s.take("")
 			require.Len(t, d.Warnings, 1)
-			assert.Equal(t, WarnImport, d.Warnings[0].Reason)
+			assert.Equal(t, api.CAImportInvalid, d.Warnings[0].Reason)
 			assert.Contains(t, d.Warnings[0].Message, c.want)
 		})
 	}
@@ -62,15 +62,15 @@ func TestFollowingAnImportWithPathLengths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := foreignCA(t, "Example Root", nil, c.root...)
-			brought, err := ParseImport(importOf(t, root, foreignCA(t, "Example Issuing CA", &root, c.issuing...)))
+			imported, err := ParseImport(importOf(t, root, foreignCA(t, "Example Issuing CA", &root, c.issuing...)))
 			require.NoError(t, err)
 			s := newScript(t)
-			s.Import = &brought
+			s.Import = &imported
 			s.take(StepPrepare)
 			s.promote()
 			verified := func(anchors int) {
 				t.Helper()
-				a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+				a := s.state().authority(s.Now, s.Parameters)
 				require.Len(t, a.Anchors, anchors)
 				leaf := leafOf(t, a, s.Now)
 				for _, anchor := range a.Anchors {

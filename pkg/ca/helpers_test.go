@@ -8,13 +8,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -30,29 +28,32 @@ const (
 
 var clusterOnly = pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}.Normalize()
 
-// observed is what a signer with the default flags sees at start.
-func observed(data map[string][]byte) Observed {
-	return Observed{
-		Secret: data, Wanted: clusterOnly, Domain: "cluster.local", MaxDuration: maxDuration,
-		CADuration: DefaultCADuration, Soak: DefaultSoak, Reissue: DefaultReissue, Now: start,
+// situation is what a signer with the default flags sees at start.
+func situation(data map[string][]byte) Situation {
+	return Situation{
+		Parameters: Parameters{
+			Constraints: clusterOnly, Domain: "cluster.local", MaxDuration: maxDuration,
+			CADuration: DefaultCADuration, Soak: DefaultSoak, Reissue: DefaultReissue,
+		},
+		Secret: data, Now: start,
 	}
 }
 
 // first is the state of a CA that was made at start.
 func first(t require.TestingT) State {
-	return applied(t, observed(nil))
+	return applied(t, situation(nil))
 }
 
 // applied decides and takes the step that was decided.
-func applied(t require.TestingT, o Observed) State {
-	s, err := Decide(o).Apply(o)
+func applied(t require.TestingT, o Situation) State {
+	s, _, err := Decide(o).Apply(o)
 	require.NoError(t, err)
 	return s
 }
 
-// ladder is a CA with generations from to to, of which signing signs; those
+// generations is a CA with generations from to to, of which signing signs; those
 // before it have lost their keys.
-func ladder(t require.TestingT, from, to, signing int) State {
+func generations(t require.TestingT, from, to, signing int) State {
 	s := State{Signing: signing}
 	var keys []Generation // with all keys
 	for n := 1; n <= to; n++ {
@@ -82,7 +83,7 @@ func ladder(t require.TestingT, from, to, signing int) State {
 }
 
 func secretData(t require.TestingT, s State) map[string][]byte {
-	data, err := s.SecretData()
+	data, err := EncodeState(s)
 	require.NoError(t, err)
 	return data
 }
@@ -115,21 +116,6 @@ func scalarOf(t *testing.T, key []byte) []byte {
 	block, _ := pem.Decode(key)
 	require.NotNil(t, block)
 	return block.Bytes[36:68]
-}
-
-func registryOf(t *testing.T, c prometheus.Collector) *prometheus.Registry {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(c))
-	return registry
-}
-
-// exposed is all that the collector gives, as text.
-func exposed(t *testing.T, c prometheus.Collector) string {
-	t.Helper()
-	families, err := registryOf(t, c).Gather()
-	require.NoError(t, err)
-	return fmt.Sprint(families)
 }
 
 // leafOf returns a leaf that the authority's key signed.

@@ -2,6 +2,7 @@ package ca
 
 import (
 	"crypto/x509"
+	"fmt"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -12,41 +13,18 @@ import (
 // (PKIXBuilderParameters.getMaxPathLength); three stay well below.
 const maxCrosses = 3
 
+// ladder is the generations of a State, oldest first, joined by their
+// cross-certificates.
+type ladder []Generation
+
 // below returns the cross-certificate of generation i's root, nil if there is
 // none, and the generation that signed it. An issuer that came under the root of
 // the one before it shares that one's. last: the ladder ends there.
-func (s State) below(i int) (cross *x509.Certificate, older int, last bool) {
-	for i > 0 && s.Generations[i].Cross == nil && s.Generations[i-1].Root.Equal(s.Generations[i].Root) {
+func (l ladder) below(i int) (cross *x509.Certificate, older int, last bool) {
+	for i > 0 && l[i].Cross == nil && l[i-1].Root.Equal(l[i].Root) {
 		i--
 	}
-	return s.Generations[i].Cross, i - 1, i < 1 || s.Generations[i-1].narrower(s.Generations[i])
-}
-
-// narrower reports whether the generation does not permit all that the next one
-// does. Such a one is trusted only as long as its leaves are in use, so that its
-// constraints judge no more, and no ladder goes on below it: GnuTLS looks for a
-// root by the last certificate of the chain only, and must find it in the bundle.
-func (g Generation) narrower(next Generation) bool {
-	wanted := pki.ConstraintsOf(next.Root)
-	if len(wanted.PermittedDNS) == 0 { // everything
-		wanted.PermittedDNS = []string{""}
-	}
-	return len(g.misses(wanted)) > 0
-}
-
-// misses returns what the constraints permit and the generation's certificates do
-// not.
-func (g Generation) misses(wanted pki.Constraints) []string {
-	var missing []string
-	for _, domain := range wanted.PermittedDNS {
-		if !pki.PermitsDNS(g.Root, domain) || !pki.PermitsDNS(g.Issuer(), domain) {
-			missing = append(missing, domain)
-		}
-	}
-	if wanted.PermitIPs && !(pki.ConstraintsOf(g.Root).PermitIPs && pki.ConstraintsOf(g.Issuer()).PermitIPs) {
-		missing = append(missing, "IP addresses")
-	}
-	return missing
+	return l[i].Cross, i - 1, i < 1 || l[i-1].narrower(l[i])
 }
 
 // A cross-certificate is served until endingBefore before it expires, and leaves
@@ -56,15 +34,15 @@ const (
 	shortenOver  = time.Hour
 )
 
-// ladder returns what is served after a leaf of generation i: its intermediates
+// chain returns what is served after a leaf of generation i: its intermediates
 // and the cross-certificates from it down, newest first, as far as they reach,
 // and never a root. From the first cross on that ends soon it is apart.
-func (s State) ladder(i int, now time.Time) (chain, ending []*x509.Certificate) {
-	own := len(s.Generations[i].Intermediates)
+func (l ladder) chain(i int, now time.Time) (chain, ending []*x509.Certificate) {
+	own := len(l[i].Intermediates)
 	var all []*x509.Certificate
 	for crosses := 0; i >= 0; crosses++ {
-		all = append(all, s.Generations[i].Intermediates...)
-		cross, older, last := s.below(i)
+		all = append(all, l[i].Intermediates...)
+		cross, older, last := l.below(i)
 		if cross == nil || crosses == maxCrosses {
 			break
 		}
@@ -82,39 +60,51 @@ func (s State) ladder(i int, now time.Time) (chain, ending []*x509.Certificate) 
 
 // reached returns the generations whose root alone verifies a leaf of generation
 // i at now, newest first: its own, and those that its ladder reaches.
-func (s State) reached(i int, now time.Time) []Generation {
-	found := []Generation{s.Generations[i]}
+func (l ladder) reached(i int, now time.Time) []Generation {
+	found := []Generation{l[i]}
 	for crosses := 0; crosses < maxCrosses; crosses++ {
-		cross, older, last := s.below(i)
+		cross, older, last := l.below(i)
 		if cross == nil || older < 0 || !now.Before(cross.NotAfter.Add(-endingBefore)) {
 			break
 		}
 		i = older
-		if found = append(found, s.Generations[i]); last {
+		if found = append(found, l[i]); last {
 			break
 		}
 	}
 	return found
 }
 
-// anchors returns the roots of the bundle each of which alone verifies a leaf of
-// the generation that signs.
-func (s State) anchors(now time.Time) []*x509.Certificate {
-	var roots []*x509.Certificate
-	for _, g := range s.reached(s.signingIndex(), now) {
-		if g.trusted(now) || g.Number == s.Signing {
-			roots = append(roots, g.Root)
-		}
-	}
-	return roots
-}
-
-func (s State) issuer(i int, now time.Time) pki.Issuer {
-	chain, ending := s.ladder(i, now)
-	issuer := pki.Issuer{Certificate: s.Generations[i].Issuer(), Chain: chain, Ending: ending}
+// issuer returns generation i as what signs leaves, and what is served with them.
+func (l ladder) issuer(i int, now time.Time) pki.Issuer {
+	chain, ending := l.chain(i, now)
+	issuer := pki.Issuer{Certificate: l[i].Issuer(), Chain: chain, Ending: ending}
 	if len(ending) > 0 {
 		from := ending[0].NotAfter.Add(-endingBefore)
 		issuer.Shorten = pki.Window{From: from, Until: from.Add(shortenOver)}
 	}
 	return issuer
+}
+
+// oldest returns the oldest generation that a full ladder reaches from the newest
+// generation, nil if there is room for one more cross.
+func (l ladder) oldest(now time.Time) *Generation {
+	reached := l.reached(len(l)-1, now)
+	if len(reached) <= maxCrosses {
+		return nil
+	}
+	return &reached[maxCrosses]
+}
+
+// full reports whether the next generation would need more crosses than are
+// served.
+func (l ladder) full(now time.Time) bool { return l.oldest(now) != nil }
+
+// leftOut returns who could not verify a new generation, "" if everyone could.
+func (l ladder) leftOut(now time.Time) string {
+	oldest := l.oldest(now)
+	if oldest == nil {
+		return ""
+	}
+	return fmt.Sprintf("clients that hold only the root of %s, which expires at %s, could not verify a new generation", oldest, formatTime(oldest.Root.NotAfter))
 }

@@ -13,13 +13,13 @@ const (
 	markSlack = time.Hour
 )
 
-// raised returns the state with the signing generation's mark where it must be
+// raised returns s with the signing generation's mark where it must be
 // for leaves of up to maxDuration until the next raise; the same state if it is
 // there already. The mark goes no further than the CA itself, and never down.
-func (s State) raised(now time.Time, maxDuration time.Duration) State {
+func raised(s State, now time.Time, maxDuration time.Duration) State {
 	g := s.signing()
-	if !now.Before(g.raiseAt(maxDuration)) {
-		mark := earlier(g.ends(), seconds(now.Add(maxDuration+markSlack+markStep)))
+	if !now.Before(raiseAt(g, maxDuration)) {
+		mark := earlier(g.Ends(), seconds(now.Add(maxDuration+markSlack+markStep)))
 		if mark.After(g.UsedUntil) {
 			s.Generations = slices.Clone(s.Generations)
 			s.Generations[s.signingIndex()].UsedUntil = mark
@@ -28,10 +28,7 @@ func (s State) raised(now time.Time, maxDuration time.Duration) State {
 	return s
 }
 
-// raiseAt returns from when on the mark must be raised, if it still can be.
-func (g Generation) raiseAt(maxDuration time.Duration) time.Time {
+// raiseAt returns from when on the mark of g must be raised, if it still can be.
+func raiseAt(g Generation, maxDuration time.Duration) time.Time {
 	return g.UsedUntil.Add(-maxDuration - markSlack)
 }
-
-// seconds is how times are kept.
-func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -1,16 +1,15 @@
 package ca
 
-// NotReadyError says why there is no CA to sign with.
-type NotReadyError struct {
-	reason  string
-	message string
-}
+import "github.com/servingcert/servingcert/pkg/api"
 
-// Reason returns one of the constants ReasonPending, ReasonLost …: short and
-// stable, for conditions, events and metrics.
-func (e *NotReadyError) Reason() string { return e.reason }
+// NotReadyError is why there is no CA to sign with.
+type NotReadyError struct{ Problem api.CAMessage }
 
-// Message says for a person what is wrong and what to do.
-func (e *NotReadyError) Message() string { return e.message }
+// Reason returns one of api.CAProblems: short and stable, for conditions, events
+// and metrics.
+func (e *NotReadyError) Reason() string { return e.Problem.Reason }
 
-func (e *NotReadyError) Error() string { return e.reason + ": " + e.message }
+// Message returns, for people, what is wrong and what to do.
+func (e *NotReadyError) Message() string { return e.Problem.Message }
+
+func (e *NotReadyError) Error() string { return e.Problem.String() }

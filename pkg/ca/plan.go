@@ -4,146 +4,138 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
+// noRemote is why a remote CA is left.
+const noRemote = "there is no remote CA any more (--cfssl-url is not set)"
+
 // plan returns the step that would make the next generation, zero if nothing asks
 // for one.
-func (o Observed) plan(d *Decision) Step {
-	newest := d.State.newest()
-	if o.HasRemote || newest.Origin == OriginRemote {
-		return o.planRemote(d)
+func plan(d *Decision, s Situation) Step {
+	newest := d.State.Newest()
+	if s.HasRemote || newest.Origin == OriginRemote {
+		return planRemote(d, s)
 	}
-	if step := o.planImport(d); step.Kind != "" {
+	if step := planImport(d, s); step.Kind != "" {
 		return step
 	}
-	if o.asksForOverlap(d.State) && (o.Request.Mode == api.RotateForce || o.Now.After(newest.ends()) || !d.State.ladderFull(o.Now)) {
-		return Step{Kind: StepPrepare, Why: "asked for: " + o.Request.Reason, Answers: true}
+	if asksForOverlap(d, s) && (s.Request.Mode == api.RotateForce || s.Now.After(newest.Ends()) || !ladder(d.State.Generations).full(s.Now)) {
+		return Step{Kind: StepPrepare, Why: "asked for: " + s.Request.Reason, Answers: true}
 	}
 	if newest.Origin == OriginImport {
-		if end := newest.ends(); !o.Now.Before(end.Add(-pki.Lifetime(newest.Issuer()) / 3)) {
-			d.warn(WarnEnding, "the CA that was imported, %s, ends at %s; it is not replaced unasked: bring another, or ask for one made here with kubectl servingcert rotate-ca",
-				newest.name(), clock(end))
-		} else {
-			d.lookAt(end.Add(-pki.Lifetime(newest.Issuer()) / 3))
-		}
-		if missing := newest.misses(o.Wanted); len(missing) > 0 {
-			d.warn(WarnConstraints, "the flags permit %s, and the CA that was imported does not: such names stay out of certificates", strings.Join(missing, ", "))
-		}
+		warnOfImported(d, s)
 		return Step{}
 	}
-	return o.planOwn(d)
+	return planOwn(d, s)
 }
 
 // asksForOverlap reports whether a person asked for an ordinary succession.
-func (o Observed) asksForOverlap(s *State) bool {
-	return o.Request.open(s.Rotation.String()) && (o.Request.Mode == api.RotateOverlap || o.Request.Mode == api.RotateForce)
+func asksForOverlap(d *Decision, s Situation) bool {
+	return s.asks(d.State.Rotation.request()) && (s.Request.Mode == api.RotateOverlap || s.Request.Mode == api.RotateForce)
+}
+
+// warnOfImported says what an imported CA lacks: it is only replaced when a person
+// asks for it.
+func warnOfImported(d *Decision, s Situation) {
+	imported := d.State.Newest()
+	if due := imported.Ends().Add(-pki.Lifetime(imported.Issuer()) / 3); !s.Now.Before(due) {
+		d.warn(api.CAEnding, "the imported CA, %s, ends at %s and is not replaced automatically: import another, or ask for one made here with kubectl servingcert rotate-ca",
+			imported, formatTime(imported.Ends()))
+	} else {
+		d.lookAt(due)
+	}
+	if missing := imported.misses(s.Constraints); len(missing) > 0 {
+		d.warn(api.CAConstraintsChanged, "the flags permit %s, and the imported CA does not: certificates do not get such names", strings.Join(missing, ", "))
+	}
 }
 
 // planOwn replaces a CA that was made here: in the last third of its life, and
 // when it does not permit what the flags do. The names that it permits beyond
 // that go with it.
-func (o Observed) planOwn(d *Decision) Step {
-	newest := d.State.newest()
+func planOwn(d *Decision, s Situation) Step {
+	newest, generations := d.State.Newest(), ladder(d.State.Generations)
 	due := newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3)
-	if missing := newest.misses(o.Wanted); len(missing) > 0 {
+	if missing := newest.misses(s.Constraints); len(missing) > 0 {
 		return Step{Kind: StepPrepare, Why: "the flags permit " + strings.Join(missing, ", ")}
 	}
-	if o.Now.Before(due) {
+	if s.Now.Before(due) {
 		d.lookAt(due)
 		return Step{}
 	}
-	why := "less than a third of the life of " + newest.name() + " is left"
+	why := fmt.Sprintf("less than a third of the life of %s is left", newest)
 	// Clients that hold only the oldest root would be left out. That can wait for
 	// as long as a new one can still be trusted before this one ends.
-	last := newest.ends().Add(-2*o.Soak - markSlack)
-	if d.State.ladderFull(o.Now) && o.Now.Before(last) {
-		d.warn(WarnLadder, "a new generation is due (%s) and waits: %s. It comes then, or at %s", why, d.State.leftOut(o.Now), clock(last))
+	last := newest.Ends().Add(-2*s.Soak - markSlack)
+	if generations.full(s.Now) && s.Now.Before(last) {
+		d.warn(api.SuccessionWaits, "a new generation is due (%s) and waits until that root expires, or until %s: %s", why, formatTime(last), generations.leftOut(s.Now))
 		d.lookAt(last)
 		return Step{}
 	}
 	return Step{Kind: StepPrepare, Why: why}
 }
 
-// planImport takes what a person brings, once.
-func (o Observed) planImport(d *Decision) Step {
-	err := o.ImportErr
-	if o.Import != nil {
-		if o.Import.fingerprint() == d.State.Import {
+// planImport takes a CA that is to be imported, once.
+func planImport(d *Decision, s Situation) Step {
+	err := s.ImportErr
+	if s.Import != nil {
+		if s.Import.fingerprint() == d.State.Import {
 			return Step{}
 		}
-		if err = o.Import.check(o); err == nil {
-			err = d.State.canFollow(*o.Import)
+		if err = s.Import.check(s.Parameters, s.Now); err == nil {
+			err = canFollow(*d.State, *s.Import)
 		}
-		if err == nil && d.State.ladderFull(o.Now) {
-			err = errors.New(d.State.leftOut(o.Now) + ": it is imported then")
+		if left := ladder(d.State.Generations).leftOut(s.Now); err == nil && left != "" {
+			err = errors.New(left + ": it is imported when that root has expired")
 		}
 	}
 	if err != nil {
-		d.warn(WarnImport, "Secret %s is not imported: %v", api.CAImportName, err)
+		d.warn(api.CAImportInvalid, "Secret %s is not imported: %v", api.CAImportName, err)
 		return Step{}
 	}
-	if o.Import == nil {
+	if s.Import == nil {
 		return Step{}
 	}
-	return Step{Kind: StepPrepare, Why: "imported from Secret " + api.CAImportName, Candidate: o.Import}
+	return Step{Kind: StepPrepare, Why: "imported from Secret " + api.CAImportName, Candidate: s.Import}
 }
 
-// planRemote follows a CA that is elsewhere, to it and away from it.
-func (o Observed) planRemote(d *Decision) Step {
-	newest := d.State.newest()
+// planRemote follows a remote CA, to it and away from it.
+func planRemote(d *Decision, s Situation) Step {
 	switch {
-	case !o.HasRemote:
-		if step := o.planImport(d); step.Kind != "" {
+	case !s.HasRemote:
+		if step := planImport(d, s); step.Kind != "" {
 			return step
 		}
 		return Step{Kind: StepPrepare, Why: noRemote}
-	case o.Remote == nil:
-		d.warn(WarnRemote, "%v", o.RemoteErr)
+	case s.Remote == nil:
+		d.warn(api.CARemoteInvalid, "%v", s.RemoteErr)
 		return Step{}
-	case o.signsElsewhere(newest):
+	case s.remoteIs(d.State.Newest()):
 		return Step{}
 	}
-	err := o.Remote.check(o)
+	err := s.Remote.check(s.Parameters, s.Now)
 	if err == nil {
-		err = d.State.canFollow(*o.Remote)
+		err = canFollow(*d.State, *s.Remote)
 	}
 	if err != nil {
-		d.warn(WarnRemote, "the CA elsewhere cannot be used: %v", err)
+		d.warn(api.CARemoteInvalid, "the remote CA cannot be used: %v", err)
 		return Step{}
 	}
-	return Step{Kind: StepPrepare, Why: "the CA elsewhere", Candidate: o.Remote}
+	return Step{Kind: StepPrepare, Why: "the remote CA", Candidate: s.Remote}
 }
 
-// canFollow says why the candidate cannot stand beside the generations that there
-// are, or nil. A CA elsewhere may be one that was left before.
-func (s State) canFollow(c Candidate) error {
+// canFollow returns why the candidate cannot stand beside the generations of the
+// state, or nil. A remote CA may be one that was left before.
+func canFollow(s State, c Candidate) error {
 	for _, g := range s.Generations {
 		switch {
 		case c.Origin != OriginRemote && c.generation().Issuer().Equal(g.Issuer()):
-			return fmt.Errorf("it is %s already", g.name())
+			return fmt.Errorf("it is already %s", g)
 		case c.Root.Subject.String() == g.Root.Subject.String() && !c.Root.Equal(g.Root):
-			return fmt.Errorf("its root has the subject of the root of generation %d, %q, and is another: verifiers would pick the wrong one", g.Number, g.Root.Subject)
+			return fmt.Errorf("its root is not the root of generation %d and has the same subject, %q: verifiers would pick the wrong one", g.Number, g.Root.Subject)
 		}
 	}
 	return nil
-}
-
-// ladderFull reports whether the next generation would need more crosses than are
-// served.
-func (s State) ladderFull(now time.Time) bool {
-	return s.oldest(now) != nil
-}
-
-// oldest returns the oldest generation that a full ladder reaches, nil if there is
-// room for one more cross.
-func (s State) oldest(now time.Time) *Generation {
-	reached := s.reached(len(s.Generations)-1, now)
-	if len(reached) <= maxCrosses {
-		return nil
-	}
-	return &reached[maxCrosses]
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// at is a CA elsewhere that is a root.
+// at is a remote CA that is a root.
 func at(root authority) *Candidate {
 	c := NewCandidate(OriginRemote, []*x509.Certificate{root.cert}, root.cert, nil)
 	return &c
 }
 
-// following is a CA elsewhere that was one and is to be two.
+// following is a remote CA that was one and is to be two.
 func following(t *testing.T, one, two authority) *script {
-	s := &script{t, observed(nil)}
+	s := &script{t, situation(nil)}
 	s.HasRemote, s.Remote = true, at(one)
 	s.take(StepFresh)
 	s.Remote = at(two)
@@ -32,22 +32,22 @@ func following(t *testing.T, one, two authority) *script {
 func TestRemoteSignsWhileAnotherWaits(t *testing.T) {
 	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
 	s := following(t, one, two)
-	assert.Empty(t, s.take("").Reason)
+	assert.Empty(t, s.take("").Problem.Reason)
 	s.trusted()
 	s.take(StepTrusted)
 	s.Now = s.Now.Add(s.Soak)
 
 	s.Remote, s.RemoteErr = nil, errors.New("no answer")
-	assert.Contains(t, s.take("").Waiting, "it does not sign elsewhere: no answer")
+	assert.Contains(t, s.take("").Waiting, "the remote CA does not sign with its key: no answer")
 	s.Remote, s.RemoteErr = at(one), nil
-	assert.Contains(t, s.take("").Waiting, "it does not sign elsewhere: One signs")
+	assert.Contains(t, s.take("").Waiting, "the remote CA does not sign with its key: its issuer is One")
 	assert.Equal(t, api.PhaseWait, s.phase())
 	s.Remote = at(two)
 	s.take(StepPromote)
 	s.take("")
 }
 
-// What waits and is the CA elsewhere no more is forgotten: it has signed nothing.
+// What waits and is no longer the remote CA is abandoned: it has signed nothing.
 func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	one, two, three := foreignCA(t, "One", nil), foreignCA(t, "Two", nil), foreignCA(t, "Three", nil)
 	s := following(t, one, two)
@@ -55,7 +55,7 @@ func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	s.take(StepAbandon)
 	assert.Equal(t, api.PhaseStable, s.phase())
 	s.take(StepPrepare)
-	assert.Equal(t, three.cert, s.state().newest().Root)
+	assert.Equal(t, three.cert, s.state().Newest().Root)
 	s.promote()
 	assert.Equal(t, three.cert, s.state().signing().Root)
 
@@ -69,7 +69,7 @@ func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	assert.Len(t, s.state().Bundle(s.Now).Certificates(), 1)
 }
 
-// A CA elsewhere that was replaced may come back, and the one here as well.
+// A remote CA that was replaced may come back, and the one here as well.
 func TestRemoteComesBack(t *testing.T) {
 	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
 	s := following(t, one, two)
@@ -82,31 +82,31 @@ func TestRemoteComesBack(t *testing.T) {
 	s.Remote = at(one)
 	s.take(StepPrepare)
 	s.promote()
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, one.cert, a.Certificate)
 	assert.Equal(t, []*x509.Certificate{one.cert}, a.Anchors)
 	assert.Len(t, a.Bundle.Certificates(), 2)
 
 	s.HasRemote, s.Remote = false, nil
 	s.take(StepPrepare)
-	assert.Equal(t, ReasonWaitingForTrust, s.take("").Reason, "it signs no more, and nobody trusts the next")
+	assert.Equal(t, api.CAWaitingForTrust, s.take("").Problem.Reason, "it signs no more, and nobody trusts the next")
 	s.promote()
 	s.HasRemote, s.Remote = true, at(one)
 	s.take(StepPrepare)
 	s.promote()
-	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a = s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, one.cert, a.Certificate)
 	require.Len(t, a.Chain, 1, "signed by the one that was here")
 	s.take("")
 }
 
-// What is brought follows a CA elsewhere at once, not one made here meanwhile.
+// An imported CA follows a remote CA at once, not one made here meanwhile.
 func TestAnImportFollowsARemote(t *testing.T) {
 	s := following(t, foreignCA(t, "One", nil), foreignCA(t, "Two", nil))
 	s.promote()
-	brought, err := ParseImport(importOf(t, foreignCA(t, "Brought", nil)))
+	imported, err := ParseImport(importOf(t, foreignCA(t, "Imported", nil)))
 	require.NoError(t, err)
-	s.HasRemote, s.Remote, s.Import = false, nil, &brought
+	s.HasRemote, s.Remote, s.Import = false, nil, &imported
 	s.take(StepPrepare)
-	assert.Equal(t, OriginImport, s.state().newest().Origin)
+	assert.Equal(t, OriginImport, s.state().Newest().Origin)
 }

@@ -1,13 +1,10 @@
 package ca
 
 import (
-	"math"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -16,8 +13,9 @@ import (
 // next.
 func (s *script) published() map[string]string {
 	s.Helper()
-	data := statusData(s.Observed, Decide(s.Observed), nil, nil)
-	s.seen(&corev1.ConfigMap{Data: data})
+	data := Decide(s.Situation).Status.Data()
+	published := api.ParseCAStatus(data)
+	s.Status = &published
 	return data
 }
 
@@ -38,34 +36,33 @@ func TestRestoredFromBefore(t *testing.T) {
 	for range 3 {
 		d := s.take("")
 		require.Len(t, d.Warnings, 1)
-		assert.Equal(t, WarnRestored, d.Warnings[0].Reason)
+		assert.Equal(t, api.CARestored, d.Warnings[0].Reason)
 		assert.Contains(t, d.Warnings[0].Message, "knows 1 as the newest generation, and the status has seen 2")
-		assert.Contains(t, s.published()[api.CAWarning], WarnRestored)
+		assert.Contains(t, s.published()[api.CAWarning], api.CARestored)
 	}
 	s.ask(api.RotateOverlap, "again")
 	s.take(StepPrepare)
-	assert.Equal(t, 3, s.state().newest().Number)
-	assert.Empty(t, Decide(s.Observed).Warnings)
+	assert.Equal(t, 3, s.state().Newest().Number)
+	assert.Empty(t, Decide(s.Situation).Warnings)
 
 	s.Secret = waiting
-	s.StatusGeneration, s.StatusSigns = 2, 2
+	s.Status = &api.CAStatus{Generation: 2}
 	d := s.take(StepTrusted)
 	require.Len(t, d.Warnings, 1)
 	assert.Contains(t, d.Warnings[0].Message, "says that generation 1 signs, and the status has seen 2 sign")
 	s.published()
-	assert.Empty(t, Decide(s.Observed).Warnings, "2 is known, and is to sign")
+	assert.Empty(t, Decide(s.Situation).Warnings, "2 is known, and is to sign")
 }
 
-// A person may have written anything into the status.
-func TestNumbersInTheStatus(t *testing.T) {
-	for text, want := range map[string]int{
-		"": 0, "two": 0, "-3": 0, "2": 2, "1000000": 1000000, "1000001": 0, strconv.Itoa(math.MaxInt): 0, "99999999999999999999": 0,
-	} {
-		s := newScript(t)
-		s.seen(&corev1.ConfigMap{Data: map[string]string{api.CAGeneration: "1", api.CANewest: text}})
-		assert.Equal(t, max(1, want), s.StatusGeneration, text)
-		s.seen(&corev1.ConfigMap{Data: map[string]string{api.CAGeneration: text}})
-		assert.Equal(t, want, s.StatusSigns, text)
-		assert.Equal(t, want, s.StatusGeneration, text)
+// The status may know of generations in two ways; neither is a generation without it.
+func TestGenerationsThatTheStatusHasSeen(t *testing.T) {
+	s := newScript(t)
+	assert.Zero(t, s.newestSeen())
+	assert.Zero(t, s.lastSigned())
+	for text, want := range map[string]int{"": 1, "two": 1, "2": 2, "1000001": 1} {
+		status := api.ParseCAStatus(map[string]string{api.CAGeneration: "1", api.CANewest: text})
+		s.Status = &status
+		assert.Equal(t, want, s.newestSeen(), text)
+		assert.Equal(t, 1, s.lastSigned(), text)
 	}
 }

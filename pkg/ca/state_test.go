@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 func TestNewState(t *testing.T) {
 	s := first(t)
-	require.NoError(t, s.Validate())
+	require.NoError(t, validate(s))
 	require.Len(t, s.Generations, 1)
 	g := s.Generations[0]
 	assert.Equal(t, pki.NotBefore(start), g.Root.NotBefore, "backdated for clients whose clock is behind")
@@ -63,7 +64,7 @@ func TestStateRoundTrips(t *testing.T) {
 		to := rapid.IntRange(1, 5).Draw(t, "newest")
 		from := rapid.IntRange(1, to).Draw(t, "oldest")
 		signing := rapid.IntRange(from, to).Draw(t, "signing")
-		s := ladder(t, from, to, signing)
+		s := generations(t, from, to, signing)
 		for i := range s.Generations {
 			s.Generations[i].UsedUntil = rapid.SampledFrom([]time.Time{{}, start, start.Add(400 * day)}).Draw(t, "mark")
 		}
@@ -76,7 +77,7 @@ func TestStateRoundTrips(t *testing.T) {
 }
 
 func TestKeysOfTheSecret(t *testing.T) {
-	data := secretData(t, ladder(t, 1, 3, 2))
+	data := secretData(t, generations(t, 1, 3, 2))
 	var keys []string
 	for key := range data {
 		keys = append(keys, key)
@@ -96,8 +97,8 @@ func TestKeysOfTheSecret(t *testing.T) {
 func TestAStateThatIsNotValidIsNotWritten(t *testing.T) {
 	s := first(t)
 	s.Signing = 2
-	_, err := s.SecretData()
-	assert.ErrorContains(t, err, "generation 2 is to sign and is not listed")
+	_, err := EncodeState(s)
+	assert.ErrorContains(t, err, "generation 2 signs and is not listed")
 }
 
 // with returns data with some keys changed; nil takes a key away.
@@ -123,7 +124,7 @@ func resigned(t *testing.T, template x509.Certificate, parent *x509.Certificate,
 }
 
 func TestCorruptSecrets(t *testing.T) {
-	s, stranger := ladder(t, 1, 3, 2), first(t).Generations[0]
+	s, foreign := generations(t, 1, 3, 2), first(t).Generations[0]
 	good := secretData(t, s)
 	one, two, three := s.Generations[0], s.Generations[1], s.Generations[2]
 	key2 := encodedKey(t, two)
@@ -143,47 +144,47 @@ func TestCorruptSecrets(t *testing.T) {
 	}{
 		{"no state", map[string][]byte{"state.json": nil}, "state.json: missing"},
 		{"empty state", map[string][]byte{"state.json": {}}, "state.json: missing"},
-		{"state of garbage", map[string][]byte{"state.json": []byte("garbage")}, "state.json: not the JSON"},
-		{"state is a key", map[string][]byte{"state.json": key2}, "state.json: not the JSON"},
-		{"state cut off", map[string][]byte{"state.json": good["state.json"][:30]}, "state.json: not the JSON"},
-		{"two states", map[string][]byte{"state.json": append(good["state.json"], good["state.json"]...)}, "state.json: not the JSON"},
-		{"state of a newer version", state(`"version": 1`, `"version": 2`), "state.json: version 2: this servingcert reads version 1"},
-		{"unknown field", state(`"signing"`, `"secret": "x", "signing"`), "state.json: not the JSON"},
-		{"a number of another type", state(`"signing": 2`, `"signing": "2"`), "state.json: not the JSON"},
-		{"no generation", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "generations": []}`)}, "state.json: lists no generation"},
-		{"number 0", state(`"number": 1`, `"number": 0`), "state.json: generation 0: numbers start at 1"},
-		{"a number twice", state(`"number": 1`, `"number": 2`), "state.json: generation 2 is listed twice"},
-		{"numbers descend", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 2, "generations": [{"number": 1}, {"number": 3}, {"number": 2}]}`)}, "state.json: generation 2 is listed after 3: must be ascending"},
-		{"unknown origin", state(`"domain": "cluster.local"`, `"origin": "stolen"`), `state.json: generation 1: unknown origin: must be "import", "remote" or none`},
+		{"state of garbage", map[string][]byte{"state.json": []byte("garbage")}, "state.json: must hold the JSON"},
+		{"state is a key", map[string][]byte{"state.json": key2}, "state.json: must hold the JSON"},
+		{"state cut off", map[string][]byte{"state.json": good["state.json"][:30]}, "state.json: must hold the JSON"},
+		{"two states", map[string][]byte{"state.json": append(good["state.json"], good["state.json"]...)}, "state.json: must hold the JSON"},
+		{"state of a newer version", state(`"version": 1`, `"version": 2`), "state.json: version 2: must be 1"},
+		{"unknown field", state(`"signing"`, `"secret": "x", "signing"`), "state.json: must hold the JSON"},
+		{"a number of another type", state(`"signing": 2`, `"signing": "2"`), "state.json: must hold the JSON"},
+		{"no generation", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "generations": []}`)}, "state.json: must list at least one generation"},
+		{"number 0", state(`"number": 1`, `"number": 0`), "state.json: generation 0: must be at least 1"},
+		{"a number twice", state(`"number": 1`, `"number": 2`), "state.json: generation 2 must be listed once"},
+		{"numbers descend", map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 2, "generations": [{"number": 1}, {"number": 3}, {"number": 2}]}`)}, "state.json: generation 2 is listed after generation 3: must be in ascending order"},
+		{"unknown origin", state(`"domain": "cluster.local"`, `"origin": "stolen"`), `state.json: generation 1: unknown origin: must be "import", "remote" or absent`},
 		{"the one that signs is retired", state(`"usedUntil": "2026-06-01T12:00:00Z"`, `"retired": true`), "state.json: generation 2 is retired"},
-		{"an unlisted generation signs", state(`"signing": 2`, `"signing": 9`), "state.json: generation 9 is to sign and is not listed"},
+		{"an unlisted generation signs", state(`"signing": 2`, `"signing": 9`), "state.json: generation 9 signs and is not listed"},
 		{"a generation without a key signs", state(`"signing": 2`, `"signing": 1`), "generation-1.key: missing"},
 		{"no certificate", map[string][]byte{"generation-2.crt": nil}, "generation-2.crt: missing"},
-		{"empty certificate", map[string][]byte{"generation-2.crt": {}}, "generation-2.crt: not one certificate"},
-		{"certificate of garbage", map[string][]byte{"generation-2.crt": []byte("garbage")}, "generation-2.crt: not one certificate"},
-		{"certificate cut off", map[string][]byte{"generation-2.crt": good["generation-2.crt"][:100]}, "generation-2.crt: not one certificate"},
-		{"two certificates", map[string][]byte{"generation-2.crt": append(good["generation-2.crt"], good["generation-3.crt"]...)}, "generation-2.crt: holds 2 certificates"},
-		{"a key for a certificate", map[string][]byte{"generation-2.crt": key2}, "generation-2.crt: not one certificate"},
-		{"key and certificate swapped", map[string][]byte{"generation-2.crt": key2, "generation-2.key": good["generation-2.crt"]}, "generation-2.crt: not one certificate"},
+		{"empty certificate", map[string][]byte{"generation-2.crt": {}}, "generation-2.crt: must hold one certificate"},
+		{"certificate of garbage", map[string][]byte{"generation-2.crt": []byte("garbage")}, "generation-2.crt: must hold one certificate"},
+		{"certificate cut off", map[string][]byte{"generation-2.crt": good["generation-2.crt"][:100]}, "generation-2.crt: must hold one certificate"},
+		{"two certificates", map[string][]byte{"generation-2.crt": append(good["generation-2.crt"], good["generation-3.crt"]...)}, "generation-2.crt: must hold one certificate, holds 2"},
+		{"a key for a certificate", map[string][]byte{"generation-2.crt": key2}, "generation-2.crt: must hold one certificate"},
+		{"key and certificate swapped", map[string][]byte{"generation-2.crt": key2, "generation-2.key": good["generation-2.crt"]}, "generation-2.crt: must hold one certificate"},
 		{"no CA", map[string][]byte{"generation-2.crt": resigned(t, noCA, nil, two.Root.PublicKey, two.Key)}, "generation-2.crt: the certificate is not a CA"},
 		{"may not sign", map[string][]byte{"generation-2.crt": resigned(t, noSign, nil, two.Root.PublicKey, two.Key)}, "generation-2.crt: the certificate's key usage"},
 		{"not self-signed", map[string][]byte{"generation-2.crt": good["generation-2.cross.crt"]}, "generation-2.crt: the certificate is not self-signed"},
 		{"no key", map[string][]byte{"generation-2.key": nil}, "generation-2.key: missing"},
 		{"no key of the next", map[string][]byte{"generation-3.key": nil}, "generation-3.key: missing"},
-		{"empty key", map[string][]byte{"generation-2.key": {}}, "generation-2.key: not one private key"},
-		{"key cut off", map[string][]byte{"generation-2.key": key2[:80]}, "generation-2.key: not one private key"},
-		{"two keys", map[string][]byte{"generation-2.key": append(key2, key2...)}, "generation-2.key: not one private key"},
-		{"a stranger's key", map[string][]byte{"generation-2.key": encodedKey(t, stranger)}, "generation-2.key: the private key does not belong to generation-2.crt"},
+		{"empty key", map[string][]byte{"generation-2.key": {}}, "generation-2.key: must hold one private key"},
+		{"key cut off", map[string][]byte{"generation-2.key": key2[:80]}, "generation-2.key: must hold one private key"},
+		{"two keys", map[string][]byte{"generation-2.key": append(key2, key2...)}, "generation-2.key: must hold one private key"},
+		{"a foreign key", map[string][]byte{"generation-2.key": encodedKey(t, foreign)}, "generation-2.key: the private key does not belong to generation-2.crt"},
 		{"two keys swapped", map[string][]byte{"generation-2.key": good["generation-3.key"], "generation-3.key": key2}, "generation-2.key: the private key belongs to generation-3.crt, not to generation-2.crt"},
-		{"a key that was erased is another's", map[string][]byte{"generation-1.key": encodedKey(t, stranger)}, "generation-1.key: the private key does not belong"},
-		{"cross-certificate of garbage", map[string][]byte{"generation-2.cross.crt": []byte("garbage")}, "generation-2.cross.crt: not one certificate"},
+		{"a key that was erased is another's", map[string][]byte{"generation-1.key": encodedKey(t, foreign)}, "generation-1.key: the private key does not belong"},
+		{"cross-certificate of garbage", map[string][]byte{"generation-2.cross.crt": []byte("garbage")}, "generation-2.cross.crt: must hold one certificate"},
 		{"a root for a cross-certificate", map[string][]byte{"generation-2.cross.crt": good["generation-2.crt"]}, "generation-2.cross.crt: the certificate is self-signed"},
-		{"another's cross-certificate", map[string][]byte{"generation-2.cross.crt": good["generation-3.cross.crt"]}, "generation-2.cross.crt: the certificate is for another key"},
-		{"a cross-certificate that a stranger signed", map[string][]byte{"generation-2.cross.crt": resigned(t, *two.Root, stranger.Root, two.Root.PublicKey, stranger.Key)}, "generation-2.cross.crt: the certificate was not signed by generation-1.crt"},
+		{"another's cross-certificate", map[string][]byte{"generation-2.cross.crt": good["generation-3.cross.crt"]}, "generation-2.cross.crt: the key of the certificate is not the key of generation-2.crt"},
+		{"a cross-certificate that a foreign signed", map[string][]byte{"generation-2.cross.crt": resigned(t, *two.Root, foreign.Root, two.Root.PublicKey, foreign.Key)}, "generation-2.cross.crt: the certificate was not signed by generation-1.crt"},
 		{"a cross-certificate that is no CA", map[string][]byte{"generation-3.cross.crt": resigned(t, noCA, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the certificate is not a CA"},
-		{"a cross-certificate of another name", map[string][]byte{"generation-3.cross.crt": resigned(t, *one.Root, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the certificate has another subject"},
-		{"a generation too many", map[string][]byte{"generation-4.crt": good["generation-3.crt"]}, "generation-4.crt: belongs to no generation"},
-		{"a name with a generation's prefix", map[string][]byte{"generation-1.crt.bak": good["generation-1.crt"]}, "generation-1.crt.bak: belongs to no generation"},
+		{"a cross-certificate of another name", map[string][]byte{"generation-3.cross.crt": resigned(t, *one.Root, two.Root, three.Root.PublicKey, two.Key)}, "generation-3.cross.crt: the subject of the certificate is not the subject of generation-3.crt"},
+		{"a generation too many", map[string][]byte{"generation-4.crt": good["generation-3.crt"]}, "generation-4.crt: must belong to a generation"},
+		{"a name with a generation's prefix", map[string][]byte{"generation-1.crt.bak": good["generation-1.crt"]}, "generation-1.crt.bak: must belong to a generation"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,17 +192,17 @@ func TestCorruptSecrets(t *testing.T) {
 			for range 3 {
 				_, err := ParseState(data)
 				require.ErrorContains(t, err, c.want)
-				for _, key := range [][]byte{key2, good["generation-3.key"], encodedKey(t, stranger)} {
+				for _, key := range [][]byte{key2, good["generation-3.key"], encodedKey(t, foreign)} {
 					assertNoKey(t, key, fmt.Sprintf("%v %+v %#v", err, err, err), "the error")
 				}
 			}
-			o := observed(data)
-			o.StatusExists, o.Now = true, start.Add(10*day)
+			o := situation(data)
+			o.Status, o.Now = &api.CAStatus{}, start.Add(10*day)
 			d := Decide(o)
 			assert.Empty(t, d.Step, "nothing is written over it")
-			assert.Equal(t, ReasonCorrupt, d.Reason)
-			assert.Contains(t, d.Message, c.want)
-			assertNoKey(t, key2, d.Message, "the message")
+			assert.Equal(t, api.CACorrupt, d.Problem.Reason)
+			assert.Contains(t, d.Problem.Message, c.want)
+			assertNoKey(t, key2, d.Problem.Message, "the message")
 		})
 	}
 }
@@ -209,7 +210,7 @@ func TestCorruptSecrets(t *testing.T) {
 // Any damage gives an error or the state that was written, never a panic, and
 // never tells of the key.
 func TestDamagedSecretsNeverTellOfTheKey(t *testing.T) {
-	s := ladder(t, 1, 2, 2)
+	s := generations(t, 1, 2, 2)
 	good := secretData(t, s)
 	keys := []string{"state.json", "generation-1.crt", "generation-2.crt", "generation-2.key", "generation-2.cross.crt"}
 	rapid.Check(t, func(r *rapid.T) {
@@ -251,29 +252,29 @@ func TestChain(t *testing.T) {
 		want  []string
 	}{
 		{"the first", first(t), start, nil},
-		{"newest first", ladder(t, 1, 3, 3), start.Add(10 * day), []string{"3<2", "2<1"}},
-		{"from the one that signs", ladder(t, 1, 3, 2), start.Add(10 * day), []string{"2<1"}},
-		{"at most three", ladder(t, 1, 5, 5), start.Add(10 * day), []string{"5<4", "4<3", "3<2"}},
-		{"a forgotten root's cross is served as long as it lives", ladder(t, 3, 4, 4), start.Add(10 * day), []string{"4<3", "3<2"}},
-		{"to the last expired", ladder(t, 1, 3, 3), start.Add(day + DefaultCADuration + time.Second), []string{"3<2"}},
+		{"newest first", generations(t, 1, 3, 3), start.Add(10 * day), []string{"3<2", "2<1"}},
+		{"from the one that signs", generations(t, 1, 3, 2), start.Add(10 * day), []string{"2<1"}},
+		{"at most three", generations(t, 1, 5, 5), start.Add(10 * day), []string{"5<4", "4<3", "3<2"}},
+		{"a forgotten root's cross is served as long as it lives", generations(t, 3, 4, 4), start.Add(10 * day), []string{"4<3", "3<2"}},
+		{"to the last expired", generations(t, 1, 3, 3), start.Add(day + DefaultCADuration + time.Second), []string{"3<2"}},
 	}
 	for _, c := range cases {
-		assert.Equal(t, c.want, names(c.state.issuer(c.state.signingIndex(), c.now).Chain), c.name)
+		assert.Equal(t, c.want, names(ladder(c.state.Generations).issuer(c.state.signingIndex(), c.now).Chain), c.name)
 	}
-	over := ladder(t, 1, 3, 3)
+	over := generations(t, 1, 3, 3)
 	ends := start.Add(day + DefaultCADuration)
-	ending := over.issuer(2, ends.Add(-endingBefore))
+	ending := ladder(over.Generations).issuer(2, ends.Add(-endingBefore))
 	assert.Equal(t, []string{"3<2"}, names(ending.Chain))
 	assert.Equal(t, []string{"2<1"}, names(ending.Ending), "what is served by leaves from before is known")
 	assert.Equal(t, pki.Window{From: ends.Add(-endingBefore), Until: ends.Add(-time.Hour)}, ending.Shorten, "they are replaced before it expires")
-	broken := ladder(t, 1, 4, 4)
+	broken := generations(t, 1, 4, 4)
 	broken.Generations[2].Cross = nil
-	assert.Equal(t, []string{"4<3"}, names(broken.issuer(3, start.Add(10*day)).Chain), "what is below a missing rung leads nowhere")
+	assert.Equal(t, []string{"4<3"}, names(ladder(broken.Generations).issuer(3, start.Add(10*day)).Chain), "what is below a missing rung leads nowhere")
 }
 
 func TestAuthority(t *testing.T) {
-	s := ladder(t, 1, 3, 2)
-	a := s.Authority(start.Add(10*day), "cluster.local", DefaultReissue)
+	s := generations(t, 1, 3, 2)
+	a := s.authority(start.Add(10*day), Parameters{Domain: "cluster.local", Reissue: DefaultReissue})
 	two := s.Generations[1]
 	assert.True(t, two.Root.Equal(a.Certificate))
 	assert.True(t, pki.KeyMatches(a.Certificate, a.Key))
@@ -284,12 +285,12 @@ func TestAuthority(t *testing.T) {
 	assert.Equal(t, s.Generations[0].Root, a.Older[0].Certificate)
 	assert.Equal(t, pki.Window{From: two.SignsSince, Until: two.SignsSince.Add(DefaultReissue)}, a.Reissue)
 	assert.Empty(t, a.FormerDomains)
-	assert.Equal(t, []string{"cluster.local"}, s.Authority(start.Add(10*day), "example.org", DefaultReissue).FormerDomains)
+	assert.Equal(t, []string{"cluster.local"}, s.authority(start.Add(10*day), Parameters{Domain: "example.org", Reissue: DefaultReissue}).FormerDomains)
 	for _, c := range a.Chain {
 		assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 	}
 	s.Generations[1].UsedUntil = two.Root.NotAfter.Add(day)
-	assert.Equal(t, two.Root.NotAfter, s.Authority(start, "cluster.local", DefaultReissue).SignUntil, "no leaf outlives its CA")
+	assert.Equal(t, two.Root.NotAfter, s.authority(start, Parameters{Domain: "cluster.local", Reissue: DefaultReissue}).SignUntil, "no leaf outlives its CA")
 }
 
 func TestRaised(t *testing.T) {
@@ -300,7 +301,7 @@ func TestRaised(t *testing.T) {
 		for range 50 {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 30*24*3600).Draw(t, "passes")) * time.Second)
 			before := s.signing().UsedUntil
-			s = s.raised(now, longest)
+			s = raised(s, now, longest)
 			g := s.signing()
 			if !g.UsedUntil.Equal(before) {
 				writes++
@@ -312,7 +313,7 @@ func TestRaised(t *testing.T) {
 				promised = g.Root.NotAfter
 			}
 			require.False(t, g.signUntil().Before(promised), "the longest leaf may not be signed")
-			require.True(t, s.raised(now, longest).signing().UsedUntil.Equal(g.UsedUntil), "raised twice at once")
+			require.True(t, raised(s, now, longest).signing().UsedUntil.Equal(g.UsedUntil), "raised twice at once")
 		}
 		require.LessOrEqual(t, writes, int(now.Sub(start)/day)+1+1, "more than one write a day")
 	})
@@ -321,7 +322,7 @@ func TestRaised(t *testing.T) {
 func TestRaisedLeavesTheOldStateAlone(t *testing.T) {
 	s := first(t)
 	before := s.signing().UsedUntil
-	raised := s.raised(start.Add(2*day), maxDuration)
+	raised := raised(s, start.Add(2*day), maxDuration)
 	assert.True(t, raised.signing().UsedUntil.After(before))
 	assert.Equal(t, before, s.signing().UsedUntil)
 }

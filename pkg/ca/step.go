@@ -43,88 +43,92 @@ type Step struct {
 	Answers bool
 }
 
-// Apply returns the state after the decision's step. It draws keys, and changes
-// nothing else: nothing is written.
-func (d Decision) Apply(o Observed) (State, error) {
-	var s State
-	if d.State != nil {
-		s = *d.State
-		s.Generations = slices.Clone(s.Generations)
+// freshStep starts anew: with the remote CA if there is one. If that gave no usable
+// answer it is no step.
+func freshStep(s Situation, why string) Step {
+	if s.HasRemote && (s.Remote == nil || s.Remote.check(s.Parameters, s.Now) != nil) {
+		return Step{}
 	}
-	var err error
-	switch d.Step.Kind {
+	return Step{Kind: StepFresh, Why: why, Candidate: s.Remote}
+}
+
+// apply returns the stored state after the step. It draws keys.
+func apply(stored State, step Step, s Situation) (next State, err error) {
+	next = stored
+	next.Generations = slices.Clone(stored.Generations)
+	switch step.Kind {
 	case StepFresh:
-		s, err = s.fresh(d.Step, o)
+		next, err = fresh(next, step, s)
 	case StepRaise:
-		s = s.raised(o.Now, o.MaxDuration)
+		next = raised(next, s.Now, s.MaxDuration)
 	case StepPrepare:
-		s, err = s.prepared(d.Step, o)
+		next, err = prepared(next, step, s)
 	case StepAbandon:
-		s = s.abandoned()
+		next = abandoned(next)
 	case StepTrusted:
-		s.Generations[len(s.Generations)-1].TrustedAt = seconds(o.Now.Add(time.Second - 1)) // up: the soak is not cut short
+		next.Generations[len(next.Generations)-1].TrustedAt = seconds(s.Now.Add(time.Second - 1)) // up: the soak is not cut short
 	case StepPromote:
-		s = s.promoted(o)
+		next = promoted(next, s)
 	case StepRetire:
-		s, _ = s.tidied(o.Now)
+		next, _ = tidied(next, s.Now)
 	case StepRefuse:
-		s.Rotation = Rotation{Mode: o.Request.Mode, Reason: o.Request.Reason, Refused: d.Step.Why}
+		next.Rotation = refused(s.Request, step.Why)
 	default:
-		return s, fmt.Errorf("no step %q", d.Step.Kind)
+		return State{}, fmt.Errorf("unknown step %q", step.Kind)
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("%s: %w", d.Step.Kind, err)
+		return State{}, fmt.Errorf("%s: %w", step.Kind, err)
 	}
-	return s, s.Validate()
+	return next, nil
 }
 
 // fresh replaces everything by one generation that signs at once. Its number
 // follows the highest that is known.
-func (s State) fresh(step Step, o Observed) (State, error) {
-	number := o.StatusGeneration
-	for _, g := range s.Generations {
+func fresh(stored State, step Step, s Situation) (State, error) {
+	number := s.newestSeen()
+	for _, g := range stored.Generations {
 		number = max(number, g.Number)
 	}
-	g, err := newGeneration(number+1, step, o, nil)
+	g, err := newGeneration(number+1, step, s, nil)
 	if err != nil {
 		return State{}, err
 	}
 	g.SignsSince = g.MadeAt
-	next := State{Generations: []Generation{g}, Signing: g.Number, Rotation: s.Rotation, Import: s.Import}
+	next := State{Generations: []Generation{g}, Signing: g.Number, Rotation: stored.Rotation, Import: stored.Import}
 	if step.Candidate != nil && step.Candidate.Origin == OriginImport {
 		next.Import = step.Candidate.fingerprint()
 	}
-	if o.Request.open(s.Rotation.String()) && (o.Request.Mode == api.RotateDistrust || o.Request.Mode == api.RotateReplaceLost) {
-		next.Rotation = Rotation{Mode: o.Request.Mode, Reason: o.Request.Reason, Generation: g.Number}
+	if s.asks(stored.Rotation.request()) && (s.Request.Mode == api.RotateDistrust || s.Request.Mode == api.RotateReplaceLost) {
+		next.Rotation = made(s.Request, g.Number)
 	}
-	return next.raised(o.Now, o.MaxDuration), nil
+	return raised(next, s.Now, s.MaxDuration), nil
 }
 
 // prepared adds the next generation, which does not sign yet.
-func (s State) prepared(step Step, o Observed) (State, error) {
-	number := max(s.newest().Number, o.StatusGeneration) + 1
-	g, err := newGeneration(number, step, o, s.formerDomains(o.Now, o.Domain))
+func prepared(state State, step Step, s Situation) (State, error) {
+	number := max(state.Newest().Number, s.newestSeen()) + 1
+	g, err := newGeneration(number, step, s, state.formerDomains(s.Now, s.Domain))
 	if err != nil {
 		return State{}, err
 	}
-	if g.Cross, err = s.cross(g.Root, o.Now); err != nil {
+	if g.Cross, err = cross(g.Root, state.signing(), s.Now); err != nil {
 		return State{}, err
 	}
-	s.Generations = append(s.Generations, g)
+	state.Generations = append(state.Generations, g)
 	if step.Candidate != nil && step.Candidate.Origin == OriginImport {
-		s.Import = step.Candidate.fingerprint()
+		state.Import = step.Candidate.fingerprint()
 	}
 	if step.Answers {
-		s.Rotation = Rotation{Mode: o.Request.Mode, Reason: o.Request.Reason, Generation: number}
+		state.Rotation = made(s.Request, number)
 	}
-	return s, nil
+	return state, nil
 }
 
-// newGeneration makes a generation, or takes the one that is brought. A new one
+// newGeneration makes a generation, or takes the step's candidate. A new one
 // permits what the flags do, and the former cluster domains that go on being
 // served meanwhile.
-func newGeneration(number int, step Step, o Observed, former []string) (Generation, error) {
-	g := Generation{Number: number, Domain: o.Domain, Why: step.Why, MadeAt: seconds(o.Now)}
+func newGeneration(number int, step Step, s Situation, former []string) (Generation, error) {
+	g := Generation{Number: number, Domain: s.Domain, Why: step.Why, MadeAt: seconds(s.Now)}
 	if step.Candidate != nil {
 		from := step.Candidate.generation()
 		g.Origin, g.Root, g.Intermediates, g.Key = from.Origin, from.Root, from.Intermediates, from.Key
@@ -132,13 +136,13 @@ func newGeneration(number int, step Step, o Observed, former []string) (Generati
 	}
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
-		return g, fmt.Errorf("make CA key: %w", err)
+		return g, fmt.Errorf("generate the CA's key: %w", err)
 	}
-	permitted := pki.Constraints{PermittedDNS: slices.Concat(o.Wanted.PermittedDNS, former), PermitIPs: o.Wanted.PermitIPs}.Normalize()
-	notBefore := pki.NotBefore(o.Now)
+	permitted := pki.Constraints{PermittedDNS: slices.Concat(s.Constraints.PermittedDNS, former), PermitIPs: s.Constraints.PermitIPs}.Normalize()
+	notBefore := pki.NotBefore(s.Now)
 	g.Key = key
-	if g.Root, err = pki.NewRoot(key, number, permitted, notBefore, notBefore.Add(o.CADuration)); err != nil {
-		return g, fmt.Errorf("make CA certificate: %w", err)
+	if g.Root, err = pki.NewRoot(key, number, permitted, notBefore, notBefore.Add(s.CADuration)); err != nil {
+		return g, fmt.Errorf("create the CA's certificate: %w", err)
 	}
 	return g, nil
 }
@@ -146,90 +150,28 @@ func newGeneration(number int, step Step, o Observed, former []string) (Generati
 // cross returns root signed by the generation that signs; nil where it could help
 // nobody: that one has no key here, has ended, has the same root, or a path length
 // somewhere, under which a chain of crosses fails sooner or later.
-func (s State) cross(root *x509.Certificate, now time.Time) (*x509.Certificate, error) {
-	signing := s.signing()
+func cross(root *x509.Certificate, signing Generation, now time.Time) (*x509.Certificate, error) {
 	switch {
-	case signing.Key == nil, now.After(signing.ends()), signing.Root.Equal(root), signing.hasPathLength():
+	case signing.Key == nil, now.After(signing.Ends()), signing.Root.Equal(root), signing.hasPathLength():
 		return nil, nil
 	}
 	return pki.NewCross(root, signing.Issuer(), signing.Key, pki.NotBefore(now))
 }
 
 // abandoned returns the state without the newest generation, which waits.
-func (s State) abandoned() State {
+func abandoned(s State) State {
 	last := len(s.Generations) - 1
 	s.Generations = s.Generations[:last:last]
 	return s
 }
 
 // promoted lets the newest generation sign, and erases the keys before it.
-func (s State) promoted(o Observed) State {
-	last := len(s.Generations) - 1
+func promoted(state State, s Situation) State {
+	last := len(state.Generations) - 1
 	for i := range last {
-		s.Generations[i].Key = nil
+		state.Generations[i].Key = nil
 	}
-	s.Generations[last].SignsSince = seconds(o.Now)
-	s.Signing = s.Generations[last].Number
-	return s.raised(o.Now, o.MaxDuration)
-}
-
-// clockMargin is by how much the clocks of clients and of two signers may differ:
-// as much as certificates are backdated by.
-const clockMargin = pki.Backdate
-
-// tidied returns the state without what is no longer needed, and when next there
-// will be such; zero: never. A cross-certificate is forgotten when it has expired,
-// and a generation when the cross-certificate that it signed is.
-func (s State) tidied(now time.Time) (State, time.Time) {
-	var next time.Time
-	due := func(at time.Time) bool {
-		if now.After(at) {
-			return true
-		}
-		if at = at.Add(time.Second); next.IsZero() || at.Before(next) {
-			next = at
-		}
-		return false
-	}
-	s.Generations = slices.Clone(s.Generations)
-	s.retire(due)
-	for i := range s.Generations {
-		if g := &s.Generations[i]; g.Cross != nil && due(g.Cross.NotAfter.Add(-endingBefore)) && due(g.Cross.NotAfter) {
-			g.Cross = nil
-		}
-	}
-	for len(s.Generations) > 1 && s.Generations[0].Retired && s.Generations[0].Cross == nil && s.Generations[1].Cross == nil {
-		s.Generations = s.Generations[1:]
-	}
-	return s, next
-}
-
-// retire takes roots out of the bundle: of generations whose last leaf has ended,
-// once no leaf of a later one is served with a chain that leads there. Until then a
-// client that is still without a newer root needs it, and so does GnuTLS (see
-// narrower). What is below a root that is taken out goes with it: no chain leads
-// there either.
-func (s State) retire(due func(time.Time) bool) {
-	for i := range s.signingIndex() {
-		if g := s.Generations[i]; !due(g.UsedUntil.Add(clockMargin)) {
-			return
-		}
-		next := s.Generations[i+1]
-		if next.Root.Equal(s.Generations[i].Root) {
-			continue // it goes when the next does
-		}
-		if leads := next.Cross != nil && !s.Generations[i].narrower(next); leads && !due(next.Cross.NotAfter) {
-			continue
-		}
-		for j := range i + 1 {
-			s.Generations[j].Retired = true
-		}
-	}
-}
-
-// differs reports whether tidying changed anything.
-func (s State) differs(from State) bool {
-	return !slices.EqualFunc(s.Generations, from.Generations, func(a, b Generation) bool {
-		return a.Number == b.Number && a.Retired == b.Retired && (a.Cross == nil) == (b.Cross == nil)
-	})
+	state.Generations[last].SignsSince = seconds(s.Now)
+	state.Signing = state.Generations[last].Number
+	return raised(state, s.Now, s.MaxDuration)
 }

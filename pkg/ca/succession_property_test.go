@@ -33,13 +33,13 @@ func TestInvariant6TrustNeverGaps(t *testing.T) {
 			}
 			// Whatever happened, a generation that waits comes to sign once everything
 			// runs, and in the last third of its life another follows.
-			w.request, w.brought = Request{}, nil
+			w.request, w.imported = api.RotateRequest{}, nil
 			for i := 0; w.waits() || w.promotion <= generations; i++ {
 				if i > 500 {
 					outer.Errorf("the succession is stuck: %v", w.status)
 					t.FailNow()
 				}
-				if w.imported() && i%10 == 0 {
+				if w.isImported() && i%10 == 0 {
 					w.act("force") // such a CA is never replaced unasked
 				}
 				w.ca()
@@ -60,10 +60,10 @@ func (w *world) waits() bool {
 	return s.waiting()
 }
 
-func (w *world) imported() bool {
+func (w *world) isImported() bool {
 	s, err := ParseState(w.secret)
 	require.NoError(w.T, err)
-	return s.newest().Origin == OriginImport
+	return s.Newest().Origin == OriginImport
 }
 
 func (w *world) act(what string) {
@@ -82,22 +82,22 @@ func (w *world) act(what string) {
 		w.pass(time.Duration(rapid.IntRange(1, 200).Draw(w.T, "hours")) * time.Hour)
 	case "force":
 		w.reasons++
-		w.request = Request{Mode: api.RotateOverlap, Reason: time.Duration(w.reasons).String()}
+		w.request = api.RotateRequest{Mode: api.RotateOverlap, Reason: time.Duration(w.reasons).String()}
 	case "import":
 		// One that may not sign CAs leaves the next generation without a cross.
 		root := foreignCA(w.T, fmt.Sprintf("Example Root %d", len(w.roots)), nil, func(c *x509.Certificate) {
 			c.MaxPathLenZero = rapid.Bool().Draw(w.T, "signs no CAs")
 			c.NotBefore, c.NotAfter = w.now.Add(-time.Hour), w.now.Add(60*day)
 		})
-		brought, err := ParseImport(importOf(w.T, root))
+		imported, err := ParseImport(importOf(w.T, root))
 		require.NoError(w.T, err)
-		w.brought = &brought
+		w.imported = &imported
 	case "flags":
 		domain := rapid.SampledFrom([]string{"cluster.local", "example.org"}).Draw(w.T, "domain")
 		permitted := []string{"svc", domain}
 		if rapid.Bool().Draw(w.T, "suffix") {
 			permitted = append(permitted, "example.com")
 		}
-		w.config.Domain, w.config.Wanted = domain, pki.Constraints{PermittedDNS: permitted}.Normalize()
+		w.config.Domain, w.config.Constraints = domain, pki.Constraints{PermittedDNS: permitted}.Normalize()
 	}
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -16,11 +14,11 @@ import (
 // script takes one step after the other, with a rotator that is quick.
 type script struct {
 	*testing.T
-	Observed
+	Situation
 }
 
 func newScript(t *testing.T) *script {
-	s := &script{t, observed(nil)}
+	s := &script{t, situation(nil)}
 	s.take(StepFresh)
 	return s
 }
@@ -33,18 +31,18 @@ func (s *script) state() State {
 
 // trusted has every target hold what is published.
 func (s *script) trusted() {
-	s.Trust = Trust{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 3, Holding: 3}
+	s.Trust = api.TrustStatus{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 3, Holding: 3}
 }
 
 // take takes the step that is next, which must be of the kind.
 func (s *script) take(kind StepKind) Decision {
 	s.Helper()
-	d := Decide(s.Observed)
+	d := Decide(s.Situation)
 	require.Equal(s, kind, d.Step.Kind, "%+v", d)
 	if kind != "" {
-		next, err := d.Apply(s.Observed)
+		_, data, err := d.Apply(s.Situation)
 		require.NoError(s, err)
-		s.Secret = secretData(s, next)
+		s.Secret = data
 	}
 	return d
 }
@@ -60,7 +58,7 @@ func (s *script) promote() {
 }
 
 func (s *script) ask(mode api.RotateMode, reason string) {
-	s.Request = Request{Mode: mode, Reason: reason}
+	s.Request = api.RotateRequest{Mode: mode, Reason: reason}
 }
 
 func (s *script) phase() string {
@@ -76,15 +74,15 @@ func TestForcedSuccession(t *testing.T) {
 	assert.Equal(t, api.PhaseWait, s.phase())
 	waiting := s.state()
 	assert.Equal(t, 1, waiting.Signing, "what nobody trusts yet does not sign")
-	assert.Equal(t, "generation 2 was made and does not sign yet", waiting.Rotation.outcome(waiting))
+	assert.Equal(t, "generation 2 was made and does not sign yet", waiting.Rotation.outcome(waiting.Signing).String())
 	assert.Len(t, waiting.Bundle(s.Now).Certificates(), 2)
 
-	for what, trust := range map[string]Trust{
+	for what, trust := range map[string]api.TrustStatus{
 		"is the rotator running?":                     {},
 		"has not taken up the new bundle":             {BundleHash: "older", Targets: 3, Holding: 3},
-		"2 of 3 targets hold the new root; not: X":    {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 2, Pending: 1, NotHolding: "X"},
-		"kubectl servingcert rotate-ca --proceed 2":   {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 2, Refusing: 1, NotHolding: "X"},
-		"1 of 3 targets hold the new root; not: X; Y": {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 1, Pending: 2, NotHolding: "X\nY"},
+		"2 of 3 targets hold the new root; not: X":    {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 2, Pending: 1, NotHolding: []api.TrustTarget{{Message: "X"}}},
+		"kubectl servingcert rotate-ca --proceed 2":   {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 2, Refusing: 1, NotHolding: []api.TrustTarget{{Message: "X"}}},
+		"1 of 3 targets hold the new root; not: X; Y": {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 1, Pending: 2, NotHolding: []api.TrustTarget{{Message: "X"}, {Message: "Y"}}},
 	} {
 		s.Trust = trust
 		assert.Contains(t, s.take("").Waiting, what)
@@ -106,7 +104,7 @@ func TestForcedSuccession(t *testing.T) {
 	assert.Equal(t, 2, promoted.Signing)
 	assert.Nil(t, promoted.Generations[0].Key, "the old key is erased")
 	assert.False(t, promoted.signing().UsedUntil.Before(s.Now.Add(maxDuration)), "the mark is there before the first leaf")
-	assert.Equal(t, "generation 2 was made and signs", promoted.Rotation.outcome(promoted))
+	assert.Equal(t, "generation 2 was made and signs", promoted.Rotation.outcome(promoted.Signing).String())
 	assert.Equal(t, api.PhaseReissue, s.phase())
 	s.take("")
 	s.Now = s.Now.Add(s.Reissue)
@@ -122,9 +120,9 @@ func TestForcedSuccession(t *testing.T) {
 	assert.Equal(t, api.PhaseStable, s.phase())
 	kept := s.state()
 	assert.Len(t, kept.Bundle(s.Now).Certificates(), 2, "a chain that ends at the first root is served: GnuTLS must find that in the bundle")
-	assert.Len(t, kept.Authority(s.Now, s.Domain, s.Reissue).Chain, 1, "for clients that still hold the first root")
+	assert.Len(t, kept.authority(s.Now, s.Parameters).Chain, 1, "for clients that still hold the first root")
 
-	retired, _ := kept.tidied(first.Root.NotAfter.Add(time.Second))
+	retired, _ := tidied(kept, first.Root.NotAfter.Add(time.Second))
 	assert.Len(t, retired.Generations, 1)
 }
 
@@ -143,7 +141,7 @@ func TestOneSuccessionPerRequest(t *testing.T) {
 	s.take(StepPrepare)
 	s.promote()
 	assert.Equal(t, 3, s.state().Signing)
-	assert.Len(t, s.state().Authority(s.Now, s.Domain, s.Reissue).Older, 2)
+	assert.Len(t, s.state().authority(s.Now, s.Parameters).Older, 2)
 	s.ask(api.RotateForce, "another's")
 	s.take(StepPrepare)
 }
@@ -156,24 +154,24 @@ func TestAFourthIsRefused(t *testing.T) {
 		s.take(StepPrepare)
 		s.promote()
 	}
-	require.Len(t, s.state().Authority(s.Now, s.Domain, s.Reissue).Chain, maxCrosses)
+	require.Len(t, s.state().authority(s.Now, s.Parameters).Chain, maxCrosses)
 	s.ask(api.RotateOverlap, "d")
 	s.take(StepRefuse)
 	s.take("")
-	assert.Contains(t, s.state().Rotation.outcome(s.state()), "refused: clients that hold only generation 1 (servingcert CA 1")
+	assert.Contains(t, s.state().Rotation.outcome(s.state().Signing).String(), "refused: clients that hold only the root of generation 1 (servingcert CA 1")
 	s.ask("", "")
 	s.take("")
 
-	newest := s.state().newest()
-	s.Now = newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3) // not a person's word: it waits
+	newest := s.state().Newest()
+	s.Now = newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3) // nobody asks for it: it waits
 	s.take(StepRaise)
 	d := s.take("")
 	require.Len(t, d.Warnings, 1)
-	assert.Equal(t, WarnLadder, d.Warnings[0].Reason)
+	assert.Equal(t, api.SuccessionWaits, d.Warnings[0].Reason)
 	s.ask(api.RotateForce, "d")
 	s.take(StepPrepare)
 	s.promote()
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Len(t, a.Chain, maxCrosses)
 	assert.Len(t, a.Anchors, maxCrosses+1, "the first root is left out")
 	assert.Len(t, a.Bundle.Certificates(), 5)
@@ -194,14 +192,14 @@ func TestDistrustNow(t *testing.T) {
 	for _, g := range before.Generations {
 		assert.NotContains(t, fresh.Bundle(s.Now).Certificates(), g.Root)
 	}
-	a := fresh.Authority(s.Now, s.Domain, s.Reissue)
+	a := fresh.authority(s.Now, s.Parameters)
 	assert.Empty(t, a.Older, "what was signed before is nobody's")
 	assert.Equal(t, pki.Window{}, a.Reissue, "everything is replaced at once")
 }
 
 func TestReplaceLost(t *testing.T) {
 	s := newScript(t)
-	s.Secret, s.StatusExists, s.StatusGeneration = nil, true, 4
+	s.Secret, s.Status = nil, &api.CAStatus{Generation: 4}
 	s.take("")
 	s.ask(api.RotateReplaceLost, "disk")
 	s.take(StepFresh)
@@ -210,22 +208,19 @@ func TestReplaceLost(t *testing.T) {
 	assert.Equal(t, "disk", s.state().Rotation.Reason)
 }
 
-// The word that gave a lost CA up stays where it was said, and is for that one loss:
+// The request that gave a lost CA up stays in the annotations, and is for that one loss:
 // another loses another CA.
 func TestReplaceLostIsForOneLoss(t *testing.T) {
 	for what, data := range map[string]map[string][]byte{"lost": nil, "corrupt": {"state.json": []byte("{}")}} {
 		t.Run(what, func(t *testing.T) {
 			s := newScript(t)
-			s.Secret, s.StatusExists = data, true
+			s.Secret, s.Status = data, &api.CAStatus{}
 			s.ask(api.RotateReplaceLost, "disk")
 			s.take(StepFresh)
-			s.seen(&corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRotate: "disk", api.AnnotationRotateMode: string(api.RotateReplaceLost)}},
-				Data:       statusData(s.Observed, Decide(s.Observed), nil, nil),
-			})
+			s.published()
 			s.Secret = data
 			d := s.take("")
-			assert.NotEmpty(t, d.Reason)
+			assert.NotEmpty(t, d.Problem.Reason)
 			s.ask(api.RotateReplaceLost, "disk again")
 			s.take(StepFresh)
 		})
@@ -245,23 +240,23 @@ func TestNoTimeToWait(t *testing.T) {
 	s.Now = s.state().signing().Root.NotAfter.Add(day)
 	s.take(StepRaise)
 	d := s.take(StepPrepare)
-	assert.Equal(t, ReasonExpired, d.Reason)
+	assert.Equal(t, api.CAExpired, d.Problem.Reason)
 	s.take(StepPromote)
 	assert.Nil(t, s.state().signing().Cross, "by an expired CA it helps nobody")
 	s.take(StepRetire)
-	assert.Empty(t, s.take("").Reason)
+	assert.Empty(t, s.take("").Problem.Reason)
 }
 
 // Names that an older root does not permit stay out until it has retired, and the
 // names of a former cluster domain in.
 func TestChangedClusterDomain(t *testing.T) {
 	s := newScript(t)
-	s.Domain, s.Wanted = "example.org", pki.Constraints{PermittedDNS: []string{"svc", "example.org"}}
+	s.Domain, s.Constraints = "example.org", pki.Constraints{PermittedDNS: []string{"svc", "example.org"}}
 	permits := func() [3]bool {
-		a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+		a := s.state().authority(s.Now, s.Parameters)
 		return [3]bool{a.Permits("web.shop.svc"), a.Permits("web.shop.svc.cluster.local"), a.Permits("web.shop.svc.example.org")}
 	}
-	former := func() []string { return s.state().Authority(s.Now, s.Domain, s.Reissue).FormerDomains }
+	former := func() []string { return s.state().authority(s.Now, s.Parameters).FormerDomains }
 	s.take(StepPrepare)
 	assert.Equal(t, [3]bool{true, true, false}, permits())
 	assert.Equal(t, []string{"cluster.local"}, former())

@@ -9,32 +9,32 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Validate says precisely what is wrong with the state, or returns nil. Errors
-// name the Secret's keys and hold nothing of the private ones.
-func (s State) Validate() error {
+// validate returns what precisely is wrong with the state, or nil. Errors name the
+// Secret's keys and hold nothing of the private ones.
+func validate(s State) error {
 	if len(s.Generations) == 0 {
-		return fmt.Errorf("%s: lists no generation", keyState)
+		return fmt.Errorf("%s: must list at least one generation", keyState)
 	}
 	for i, g := range s.Generations {
 		if g.Number < 1 {
-			return fmt.Errorf("%s: generation %d: numbers start at 1", keyState, g.Number)
+			return fmt.Errorf("%s: generation %d: must be at least 1", keyState, g.Number)
 		}
 		if i > 0 && g.Number <= s.Generations[i-1].Number {
-			return fmt.Errorf("%s: generation %d is listed after %d: must be ascending", keyState, g.Number, s.Generations[i-1].Number)
+			return fmt.Errorf("%s: generation %d is listed after generation %d: must be in ascending order", keyState, g.Number, s.Generations[i-1].Number)
 		}
 	}
 	for i, g := range s.Generations {
 		if g.Origin != OriginOwn && g.Origin != OriginImport && g.Origin != OriginRemote {
-			return fmt.Errorf("%s: generation %d: unknown origin: must be %q, %q or none", keyState, g.Number, OriginImport, OriginRemote)
+			return fmt.Errorf("%s: generation %d: unknown origin: must be %q, %q or absent", keyState, g.Number, OriginImport, OriginRemote)
 		}
-		if err := s.validateCertificates(i); err != nil {
+		if err := validateCertificates(s, i); err != nil {
 			return err
 		}
 	}
-	return s.validateSigning()
+	return validateSigning(s)
 }
 
-func (s State) validateCertificates(i int) error {
+func validateCertificates(s State, i int) error {
 	g := s.Generations[i]
 	if err := validateRoot(g.Root); err != nil {
 		return fmt.Errorf("%s: %w", certificateKey(g.Number), err)
@@ -45,26 +45,26 @@ func (s State) validateCertificates(i int) error {
 	if err := validateEnd(g); err != nil {
 		return err
 	}
-	if err := s.validateKey(g); err != nil {
+	if err := validateKey(s, g); err != nil {
 		return fmt.Errorf("%s: %w", privateKey(g.Number), err)
 	}
-	if err := s.validateCross(i); err != nil {
+	if err := validateCross(s, i); err != nil {
 		return fmt.Errorf("%s: %w", crossKey(g.Number), err)
 	}
 	return nil
 }
 
-func (s State) validateSigning() error {
+func validateSigning(s State) error {
 	i := s.signingIndex()
 	if i < 0 {
-		return fmt.Errorf("%s: generation %d is to sign and is not listed", keyState, s.Signing)
+		return fmt.Errorf("%s: generation %d signs and is not listed", keyState, s.Signing)
 	}
 	for _, g := range s.Generations[i:] {
 		if g.Key == nil && g.Origin != OriginRemote {
-			return fmt.Errorf("%s: missing: only a generation before the one that signs (%d) has none", privateKey(g.Number), s.Signing)
+			return fmt.Errorf("%s: missing: only generations before the one that signs (%d) have no key", privateKey(g.Number), s.Signing)
 		}
 		if g.Retired {
-			return fmt.Errorf("%s: generation %d is retired, and one before it (%d) signs", keyState, g.Number, s.Signing)
+			return fmt.Errorf("%s: generation %d is retired, and generation %d signs: only older generations than that can be retired", keyState, g.Number, s.Signing)
 		}
 	}
 	return nil
@@ -116,16 +116,16 @@ func validateIntermediates(g Generation) error {
 // has ended, which is replaced at once.
 func validateEnd(g Generation) error {
 	key := certificateKey(g.Number)
-	if g.Root.NotAfter.After(g.ends()) {
+	if g.Root.NotAfter.After(g.Ends()) {
 		key = chainKey(g.Number)
 	}
-	if end := g.ends(); g.UsedUntil.After(end) {
-		return fmt.Errorf("%s: ends at %s, and certificates under it may be in use until %s: it is another than was written", key, clock(end), clock(g.UsedUntil))
+	if end := g.Ends(); g.UsedUntil.After(end) {
+		return fmt.Errorf("%s: ends at %s, and certificates under it may be in use until %s: it is not the certificate that was written", key, formatTime(end), formatTime(g.UsedUntil))
 	}
 	return nil
 }
 
-func (s State) validateKey(g Generation) error {
+func validateKey(s State, g Generation) error {
 	if g.Key == nil || pki.KeyMatches(g.Issuer(), g.Key) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s State) validateKey(g Generation) error {
 	return fmt.Errorf("the private key does not belong to %s", own)
 }
 
-func (s State) validateCross(i int) error {
+func validateCross(s State, i int) error {
 	g := s.Generations[i]
 	if g.Cross == nil {
 		return nil
@@ -150,11 +150,11 @@ func (s State) validateCross(i int) error {
 	case !g.Cross.IsCA || !g.Cross.BasicConstraintsValid:
 		return errors.New("the certificate is not a CA")
 	case !bytes.Equal(g.Cross.RawSubjectPublicKeyInfo, g.Root.RawSubjectPublicKeyInfo):
-		return fmt.Errorf("the certificate is for another key than %s", certificateKey(g.Number))
+		return fmt.Errorf("the key of the certificate is not the key of %s", certificateKey(g.Number))
 	case !bytes.Equal(g.Cross.RawSubject, g.Root.RawSubject):
-		return fmt.Errorf("the certificate has another subject than %s", certificateKey(g.Number))
+		return fmt.Errorf("the subject of the certificate is not the subject of %s", certificateKey(g.Number))
 	case g.Cross.NotAfter.After(g.Root.NotAfter):
-		return fmt.Errorf("the certificate ends after %s, at %s: one of them is another than was written", certificateKey(g.Number), clock(g.Root.NotAfter))
+		return fmt.Errorf("the certificate ends after %s, which ends at %s: one of them is not the certificate that was written", certificateKey(g.Number), formatTime(g.Root.NotAfter))
 	case bytes.Equal(g.Cross.RawIssuer, g.Cross.RawSubject):
 		return errors.New("the certificate is self-signed: must be signed by the generation before")
 	}

@@ -22,17 +22,17 @@ import (
 // and rotator may die at any write, and their clocks be off by two minutes.
 type world struct {
 	*rapid.T
-	outer   *testing.T
-	now     time.Time
-	config  Observed // what the flags say
-	secret  map[string][]byte
-	status  map[string]string
-	trust   Trust
-	targets []*target
-	servers []*server
-	request Request
-	brought *Candidate
-	reasons int
+	outer    *testing.T
+	now      time.Time
+	config   Situation // what the flags say
+	secret   map[string][]byte
+	status   *api.CAStatus
+	trust    api.TrustStatus
+	targets  []*target
+	servers  []*server
+	request  api.RotateRequest
+	imported *Candidate
+	reasons  int
 
 	signer    *pki.Authority // what the running signer has read; nil: it has just started
 	read      time.Time      // and when
@@ -71,7 +71,7 @@ const (
 )
 
 func newWorld(t *rapid.T, outer *testing.T) *world {
-	o := observed(nil)
+	o := situation(nil)
 	o.CADuration, o.MaxDuration = 60*day, 5*day
 	w := &world{T: t, outer: outer, now: start, config: o, verified: map[string]time.Time{}, alone: map[int]bool{}, wider: map[int]bool{}}
 	w.ca()
@@ -102,11 +102,11 @@ func (w *world) skewed() time.Time {
 // die before the write, or after.
 func (w *world) ca() {
 	o := w.config
-	o.Secret, o.Now, o.Request, o.Trust, o.Import = w.secret, w.skewed(), w.request, w.trust, w.brought
-	o.StatusExists = w.status != nil
+	o.Secret, o.Now, o.Request, o.Trust, o.Import = w.secret, w.skewed(), w.request, w.trust, w.imported
+	o.Status, o.LastStatus = w.status, w.status
 	d := Decide(o)
-	if d.Reason == "" {
-		w.signer, w.read = d.State.Authority(o.Now, o.Domain, o.Reissue), w.now
+	if d.Problem.Reason == "" {
+		w.signer, w.read = d.Authority, w.now
 	}
 	dies := rapid.SampledFrom([]string{"", "", "", "", "before", "after"}).Draw(w.T, "dies")
 	if dies == "before" {
@@ -114,18 +114,18 @@ func (w *world) ca() {
 		return
 	}
 	if d.Step.Kind == "" {
-		if d.State != nil {
-			w.status = statusData(o, d, nil, w.status)
+		if d.Status != nil {
+			w.publish(*d.Status)
 		}
 		return
 	}
-	next, err := d.Apply(o)
+	next, data, err := d.Apply(o)
 	require.NoError(w.T, err)
-	w.secret = secretData(w.T, next)
+	w.secret = data
 	if d.Step.Kind == StepPromote {
 		w.promotion++
 	}
-	if newest := next.newest(); !slices.ContainsFunc(w.roots, newest.Root.Equal) {
+	if newest := next.Newest(); !slices.ContainsFunc(w.roots, newest.Root.Equal) {
 		n := len(w.roots)
 		w.alone[n] = newest.Cross == nil
 		w.wider[n] = n > 0 && permitsMore(newest.Root, w.roots[n-1])
@@ -136,10 +136,19 @@ func (w *world) ca() {
 	}
 }
 
+// publish stores the status, as the API server does: as text.
+func (w *world) publish(status api.CAStatus) {
+	stored := api.ParseCAStatus(status.Data())
+	w.status = &stored
+}
+
 // rotator brings the bundle to some of the targets, and may die before it says
 // so.
 func (w *world) rotator() {
-	all, err := pki.ParseBundle([]byte(w.status[api.BundleKey]))
+	if w.status == nil {
+		return
+	}
+	all, err := pki.ParseBundle([]byte(w.status.Bundle))
 	if err != nil {
 		return
 	}
@@ -161,7 +170,7 @@ func (w *world) rotator() {
 		}
 	}
 	if rapid.IntRange(0, 4).Draw(w.T, "rotator dies") > 0 || w.trust.BundleHash == "" {
-		w.trust = Trust{BundleHash: bundle.Hash(), Targets: len(w.targets), Holding: holding, Pending: len(w.targets) - holding}
+		w.trust = api.TrustStatus{BundleHash: bundle.Hash(), Targets: len(w.targets), Holding: holding, Pending: len(w.targets) - holding}
 	}
 }
 

@@ -30,7 +30,7 @@ type moment struct {
 
 // course has a CA live for as long as given, by its own decisions, where every
 // root is trusted as soon as it is published and the requests come when they do.
-func course(t *testing.T, o ca.Observed, length time.Duration, requests map[time.Duration]ca.Request) []moment {
+func course(t *testing.T, o ca.Situation, length time.Duration, requests map[time.Duration]api.RotateRequest) []moment {
 	var (
 		moments []moment
 		end     = epoch.Add(length)
@@ -43,18 +43,16 @@ func course(t *testing.T, o ca.Observed, length time.Duration, requests map[time
 		}
 		d := ca.Decide(o)
 		if d.Step.Kind != "" {
-			state, err := d.Apply(o)
+			state, data, err := d.Apply(o)
 			require.NoError(t, err)
-			o.Secret, err = state.SecretData()
-			require.NoError(t, err)
-			o.StatusExists, o.StatusGeneration = true, state.Signing
-			o.Trust = ca.Trust{BundleHash: state.Bundle(o.Now).Hash(), Targets: 1, Holding: 1}
+			o.Secret, o.Status = data, &api.CAStatus{Generation: state.Signing}
+			o.Trust = api.TrustStatus{BundleHash: state.Bundle(o.Now).Hash(), Targets: 1, Holding: 1}
 			continue
 		}
-		require.NotNil(t, d.State, d.Message)
-		require.Empty(t, d.Reason, d.Message)
+		require.NotNil(t, d.State, d.Problem)
+		require.Empty(t, d.Problem)
 		o.Trust.BundleHash = d.State.Bundle(o.Now).Hash()
-		m := moment{from: o.Now, until: end, authority: d.State.Authority(o.Now, o.Domain, o.Reissue), bundle: d.State.Bundle(o.Now).Certificates()}
+		m := moment{from: o.Now, until: end, authority: d.Authority, bundle: d.State.Bundle(o.Now).Certificates()}
 		for _, next := range append([]time.Time{d.Next}, due(requests, o.Now)...) {
 			if !next.IsZero() && next.Before(m.until) {
 				m.until = next
@@ -67,7 +65,7 @@ func course(t *testing.T, o ca.Observed, length time.Duration, requests map[time
 	return moments
 }
 
-func due(requests map[time.Duration]ca.Request, now time.Time) []time.Time {
+func due(requests map[time.Duration]api.RotateRequest, now time.Time) []time.Time {
 	var later []time.Time
 	for at := range requests {
 		if epoch.Add(at).After(now) {
@@ -156,25 +154,27 @@ func (m meeting) String() string {
 // TestWhatTheCALetsMeet holds the CA to the table: every leaf and bundle that its
 // own decisions let meet is such that every stack verifies.
 func TestWhatTheCALetsMeet(t *testing.T) {
-	ask := func(reason string) ca.Request { return ca.Request{Mode: api.RotateOverlap, Reason: reason} }
-	usual := ca.Observed{
-		Wanted: api.DefaultLimits().Constraints(), Domain: "cluster.local",
-		MaxDuration: time.Hour, CADuration: 365 * 24 * time.Hour, Soak: 5 * time.Minute, Reissue: 10 * time.Minute,
+	ask := func(reason string) api.RotateRequest {
+		return api.RotateRequest{Mode: api.RotateOverlap, Reason: reason}
 	}
+	usual := ca.Situation{Parameters: ca.Parameters{
+		Constraints: api.DefaultLimits().Constraints(), Domain: "cluster.local",
+		MaxDuration: time.Hour, CADuration: 365 * 24 * time.Hour, Soak: 5 * time.Minute, Reissue: 10 * time.Minute,
+	}}
 	short := usual
 	short.CADuration = 60 * time.Hour
 	for name, c := range map[string]struct {
-		ca       ca.Observed
+		ca       ca.Situation
 		length   time.Duration
-		requests map[time.Duration]ca.Request
+		requests map[time.Duration]api.RotateRequest
 		makes    int // generations
 	}{
-		"asked for, in good time": {usual, 400 * time.Hour, map[time.Duration]ca.Request{
+		"asked for, in good time": {usual, 400 * time.Hour, map[time.Duration]api.RotateRequest{
 			100 * time.Hour: ask("a"), 200 * time.Hour: ask("b"), 300 * time.Hour: ask("c")}, 4},
-		"asked for, in one day": {usual, 100 * time.Hour, map[time.Duration]ca.Request{
+		"asked for, in one day": {usual, 100 * time.Hour, map[time.Duration]api.RotateRequest{
 			time.Hour: ask("a"), 2 * time.Hour: ask("b"), 3 * time.Hour: ask("c")}, 4},
 		"by time": {short, 250 * time.Hour, nil, 7},
-		"asked for, and then by time": {short, 250 * time.Hour, map[time.Duration]ca.Request{
+		"asked for, and then by time": {short, 250 * time.Hour, map[time.Duration]api.RotateRequest{
 			time.Hour: ask("a"), 2 * time.Hour: ask("b")}, 9},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,10 +17,11 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-func started(t *testing.T, change ...func(*ca.Config)) (*signer, objects) {
+func started(t *testing.T, change ...func(*controller.Config)) (*signer, objects) {
 	t.Helper()
 	namespace, cfg := newNamespace(t)
 	s := startSigner(t, namespace, cfg, change...)
@@ -50,7 +51,7 @@ func TestFirstStartCreates(t *testing.T) {
 	assert.Equal(t, authority.Bundle.Hash(), cm.Data[api.CABundleHash])
 	assert.Equal(t, "1", cm.Data[api.CAGeneration])
 	assert.NotContains(t, cm.Data, api.CAProblem)
-	eventuallyEvent(t, o, ca.EventCreated)
+	eventuallyEvent(t, o, controller.EventCreated)
 }
 
 func TestRestartLoadsTheSame(t *testing.T) {
@@ -101,18 +102,18 @@ func TestLostIsNeverMadeAnew(t *testing.T) {
 	backup, bundle := o.secret(t).Data, o.status(t).Data[api.BundleKey]
 
 	o.deleteSecret(t)
-	s.eventuallyReason(t, ca.ReasonLost)
-	cm := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[api.CAProblem], ca.ReasonLost) })
+	s.eventuallyReason(t, api.CALost)
+	cm := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[api.CAProblem], api.CALost) })
 	assert.Equal(t, bundle, cm.Data[api.BundleKey], "clients keep trusting what is served")
 	require.Error(t, s.Ready(nil))
-	eventuallyEvent(t, o, ca.ReasonLost)
+	eventuallyEvent(t, o, api.CALost)
 
 	// Neither a stranger's root in the meantime nor a restart changes it.
 	patchStatus(t, o, map[string]any{"data": map[string]any{api.BundleKey: bundle + "stranger"}})
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.Data[api.BundleKey] == bundle })
 	s.stop(t)
 	again := startSigner(t, o.namespace, plane.AdminConfig())
-	again.eventuallyReason(t, ca.ReasonLost)
+	again.eventuallyReason(t, api.CALost)
 	_, err = admin.CoreV1().Secrets(o.namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "a new CA was made: %v", err)
 
@@ -123,27 +124,27 @@ func TestLostIsNeverMadeAnew(t *testing.T) {
 	assert.True(t, before.Certificate.Equal(after.Certificate))
 	require.NoError(t, again.Ready(nil))
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[api.CAProblem]; return !ok })
-	eventuallyEvent(t, o, ca.EventUsable)
+	eventuallyEvent(t, o, controller.EventUsable)
 	assert.GreaterOrEqual(t, again.changes.Load(), int32(2), "the signer is told of the loss and of its end")
 }
 
 func TestManagedSecretsShowALoss(t *testing.T) {
 	namespace, cfg := newNamespace(t)
-	s := startSigner(t, namespace, cfg, func(c *ca.Config) {
+	s := startSigner(t, namespace, cfg, func(c *controller.Config) {
 		c.ManagedExist = func(context.Context) (bool, error) { return true, nil }
 	})
-	s.eventuallyReason(t, ca.ReasonLost)
+	s.eventuallyReason(t, api.CALost)
 	_, err := admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "a status would be evidence of a CA for ever: %v", err)
 }
 
 func TestNotKnowingIsNoFirstStart(t *testing.T) {
 	namespace, cfg := newNamespace(t)
-	s := startSigner(t, namespace, cfg, func(c *ca.Config) {
+	s := startSigner(t, namespace, cfg, func(c *controller.Config) {
 		c.ManagedExist = func(context.Context) (bool, error) { return false, errors.New("API server away") }
 	})
 	require.Eventually(t, func() bool { return s.Ready(nil) != nil }, waitFor, tick)
-	assert.Equal(t, ca.ReasonPending, s.reason())
+	assert.Equal(t, api.CAPending, s.reason())
 	assert.ErrorContains(t, s.Ready(nil), "API server away")
 	_, err := admin.CoreV1().Secrets(namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
@@ -171,11 +172,11 @@ func TestEmptiedAndCorrupt(t *testing.T) {
 		data   map[string][]byte
 		reason string
 	}{
-		{"emptied", nil, ca.ReasonLost},
-		{"garbage", with("generation-1.crt", []byte("garbage")), ca.ReasonCorrupt},
-		{"truncated key", with("generation-1.key", backup["generation-1.key"][:60]), ca.ReasonCorrupt},
-		{"another's key", with("generation-1.key", strangerKey), ca.ReasonCorrupt},
-		{"no state", with("state.json", []byte{}), ca.ReasonCorrupt},
+		{"emptied", nil, api.CALost},
+		{"garbage", with("generation-1.crt", []byte("garbage")), api.CACorrupt},
+		{"truncated key", with("generation-1.key", backup["generation-1.key"][:60]), api.CACorrupt},
+		{"another's key", with("generation-1.key", strangerKey), api.CACorrupt},
+		{"no state", with("state.json", []byte{}), api.CACorrupt},
 	}
 	for _, c := range cases {
 		o.replaceSecretData(t, c.data)
@@ -211,7 +212,7 @@ func TestStatusIsRestored(t *testing.T) {
 	assert.Equal(t, "stays", restored.Annotations["mine"], "a user's annotation stays")
 	assert.Equal(t, "stays", restored.Labels["mine"], "a user's label stays")
 	assert.Equal(t, "servingcert", restored.Labels["app.kubernetes.io/name"])
-	eventuallyEvent(t, o, ca.EventRestored)
+	eventuallyEvent(t, o, controller.EventRestored)
 
 	require.NoError(t, admin.CoreV1().ConfigMaps(o.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
 	restored = o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.UID != want.UID })

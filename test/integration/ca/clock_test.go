@@ -13,11 +13,12 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 )
 
 func TestClock(t *testing.T) {
 	var wrong atomic.Bool
-	s, o := started(t, func(c *ca.Config) {
+	s, o := started(t, func(c *controller.Config) {
 		c.CheckClock = func() error {
 			if wrong.Load() {
 				return errors.New("the clock is wrong")
@@ -28,16 +29,16 @@ func TestClock(t *testing.T) {
 	wrong.Store(true)
 	stored := o.secret(t).ResourceVersion
 	s.offset.Store(int64(-time.Hour))
-	assert.Equal(t, ca.ReasonNotYetValid, s.reason(), "the clock counts at once, not at the next reconcile")
+	assert.Equal(t, api.CANotYetValid, s.reason(), "the clock counts at once, not at the next reconcile")
 	touch(t, o)
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool {
-		return strings.HasPrefix(cm.Data[api.CAProblem], ca.ReasonNotYetValid)
+		return strings.HasPrefix(cm.Data[api.CAProblem], api.CANotYetValid)
 	})
 	require.Error(t, s.Ready(nil))
 
 	s.offset.Store(int64(2 * ca.DefaultCADuration))
 	touch(t, o)
-	s.eventuallyReason(t, ca.ReasonExpired)
+	s.eventuallyReason(t, api.CAExpired)
 	assert.Equal(t, stored, o.secret(t).ResourceVersion, "a new CA was made by a clock that is wrong")
 
 	wrong.Store(false)
@@ -76,7 +77,7 @@ func TestWiderConstraintsStartASuccession(t *testing.T) {
 	before, err := first.Authority()
 	require.NoError(t, err)
 	first.stop(t)
-	second := startSigner(t, o.namespace, plane.AdminConfig(), func(c *ca.Config) {
+	second := startSigner(t, o.namespace, plane.AdminConfig(), func(c *controller.Config) {
 		c.Constraints.PermittedDNS = append(c.Constraints.PermittedDNS, "example.com")
 	})
 	second.eventuallyReason(t, "")
@@ -89,5 +90,5 @@ func TestWiderConstraintsStartASuccession(t *testing.T) {
 	assert.True(t, before.Certificate.Equal(after.Certificate), "a generation that nobody trusts yet signs")
 	assert.Len(t, after.Bundle.Certificates(), 2)
 	assert.False(t, after.Permits("web.example.com"), "the old root does not permit it")
-	eventuallyEvent(t, o, ca.EventPrepared)
+	eventuallyEvent(t, o, controller.EventPrepared)
 }

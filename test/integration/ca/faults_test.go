@@ -20,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 )
 
 var errInjected = errors.New("injected failure")
@@ -99,7 +100,7 @@ func TestAPIServerAway(t *testing.T) {
 	restored := o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data["touched"]; return !ok })
 	assert.Equal(t, want.Data, restored.Data)
 	o.deleteSecret(t)
-	s.eventuallyReason(t, ca.ReasonLost)
+	s.eventuallyReason(t, api.CALost)
 }
 
 // A signer that dies at any write of a succession, before it or after, leaves
@@ -110,7 +111,7 @@ func TestDeathAtEveryWriteOfASuccession(t *testing.T) {
 		for _, replyLost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, reply lost: %v", write, replyLost), func(t *testing.T) {
 				t.Parallel()
-				soak := func(c *ca.Config) { c.Soak = 200 * time.Millisecond }
+				soak := func(c *controller.Config) { c.Soak = 200 * time.Millisecond }
 				first, o := started(t, soak)
 				before, err := first.Authority()
 				require.NoError(t, err)

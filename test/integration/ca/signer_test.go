@@ -25,6 +25,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -69,7 +70,7 @@ func newNamespace(t *testing.T) (namespace string, signer *rest.Config) {
 
 // signer is one running process as far as pkg/ca is concerned.
 type signer struct {
-	*ca.Controller
+	*controller.Controller
 	changes atomic.Int32
 	log     *harness.Log
 	offset  *atomic.Int64 // added to the clock, in nanoseconds
@@ -80,33 +81,30 @@ type signer struct {
 }
 
 // startSigner runs a controller until stop or the end of the test.
-func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...func(*ca.Config)) *signer {
+func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...func(*controller.Config)) *signer {
 	t.Helper()
 	return startSignerThrough(t, interceptor.Funcs{}, namespace, cfg, change...)
 }
 
 // startSignerThrough has the signer's writes pass through funcs.
-func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*ca.Config)) *signer {
+func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*controller.Config)) *signer {
 	t.Helper()
 	s := &signer{log: &harness.Log{}, offset: &atomic.Int64{}, done: make(chan error, 1)}
 	limits := api.DefaultLimits()
-	config := ca.Config{
+	config := controller.Config{
 		Namespace:    namespace,
-		MaxDuration:  limits.MaxDuration,
-		Constraints:  limits.Constraints(),
-		Domain:       limits.ClusterDomain,
+		Parameters:   ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain},
 		Clock:        func() time.Time { return time.Now().Add(time.Duration(s.offset.Load())) },
 		ManagedExist: func(context.Context) (bool, error) { return false, nil },
+		OnChange:     func() { s.changes.Add(1) },
 	}
 	for _, fn := range change {
 		fn(&config)
 	}
-	var err error
-	s.Controller, err = ca.New(config)
-	require.NoError(t, err)
-	s.OnChange(func() { s.changes.Add(1) })
 	mgr := newManager(t, cfg, s.log, funcs)
-	require.NoError(t, s.SetupWithManager(mgr))
+	var err error
+	s.Controller, err = controller.Setup(mgr, config)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	go func() { s.done <- mgr.Start(ctx) }()

@@ -26,6 +26,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -94,35 +95,34 @@ func here(d deployment, o options) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	authority, err := ca.New(ca.Config{
+	changed := make(chan struct{}, 1)
+	authority, err := controller.Setup(mgr, controller.Config{
 		Namespace:    d.namespace,
-		MaxDuration:  limits.MaxDuration,
-		Constraints:  limits.Constraints(),
-		Domain:       limits.ClusterDomain,
+		Parameters:   ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain},
 		Clock:        o.clock.now,
 		ManagedExist: func(ctx context.Context) (bool, error) { return managedExist(ctx, d.instance) },
+		OnChange: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
+		Registerer: r.registry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	changed := make(chan struct{}, 1)
-	authority.OnChange(func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
 	sign, err := signer.NewCFSSL()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	_, addErr := signer.Add(ctx, mgr, signer.Config{
+	_, err = signer.Add(ctx, mgr, signer.Config{
 		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.now, Registerer: r.registry,
 	})
-	if err := errors.Join(addErr, authority.SetupWithManager(mgr), r.registry.Register(authority)); err != nil {
+	if err != nil {
 		cancel()
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -55,25 +56,25 @@ func corruptEach(t *testing.T, tr *traffic, phase, want string) {
 		name, says string
 		data       map[string][]byte
 	}{
-		{"no certificate", crt + ": not one certificate in PEM", map[string][]byte{crt: []byte("garbage")}},
-		{"key and certificate swapped", crt + ": not one certificate in PEM", map[string][]byte{crt: good.Data[key], key: good.Data[crt]}},
+		{"no certificate", crt + ": must hold one certificate in PEM", map[string][]byte{crt: []byte("garbage")}},
+		{"key and certificate swapped", crt + ": must hold one certificate in PEM", map[string][]byte{crt: good.Data[key], key: good.Data[crt]}},
 		{"the certificates of two generations swapped", "generation-", map[string][]byte{crt: good.Data[other], other: good.Data[crt]}},
 		{"no CA", crt + ": the certificate is not a CA", map[string][]byte{crt: root(func(c *x509.Certificate) { c.IsCA = false })}},
 		{"ended", crt + ": ends at", map[string][]byte{crt: root(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })}},
-		{"no state", "state.json: not the JSON that servingcert writes", map[string][]byte{"state.json": []byte("{")}},
+		{"no state", "state.json: must hold the JSON that servingcert writes", map[string][]byte{"state.json": []byte("{")}},
 	} {
 		corrupt := good.DeepCopy()
 		maps.Copy(corrupt.Data, c.data)
 		putBack(t, corrupt)
 		said := eventually(t, c.name, func(cm *corev1.ConfigMap) bool {
-			return strings.HasPrefix(cm.Data[api.CAProblem], ca.ReasonCorrupt+": ")
+			return strings.HasPrefix(cm.Data[api.CAProblem], api.CACorrupt+": ")
 		})
 		assert.Contains(t, said.Data[api.CAProblem], c.says, c.name)
 		assert.NotEmpty(t, said.Data[api.BundleKey], "what clients trust stays")
 		leaf := served(t, "shop", 0)[0]
 		asks := fmt.Sprintf("%s-%d", phase, i)
 		newService(t, asks)
-		notReady(t, asks, ca.ReasonCorrupt, c.says)
+		notReady(t, asks, api.CACorrupt, c.says)
 		assert.True(t, leaf.Equal(served(t, "shop", 0)[0]), "nothing is issued")
 		tr.requireNoFailure(t)
 
@@ -83,8 +84,8 @@ func corruptEach(t *testing.T, tr *traffic, phase, want string) {
 		})
 		issued(t, asks)
 	}
-	requireSaid(t, ca.ReasonCorrupt)
-	requireSaid(t, ca.EventUsable)
+	requireSaid(t, api.CACorrupt)
+	requireSaid(t, controller.EventUsable)
 }
 
 // selfSigned returns the root of a generation with a change, signed by its key.

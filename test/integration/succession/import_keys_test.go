@@ -15,19 +15,20 @@ import (
 
 // imported is a signer whose first CA is the one that is brought, without an API
 // server.
-func imported(t *testing.T, data map[string][]byte, now time.Time) *pki.Authority {
+func imported(t *testing.T, secret map[string][]byte, now time.Time) *pki.Authority {
 	t.Helper()
-	brought, err := ca.ParseImport(data)
+	brought, err := ca.ParseImport(secret)
 	require.NoError(t, err)
 	limits := api.DefaultLimits()
-	o := ca.Observed{
-		Import: &brought, Wanted: limits.Constraints(), Domain: limits.ClusterDomain,
-		MaxDuration: limits.MaxDuration, CADuration: ca.DefaultCADuration, Soak: ca.DefaultSoak, Reissue: ca.DefaultReissue, Now: now,
+	s := ca.Situation{
+		Parameters: ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain}.WithDefaults(),
+		Import:     &brought, Now: now,
 	}
-	state, err := ca.Decide(o).Apply(o)
+	state, data, err := ca.Decide(s).Apply(s)
 	require.NoError(t, err)
 	require.Equal(t, ca.OriginImport, state.Generations[0].Origin)
-	return state.Authority(now, o.Domain, o.Reissue)
+	s.Secret = data
+	return ca.Decide(s).Authority
 }
 
 // A CA with a key of each algorithm signs for leaves of each.

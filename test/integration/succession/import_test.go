@@ -20,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -131,7 +132,7 @@ func TestImport(t *testing.T) {
 	bring(t, issuing.forImport(t, traditional))
 	done := signedBy(t, "2")
 	assert.Equal(t, 2, strings.Count(done.Data[api.BundleKey], "BEGIN CERTIFICATE"))
-	for _, step := range []string{ca.EventPrepared, ca.EventTrusted, ca.EventPromoted} {
+	for _, step := range []string{controller.EventPrepared, controller.EventTrusted, controller.EventPromoted} {
 		requireSaid(t, step)
 	}
 	for i := range services {
@@ -234,12 +235,12 @@ func invalidImports(t *testing.T, inUse *authority) {
 	} {
 		bring(t, c.data)
 		warned := eventually(t, c.name, func(cm *corev1.ConfigMap) bool {
-			return strings.Contains(cm.Data[api.CAWarning], ca.WarnImport+": Secret "+api.CAImportName+" is not imported") && strings.Contains(cm.Data[api.CAWarning], c.says)
+			return strings.Contains(cm.Data[api.CAWarning], api.CAImportInvalid+": Secret "+api.CAImportName+" is not imported") && strings.Contains(cm.Data[api.CAWarning], c.says)
 		})
 		assert.Empty(t, warned.Data[api.CAProblem], c.name)
 		assert.Equal(t, "2", warned.Data[api.CAGeneration], c.name)
 	}
-	requireSaid(t, ca.WarnImport)
+	requireSaid(t, api.CAImportInvalid)
 	takeAway(t)
 	eventually(t, "nothing is wrong any more", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAWarning] == "" })
 	assert.Equal(t, before.Data, secret(t).Data)

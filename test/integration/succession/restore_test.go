@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/ca"
 )
 
 // putBack writes a Secret as it was before.
@@ -58,7 +57,7 @@ func TestRestoredBackup(t *testing.T) {
 
 	// From before it signed: it is there, and signs again.
 	putBack(t, waiting)
-	requireSaid(t, ca.WarnRestored)
+	requireSaid(t, api.CARestored)
 	eventually(t, "it waits again", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
 	signedBy(t, "2")
 	tr.issuedBy(t, "2")
@@ -71,16 +70,16 @@ func TestRestoredBackup(t *testing.T) {
 	tr.issuedBy(t, "1")
 	restored := status(t)
 	assert.Equal(t, "1", restored.Data[api.CAGeneration])
-	assert.Contains(t, restored.Data[api.CAWarning], ca.WarnRestored+": ", "it is said as long as it is so")
+	assert.Contains(t, restored.Data[api.CAWarning], api.CARestored+": ", "it is said as long as it is so")
 	assert.Empty(t, restored.Data[api.CAProblem])
 	tr.requireNoFailure(t)
 
 	ask(t, "again")
 	after := signedBy(t, "3")
-	assert.NotContains(t, after.Data[api.CAWarning], ca.WarnRestored)
+	assert.NotContains(t, after.Data[api.CAWarning], api.CARestored)
 	tr.issuedBy(t, "3")
 	tr.requireNoFailure(t)
-	assert.NotContains(t, signer.log.String(), ca.ReasonLost)
+	assert.NotContains(t, signer.log.String(), api.CALost)
 	assert.NotContains(t, signer.log.String(), "panic")
 }
 
@@ -159,6 +158,6 @@ func TestRestoredCluster(t *testing.T) {
 	tr.issuedBy(t, "2")
 	assert.True(t, stored(t).Generations[1].Root.Equal(second))
 	tr.requireNoFailure(t)
-	assert.NotContains(t, signer.log.String(), ca.ReasonLost)
+	assert.NotContains(t, signer.log.String(), api.CALost)
 	assert.NotContains(t, signer.log.String(), "panic")
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
@@ -57,25 +58,27 @@ func startTimed(t *testing.T) *timed {
 
 	log := &harness.Log{}
 	issuing := w.manager(t, log)
-	var controller *signer.Controller
-	authority, err := ca.New(ca.Config{
-		Namespace: w.namespace, CADuration: lifeOfCA, MaxDuration: lifeOfLeaf, Soak: 2 * time.Second, Reissue: time.Hour,
-		Constraints: w.limits.Constraints(), Domain: w.limits.ClusterDomain, Clock: w.now,
+	var issuer *signer.Controller
+	changed := make(chan struct{}, 1)
+	authority, err := controller.Setup(issuing, controller.Config{
+		Namespace: w.namespace, Clock: w.now,
+		Parameters: ca.Parameters{
+			CADuration: lifeOfCA, MaxDuration: lifeOfLeaf, Soak: 2 * time.Second, Reissue: time.Hour,
+			Constraints: w.limits.Constraints(), Domain: w.limits.ClusterDomain,
+		},
 		ManagedExist: func(context.Context) (bool, error) { return false, nil },
-		Leaves:       func() map[string]int { return controller.Leaves() },
+		Leaves:       func() map[string]int { return issuer.Leaves() },
+		OnChange: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		},
 	})
 	require.NoError(t, err)
-	changed := make(chan struct{}, 1)
-	authority.OnChange(func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	})
-	require.NoError(t, authority.SetupWithManager(issuing))
 	sign, err := signer.NewCFSSL()
 	require.NoError(t, err)
-	controller, err = signer.Add(t.Context(), issuing, signer.Config{
+	issuer, err = signer.Add(t.Context(), issuing, signer.Config{
 		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.now, Registerer: prometheus.NewRegistry(),
 		Authority: func() (*pki.Authority, error) { return authority.Authority() }, AuthorityChanged: changed,
 	})

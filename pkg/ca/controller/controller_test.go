@@ -1,4 +1,4 @@
-package ca
+package controller
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -37,23 +39,24 @@ type harness struct {
 func newHarness(t *testing.T) *harness {
 	t.Helper()
 	h := &harness{now: start, events: events.NewFakeRecorder(100)}
-	c, err := New(Config{
-		Namespace: "servingcert-system", MaxDuration: maxDuration, Constraints: clusterOnly, Domain: "cluster.local",
-		Clock: func() time.Time { return h.now }, ManagedExist: noneManaged,
+	c, err := newController(Config{
+		Namespace:  "servingcert-system",
+		Parameters: ca.Parameters{MaxDuration: maxDuration, Constraints: clusterOnly, Domain: "cluster.local"},
+		Clock:      func() time.Time { return h.now }, ManagedExist: noneManaged,
+		OnChange: func() { h.changes++ },
 	})
 	require.NoError(t, err)
 	h.Controller = c
-	h.Controller.events = h.events
-	h.OnChange(func() { h.changes++ })
+	h.Controller.events = eventWriter{h.events, "servingcert-system"}
 	h.ctx = ctrl.LoggerInto(t.Context(), logr.FromSlogHandler(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})))
 	return h
 }
 
 // observe decides from the Secret's data and stores the outcome.
 func (h *harness) observe(data map[string][]byte) {
-	f := found{Observed: observed(data)}
-	f.StatusExists, f.Now = true, h.now
-	h.store(h.ctx, f, Decide(f.Observed))
+	f := found{Situation: situation(data)}
+	f.Status, f.Now = &api.CAStatus{}, h.now
+	h.use(h.ctx, f, ca.Decide(f.Situation))
 }
 
 func (h *harness) drainEvents() string {
@@ -73,7 +76,7 @@ func reasonOf(t *testing.T, err error) string {
 	if err == nil {
 		return ""
 	}
-	var notReady *NotReadyError
+	var notReady *ca.NotReadyError
 	require.ErrorAs(t, err, &notReady)
 	assert.Equal(t, notReady.Reason()+": "+notReady.Message(), err.Error())
 	return notReady.Reason()
@@ -82,16 +85,16 @@ func reasonOf(t *testing.T, err error) string {
 func TestStandbyIsReadyAndCannotSign(t *testing.T) {
 	h := newHarness(t)
 	_, err := h.Authority()
-	assert.Equal(t, ReasonPending, reasonOf(t, err))
+	assert.Equal(t, api.CAPending, reasonOf(t, err))
 	assert.NoError(t, h.Ready(nil), "a replica that does not lead is no broken one")
-	assert.Zero(t, testutil.CollectAndCount(h), "and it raises no alert")
+	assert.Zero(t, testutil.CollectAndCount(collector{h.Controller}), "and it raises no alert")
 }
 
 func TestUnreadable(t *testing.T) {
 	h := newHarness(t)
 	h.unreadable(errors.New("the API server is away"))
 	_, err := h.Authority()
-	assert.Equal(t, ReasonPending, reasonOf(t, err))
+	assert.Equal(t, api.CAPending, reasonOf(t, err))
 	assert.ErrorContains(t, h.Ready(nil), "the API server is away", "it leads and cannot work")
 
 	h.observe(secretData(t, first(t)))
@@ -103,7 +106,7 @@ func TestUnreadable(t *testing.T) {
 	h.observe(nil)
 	h.unreadable(errors.New("away again"))
 	_, err = h.Authority()
-	assert.Equal(t, ReasonLost, reasonOf(t, err), "nor a loss undone")
+	assert.Equal(t, api.CALost, reasonOf(t, err), "nor a loss undone")
 }
 
 func TestTheClockCountsAtOnce(t *testing.T) {
@@ -116,10 +119,10 @@ func TestTheClockCountsAtOnce(t *testing.T) {
 		reason string
 	}{
 		{start, ""},
-		{root.NotBefore.Add(-time.Second), ReasonNotYetValid},
+		{root.NotBefore.Add(-time.Second), api.CANotYetValid},
 		{root.NotBefore, ""},
 		{root.NotAfter, ""},
-		{root.NotAfter.Add(time.Second), ReasonExpired},
+		{root.NotAfter.Add(time.Second), api.CAExpired},
 	} {
 		h.now = c.now
 		_, err := h.Authority()
@@ -128,15 +131,15 @@ func TestTheClockCountsAtOnce(t *testing.T) {
 	}
 }
 
-func TestChangesAreTold(t *testing.T) {
+func TestChangesAreReported(t *testing.T) {
 	h := newHarness(t)
 	one := first(t)
-	observe := func(what string, data map[string][]byte, told int, event string) {
+	observe := func(what string, data map[string][]byte, calls int, event string) {
 		t.Helper()
 		before := h.changes
 		h.drainEvents()
 		h.observe(data)
-		assert.Equal(t, told, h.changes-before, what)
+		assert.Equal(t, calls, h.changes-before, what)
 		if events := h.drainEvents(); event == "" {
 			assert.Empty(t, events, what)
 		} else {
@@ -151,7 +154,9 @@ func TestChangesAreTold(t *testing.T) {
 	require.NoError(t, err)
 	assert.Same(t, authority, again, "what others derived from it stays good")
 
-	raised := one.raised(start.Add(2*day), maxDuration)
+	raised := one
+	raised.Generations = slices.Clone(one.Generations)
+	raised.Generations[0].UsedUntil = raised.Generations[0].UsedUntil.Add(2 * day)
 	observe("a raised mark", secretData(t, raised), 0, "")
 	again, err = h.Authority()
 	require.NoError(t, err)
@@ -162,18 +167,18 @@ func TestChangesAreTold(t *testing.T) {
 	observe("corrupt", map[string][]byte{"x": nil}, 1, "Warning CACorrupt")
 	observe("restored", secretData(t, raised), 1, "Normal CAUsable")
 	h.now = start.Add(10 * day)
-	observe("another chain and bundle", secretData(t, ladder(t, 1, 2, 2)), 1, "")
+	observe("another chain and bundle", secretData(t, generations(t, 1, 2, 2)), 1, "")
 }
 
 // Invariant 7: whatever the Secret holds, the key is in no log, event, metric,
 // error or status.
 func TestTheKeyIsNeverTold(t *testing.T) {
 	h := newHarness(t)
-	s := ladder(t, 1, 2, 2)
+	s := generations(t, 1, 2, 2)
 	good := secretData(t, s)
 	key := good["generation-2.key"]
 	h.now = start.Add(10 * day)
-	var told strings.Builder
+	var said strings.Builder
 	for _, data := range []map[string][]byte{
 		good, nil,
 		with(good, map[string][]byte{"generation-2.crt": key}),
@@ -186,36 +191,36 @@ func TestTheKeyIsNeverTold(t *testing.T) {
 		with(good, map[string][]byte{"generation-1.key": key}),
 		good,
 	} {
-		o := observed(data)
-		o.StatusExists, o.Wanted, o.Now = true, pki.Constraints{PermittedDNS: []string{"other"}}, h.now
-		_, o.ImportErr = ParseImport(map[string][]byte{"tls.key": key, "tls.crt": key, "ca.crt": key})
+		o := situation(data)
+		o.Status, o.Constraints, o.Now = &api.CAStatus{}, pki.Constraints{PermittedDNS: []string{"other"}}, h.now
+		_, o.ImportErr = ca.ParseImport(map[string][]byte{"tls.key": key, "tls.crt": key, "ca.crt": key})
 		require.Error(t, o.ImportErr)
-		d := Decide(o)
-		h.store(h.ctx, found{Observed: o}, d)
-		if next, err := d.Apply(o); err == nil {
-			h.took(h.ctx, found{Observed: o}, &corev1.Secret{}, d, next)
+		d := ca.Decide(o)
+		h.use(h.ctx, found{Situation: o}, d)
+		if next, _, err := d.Apply(o); err == nil {
+			h.reportStep(h.ctx, &corev1.Secret{}, found{Situation: o}, d, next)
 		}
-		for k, v := range statusData(o, d, nil, nil) {
-			told.WriteString(k + "=" + v + "\n")
+		for k, v := range d.Status.Data() {
+			said.WriteString(k + "=" + v + "\n")
 		}
 		if err := h.Ready(nil); err != nil {
-			told.WriteString(err.Error() + "\n")
+			said.WriteString(err.Error() + "\n")
 		}
-		told.WriteString(exposed(t, h))
+		said.WriteString(exposed(t, collector{h.Controller}))
 	}
-	told.WriteString(h.log.String())
-	told.WriteString(h.drainEvents())
-	require.Greater(t, told.Len(), 5000, "there is something to look at")
+	said.WriteString(h.log.String())
+	said.WriteString(h.drainEvents())
+	require.Greater(t, said.Len(), 5000, "there is something to look at")
 	require.Contains(t, string(key), base64.StdEncoding.EncodeToString(scalarOf(t, key)[:6]), "what is looked for is what the PEM holds")
-	assertNoKey(t, key, told.String(), "what was told")
+	assertNoKey(t, key, said.String(), "what was told")
 }
 
 func TestMetrics(t *testing.T) {
 	h := newHarness(t)
 	s := first(t)
 	h.observe(secretData(t, s))
-	assert.NoError(t, testutil.CollectAndCompare(h, strings.NewReader(strings.ReplaceAll(`
-# HELP servingcert_ca_generation_info 1 for each generation of the CA that there is, with its state: waiting, signing, trusted (older, with certificates in use) or retired (only its part of the chain is left).
+	assert.NoError(t, testutil.CollectAndCompare(collector{h.Controller}, strings.NewReader(strings.ReplaceAll(`
+# HELP servingcert_ca_generation_info 1 for each generation of the CA, with its state: waiting, signing, trusted (older, with certificates in use) or retired (only its part of the chain is left).
 # TYPE servingcert_ca_generation_info gauge
 servingcert_ca_generation_info{generation="1",state="signing",subject="SUBJECT"} 1
 # HELP servingcert_ca_not_after_timestamp_seconds When the root of a generation of the CA expires, in seconds since 1970.
@@ -242,7 +247,7 @@ servingcert_ca_signing_generation 1
 # HELP servingcert_ca_used_until_timestamp_seconds Until when certificates of a generation of the CA may be in use, in seconds since 1970.
 # TYPE servingcert_ca_used_until_timestamp_seconds gauge
 servingcert_ca_used_until_timestamp_seconds{generation="1"} 1.780232400e+09
-# HELP servingcert_ca_warning 1 for each reason of a warning that is being given, 0 for every other: CAEnding is a CA that was imported and ends soon.
+# HELP servingcert_ca_warning 1 for each reason of a current warning, 0 for every other: CAEnding is an imported CA that ends soon.
 # TYPE servingcert_ca_warning gauge
 servingcert_ca_warning{reason="CAConstraintsChanged"} 0
 servingcert_ca_warning{reason="CAEnding"} 0
@@ -252,12 +257,12 @@ servingcert_ca_warning{reason="CARestored"} 0
 servingcert_ca_warning{reason="RotationInvalid"} 0
 servingcert_ca_warning{reason="SuccessionWaits"} 0
 `, "SUBJECT", s.Generations[0].Root.Subject.CommonName))))
-	problems, err := testutil.GatherAndLint(registryOf(t, h))
+	problems, err := testutil.GatherAndLint(registryOf(t, collector{h.Controller}))
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 
 	h.observe(nil)
-	assert.NoError(t, testutil.CollectAndCompare(h, strings.NewReader(`
+	assert.NoError(t, testutil.CollectAndCompare(collector{h.Controller}, strings.NewReader(`
 # HELP servingcert_ca_problem 1 for the reason why no certificate can be issued, 0 for every other reason.
 # TYPE servingcert_ca_problem gauge
 servingcert_ca_problem{reason="CACorrupt"} 0
@@ -268,38 +273,6 @@ servingcert_ca_problem{reason="CAPending"} 0
 servingcert_ca_problem{reason="CAUnreachable"} 0
 servingcert_ca_problem{reason="WaitingForTrust"} 0
 `), "servingcert_ca_problem"))
-}
-
-func TestWait(t *testing.T) {
-	stable, waiting := first(t), ladder(t, 1, 2, 1)
-	cases := []struct {
-		name string
-		d    Decision
-		want time.Duration
-	}{
-		{"nothing to come", Decision{State: &stable}, lookAgain},
-		{"far away", Decision{State: &stable, Next: start.Add(day)}, lookAgain},
-		{"soon", Decision{State: &stable, Next: start.Add(time.Minute)}, time.Minute},
-		{"past", Decision{State: &stable, Next: start.Add(-time.Minute)}, atOnce},
-		{"stopped", Decision{Reason: ReasonLost}, lookAgainStopped},
-		{"stopped, soon over", Decision{State: &stable, Reason: ReasonNotYetValid, Next: start.Add(time.Second)}, time.Second},
-		{"a succession is followed", Decision{State: &waiting, Next: start.Add(day)}, lookAgainWaiting},
-	}
-	h := newHarness(t)
-	for _, c := range cases {
-		assert.Equal(t, c.want, h.wait(found{Observed: observed(nil)}, c.d), c.name)
-	}
-
-	h.last = map[string]string{api.CALeaves: "3", api.CAReplaced: "2"}
-	succeeded := ladder(t, 1, 2, 2)
-	over := succeeded.reissueWindow(DefaultReissue).Until
-	at := func(now time.Time) time.Duration {
-		o := observed(nil)
-		o.Now = now
-		return h.wait(found{Observed: o}, Decision{State: &succeeded})
-	}
-	assert.Equal(t, countEvery, at(over.Add(time.Second)), "the last are being replaced")
-	assert.Equal(t, lookAgainStopped, at(over.Add(lookAgainStopped)), "one that cannot be needs no haste")
 }
 
 func TestNotesAreBounded(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 //	generation-1.crt        the root, PEM
 //	generation-1.key        the key that signs leaves, PKCS #8 in PEM; absent once erased
 //	generation-2.cross.crt  generation 2's key signed by generation 1, PEM
-//	generation-3.chain.crt  of one that was brought: what is between leaf and root, PEM
+//	generation-3.chain.crt  the intermediates between leaf and root of an imported or remote CA, PEM
 //	state.json              which generations there are, who signs, and since when
 const (
 	keyState         = "state.json"
@@ -55,10 +55,10 @@ type generationJSON struct {
 	Retired    bool      `json:"retired,omitempty"`
 }
 
-// SecretData returns the state as the data of the CA Secret. Equal states give
-// equal bytes.
-func (s State) SecretData() (map[string][]byte, error) {
-	if err := s.Validate(); err != nil {
+// EncodeState returns the state as data of the CA Secret, which ParseState reads.
+// Equal states give equal bytes. A state that is not valid is an error.
+func EncodeState(s State) (map[string][]byte, error) {
+	if err := validate(s); err != nil {
 		return nil, fmt.Errorf("CA state: %w", err)
 	}
 	data := map[string][]byte{}
@@ -117,12 +117,12 @@ func ParseState(data map[string][]byte) (State, error) {
 			known[key] = true
 		}
 	}
-	if err := s.Validate(); err != nil {
+	if err := validate(s); err != nil {
 		return State{}, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		if strings.HasPrefix(key, generationPrefix) && !known[key] {
-			return State{}, fmt.Errorf("%s: belongs to no generation that %s lists", key, keyState)
+			return State{}, fmt.Errorf("%s: must belong to a generation that %s lists", key, keyState)
 		}
 	}
 	return s, nil
@@ -142,12 +142,12 @@ func parseGeneration(entry generationJSON, data map[string][]byte) (Generation, 
 	}
 	if pem, ok := data[chainKey(g.Number)]; ok {
 		if g.Intermediates, err = pki.ParseCertificates(pem); err != nil {
-			return Generation{}, fmt.Errorf("%s: not certificates in PEM", chainKey(g.Number))
+			return Generation{}, fmt.Errorf("%s: must hold certificates in PEM", chainKey(g.Number))
 		}
 	}
 	if pem, ok := data[privateKey(g.Number)]; ok {
 		if g.Key, err = pki.ParseKey(pem); err != nil {
-			return Generation{}, fmt.Errorf("%s: not one private key in PEM (PKCS #8)", privateKey(g.Number))
+			return Generation{}, fmt.Errorf("%s: must hold one private key in PEM (PKCS #8)", privateKey(g.Number))
 		}
 	}
 	return g, nil
@@ -163,10 +163,10 @@ func parseOne(data map[string][]byte, key string) (*x509.Certificate, error) {
 	}
 	certs, err := pki.ParseCertificates(pem)
 	if err != nil {
-		return nil, fmt.Errorf("%s: not one certificate in PEM", key)
+		return nil, fmt.Errorf("%s: must hold one certificate in PEM", key)
 	}
 	if len(certs) != 1 {
-		return nil, fmt.Errorf("%s: holds %d certificates, must hold one", key, len(certs))
+		return nil, fmt.Errorf("%s: must hold one certificate, holds %d", key, len(certs))
 	}
 	return certs[0], nil
 }
@@ -181,36 +181,52 @@ func parseStateJSON(data []byte) (stateJSON, error) {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(data, &version); err != nil {
-		return stateJSON{}, errors.New("not the JSON that servingcert writes")
+		return stateJSON{}, errors.New("must hold the JSON that servingcert writes")
 	}
 	if version.Version != stateVersion {
-		return stateJSON{}, fmt.Errorf("version %d: this servingcert reads version %d", version.Version, stateVersion)
+		return stateJSON{}, fmt.Errorf("version %d: must be %d, which this version of servingcert reads", version.Version, stateVersion)
 	}
 	var file stateJSON
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&file); err != nil || decoder.More() {
-		return stateJSON{}, errors.New("not the JSON that servingcert writes")
+		return stateJSON{}, errors.New("must hold the JSON that servingcert writes")
 	}
 	numbers := map[int]bool{}
 	for _, g := range file.Generations {
 		if numbers[g.Number] {
-			return stateJSON{}, fmt.Errorf("generation %d is listed twice", g.Number)
+			return stateJSON{}, fmt.Errorf("generation %d must be listed once", g.Number)
 		}
 		numbers[g.Number] = true
 	}
 	return file, nil
 }
 
-// merged returns the Secret's data with the state's keys replaced by fresh ones
-// and everything else as it is.
+// merged returns the data of the Secret as it is to be: the state's keys are those
+// of fresh, and everything else is as in old.
 func merged(old, fresh map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	for key, value := range old {
-		if key != keyState && !strings.HasPrefix(key, generationPrefix) {
+		if !isStateKey(key) {
 			out[key] = slices.Clone(value)
 		}
 	}
 	maps.Copy(out, fresh)
 	return out
+}
+
+// setAside returns what a corrupt Secret holds, under keys that name the
+// generation that takes its place: nothing that might still be of use is lost.
+func setAside(data map[string][]byte, by int) map[string][]byte {
+	kept := map[string][]byte{}
+	for key, value := range data {
+		if isStateKey(key) {
+			kept[fmt.Sprintf("replaced-by-%d-%s", by, key)] = value
+		}
+	}
+	return kept
+}
+
+func isStateKey(key string) bool {
+	return key == keyState || strings.HasPrefix(key, generationPrefix)
 }

@@ -1,4 +1,4 @@
-package ca
+package controller
 
 import (
 	"context"
@@ -31,19 +31,34 @@ const (
 	longestWait = 30 * time.Second
 )
 
-// SetupWithManager adds the controller to the manager, to run where it leads.
+// Setup adds a Controller to the manager, to run where that leads, and returns it.
 // It watches the Secrets of its namespace and one ConfigMap, their metadata only,
 // through a cache of its own: the manager's is left as it is.
-func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
+	c, err := newController(cfg)
+	if err != nil {
+		return nil, err
+	}
 	c.reader, c.writer = mgr.GetAPIReader(), mgr.GetClient()
-	c.events = mgr.GetEventRecorder(controllerName)
+	c.events = eventWriter{mgr.GetEventRecorder(controllerName), cfg.Namespace}
+	if err := c.addTo(mgr); err != nil {
+		return nil, fmt.Errorf("set up the CA: %w", err)
+	}
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(collector{c}); err != nil {
+			return nil, fmt.Errorf("set up the CA: register metrics: %w", err)
+		}
+	}
+	return c, nil
+}
 
+func (c *Controller) addTo(mgr manager.Manager) error {
 	watched, err := c.newCache(mgr)
 	if err != nil {
-		return fmt.Errorf("CA: cache: %w", err)
+		return fmt.Errorf("cache: %w", err)
 	}
 	if err := mgr.Add(watched); err != nil {
-		return fmt.Errorf("CA: add cache: %w", err)
+		return fmt.Errorf("add cache: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
@@ -56,7 +71,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		}).
 		Complete(c)
 	if err != nil {
-		return fmt.Errorf("CA: add controller: %w", err)
+		return fmt.Errorf("add controller: %w", err)
 	}
 	return nil
 }

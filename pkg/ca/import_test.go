@@ -64,17 +64,17 @@ func importOf(t require.TestingT, root authority, issuer ...authority) map[strin
 func TestImportFollowsByTheSameRoad(t *testing.T) {
 	root := foreignCA(t, "Example Root", nil)
 	intermediate := foreignCA(t, "Example Issuing CA", &root)
-	brought, err := ParseImport(importOf(t, root, intermediate, root))
+	imported, err := ParseImport(importOf(t, root, intermediate, root))
 	require.NoError(t, err)
 
 	s := newScript(t)
-	s.Import = &brought
+	s.Import = &imported
 	s.take(StepPrepare)
 	s.take("")
 	s.promote()
 	verified := func() {
 		t.Helper()
-		a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+		a := s.state().authority(s.Now, s.Parameters)
 		leaf := leafOf(t, a, s.Now)
 		for _, anchor := range a.Anchors {
 			assert.NoError(t, pki.VerifyServing(leaf, a.Chain, anchor, s.Now), anchor.Subject)
@@ -83,7 +83,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 			assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 		}
 	}
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, intermediate.cert, a.Certificate)
 	assert.Len(t, a.Chain, 2, "the intermediate, and the root's key signed by generation 1")
 	assert.Len(t, a.Anchors, 2)
@@ -95,12 +95,12 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 	s.take(StepRetire)
 	d := s.take("")
 	require.Len(t, d.Warnings, 1, "it is never replaced unasked")
-	assert.Equal(t, WarnEnding, d.Warnings[0].Reason)
+	assert.Equal(t, api.CAEnding, d.Warnings[0].Reason)
 
 	s.ask(api.RotateOverlap, "back to our own")
 	s.take(StepPrepare)
 	s.promote()
-	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a = s.state().authority(s.Now, s.Parameters)
 	assert.Len(t, a.Chain, 3, "3 by the intermediate, that, and the root's key signed by generation 1")
 	verified()
 	s.take("")
@@ -124,26 +124,26 @@ func TestImportsThatAreNone(t *testing.T) {
 		{"no root", with(good, map[string][]byte{"ca.crt": nil}), "ca.crt: must hold one certificate"},
 		{"two roots", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(root.cert, other.cert)}), "ca.crt: must hold one certificate"},
 		{"no CA", with(good, map[string][]byte{"tls.crt": nil}), "tls.crt: must hold the CA's certificate"},
-		{"no key", with(good, map[string][]byte{"tls.key": nil}), "tls.key: not one private key"},
+		{"no key", with(good, map[string][]byte{"tls.key": nil}), "tls.key: must hold one unencrypted private key"},
 		{"the key for the certificate", with(good, map[string][]byte{"tls.crt": good["tls.key"], "tls.key": good["tls.crt"]}), "tls.crt: must hold"},
 		{"another's key", with(good, map[string][]byte{"tls.key": importOf(t, other)["tls.key"]}), "the private key does not belong"},
 		{"another's root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(other.cert)}), "was not signed by Other Root"},
 		{"an intermediate for a root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(intermediate.cert)}), "not self-signed"},
-		{"a certificate that is no CA", importOf(t, noCA), "is no CA"},
-		{"one that ends", importOf(t, ends), "it must outlive the soak"},
+		{"a certificate that is no CA", importOf(t, noCA), "is not a CA"},
+		{"one that ends", importOf(t, ends), "must end at least an hour after the soak"},
 		{"one that begins later", importOf(t, later), "is not valid before"},
 		{"one for other names", importOf(t, narrow), `do not permit "svc"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript(t)
-			brought, err := ParseImport(c.data)
+			imported, err := ParseImport(c.data)
 			if s.ImportErr = err; err == nil {
-				s.Import = &brought
+				s.Import = &imported
 			}
 			d := s.take("")
 			require.Len(t, d.Warnings, 1)
-			assert.Equal(t, WarnImport, d.Warnings[0].Reason)
+			assert.Equal(t, api.CAImportInvalid, d.Warnings[0].Reason)
 			assert.Contains(t, d.Warnings[0].Message, c.want)
 			if key := c.data["tls.key"]; len(key) > 0 {
 				assert.NotContains(t, d.Warnings[0].Message, string(key[40:60]))
@@ -156,7 +156,7 @@ func TestImportsThatAreNone(t *testing.T) {
 	}
 }
 
-// A CA that is elsewhere is followed, and left.
+// A remote CA is followed, and left.
 func TestRemoteIsFollowed(t *testing.T) {
 	root := foreignCA(t, "Remote Root", nil)
 	one := foreignCA(t, "Remote Issuing CA 1", &root)
@@ -165,13 +165,13 @@ func TestRemoteIsFollowed(t *testing.T) {
 		c := NewCandidate(OriginRemote, issuer, root.cert, nil)
 		return &c
 	}
-	s := &script{t, observed(nil)}
+	s := &script{t, situation(nil)}
 	s.HasRemote, s.RemoteErr = true, errors.New("no answer")
-	assert.Equal(t, ReasonUnreachable, s.take("").Reason)
+	assert.Equal(t, api.CAUnreachable, s.take("").Problem.Reason)
 	s.Remote, s.RemoteErr = remote(root, one.cert), nil
 	s.take(StepFresh)
-	assert.Empty(t, s.take("").Reason)
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Empty(t, s.take("").Problem.Reason)
+	a := s.state().authority(s.Now, s.Parameters)
 	assert.Nil(t, a.Key)
 	assert.Equal(t, []*x509.Certificate{one.cert}, a.Chain)
 
@@ -179,19 +179,19 @@ func TestRemoteIsFollowed(t *testing.T) {
 	s.take(StepRefuse)
 	s.ask(api.RotateDistrust, "stolen")
 	s.take(StepRefuse)
-	assert.Contains(t, s.state().Rotation.Refused, "it is replaced there", "with the same key it would distrust nothing")
+	assert.Contains(t, s.state().Rotation.Refused, "replace it there", "with the same key it would distrust nothing")
 	s.Remote = remote(two, two.cert)
 	s.take(StepPrepare)
 	s.promote()
 	d := s.take("")
-	assert.Empty(t, d.Reason)
-	a = s.state().Authority(s.Now, s.Domain, s.Reissue)
+	assert.Empty(t, d.Problem.Reason)
+	a = s.state().authority(s.Now, s.Parameters)
 	assert.Equal(t, []*x509.Certificate{two.cert}, a.Anchors, "nobody could sign a cross")
 	assert.Len(t, a.Bundle.Certificates(), 2)
 
 	s.Remote, s.RemoteErr = nil, errors.New("no answer")
 	d = s.take("")
-	assert.Equal(t, []Warning{{WarnRemote, "no answer"}}, d.Warnings)
+	assert.Equal(t, []api.CAMessage{{Reason: api.CARemoteInvalid, Message: "no answer"}}, d.Warnings)
 	s.HasRemote, s.RemoteErr = false, nil
 	s.take(StepPrepare)
 	s.promote()
@@ -204,13 +204,13 @@ func TestAnotherIssuerUnderTheSameRoot(t *testing.T) {
 	s := newScript(t)
 	for _, name := range []string{"Issuing CA 1", "Issuing CA 2"} {
 		issuing := foreignCA(t, name, &root)
-		brought, err := ParseImport(importOf(t, root, issuing))
+		imported, err := ParseImport(importOf(t, root, issuing))
 		require.NoError(t, err)
-		s.Import = &brought
+		s.Import = &imported
 		s.take(StepPrepare)
 		s.promote()
 	}
-	a := s.state().Authority(s.Now, s.Domain, s.Reissue)
+	a := s.state().authority(s.Now, s.Parameters)
 	require.Len(t, a.Chain, 2)
 	assert.Len(t, a.Bundle.Certificates(), 2)
 	leaf := leafOf(t, a, s.Now)

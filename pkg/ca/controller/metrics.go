@@ -1,4 +1,4 @@
-package ca
+package controller
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
 )
 
 var (
@@ -19,25 +20,19 @@ var (
 	problemDesc = prometheus.NewDesc("servingcert_ca_problem",
 		"1 for the reason why no certificate can be issued, 0 for every other reason.", []string{"reason"}, nil)
 	warningDesc = prometheus.NewDesc("servingcert_ca_warning",
-		"1 for each reason of a warning that is being given, 0 for every other: CAEnding is a CA that was imported and ends soon.", []string{"reason"}, nil)
+		"1 for each reason of a current warning, 0 for every other: CAEnding is an imported CA that ends soon.", []string{"reason"}, nil)
 	phaseDesc = prometheus.NewDesc("servingcert_ca_phase",
 		"1 for the phase that the succession of the CA is in, 0 for every other.", []string{"phase"}, nil)
 	generationDesc = prometheus.NewDesc("servingcert_ca_generation_info",
-		"1 for each generation of the CA that there is, with its state: waiting, signing, trusted (older, with certificates in use) or retired (only its part of the chain is left).",
+		"1 for each generation of the CA, with its state: waiting, signing, trusted (older, with certificates in use) or retired (only its part of the chain is left).",
 		[]string{"generation", "subject", "state"}, nil)
 )
 
-// problems are all the reasons that servingcert_ca_problem has a series for.
-var problems = []string{ReasonPending, ReasonLost, ReasonCorrupt, ReasonNotYetValid, ReasonExpired, ReasonUnreachable, ReasonWaitingForTrust}
-
-// warnings are all the reasons that servingcert_ca_warning has a series for.
-var warnings = []string{WarnConstraints, WarnEnding, WarnImport, WarnRemote, WarnRequest, WarnLadder, WarnRestored}
-
-// phases are all that servingcert_ca_phase has a series for.
-var phases = []string{api.PhaseStable, api.PhaseWait, api.PhaseReissue, api.PhaseRetire}
+// collector gives the metrics of a Controller.
+type collector struct{ *Controller }
 
 // Describe implements prometheus.Collector.
-func (c *Controller) Describe(ch chan<- *prometheus.Desc) {
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{notAfterDesc, usedUntilDesc, signingDesc, problemDesc, warningDesc, phaseDesc, generationDesc} {
 		ch <- d
 	}
@@ -45,7 +40,7 @@ func (c *Controller) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. A replica that does not lead knows
 // nothing of the CA and gives no series.
-func (c *Controller) Collect(ch chan<- prometheus.Metric) {
+func (c collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.current.Load()
 	if s.standby {
 		return
@@ -53,39 +48,36 @@ func (c *Controller) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	var now string
-	if problem := c.problem(s); problem != nil {
-		now = problem.reason
-	}
-	for _, reason := range problems {
+	now := s.problemAt(c.cfg.Clock()).Reason
+	for _, reason := range api.CAProblems() {
 		gauge(problemDesc, oneIf(reason == now), reason)
 	}
-	for _, reason := range warnings {
-		gauge(warningDesc, oneIf(slices.ContainsFunc(s.warnings, func(w Warning) bool { return w.Reason == reason })), reason)
+	for _, reason := range api.CAWarnings() {
+		gauge(warningDesc, oneIf(slices.ContainsFunc(s.warnings, func(w api.CAMessage) bool { return w.Reason == reason })), reason)
 	}
 	if s.state == nil {
 		return
 	}
 	gauge(signingDesc, float64(s.state.Signing))
-	for _, phase := range phases {
+	for _, phase := range api.CAPhases() {
 		gauge(phaseDesc, oneIf(phase == s.phase), phase)
 	}
 	for _, g := range s.state.Generations {
 		number := strconv.Itoa(g.Number)
-		gauge(notAfterDesc, float64(g.ends().Unix()), number)
-		gauge(generationDesc, 1, number, g.Issuer().Subject.CommonName, s.state.role(g))
+		gauge(notAfterDesc, float64(g.Ends().Unix()), number)
+		gauge(generationDesc, 1, number, g.Issuer().Subject.CommonName, role(g, s.state.Signing))
 		if !g.UsedUntil.IsZero() {
 			gauge(usedUntilDesc, float64(g.UsedUntil.Unix()), number)
 		}
 	}
 }
 
-// role is how metrics call what a generation is there for.
-func (s State) role(g Generation) string {
+// role returns how metrics call what a generation is there for.
+func role(g ca.Generation, signing int) string {
 	switch {
-	case g.Number == s.Signing:
+	case g.Number == signing:
 		return "signing"
-	case g.Number > s.Signing:
+	case g.Number > signing:
 		return "waiting"
 	case g.Retired:
 		return "retired"

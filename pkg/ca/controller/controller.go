@@ -1,0 +1,143 @@
+package controller
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// afterConflict is how long until everything is read again after another writer was
+// faster.
+const afterConflict = 50 * time.Millisecond
+
+// Controller keeps the CA. Its exported methods may be called from several
+// goroutines, before the manager starts and on replicas that do not lead, too.
+type Controller struct {
+	cfg    Config
+	reader client.Reader // live: no private key lies in a cache
+	writer client.Writer
+	events eventWriter
+
+	current atomic.Pointer[snapshot]
+	// What follows is used by the one reconcile that runs at a time.
+	published *api.CAStatus // what this process last saw or wrote in the status ConfigMap
+	remote    remoteCA
+	leaves    leafCount
+}
+
+// newController returns a Controller, or what is wrong with its Config. It lacks
+// what Setup takes from the manager.
+func newController(cfg Config) (*Controller, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Controller{cfg: cfg.withDefaults(), remote: remoteCA{ask: cfg.Remote}, leaves: leafCount{count: cfg.Leaves}}
+	c.current.Store(standby())
+	return c, nil
+}
+
+// Authority returns the CA to sign with now, or a *ca.NotReadyError.
+func (c *Controller) Authority() (*pki.Authority, error) {
+	s := c.current.Load()
+	if problem := s.problemAt(c.cfg.Clock()); problem.Reason != "" {
+		return nil, &ca.NotReadyError{Problem: problem}
+	}
+	return s.authority, nil
+}
+
+// Ready is a readiness check: an error while this process leads and has no CA to
+// sign with. A replica that does not lead is ready.
+func (c *Controller) Ready(*http.Request) error {
+	s := c.current.Load()
+	if problem := s.problemAt(c.cfg.Clock()); problem.Reason != "" && !s.standby {
+		return &ca.NotReadyError{Problem: problem}
+	}
+	return nil
+}
+
+// Reconcile looks at the CA and does what is next; the request means nothing.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	found, err := c.gather(ctx)
+	if err != nil {
+		c.unreadable(err)
+		return reconcile.Result{}, err
+	}
+	decision := ca.Decide(found.Situation)
+	switch err := c.act(ctx, found, decision); {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		ctrl.LoggerFrom(ctx).V(1).Info("another writer was faster, reading again", "step", decision.Step.Kind)
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: decision.RequeueAfter}, nil
+}
+
+// act does what was decided: at most one write to the CA Secret, or, when there is
+// nothing to do for that, one to the status ConfigMap.
+func (c *Controller) act(ctx context.Context, f found, d ca.Decision) error {
+	if !d.RaiseFirst {
+		c.use(ctx, f, d)
+	}
+	if d.Step.Kind != "" {
+		return c.take(ctx, f, d)
+	}
+	return c.publish(ctx, f, d)
+}
+
+// take takes the decision's step: everything that can fail first, then one write,
+// then its event.
+func (c *Controller) take(ctx context.Context, f found, d ca.Decision) error {
+	next, data, err := d.Apply(f.Situation)
+	if err != nil {
+		return err
+	}
+	secret, err := c.writeSecret(ctx, f.secret, data)
+	if err != nil {
+		return err
+	}
+	c.reportStep(ctx, secret, f, d, next)
+	return nil
+}
+
+// writeSecret writes the data of the CA Secret in one write that fails if the
+// Secret is no longer as it was read; nil: it was absent.
+func (c *Controller) writeSecret(ctx context.Context, read *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
+	if read == nil {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CASecretName, Labels: maps.Clone(objectLabels)}, Data: data}
+		return secret, writeError("Secret", api.CASecretName, c.writer.Create(ctx, secret))
+	}
+	secret := read.DeepCopy()
+	secret.Data = data
+	if secret.Labels == nil {
+		secret.Labels = map[string]string{}
+	}
+	maps.Copy(secret.Labels, objectLabels)
+	return secret, writeError("Secret", api.CASecretName, c.writer.Update(ctx, secret))
+}
+
+// unreadable keeps a CA that was read before: the API server being away does not
+// make it wrong. Without one it is why there is none.
+func (c *Controller) unreadable(err error) {
+	if old := c.current.Load(); old.problem.Reason == api.CAPending {
+		c.current.Store(&snapshot{problem: api.CAMessage{Reason: api.CAPending, Message: err.Error()}})
+	}
+}
+
+func (c *Controller) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: c.cfg.Namespace, Name: name}
+}

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+// Reasons of events on the CA Secret, beside api.CAProblems and api.CAWarnings
+// (both Warning).
+const (
+	EventCreated   = "CACreated"      // Normal: a CA was made that owes nothing to any before
+	EventPrepared  = "CAPrepared"     // Normal: the next generation was made
+	EventAbandoned = "CAAbandoned"    // Normal: it is dropped before it signed: the remote CA is another
+	EventTrusted   = "CATrusted"      // Normal: every target holds its root
+	EventPromoted  = "CAPromoted"     // Normal: it signs
+	EventRetired   = "CARetired"      // Normal: an older root left the bundle
+	EventRefused   = "CARefused"      // Warning: a rotation that was asked for is not made
+	EventUsable    = "CAUsable"       // Normal: a problem is over
+	EventRestored  = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
+)
+
+// eventWriter writes events on the CA Secret.
+type eventWriter struct {
+	recorder  events.EventRecorder
+	namespace string
+}
+
+// write writes an event on the Secret with the UID, "" if that is absent: the
+// recorder needs a name to point at, and gets no object that holds the data.
+func (w eventWriter) write(uid types.UID, eventType, reason, note string) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: api.CASecretName, UID: uid}}
+	w.recorder.Eventf(secret, nil, eventType, reason, reason, "%s", bounded(note))
+}
+
+// bounded keeps a note within what the API server takes (1 kB, events.k8s.io/v1).
+func bounded(note string) string {
+	const limit = 1000
+	if len(note) <= limit {
+		return note
+	}
+	return note[:limit] + "…"
+}
+
+// reportStep logs a step and writes its event, after it was written.
+func (c *Controller) reportStep(ctx context.Context, secret *corev1.Secret, f found, d ca.Decision, next ca.State) {
+	eventType, reason, note := stepEvent(f, d, next)
+	if reason != "" {
+		newest := next.Newest()
+		ctrl.LoggerFrom(ctx).Info("the CA took a step", "step", d.Step.Kind, "why", d.Step.Why, "reason", reason,
+			"generation", newest.Number, "subject", newest.Issuer().Subject.CommonName)
+		c.events.write(secret.UID, eventType, reason, note)
+	}
+}
+
+// stepEvent returns the event of a step; a raised mark has none.
+func stepEvent(f found, d ca.Decision, next ca.State) (eventType, reason, note string) {
+	newest, why := next.Newest(), d.Step.Why
+	eventType = corev1.EventTypeNormal
+	switch d.Step.Kind {
+	case ca.StepFresh:
+		reason, note = EventCreated, fmt.Sprintf("%s signs, valid until %s: %s", newest, newest.Ends().UTC().Format(time.RFC3339), why)
+	case ca.StepPrepare:
+		reason, note = EventPrepared, fmt.Sprintf("%s was made and is published: %s", newest, why)
+	case ca.StepAbandon:
+		reason, note = EventAbandoned, fmt.Sprintf("%s is dropped; it has signed nothing: %s", d.State.Newest(), why)
+	case ca.StepTrusted:
+		reason, note = EventTrusted, fmt.Sprintf("%s is trusted: %s", newest, why)
+	case ca.StepPromote:
+		reason, note = EventPromoted, fmt.Sprintf("%s signs now: %s", newest, why)
+	case ca.StepRetire:
+		reason, note = EventRetired, "roots and cross-certificates of older generations that no certificate in use needs were removed"
+	case ca.StepRefuse:
+		eventType = corev1.EventTypeWarning
+		reason, note = EventRefused, fmt.Sprintf("rotation %q refused: %s", f.Request.Reason, why)
+	}
+	return eventType, reason, note
+}
+
+// reportRestored says that someone else has written the status ConfigMap.
+func (c *Controller) reportRestored(ctx context.Context, f found, did string) {
+	ctrl.LoggerFrom(ctx).Info("restored the status ConfigMap after someone changed it", "configMap", api.CAStatusName, "change", did)
+	c.events.write(f.uid(), corev1.EventTypeNormal, EventRestored, fmt.Sprintf("someone %s ConfigMap %s; it was restored", did, api.CAStatusName))
+}

@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+// found is what one reconcile works with: the situation, and the objects that may
+// be written.
+type found struct {
+	ca.Situation
+	secret *corev1.Secret    // nil if absent
+	status *corev1.ConfigMap // nil if absent
+}
+
+// uid returns the UID of the CA Secret, "" if that is absent.
+func (f found) uid() types.UID {
+	if f.secret == nil {
+		return ""
+	}
+	return f.secret.UID
+}
+
+// gather reads the objects live: they are small and few, and a cache that is
+// behind could make a loss look like a first start, or a bundle look trusted.
+func (c *Controller) gather(ctx context.Context) (found, error) {
+	f := found{Situation: ca.Situation{Parameters: c.cfg.Parameters, Now: c.cfg.Clock(), LastStatus: c.published}}
+	if err := c.gatherStatus(ctx, &f); err != nil {
+		return f, err
+	}
+	if err := c.gatherCandidate(ctx, &f); err != nil {
+		return f, err
+	}
+	if err := c.gatherSecret(ctx, &f); err != nil {
+		return f, err
+	}
+	if c.cfg.Leaves != nil {
+		f.LeavesCounted, f.Leaves = true, c.leaves.get(f.Now)
+	}
+	f.ClockErr = c.cfg.CheckClock() // it is compared with the API server's at each answer
+	return f, nil
+}
+
+// gatherStatus reads the status of the CA and the requests on it, and the trust
+// status.
+func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
+	if f.status, err = c.configMap(ctx, api.CAStatusName); err != nil {
+		return err
+	}
+	if f.status != nil {
+		status := api.ParseCAStatus(f.status.Data)
+		f.Status = &status
+		f.Request, f.RequestErr = api.ParseRotateRequest(f.status.Annotations)
+		f.PromoteDespite = api.PromoteDespite(f.status.Annotations)
+	}
+	trust, err := c.configMap(ctx, api.TrustStatusName)
+	if trust != nil {
+		f.Trust = ca.ParseTrust(trust.Data)
+	}
+	return err
+}
+
+// gatherCandidate reads a CA that was not made here: the remote one, or else the
+// one that is to be imported.
+func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
+	if c.cfg.Remote != nil {
+		f.HasRemote = true
+		if remote, err := c.remote.get(ctx, f.Now); err != nil {
+			f.RemoteErr = err
+		} else {
+			f.Remote = &remote
+		}
+		return nil
+	}
+	secret, err := c.secret(ctx, api.CAImportName)
+	if err != nil || secret == nil {
+		return err
+	}
+	if imported, err := ca.ParseImport(secret.Data); err != nil {
+		f.ImportErr = err
+	} else {
+		f.Import = &imported
+	}
+	return nil
+}
+
+// gatherSecret reads the CA, and tells one that is missing from one that never was.
+func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
+	if f.secret, err = c.secret(ctx, api.CASecretName); err != nil {
+		return err
+	}
+	if f.secret != nil {
+		f.Secret = f.secret.Data
+	}
+	if len(f.Secret) > 0 {
+		return nil
+	}
+	if f.ManagedExist, err = c.cfg.ManagedExist(ctx); err != nil {
+		return fmt.Errorf("look for managed Secrets: %w", err)
+	}
+	if !f.ManagedExist {
+		return nil
+	}
+	// Another signer may have made the CA, and issued, between the two reads.
+	// Every Secret is issued after its CA was written: if this read does not
+	// find the CA either, it is lost.
+	if f.secret, err = c.secret(ctx, api.CASecretName); err != nil || f.secret == nil {
+		return err
+	}
+	f.Secret = f.secret.Data
+	return nil
+}
+
+func (c *Controller) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	var cm corev1.ConfigMap
+	found, err := c.read(ctx, "ConfigMap", name, &cm)
+	if !found {
+		return nil, err
+	}
+	return &cm, nil
+}
+
+func (c *Controller) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	var secret corev1.Secret
+	found, err := c.read(ctx, "Secret", name, &secret)
+	if !found {
+		return nil, err
+	}
+	return &secret, nil
+}
+
+// read reads one object live and reports whether it is there.
+func (c *Controller) read(ctx context.Context, kind, name string, into client.Object) (bool, error) {
+	switch err := c.reader.Get(ctx, c.key(name), into); {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err):
+		return false, nil
+	default:
+		return false, fmt.Errorf("read %s %s: %w", kind, name, err)
+	}
+}

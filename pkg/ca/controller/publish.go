@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+// Labels of the CA Secret and the status ConfigMap. The Secret deliberately has
+// no api.LabelManagedBy: that marks certificates that the signer may re-issue.
+var objectLabels = map[string]string{
+	"app.kubernetes.io/name":      "servingcert",
+	"app.kubernetes.io/component": "ca",
+}
+
+// publish brings the status ConfigMap to what was decided, if that is anything.
+func (c *Controller) publish(ctx context.Context, f found, d ca.Decision) error {
+	last := c.published
+	switch {
+	case d.Status == nil:
+		return nil
+	case f.status == nil:
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CAStatusName}}
+		if err := c.writer.Create(ctx, withStatus(cm, d.Status.Data())); err != nil {
+			return writeError("ConfigMap", api.CAStatusName, err)
+		}
+		if last != nil {
+			c.reportRestored(ctx, f, "deleted")
+		}
+	case !sameStatus(f.status, d.Status.Data()):
+		if err := c.writer.Update(ctx, withStatus(f.status, d.Status.Data())); err != nil {
+			return writeError("ConfigMap", api.CAStatusName, err)
+		}
+		if last != nil && f.Status.Bundle != last.Bundle {
+			c.reportRestored(ctx, f, "changed the bundle in")
+		}
+	}
+	c.published = d.Status
+	return nil
+}
+
+// sameStatus reports whether the ConfigMap is as it is to be. Annotations, and
+// labels beside ours, are its users'.
+func sameStatus(cm *corev1.ConfigMap, data map[string]string) bool {
+	for key, value := range objectLabels {
+		if cm.Labels[key] != value {
+			return false
+		}
+	}
+	return len(cm.BinaryData) == 0 && maps.Equal(cm.Data, data)
+}
+
+// withStatus returns a copy of the ConfigMap as it is to be.
+func withStatus(cm *corev1.ConfigMap, data map[string]string) *corev1.ConfigMap {
+	cm = cm.DeepCopy()
+	if cm.Labels == nil {
+		cm.Labels = map[string]string{}
+	}
+	maps.Copy(cm.Labels, objectLabels)
+	cm.Data, cm.BinaryData = data, nil
+	return cm
+}
+
+func writeError(kind, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("write %s %s: %w", kind, name, err)
+}

@@ -1,0 +1,78 @@
+package ca
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Defaults of Parameters.
+const (
+	DefaultCADuration = 26280 * time.Hour // three years
+	DefaultSoak       = 5 * time.Minute
+	DefaultReissue    = 10 * time.Minute
+)
+
+// Parameters are what the operator decides about the CA.
+type Parameters struct {
+	// CADuration is the lifetime of a generation that is made here. Default:
+	// DefaultCADuration.
+	CADuration time.Duration
+	// MaxDuration is the longest lifetime of a leaf.
+	MaxDuration time.Duration
+	// Soak is how long every target is known to hold the root of a new generation
+	// before that signs. Default: DefaultSoak.
+	Soak time.Duration
+	// Reissue is the time over which the leaves of an older generation are
+	// replaced. Default: DefaultReissue.
+	Reissue time.Duration
+	// Constraints are the names that the CA must permit.
+	Constraints pki.Constraints
+	// Domain is the cluster domain.
+	Domain string
+}
+
+// WithDefaults returns the parameters with the defaults in place of zero values.
+func (p Parameters) WithDefaults() Parameters {
+	if p.CADuration == 0 {
+		p.CADuration = DefaultCADuration
+	}
+	if p.Soak == 0 {
+		p.Soak = DefaultSoak
+	}
+	if p.Reissue == 0 {
+		p.Reissue = DefaultReissue
+	}
+	p.Constraints = p.Constraints.Normalize()
+	return p
+}
+
+// Validate returns what is wrong with the parameters, in terms of the signer's
+// flags, or nil. Zero values that have a default are valid.
+func (p Parameters) Validate() error {
+	p = p.WithDefaults()
+	if p.MaxDuration <= 0 {
+		return fmt.Errorf("--max-duration: %q: must be positive", p.MaxDuration)
+	}
+	if p.Soak < 0 {
+		return fmt.Errorf("--ca-soak: %q: must not be negative", p.Soak)
+	}
+	if p.Reissue < 0 {
+		return fmt.Errorf("--ca-reissue-window: %q: must not be negative", p.Reissue)
+	}
+	// A CA is replaced in the last third of its life. That must leave time to bring
+	// the new root everywhere and for the old one's longest leaf to end.
+	if p.CADuration/3 < p.MaxDuration+p.Soak {
+		return fmt.Errorf("--ca-duration: %q: a third of it must be at least --max-duration plus --ca-soak: must be at least %s with --max-duration %s and --ca-soak %s, or --max-duration must be at most %s",
+			p.CADuration, 3*(p.MaxDuration+p.Soak), p.MaxDuration, p.Soak, max(0, p.CADuration/3-p.Soak))
+	}
+	switch {
+	case len(p.Constraints.PermittedDNS) == 0:
+		return errors.New("CA constraints: no permitted domain: such a CA could sign every name")
+	case p.Domain == "":
+		return errors.New("CA: no cluster domain")
+	}
+	return nil
+}
