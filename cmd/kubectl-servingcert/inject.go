@@ -84,13 +84,13 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 			return err
 		}
 		if len(f.files) == 0 {
-			rows, err := cluster.missed(ctx, f.namespace, f.openShift)
+			rows, err := cluster.Missed(ctx, f.namespace, f.openShift)
 			if err != nil {
 				return err
 			}
 			return writeReport(std.out, rows)
 		}
-		opts.Live = cluster.known
+		opts.Live = cluster.Known
 	}
 	docs, err := f.read(std.in)
 	if err != nil {

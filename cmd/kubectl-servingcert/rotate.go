@@ -15,6 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 )
@@ -80,19 +83,13 @@ func (f *rotateFlags) validate(args []string) error {
 	case f.reason == "":
 		return usagef("--reason is missing: say why in one line; asking again with the same reason asks for nothing new")
 	}
-	if wrong := ca.ParseRequest(f.request().annotations()).Wrong; wrong != nil {
+	if wrong := ca.ParseRequest(f.request().Annotations()).Wrong; wrong != nil {
 		return usagef("--reason: %w", wrong)
 	}
 	return nil
 }
 
-// rotation is a way and a reason: what makes one request differ from another.
-type rotation struct {
-	mode   api.RotateMode
-	reason string
-}
-
-func (f *rotateFlags) request() rotation {
+func (f *rotateFlags) request() judge.Rotation {
 	mode := api.RotateOverlap
 	switch {
 	case f.force:
@@ -102,19 +99,7 @@ func (f *rotateFlags) request() rotation {
 	case f.replaceLost:
 		mode = api.RotateReplaceLost
 	}
-	return rotation{mode, f.reason}
-}
-
-// String is the form of api.CARotation.
-func (r rotation) String() string { return string(r.mode) + ":" + r.reason }
-
-func (r rotation) annotations() map[string]string {
-	return map[string]string{api.AnnotationRotate: r.reason, api.AnnotationRotateMode: string(r.mode)}
-}
-
-// breaks reports whether clients and servers fail until they have reloaded.
-func (r rotation) breaks() bool {
-	return r.mode == api.RotateDistrust || r.mode == api.RotateReplaceLost
+	return judge.Rotation{Mode: mode, Reason: f.reason}
 }
 
 func (f *rotateFlags) run(ctx context.Context, std streams) error {
@@ -131,101 +116,101 @@ func (f *rotateFlags) run(ctx context.Context, std streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c, std).rotation(ctx, f.request(), before)
+	return f.watcher(c, std).Rotation(ctx, f.request(), before)
 }
 
-func (f *rotateFlags) watcher(c *cluster, std streams) *watcher {
-	return &watcher{cluster: c, namespace: f.namespace, out: std.out, now: time.Now, timeout: f.timeout}
+func (f *rotateFlags) watcher(c *cluster.Cluster, std streams) *follow.Watcher {
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: std.out, Now: time.Now, Timeout: f.timeout}
 }
 
 // ask makes the request, unless it was made before. It returns the leaves of
 // before, nil if there is nothing to follow.
-func (f *rotateFlags) ask(ctx context.Context, c *cluster, std streams) (leaves, error) {
+func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) (follow.Leaves, error) {
 	asked := false
 	for {
 		cm, err := f.status(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		verdict, err := decideRequest(cm, f.request())
+		decision, err := judge.DecideRequest(cm, f.request())
 		if err != nil {
 			return nil, err
 		}
-		_, _ = io.WriteString(std.out, verdict.says)
-		if verdict.over {
+		_, _ = io.WriteString(std.out, decision.Says)
+		if decision.Over {
 			return nil, nil
 		}
 		before, err := f.leaves(ctx, c)
-		if err != nil || !verdict.write {
+		if err != nil || !decision.Write {
 			return before, err
 		}
-		if f.request().breaks() && !asked {
+		if f.request().Breaks() && !asked {
 			if err := f.confirm(ctx, c, cm, std); err != nil {
 				return nil, err
 			}
 			asked = true
 		}
-		switch err := f.write(ctx, c, cm, f.request().annotations()); {
+		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			continue // the status was written meanwhile: decide anew by what it says now
 		case err != nil:
 			return nil, fmt.Errorf("ask for the rotation: %w", err)
 		}
-		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().mode, f.request().reason)
+		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().Mode, f.request().Reason)
 		return before, nil
 	}
 }
 
 // status reads the status of the CA. One that was lost may have none.
-func (f *rotateFlags) status(ctx context.Context, c *cluster) (*corev1.ConfigMap, error) {
-	cm, err := c.caConfigMap(ctx, f.namespace)
-	if missing := (notInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
+func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.ConfigMap, error) {
+	cm, err := c.CAConfigMap(ctx, f.namespace)
+	if missing := (cluster.NotInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
 		return cm, err
 	}
-	services, err := c.services(ctx, "")
+	services, err := c.Services(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range services {
-		if isLost(s.Reason) { // the signer says so on Services too
+		if judge.IsLost(s.Reason) { // the signer says so on Services too
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
 			cm.Data = map[string]string{api.CAProblem: s.Reason + ": as Service " + s.Namespace + "/" + s.Name + " says"}
 			return cm, nil
 		}
 	}
-	return nil, notInstalledError{f.namespace}
+	return nil, cluster.NotInstalledError{Namespace: f.namespace}
 }
 
 // leaves are only needed where the signer does not count them.
-func (f *rotateFlags) leaves(ctx context.Context, c *cluster) (leaves, error) {
-	before := leaves{}
-	if !f.request().breaks() {
+func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
+	before := follow.Leaves{}
+	if !f.request().Breaks() {
 		return before, nil
 	}
-	services, err := c.services(ctx, "")
+	services, err := c.Services(ctx, "")
 	for _, s := range services {
-		before[s.Namespace+"/"+s.Name] = s.Leaf
+		before[s.String()] = s.Leaf
 	}
 	return before, err
 }
 
 // write sets annotations, if the ConfigMap is still the one that was read.
-func (f *rotateFlags) write(ctx context.Context, c *cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
+func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
 		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
-		_, err := c.client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cm.ResourceVersion, "annotations": annotations}})
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
 // letProceed lets a generation sign that some targets refuse.
-func (f *rotateFlags) letProceed(ctx context.Context, c *cluster, std streams) error {
+func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster, std streams) error {
 	if err := f.allow(ctx, c); err != nil {
 		return err
 	}
@@ -235,17 +220,17 @@ func (f *rotateFlags) letProceed(ctx context.Context, c *cluster, std streams) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c, std).generation(ctx, f.proceed)
+	return f.watcher(c, std).Generation(ctx, f.proceed)
 }
 
-func (f *rotateFlags) allow(ctx context.Context, c *cluster) error {
+func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 	for {
-		cm, err := c.caConfigMap(ctx, f.namespace)
+		cm, err := c.CAConfigMap(ctx, f.namespace)
 		if err != nil {
 			return err
 		}
-		if status := parseCA(cm.Data); status.NextGeneration != f.proceed {
-			return fmt.Errorf("generation %d is not waited for: %s", f.proceed, status.progress())
+		if status := judge.ParseCA(cm.Data); status.NextGeneration != f.proceed {
+			return fmt.Errorf("generation %d is not waited for: %s", f.proceed, status.Progress())
 		}
 		switch err := f.write(ctx, c, cm, map[string]string{api.AnnotationPromoteDespite: strconv.Itoa(f.proceed)}); {
 		case err == nil:

@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
 // statusFlags are what status was asked.
@@ -64,10 +67,10 @@ func (f *statusFlags) validate(args []string) error {
 
 // report is what status shows.
 type report struct {
-	CA       caStatus        `json:"ca"`
-	Trust    *trustStatus    `json:"trust,omitempty"` // nil: the rotator has written none
-	Services []serviceStatus `json:"services"`
-	detailed bool            // one Service was asked for: with the condition's words
+	CA       judge.CAStatus     `json:"ca"`
+	Trust    *judge.TrustStatus `json:"trust,omitempty"` // nil: the rotator has written none
+	Services []judge.Service    `json:"services"`
+	detailed bool               // one Service was asked for: with the condition's words
 }
 
 func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error {
@@ -76,7 +79,7 @@ func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error
 		return err
 	}
 	if f.namespace == "" && !f.all {
-		f.namespace = c.namespace
+		f.namespace = c.Namespace
 	}
 	r, err := f.gather(ctx, c)
 	if err != nil {
@@ -91,25 +94,25 @@ func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error
 	return nil
 }
 
-func (f *statusFlags) gather(ctx context.Context, c *cluster) (*report, error) {
-	cm, err := c.caConfigMap(ctx, f.system)
+func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, error) {
+	cm, err := c.CAConfigMap(ctx, f.system)
 	if err != nil {
 		return nil, err
 	}
-	r := &report{CA: parseCA(cm.Data), detailed: f.name != ""}
-	if r.Trust, err = c.trust(ctx, f.system); err != nil {
+	r := &report{CA: judge.ParseCA(cm.Data), detailed: f.name != ""}
+	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
 		return nil, err
 	}
-	if r.Services, err = c.services(ctx, f.namespace); err != nil {
+	if r.Services, err = c.Services(ctx, f.namespace); err != nil {
 		return nil, err
 	}
 	if f.name != "" {
-		r.Services = slices.DeleteFunc(r.Services, func(s serviceStatus) bool { return s.Name != f.name })
+		r.Services = slices.DeleteFunc(r.Services, func(s judge.Service) bool { return s.Name != f.name })
 		if len(r.Services) == 0 {
 			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
 		}
 	}
-	return r, c.addTimes(ctx, f.namespace, r.Services)
+	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
 func (r *report) write(w io.Writer, output string, now time.Time) error {
@@ -135,11 +138,11 @@ func (r *report) write(w io.Writer, output string, now time.Time) error {
 func (r *report) writeText(w io.Writer, now time.Time) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(tab, name+"\t"+format+"\n", args...) }
-	r.CA.writeText(row, now)
+	writeCA(r.CA, row, now)
 	if r.Trust == nil {
 		row("Trust", "not known: the rotator has written no status")
 	} else {
-		r.Trust.writeText(row, r.CA.BundleHash)
+		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
 	if err := tab.Flush(); err != nil {
 		return err
@@ -147,14 +150,14 @@ func (r *report) writeText(w io.Writer, now time.Time) error {
 	if err := writeServices(w, r.Services); err != nil || !r.detailed {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", dash(r.Services[0].Message))
+	_, err := fmt.Fprintf(w, "\n%s\n", judge.Dash(r.Services[0].Message))
 	if serving := r.Services[0].Serving; err == nil && serving != nil {
 		_, err = fmt.Fprintf(w, "\n%s\n", serving.Message)
 	}
 	return err
 }
 
-func (s caStatus) writeText(row func(name, format string, args ...any), now time.Time) {
+func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now time.Time) {
 	if s.Generation == 0 {
 		row("CA", "no generation signs")
 	} else {
@@ -186,15 +189,15 @@ func (s caStatus) writeText(row func(name, format string, args ...any), now time
 	}
 }
 
-func (t trustStatus) writeText(row func(name, format string, args ...any), published string) {
+func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any), published string) {
 	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
 	switch {
 	case t.BundleHash == "":
 		row("", "the rotator has no bundle")
 	case t.BundleHash != published:
-		row("", "this is bundle %s, and the CA has published %s", short(t.BundleHash), short(published))
+		row("", "this is bundle %s, and the CA has published %s", judge.Short(t.BundleHash), judge.Short(published))
 	default:
-		row("", "bundle %s", short(t.BundleHash))
+		row("", "bundle %s", judge.Short(t.BundleHash))
 	}
 	for _, line := range t.NotHolding {
 		row("", "%s", line)
@@ -204,7 +207,7 @@ func (t trustStatus) writeText(row func(name, format string, args ...any), publi
 	}
 }
 
-func writeServices(w io.Writer, services []serviceStatus) error {
+func writeServices(w io.Writer, services []judge.Service) error {
 	if len(services) == 0 {
 		_, err := fmt.Fprintln(w, "\nNo Service asks for a certificate.")
 		return err
@@ -214,24 +217,9 @@ func writeServices(w io.Writer, services []serviceStatus) error {
 	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSERVING\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
 	for _, s := range services {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
-			dash(s.Ready), dash(s.Reason), dash(s.Serving.word()), dash(s.Secret), dash(short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
+			judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Word()), judge.Dash(s.Secret), judge.Dash(judge.Short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
 	}
 	return tab.Flush()
-}
-
-// short is how much of a hash is shown to people.
-func short(hash string) string {
-	if len(hash) > 12 {
-		return hash[:12]
-	}
-	return hash
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func clock(t *time.Time) string {

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
 // verifyFlags are what verify was asked.
@@ -70,58 +69,17 @@ func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error
 		return err
 	}
 	if f.namespace == "" {
-		f.namespace = c.namespace
+		f.namespace = c.Namespace
 	}
-	seen, err := f.gather(ctx, c)
+	seen, err := c.Certificate(ctx, f.namespace, f.name, f.system)
 	if err != nil {
 		return err
 	}
-	if f.address != "" {
-		seen.dialled = true
-		seen.served, seen.dialErr = fetch(ctx, f.address, f.host(), f.timeout)
+	if seen.Address = f.address; f.address != "" {
+		seen.Dialled = true
+		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
 	}
-	return writeFindings(std.out, judge(seen, now))
-}
-
-// host is the name that clients use, in whichever cluster domain.
-func (f *verifyFlags) host() string { return f.name + "." + f.namespace + ".svc" }
-
-// gather reads the objects. What is missing, or may not be read, is judged.
-func (f *verifyFlags) gather(ctx context.Context, c *cluster) (seen, error) {
-	s := seen{host: f.host(), address: f.address, trustName: f.namespace + "/" + bundleName}
-	svc, err := c.client.CoreV1().Services(f.namespace).Get(ctx, f.name, metav1.GetOptions{})
-	if err != nil {
-		return s, err
-	}
-	s.service, _ = statusOf(svc)
-	switch bundle, err := c.client.CoreV1().ConfigMaps(f.namespace).Get(ctx, bundleName, metav1.GetOptions{}); {
-	case err == nil:
-		s.bundle = bundle.Data
-	case !apierrors.IsNotFound(err):
-		return s, fmt.Errorf("read the bundle: %w", err)
-	}
-	switch cm, err := c.caConfigMap(ctx, f.system); {
-	case err == nil:
-		s.published = parseCA(cm.Data).BundleHash
-	case apierrors.IsForbidden(err):
-		s.publishedErr = err
-	default:
-		return s, err
-	}
-	if s.service.Secret == "" {
-		return s, nil
-	}
-	switch secret, err := c.client.CoreV1().Secrets(f.namespace).Get(ctx, s.service.Secret, metav1.GetOptions{}); {
-	case err == nil:
-		s.secretRead, s.secret = true, secret.Data[corev1.TLSCertKey]
-	case apierrors.IsForbidden(err):
-		s.secretErr = err
-	case apierrors.IsNotFound(err):
-		s.secretRead = true
-	default:
-		return s, fmt.Errorf("read the Secret: %w", err)
-	}
-	return s, nil
+	return writeFindings(std.out, judge.Verify(seen, now))
 }
 
 // fetch returns the certificates that a server presents for a name. Nothing is
@@ -142,11 +100,11 @@ func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]
 	return certs, nil
 }
 
-func writeFindings(w io.Writer, findings []finding) error {
+func writeFindings(w io.Writer, findings []judge.Finding) error {
 	failed := false
 	for _, f := range findings {
-		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.verdict, f.says)
-		failed = failed || f.verdict == verdictFails
+		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, f.Says)
+		failed = failed || f.Verdict == judge.Fails
 	}
 	if failed {
 		return errSaid

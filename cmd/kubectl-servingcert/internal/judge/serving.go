@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"regexp"
@@ -8,12 +8,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
-// servingStatus is what the rotator says of who serves a Service's certificate, in
-// the form of -o json.
-type servingStatus struct {
+// Serving is the condition by which the rotator reports whether the pods serve a
+// Service's certificate, in the form of -o json.
+type Serving struct {
 	Status  string `json:"status"` // True, False or Unknown
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
@@ -25,22 +24,22 @@ type servingStatus struct {
 }
 
 // servingOf returns nil if the rotator has said nothing of the Service.
-func servingOf(svc *corev1.Service) *servingStatus {
+func servingOf(svc *corev1.Service) *Serving {
 	c := api.Condition(svc, api.ConditionServing)
 	if c == nil {
 		return nil
 	}
-	s := &servingStatus{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Changed: c.LastTransitionTime.Time}
+	s := &Serving{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Changed: c.LastTransitionTime.Time}
 	if leaf, since, ok := api.LeafSince(svc); ok {
 		s.Leaf, s.Since = leaf, &since
 	}
 	return s
 }
 
-func (s *servingStatus) isTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
+func (s *Serving) isTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
 
-// word is what a table shows: True, or why not.
-func (s *servingStatus) word() string {
+// Word is what a table shows: True, or why not.
+func (s *Serving) Word() string {
 	switch {
 	case s == nil:
 		return ""
@@ -52,16 +51,20 @@ func (s *servingStatus) word() string {
 
 // isStale reports whether the workload is one of those that are said to serve an
 // older certificate.
-func (s *servingStatus) isStale(w rotator.Workload) bool {
+func (s *Serving) isStale(c Consumer) bool {
 	if s.Reason != api.ServingStale {
 		return false
 	}
+	name := c.Kind + " " + c.Name
+	if c.Kind == "Pod" {
+		name = "pods that no workload made"
+	}
 	// The names of others may begin with this one.
-	return regexp.MustCompile(regexp.QuoteMeta(w.String()) + `([ ,:;]|$)`).MatchString(s.Message)
+	return regexp.MustCompile(regexp.QuoteMeta(name) + `([ ,:;]|$)`).MatchString(s.Message)
 }
 
 // sawReload reports whether a pod of that age was seen to serve a certificate that
 // is younger than itself.
-func (s *servingStatus) sawReload(created time.Time) bool {
+func (s *Serving) sawReload(created time.Time) bool {
 	return s.isTrue() && s.Since != nil && created.Before(*s.Since)
 }

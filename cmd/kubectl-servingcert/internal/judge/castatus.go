@@ -1,21 +1,16 @@
-package main
+package judge
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// caStatus is what ConfigMap api.CAStatusName says, in the form of -o json.
-type caStatus struct {
+// CAStatus is what ConfigMap api.CAStatusName says, in the form of -o json.
+type CAStatus struct {
 	Generation     int        `json:"generation"` // 0: none signs
 	NextGeneration int        `json:"nextGeneration,omitempty"`
 	Phase          string     `json:"phase,omitempty"`
@@ -34,8 +29,9 @@ type caStatus struct {
 	Warnings        []string `json:"warnings,omitempty"`
 }
 
-func parseCA(data map[string]string) caStatus {
-	return caStatus{
+// ParseCA reads the data of the ConfigMap.
+func ParseCA(data map[string]string) CAStatus {
+	return CAStatus{
 		Generation:      number(data[api.CAGeneration]),
 		NextGeneration:  number(data[api.CANextGeneration]),
 		Phase:           data[api.CAPhase],
@@ -53,8 +49,8 @@ func parseCA(data map[string]string) caStatus {
 	}
 }
 
-// trustStatus is what ConfigMap api.TrustStatusName says, in the form of -o json.
-type trustStatus struct {
+// TrustStatus is what ConfigMap api.TrustStatusName says, in the form of -o json.
+type TrustStatus struct {
 	BundleHash string   `json:"bundleHash"`
 	Targets    int      `json:"targets"`
 	Holding    int      `json:"holding"`
@@ -64,8 +60,9 @@ type trustStatus struct {
 	Problem    string   `json:"problem,omitempty"`
 }
 
-func parseTrust(data map[string]string) trustStatus {
-	return trustStatus{
+// ParseTrust reads the data of the ConfigMap.
+func ParseTrust(data map[string]string) TrustStatus {
+	return TrustStatus{
 		BundleHash: data[api.TrustBundleHash],
 		Targets:    number(data[api.TrustTargets]),
 		Holding:    number(data[api.TrustHolding]),
@@ -105,8 +102,8 @@ func lines(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// progress says in one line how far a succession is and what it waits for.
-func (s caStatus) progress() string {
+// Progress says in one line how far a succession is and what it waits for.
+func (s CAStatus) Progress() string {
 	text := s.Phase
 	switch s.Phase {
 	case "":
@@ -128,34 +125,16 @@ func (s caStatus) progress() string {
 	return text
 }
 
-// caConfigMap reads the status of the CA. That there is none is said in words.
-func (c *cluster) caConfigMap(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
-	cm, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, api.CAStatusName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, notInstalledError{namespace}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the CA's status: %w", err)
-	}
-	return cm, nil
+// SignsAlone reports whether no certificate is being replaced.
+func (s CAStatus) SignsAlone() bool { return s.Phase == api.PhaseRetire || s.Phase == api.PhaseStable }
+
+// Behind reports whether there are certificates of older generations.
+func (s CAStatus) Behind() bool {
+	return s.Replaced != nil && s.Certificates != nil && *s.Replaced < *s.Certificates
 }
 
-// notInstalledError: there is no CA status.
-type notInstalledError struct{ namespace string }
+// refusedPrefix is how api.CARotationOutcome begins if the answer was no.
+const refusedPrefix = "refused"
 
-func (e notInstalledError) Error() string {
-	return fmt.Sprintf("namespace %q has no ConfigMap %s: servingcert is not installed there, or its signer has not started yet", e.namespace, api.CAStatusName)
-}
-
-// trust reads the trust status; nil if the rotator wrote none.
-func (c *cluster) trust(ctx context.Context, namespace string) (*trustStatus, error) {
-	cm, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, api.TrustStatusName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the trust status: %w", err)
-	}
-	status := parseTrust(cm.Data)
-	return &status, nil
-}
+// Refused reports whether the answer to the last request was no.
+func (s CAStatus) Refused() bool { return strings.HasPrefix(s.RotationOutcome, refusedPrefix) }

@@ -1,4 +1,4 @@
-package main
+package judge
 
 import (
 	"testing"
@@ -8,40 +8,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func deployment(name string) rotator.Workload {
-	return rotator.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
-}
-
 // service asks for Secret NAME-tls, which holds leaf "new" since noon.
-func service(name string, status metav1.ConditionStatus, reason, message string) serviceStatus {
+func service(name string, status metav1.ConditionStatus, reason, message string) Service {
 	since := noon
-	return serviceStatus{Namespace: "shop", Name: name, Secret: name + "-tls", Leaf: "new", Serving: &servingStatus{
+	return Service{Namespace: "shop", Name: name, Secret: name + "-tls", Leaf: "new", Serving: &Serving{
 		Status: string(status), Reason: reason, Message: message, Leaf: "new", Since: &since, Changed: noon.Add(time.Minute),
 	}}
 }
 
 // mounter is a pod of a Deployment that is older than the certificate.
-func mounter(workload string, onRotate api.OnRotate, secrets ...string) consumer {
-	return consumer{namespace: "shop", pod: workload + "-1", workload: deployment(workload), secrets: secrets, onRotate: onRotate, created: noon.Add(-time.Hour)}
+func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer {
+	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Created: noon.Add(-time.Hour)}
 }
 
 func TestBreaking(t *testing.T) {
-	services := []serviceStatus{
+	services := []Service{
 		service("web", metav1.ConditionTrue, api.ServingCurrent, ""),
 		service("old", metav1.ConditionFalse, api.ServingStale, "an older certificate is still served by Deployment legacy, Deployment legacy-2: restart them"),
 		service("plain", metav1.ConditionFalse, api.ServingPlaintext, ""),
 		{Namespace: "shop", Name: "new", Secret: "new-tls", Leaf: "new"},
 	}
 	young := mounter("young", api.OnRotateReload, "web-tls")
-	young.created = noon.Add(time.Second)
-	undoable := consumer{namespace: "shop", pod: "undoable", secrets: []string{"web-tls"}, onRotate: api.OnRotateRestart, created: noon} // nothing makes it anew
-	bare := consumer{namespace: "shop", pod: "bare", secrets: []string{"new-tls"}}
-	got := breaking([]consumer{
+	young.Created = noon.Add(time.Second)
+	undoable := Consumer{Namespace: "shop", Kind: "Pod", Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Created: noon} // nothing makes it anew
+	bare := Consumer{Namespace: "shop", Kind: "Pod", Name: "bare", Secrets: []string{"new-tls"}}
+	got := breaking([]Consumer{
 		mounter("web", api.OnRotateReload, "web-tls"),
 		young,
 		mounter("legacy", api.OnRotateReload, "old-tls"),
@@ -71,4 +66,14 @@ func TestNamed(t *testing.T) {
 	}
 	assert.Contains(t, named("x", many), "  x: 23: n, n,")
 	assert.Contains(t, named("x", many), ", n and 3 more\n")
+}
+
+func TestNamedIsBounded(t *testing.T) {
+	assert.Equal(t, "  things: none\n", named("things", nil))
+	assert.Equal(t, "  things: 2: a, b\n", named("things", []string{"b", "a"}))
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = "n"
+	}
+	assert.Contains(t, named("things", many), " and 980 more\n")
 }

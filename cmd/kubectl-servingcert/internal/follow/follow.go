@@ -1,0 +1,57 @@
+// Package follow watches a rotation of the CA or the renewal of certificates until
+// it is over, and writes a line for each change.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+)
+
+// Intervals between two looks. Services are listed, which costs more.
+const (
+	lookEvery     = time.Second
+	servicesEvery = 5 * time.Second
+)
+
+// Watcher follows what happens in a cluster.
+type Watcher struct {
+	Cluster   *cluster.Cluster
+	Namespace string // of servingcert itself
+	Out       io.Writer
+	Now       func() time.Time
+	Timeout   time.Duration // for error messages: the context ends the wait
+
+	last string // the last line
+}
+
+// tell prints a line that differs from the one before.
+func (w *Watcher) tell(line string) {
+	if line != w.last {
+		_, _ = fmt.Fprintf(w.Out, "%s  %s\n", w.Now().UTC().Format(time.TimeOnly), line)
+	}
+	w.last = line
+}
+
+// tooLong says that this command ends before what it follows does.
+func (w *Watcher) tooLong(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("not done after %s; it goes on without this command. Last: %s", w.Timeout, judge.Dash(w.last))
+	}
+	return fmt.Errorf("stopped looking; it goes on without this command. Last: %s", judge.Dash(w.last))
+}
+
+// pause waits, and reports whether ctx still goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,49 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Break is what is known when every root from before is about to be distrusted.
+type Break struct {
+	Lost      string // the problem of the CA that is replaced; "" if it is in order
+	Services  []Service
+	Consumers []Consumer
+	// ConsumersErr is why Consumers could not be read, or nil.
+	ConsumersErr error
+	Trust        *TrustStatus // nil if there is none
+}
+
+// Consequences says who fails until it has reloaded.
+func Consequences(k Break) string {
+	var b strings.Builder
+	if k.Lost != "" {
+		fmt.Fprintf(&b, "The CA cannot be used (%s). If there is a backup of Secret %s, restore that instead: it breaks nobody.\n", k.Lost, api.CASecretName)
+	}
+	fmt.Fprintf(&b, "A new CA signs, and every root from before is distrusted at once. Until each has what is new, clients fail to verify servers:\n")
+	b.WriteString(named("Services, whose certificates are replaced", servers(k.Services)))
+	if k.ConsumersErr != nil {
+		fmt.Fprintf(&b, "  workloads that mount a certificate or the bundle: not known: %v\n", k.ConsumersErr)
+	} else {
+		b.WriteString(breaking(k.Consumers, k.Services))
+	}
+	if k.Trust != nil {
+		fmt.Fprintf(&b, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
+	}
+	b.WriteString("  whoever keeps a copy of the bundle elsewhere\n")
+	return b.String()
+}
+
+// servers returns the Services that have a leaf.
+func servers(services []Service) []string {
+	var names []string
+	for _, s := range services {
+		if s.Leaf != "" {
+			names = append(names, s.String())
+		}
+	}
+	return names
+}

@@ -1,0 +1,94 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+)
+
+// IsLost reports whether --replace-lost is for a CA with a problem of this reason.
+func IsLost(reason string) bool { return reason == ca.ReasonLost || reason == ca.ReasonCorrupt }
+
+// Rotation is a way and a reason: what makes one request differ from another.
+type Rotation struct {
+	Mode   api.RotateMode
+	Reason string
+}
+
+// String is the form of api.CARotation.
+func (r Rotation) String() string { return string(r.Mode) + ":" + r.Reason }
+
+// Annotations returns the annotations that ask for it.
+func (r Rotation) Annotations() map[string]string {
+	return map[string]string{api.AnnotationRotate: r.Reason, api.AnnotationRotateMode: string(r.Mode)}
+}
+
+// Breaks reports whether clients and servers fail until they have reloaded.
+func (r Rotation) Breaks() bool {
+	return r.Mode == api.RotateDistrust || r.Mode == api.RotateReplaceLost
+}
+
+// RequestDecision is what is to be done about a request.
+type RequestDecision struct {
+	Write bool   // ask for it
+	Over  bool   // it was answered: there is nothing to follow
+	Says  string // for people, with its newlines
+}
+
+// DecideRequest says what is to be done about a request, by what the status
+// ConfigMap holds. An error is why nothing is done. It is pure.
+func DecideRequest(cm *corev1.ConfigMap, wanted Rotation) (RequestDecision, error) {
+	status := ParseCA(cm.Data)
+	if status.Rotation == wanted.String() {
+		return answered(status, wanted)
+	}
+	reason, _, _ := strings.Cut(status.Problem, ":")
+	switch replace := wanted.Mode == api.RotateReplaceLost; {
+	case replace && !IsLost(reason):
+		return RequestDecision{}, fmt.Errorf("--replace-lost is for a CA that is lost or corrupt, and this one is neither: %s", status.Progress())
+	case !replace && IsLost(reason):
+		return RequestDecision{}, fmt.Errorf("there is no CA that could be succeeded: %s", status.Problem)
+	}
+	open := openRequest(cm, status)
+	switch {
+	case open == nil:
+		return RequestDecision{Write: true}, nil
+	case *open == wanted:
+		return RequestDecision{Says: "asked for before, and not answered yet\n"}, nil
+	case wanted.Breaks():
+		return RequestDecision{Write: true, Says: fmt.Sprintf("this takes the place of %s %q, which was not answered yet\n", open.Mode, open.Reason)}, nil
+	}
+	return RequestDecision{}, fmt.Errorf("another rotation was asked for and is not answered yet (%s %q): wait for it. %s", open.Mode, open.Reason, status.Progress())
+}
+
+// answered says what became of a request. One that goes its way is followed to the
+// end by whoever asks again.
+func answered(status CAStatus, wanted Rotation) (RequestDecision, error) {
+	if status.Refused() {
+		return RequestDecision{}, fmt.Errorf("asked for before; %s", status.RotationOutcome)
+	}
+	if reason, _, _ := strings.Cut(status.Problem, ":"); IsLost(reason) {
+		return RequestDecision{}, fmt.Errorf("asked for before, of an earlier loss; this one takes another --reason. %s", status.Problem)
+	}
+	says := fmt.Sprintf("asked for before; %s\n", status.RotationOutcome)
+	if !wanted.Breaks() && (!status.SignsAlone() || status.Behind()) {
+		return RequestDecision{Says: says}, nil
+	}
+	return RequestDecision{Over: true, Says: says + status.Progress() + "\n"}, nil
+}
+
+// openRequest returns the request of the annotations if it was not answered, and
+// nil if there is none. One that the signer takes for wrong is none: it will not
+// be answered.
+func openRequest(cm *corev1.ConfigMap, status CAStatus) *Rotation {
+	r := ca.ParseRequest(cm.Annotations)
+	open := Rotation{r.Mode, r.Reason}
+	if r.Reason == "" || r.Wrong != nil || open.String() == status.Rotation {
+		return nil
+	}
+	return &open
+}

@@ -1,0 +1,159 @@
+// Package judge decides what kubectl-servingcert reports and does, by what was read
+// from a cluster. It is pure: it reads nothing, and the time is an argument.
+package judge
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Seen is what verify has read.
+type Seen struct {
+	Host      string // the name that clients use
+	Service   Service
+	TrustName string            // NAMESPACE/NAME of the bundle ConfigMap
+	Bundle    map[string]string // its data; nil if there is none
+
+	Published    string // the bundle's hash, as the CA has published it
+	PublishedErr error  // why it may not be read
+
+	Secret    []byte // tls.crt of the Secret; empty if there is none
+	SecretErr error  // why it may not be read
+
+	Address string
+	Dialled bool
+	Served  []*x509.Certificate
+	DialErr error
+}
+
+// Verdicts.
+const (
+	Holds   = "ok"
+	Fails   = "FAILED"
+	Unknown = "unknown" // the user may not see it
+)
+
+// Finding is one thing that was looked at.
+type Finding struct{ Verdict, Says string }
+
+// Verify looks at everything that was read, in the order in which a certificate
+// comes about. It is pure.
+func Verify(s Seen, now time.Time) []Finding {
+	findings := []Finding{judgeCondition(s.Service)}
+	bundle, err := pki.ParseBundle([]byte(s.Bundle[api.BundleKey]))
+	findings = append(findings, judgeBundle(s, bundle, err)...)
+	if err != nil {
+		bundle = pki.Bundle{}
+	}
+	findings = append(findings, judgeSecret(s, bundle, now)...)
+	return append(findings, judgeServed(s, bundle, now)...)
+}
+
+func judgeCondition(s Service) Finding {
+	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
+	switch {
+	case s.Secret == "" && s.Ready == "":
+		return Finding{Fails, fmt.Sprintf("%s: asks for no certificate (annotation %s)", name, api.AnnotationSecretName)}
+	case s.Ready == "":
+		return Finding{Fails, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and does the signer run?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
+	case s.Ready != string(corev1.ConditionTrue):
+		return Finding{Fails, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
+	}
+	return Finding{Holds, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
+}
+
+func judgeBundle(s Seen, bundle pki.Bundle, err error) []Finding {
+	name := "ConfigMap " + s.TrustName
+	switch {
+	case s.Bundle == nil:
+		return []Finding{{Fails, name + ": missing: clients of this namespace have no bundle; does the rotator run?"}}
+	case err != nil:
+		return []Finding{{Fails, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
+	case s.PublishedErr != nil:
+		return []Finding{{Unknown, fmt.Sprintf("%s: %d roots; what the CA has published may not be read: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
+	case bundle.Hash() != s.Published:
+		return []Finding{{Fails, fmt.Sprintf("%s: holds bundle %s, and the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
+	}
+	return []Finding{{Holds, fmt.Sprintf("%s: %d roots, as the CA has published them (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
+}
+
+func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
+	name := fmt.Sprintf("Secret %s/%s", s.Service.Namespace, s.Service.Secret)
+	switch {
+	case s.Service.Secret == "":
+		return nil
+	case s.SecretErr != nil:
+		return []Finding{{Unknown, fmt.Sprintf("%s: may not be read: %v", name, s.SecretErr)}}
+	case len(s.Secret) == 0:
+		return []Finding{{Fails, name + ": missing, or without " + corev1.TLSCertKey}}
+	}
+	certs, err := pki.ParseCertificates(s.Secret)
+	if err != nil {
+		return []Finding{{Fails, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
+	}
+	return judgeChain(name, s, certs, bundle, now)
+}
+
+func judgeServed(s Seen, bundle pki.Bundle, now time.Time) []Finding {
+	if !s.Dialled {
+		return nil
+	}
+	if s.DialErr != nil {
+		return []Finding{{Fails, fmt.Sprintf("%s: %v", s.Address, s.DialErr)}}
+	}
+	return judgeChain(s.Address, s, s.Served, bundle, now)
+}
+
+// judgeChain holds certificates against the condition and the bundle.
+func judgeChain(name string, s Seen, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
+	leaf := certs[0]
+	findings := []Finding{{Holds, fmt.Sprintf("%s: leaf %s, as the condition says", name, Short(pki.Fingerprint(leaf)))}}
+	if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
+		findings[0] = Finding{Fails, fmt.Sprintf("%s: leaf %s (issued %s by %q), and the condition names %s", name,
+			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
+	}
+	if err := verifies(certs, s.Host, bundle, now); err != nil {
+		return append(findings, Finding{Fails, fmt.Sprintf("%s: %v", name, err)})
+	}
+	return append(findings, Finding{Holds, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
+}
+
+// verifies says why a client with the bundle does not accept the certificates
+// for the host or for one of the names in them, or nil.
+func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
+	if len(bundle.Certificates()) == 0 {
+		return errors.New("there is no bundle to verify with")
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	for _, root := range bundle.Certificates() {
+		roots.AddCert(root)
+	}
+	for _, c := range certs[1:] {
+		intermediates.AddCert(c)
+	}
+	for _, name := range append([]string{host}, certs[0].DNSNames...) {
+		// A wildcard is for the names below it.
+		name = strings.Replace(name, "*.", "pod-0.", 1)
+		if _, err := certs[0].Verify(x509.VerifyOptions{
+			Roots: roots, Intermediates: intermediates, CurrentTime: now, DNSName: name,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}); err != nil {
+			return fmt.Errorf("a client refuses it as %s: %w", name, err)
+		}
+	}
+	if i := slices.IndexFunc(certs[1:], isRoot); i >= 0 {
+		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may refuse it", i+2)
+	}
+	return nil
+}
+
+func isRoot(c *x509.Certificate) bool { return string(c.RawIssuer) == string(c.RawSubject) }
