@@ -46,11 +46,11 @@ func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.Br
 
 // agreed asks, and returns nil if the answer is yes.
 func agreed(std streams) error {
-	nobody := errors.New("nobody to ask: standard input is no terminal; --yes goes on without asking. Nothing was changed")
+	nobody := errors.New("cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
 	if !std.terminal {
 		return nobody
 	}
-	_, _ = io.WriteString(std.out, "Type yes to go on: ")
+	_, _ = io.WriteString(std.out, "Type yes to continue: ")
 	answer, err := bufio.NewReader(std.in).ReadString('\n')
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):

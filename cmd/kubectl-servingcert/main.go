@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	all := commands()
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] })
 	if i < 0 {
-		return fail(std.err, usagef("unknown command %q: must be %s", args[0], names(all)))
+		return fail(std.err, usagef("unknown command %q: must be one of %s", args[0], names(all)))
 	}
 	cmd := all[i]
 	fs := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)

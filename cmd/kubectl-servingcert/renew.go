@@ -30,14 +30,14 @@ type renewFlags struct {
 func renewCommand() command {
 	return command{
 		name:  "renew",
-		about: "Have the certificates of Services replaced now, with new keys.",
+		about: "Renew the certificates of Services now, with new keys.",
 		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f renewFlags
 			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
 			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
-			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: of all namespaces")
-			fs.BoolVar(&f.wait, "wait", true, "wait until each has another certificate")
+			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
+			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
@@ -54,15 +54,15 @@ func renewCommand() command {
 func (f *renewFlags) validate() error {
 	switch {
 	case f.all && len(f.names) > 0:
-		return usagef("--all and names of Services exclude each other")
+		return usagef("--all and names of Services are mutually exclusive")
 	case !f.all && len(f.names) == 0:
-		return usagef("which Services: name them, or give --all")
+		return usagef("no Service given: name Services, or use --all")
 	case f.allNamespaces && !f.all:
-		return usagef("-A needs --all: a name means one namespace")
+		return usagef("-A requires --all: named Services are in one namespace")
 	case f.allNamespaces && f.namespace != "":
-		return usagef("-n and -A exclude each other")
+		return usagef("-n and -A are mutually exclusive")
 	case f.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", f.timeout)
+		return usagef("--timeout %s: must be positive", f.timeout)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 		}
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(std.out, "%d certificates are to be renewed\n", len(chosen))
+		_, err := fmt.Fprintf(std.out, "renewal requested for %d certificates\n", len(chosen))
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)

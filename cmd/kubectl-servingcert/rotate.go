@@ -36,18 +36,18 @@ type rotateFlags struct {
 func rotateCommand() command {
 	return command{
 		name:  "rotate-ca",
-		about: "Have the CA replaced, and follow it until every certificate is, and served.",
+		about: "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
 		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f rotateFlags
-			fs.StringVar(&f.reason, "reason", "", "why, in one line; the same reason, in the same way, asks for the same rotation and not for another")
-			fs.BoolVar(&f.force, "force", false, "even if clients that hold the oldest root only will not be able to verify")
-			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust all that it signed, at once; says first who will break")
-			fs.BoolVar(&f.replaceLost, "replace-lost", false, "make a new CA in place of one that is lost or corrupt; restoring a backup breaks nobody")
-			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waited for, sign although some targets refuse its root")
-			fs.BoolVar(&f.yes, "yes", false, "do not ask")
+			fs.StringVar(&f.reason, "reason", "", "why, in one line; repeating a reason in the same mode does not start another rotation")
+			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
+			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust everything that it signed at once; lists first what breaks")
+			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
+			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waiting, sign although some targets refuse its root")
+			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
-			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow it; it goes on without this command")
+			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
 			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
@@ -69,19 +69,19 @@ func (f *rotateFlags) validate(args []string) error {
 	}
 	switch {
 	case len(args) > 0:
-		return usagef("unexpected argument %q: the reason is given with --reason", args[0])
+		return usagef("unexpected argument %q: give the reason with --reason", args[0])
 	case f.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", f.timeout)
+		return usagef("--timeout %s: must be positive", f.timeout)
 	case f.proceed < 0:
-		return usagef("--proceed %d: must be the number of a generation", f.proceed)
+		return usagef("--proceed %d: must be the number of a CA generation", f.proceed)
 	case f.proceed > 0 && (modes > 0 || f.reason != ""):
-		return usagef("--proceed goes on with a rotation that was asked for: it excludes --reason and the ways of asking for another")
+		return usagef("--proceed continues a rotation that was requested: it cannot be combined with --reason, --force, --distrust-now or --replace-lost")
 	case f.proceed > 0:
 		return nil
 	case modes > 1:
-		return usagef("--force, --distrust-now and --replace-lost exclude each other")
+		return usagef("--force, --distrust-now and --replace-lost are mutually exclusive")
 	case f.reason == "":
-		return usagef("--reason is missing: say why in one line; asking again with the same reason asks for nothing new")
+		return usagef("--reason is required: say why in one line; repeating a reason does not start another rotation")
 	}
 	if wrong := ca.ParseRequest(f.request().Annotations()).Wrong; wrong != nil {
 		return usagef("--reason: %w", wrong)
@@ -154,9 +154,9 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) 
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			continue // the status was written meanwhile: decide anew by what it says now
 		case err != nil:
-			return nil, fmt.Errorf("ask for the rotation: %w", err)
+			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
-		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().Mode, f.request().Reason)
+		_, _ = fmt.Fprintf(std.out, "requested: %s %q\n", f.request().Mode, f.request().Reason)
 		return before, nil
 	}
 }
@@ -174,7 +174,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 	for _, s := range services {
 		if judge.IsLost(s.Reason) { // the signer says so on Services too
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
-			cm.Data = map[string]string{api.CAProblem: s.Reason + ": as Service " + s.Namespace + "/" + s.Name + " says"}
+			cm.Data = map[string]string{api.CAProblem: s.Reason + ": reported by Service " + s.String()}
 			return cm, nil
 		}
 	}
@@ -230,7 +230,7 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 			return err
 		}
 		if status := judge.ParseCA(cm.Data); status.NextGeneration != f.proceed {
-			return fmt.Errorf("generation %d is not waited for: %s", f.proceed, status.Progress())
+			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, status.Progress())
 		}
 		switch err := f.write(ctx, c, cm, map[string]string{api.AnnotationPromoteDespite: strconv.Itoa(f.proceed)}); {
 		case err == nil:

@@ -22,8 +22,8 @@ func TestAgreedIsYesOnATerminal(t *testing.T) {
 		var out strings.Builder
 		err := agreed(streams{in: strings.NewReader(answer), out: &out, terminal: true})
 		assert.Equal(t, yes, err == nil, "%q", answer)
-		assert.Equal(t, "Type yes to go on: ", out.String())
+		assert.Equal(t, "Type yes to continue: ", out.String())
 	}
 	err := agreed(streams{in: strings.NewReader("yes\n"), out: io.Discard})
-	assert.ErrorContains(t, err, "standard input is no terminal; --yes goes on without asking")
+	assert.ErrorContains(t, err, "standard input is not a terminal; use --yes to skip the question")
 }

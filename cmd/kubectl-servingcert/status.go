@@ -28,7 +28,7 @@ type statusFlags struct {
 func statusCommand() command {
 	return command{
 		name:  "status",
-		about: "Show the CA, who trusts it, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
 		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f statusFlags
@@ -49,7 +49,7 @@ func statusCommand() command {
 
 func (f *statusFlags) validate(args []string) error {
 	if len(args) > 1 {
-		return usagef("unexpected argument %q: at most one Service is named", args[1])
+		return usagef("unexpected argument %q: name at most one Service", args[1])
 	}
 	if len(args) == 1 {
 		f.name = args[0]
@@ -58,9 +58,9 @@ func (f *statusFlags) validate(args []string) error {
 	case !slices.Contains([]string{"text", "json", "yaml"}, f.output):
 		return usagef("-o %q: must be text, json or yaml", f.output)
 	case f.all && f.namespace != "":
-		return usagef("-n and -A exclude each other")
+		return usagef("-n and -A are mutually exclusive")
 	case f.all && f.name != "":
-		return usagef("-A and the name of a Service exclude each other")
+		return usagef("-A and the name of a Service are mutually exclusive")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (r *report) writeText(w io.Writer, now time.Time) error {
 	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(tab, name+"\t"+format+"\n", args...) }
 	writeCA(r.CA, row, now)
 	if r.Trust == nil {
-		row("Trust", "not known: the rotator has written no status")
+		row("Trust", "unknown: the rotator has not written a status")
 	} else {
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
@@ -173,7 +173,7 @@ func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now t
 		row("", "why: %s", s.Why)
 	}
 	if s.WaitingFor != "" {
-		row("", "waits for: %s", s.WaitingFor)
+		row("", "waiting for: %s", s.WaitingFor)
 	}
 	if s.Replaced != nil && s.Certificates != nil {
 		row("", "%d of %d certificates are signed by generation %d", *s.Replaced, *s.Certificates, s.Generation)
@@ -195,7 +195,7 @@ func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any),
 	case t.BundleHash == "":
 		row("", "the rotator has no bundle")
 	case t.BundleHash != published:
-		row("", "this is bundle %s, and the CA has published %s", judge.Short(t.BundleHash), judge.Short(published))
+		row("", "these counts are of bundle %s, but the CA has published %s", judge.Short(t.BundleHash), judge.Short(published))
 	default:
 		row("", "bundle %s", judge.Short(t.BundleHash))
 	}

@@ -26,13 +26,13 @@ type verifyFlags struct {
 func verifyCommand() command {
 	return command{
 		name:  "verify",
-		about: "Check a Service's certificate: what is in its objects, and with --address what is served.",
+		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f verifyFlags
 			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Service (default: the context's)")
-			fs.StringVar(&f.address, "address", "", "where one of its servers is reached from here, such as localhost:8443 after kubectl port-forward")
-			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long a handshake may take")
+			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
+			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
 			systemNamespace(fs, &f.system)
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
@@ -48,11 +48,11 @@ func verifyCommand() command {
 func (f *verifyFlags) validate(args []string) error {
 	switch {
 	case len(args) == 0:
-		return usagef("which Service: name one")
+		return usagef("no Service given: name one")
 	case len(args) > 1:
-		return usagef("unexpected argument %q: one Service is named", args[1])
+		return usagef("unexpected argument %q: name one Service", args[1])
 	case f.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", f.timeout)
+		return usagef("--timeout %s: must be positive", f.timeout)
 	}
 	if f.address != "" {
 		if host, port, err := net.SplitHostPort(f.address); err != nil || host == "" || port == "" {

@@ -180,7 +180,7 @@ func TestRenew(t *testing.T) {
 	t.Run("without waiting", func(t *testing.T) {
 		r := cli(t, "renew", "-n", ns, "web", "api", "--wait=false")
 		assert.Zero(t, r.code, r.err)
-		assert.Equal(t, "2 certificates are to be renewed\n", r.out)
+		assert.Equal(t, "renewal requested for 2 certificates\n", r.out)
 	})
 }
 
@@ -218,7 +218,7 @@ func TestVerify(t *testing.T) {
 	address := serve(t, issued.CertPEM, issued.KeyPEM)
 	r = verify("--address", address)
 	assert.Zero(t, r.code, r.out+r.err)
-	assert.Contains(t, r.out, "ok      "+address+": leaf "+pki.Fingerprint(issued.Leaf)[:12]+", as the condition says\n")
+	assert.Contains(t, r.out, "ok      "+address+": leaf "+pki.Fingerprint(issued.Leaf)[:12]+", as in the condition\n")
 
 	t.Run("an old certificate is served", func(t *testing.T) {
 		require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))

@@ -20,7 +20,7 @@ func (c *Cluster) CAConfigMap(ctx context.Context, namespace string) (*corev1.Co
 		return nil, NotInstalledError{namespace}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the CA's status: %w", err)
+		return nil, fmt.Errorf("read the CA status: %w", err)
 	}
 	return cm, nil
 }

@@ -29,16 +29,16 @@ func Connect(kubeconfig, context string) (*Cluster, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 	cfg, err := loader.ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("which cluster: %w", err)
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	cfg.QPS, cfg.Burst = queriesPerSecond, burst
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, fmt.Errorf("which cluster: %w", err)
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("which cluster: %w", err)
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	return &Cluster{client, namespace}, nil
 }

@@ -91,7 +91,7 @@ func missedPod(pod *corev1.Pod, place rotator.Place) (preview.Row, bool) {
 	verdict := rotator.Judge(facts, place, decision.Choose)
 	row := preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Secret, Done: "missed",
-		Why: "created before the namespace's label, its Service or its Secret, or while the webhook was away: create it again",
+		Why: "created before the namespace was labelled, before its Service or its Secret, or while the webhook was not running: recreate the pod",
 	}
 	if verdict.Reason == rotator.ReasonMistake {
 		row.Why = facts.Template.Value().Mistake

@@ -41,9 +41,9 @@ func (w *Watcher) tell(line string) {
 // tooLong says that this command ends before what it follows does.
 func (w *Watcher) tooLong(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("not done after %s; it goes on without this command. Last: %s", w.Timeout, judge.Dash(w.last))
+		return fmt.Errorf("not done after %s; the rotation continues without this command. Last status: %s", w.Timeout, judge.Dash(w.last))
 	}
-	return fmt.Errorf("stopped looking; it goes on without this command. Last: %s", judge.Dash(w.last))
+	return fmt.Errorf("interrupted; the rotation continues without this command. Last status: %s", judge.Dash(w.last))
 }
 
 // pause waits, and reports whether ctx still goes on.

@@ -94,7 +94,7 @@ func (w *Watcher) settled(ctx context.Context, status judge.CAStatus) {
 	}
 	switch {
 	case status.Behind():
-		_, _ = fmt.Fprintf(w.Out, "done, but for %d of %d certificates: kubectl servingcert status -A names them\n", *status.Certificates-*status.Replaced, *status.Certificates)
+		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %d certificates: kubectl servingcert status -A lists them\n", *status.Certificates-*status.Replaced, *status.Certificates)
 	case status.Certificates != nil:
 		_, _ = fmt.Fprintf(w.Out, "done: all %d certificates are signed by generation %d\n", *status.Certificates, status.Generation)
 	default:

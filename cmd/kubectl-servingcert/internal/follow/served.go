@@ -26,12 +26,12 @@ func (w *Watcher) served(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return w.tooLong(ctx)
 		case apierrors.IsForbidden(err):
-			_, _ = fmt.Fprintf(w.Out, "served: by whom is not known: %v\n", err)
+			_, _ = fmt.Fprintf(w.Out, "served: unknown: %v\n", err)
 			return nil
 		case err != nil:
 			return err
 		case u.Unseen && u.Services > 0 && w.Now().Sub(begin) > servedGrace:
-			_, _ = fmt.Fprintln(w.Out, "served: by whom is not known: the rotator does not look (--verify-consumers=false), or does not run")
+			_, _ = fmt.Fprintln(w.Out, "served: unknown: the rotator does not verify what pods serve (--verify-consumers=false), or is not running")
 			return nil
 		case len(u.Waiting) == 0:
 			_, _ = fmt.Fprint(w.Out, u.End())

@@ -21,19 +21,19 @@ type Break struct {
 func Consequences(k Break) string {
 	var b strings.Builder
 	if k.Lost != "" {
-		fmt.Fprintf(&b, "The CA cannot be used (%s). If there is a backup of Secret %s, restore that instead: it breaks nobody.\n", k.Lost, api.CASecretName)
+		fmt.Fprintf(&b, "The CA cannot be used (%s). If you have a backup of Secret %s, restore it instead: that breaks no client.\n", k.Lost, api.CASecretName)
 	}
-	fmt.Fprintf(&b, "A new CA signs, and every root from before is distrusted at once. Until each has what is new, clients fail to verify servers:\n")
-	b.WriteString(named("Services, whose certificates are replaced", servers(k.Services)))
+	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Clients fail to verify servers until these have the new certificates and the new bundle:\n")
+	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))
 	if k.ConsumersErr != nil {
-		fmt.Fprintf(&b, "  workloads that mount a certificate or the bundle: not known: %v\n", k.ConsumersErr)
+		fmt.Fprintf(&b, "  workloads that mount a certificate or the bundle: unknown: %v\n", k.ConsumersErr)
 	} else {
 		b.WriteString(breaking(k.Consumers, k.Services))
 	}
 	if k.Trust != nil {
-		fmt.Fprintf(&b, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
+		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
 	}
-	b.WriteString("  whoever keeps a copy of the bundle elsewhere\n")
+	b.WriteString("  clients that use their own copy of the bundle\n")
 	return b.String()
 }
 

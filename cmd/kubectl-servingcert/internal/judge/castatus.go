@@ -109,7 +109,7 @@ func (s CAStatus) Progress() string {
 	case "":
 		text = "no generation signs"
 	case api.PhaseWait:
-		text += fmt.Sprintf(": generation %d signs, %d is to follow", s.Generation, s.NextGeneration)
+		text += fmt.Sprintf(": generation %d signs, generation %d is next", s.Generation, s.NextGeneration)
 	default:
 		text += fmt.Sprintf(": generation %d signs", s.Generation)
 	}

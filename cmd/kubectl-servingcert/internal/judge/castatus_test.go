@@ -14,7 +14,7 @@ func TestProgress(t *testing.T) {
 	for want, data := range map[string]map[string]string{
 		"no generation signs; problem: CALost: x": {api.CAProblem: "CALost: x"},
 		"Stable: generation 3 signs":              {api.CAPhase: api.PhaseStable, api.CAGeneration: "3"},
-		"Wait: generation 3 signs, 4 is to follow; 37 of 40 targets hold the new root": {
+		"Wait: generation 3 signs, generation 4 is next; 37 of 40 targets hold the new root": {
 			api.CAPhase: api.PhaseWait, api.CAGeneration: "3", api.CANextGeneration: "4", api.CAWaitingFor: "37 of 40 targets hold the new root"},
 		"Reissue: generation 4 signs, 12 of 40 certificates are signed by it": {
 			api.CAPhase: api.PhaseReissue, api.CAGeneration: "4", api.CAReplaced: "12", api.CALeaves: "40"},

@@ -49,32 +49,32 @@ func DecideRequest(cm *corev1.ConfigMap, wanted Rotation) (RequestDecision, erro
 	reason, _, _ := strings.Cut(status.Problem, ":")
 	switch replace := wanted.Mode == api.RotateReplaceLost; {
 	case replace && !IsLost(reason):
-		return RequestDecision{}, fmt.Errorf("--replace-lost is for a CA that is lost or corrupt, and this one is neither: %s", status.Progress())
+		return RequestDecision{}, fmt.Errorf("--replace-lost: the CA is neither lost nor corrupt: %s", status.Progress())
 	case !replace && IsLost(reason):
-		return RequestDecision{}, fmt.Errorf("there is no CA that could be succeeded: %s", status.Problem)
+		return RequestDecision{}, fmt.Errorf("there is no CA to rotate: %s", status.Problem)
 	}
 	open := openRequest(cm, status)
 	switch {
 	case open == nil:
 		return RequestDecision{Write: true}, nil
 	case *open == wanted:
-		return RequestDecision{Says: "asked for before, and not answered yet\n"}, nil
+		return RequestDecision{Says: "already requested, and not answered yet\n"}, nil
 	case wanted.Breaks():
-		return RequestDecision{Write: true, Says: fmt.Sprintf("this takes the place of %s %q, which was not answered yet\n", open.Mode, open.Reason)}, nil
+		return RequestDecision{Write: true, Says: fmt.Sprintf("this replaces request %s %q, which was not answered yet\n", open.Mode, open.Reason)}, nil
 	}
-	return RequestDecision{}, fmt.Errorf("another rotation was asked for and is not answered yet (%s %q): wait for it. %s", open.Mode, open.Reason, status.Progress())
+	return RequestDecision{}, fmt.Errorf("another rotation was requested and is not answered yet (%s %q): wait for it. %s", open.Mode, open.Reason, status.Progress())
 }
 
 // answered says what became of a request. One that goes its way is followed to the
 // end by whoever asks again.
 func answered(status CAStatus, wanted Rotation) (RequestDecision, error) {
 	if status.Refused() {
-		return RequestDecision{}, fmt.Errorf("asked for before; %s", status.RotationOutcome)
+		return RequestDecision{}, fmt.Errorf("already requested; %s", status.RotationOutcome)
 	}
 	if reason, _, _ := strings.Cut(status.Problem, ":"); IsLost(reason) {
-		return RequestDecision{}, fmt.Errorf("asked for before, of an earlier loss; this one takes another --reason. %s", status.Problem)
+		return RequestDecision{}, fmt.Errorf("already requested, for an earlier loss: give another --reason. %s", status.Problem)
 	}
-	says := fmt.Sprintf("asked for before; %s\n", status.RotationOutcome)
+	says := fmt.Sprintf("already requested; %s\n", status.RotationOutcome)
 	if !wanted.Breaks() && (!status.SignsAlone() || status.Behind()) {
 		return RequestDecision{Says: says}, nil
 	}

@@ -36,34 +36,34 @@ func TestDecideRequest(t *testing.T) {
 		"nothing asked for": {status(nil), overlap, RequestDecision{Write: true}, ""},
 		"answered": {
 			status(overlap.Annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
-			RequestDecision{Over: true, Says: "asked for before; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
+			RequestDecision{Over: true, Says: "already requested; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
 		"answered, and the annotation is gone": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
-			RequestDecision{Over: true, Says: "asked for before; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
+			RequestDecision{Over: true, Says: "already requested; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
 		"answered, and on its way": {
 			status(overlap.Annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet", api.CAPhase, api.PhaseWait), overlap,
-			RequestDecision{Says: "asked for before; generation 2 was made and does not sign yet\n"}, "",
+			RequestDecision{Says: "already requested; generation 2 was made and does not sign yet\n"}, "",
 		},
 		"answered, and certificates are being replaced": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs", api.CAPhase, api.PhaseRetire, api.CALeaves, "3", api.CAReplaced, "2"), overlap,
-			RequestDecision{Says: "asked for before; generation 2 was made and signs\n"}, "",
+			RequestDecision{Says: "already requested; generation 2 was made and signs\n"}, "",
 		},
 		"refused before": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "refused: at most 3 cross-certificates are served"), overlap,
-			RequestDecision{}, "asked for before; refused: at most 3 cross-certificates are served",
+			RequestDecision{}, "already requested; refused: at most 3 cross-certificates are served",
 		},
 		"the same reason in another way is another request": {
 			status(overlap.Annotations(), api.CARotation, "overlap:drill"), Rotation{api.RotateForce, "drill"}, RequestDecision{Write: true}, "",
 		},
-		"asked for, not answered": {status(overlap.Annotations()), overlap, RequestDecision{Says: "asked for before, and not answered yet\n"}, ""},
+		"asked for, not answered": {status(overlap.Annotations()), overlap, RequestDecision{Says: "already requested, and not answered yet\n"}, ""},
 		"asked for in no way is overlap": {
-			status(map[string]string{api.AnnotationRotate: "drill"}), overlap, RequestDecision{Says: "asked for before, and not answered yet\n"}, "",
+			status(map[string]string{api.AnnotationRotate: "drill"}), overlap, RequestDecision{Says: "already requested, and not answered yet\n"}, "",
 		},
 		"another is open": {
 			status(other.Annotations(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"), overlap, RequestDecision{},
-			`another rotation was asked for and is not answered yet (overlap "ceremony"): wait for it. Wait: generation 1 signs, 2 is to follow; 1 of 2 targets hold the new root`,
+			`another rotation was requested and is not answered yet (overlap "ceremony"): wait for it. Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root`,
 		},
 		"another was answered": {status(other.Annotations(), api.CARotation, "overlap:ceremony"), overlap, RequestDecision{Write: true}, ""},
 		"another that is wrong will not be answered": {
@@ -71,19 +71,19 @@ func TestDecideRequest(t *testing.T) {
 		},
 		"a stolen key does not wait": {
 			status(other.Annotations(), api.CAPhase, api.PhaseWait), distrust,
-			RequestDecision{Write: true, Says: "this takes the place of overlap \"ceremony\", which was not answered yet\n"}, "",
+			RequestDecision{Write: true, Says: "this replaces request overlap \"ceremony\", which was not answered yet\n"}, "",
 		},
 		"lost": {status(nil, lost...), replace, RequestDecision{Write: true}, ""},
 		"lost again": {
 			status(replace.Annotations(), append(lost, api.CARotation, replace.String())...), replace,
-			RequestDecision{}, "of an earlier loss; this one takes another --reason. CALost: Secret servingcert-ca is missing",
+			RequestDecision{}, "for an earlier loss: give another --reason. CALost: Secret servingcert-ca is missing",
 		},
 		"corrupt":                        {status(nil, api.CAProblem, "CACorrupt: x"), replace, RequestDecision{Write: true}, ""},
-		"neither":                        {status(nil), replace, RequestDecision{}, "--replace-lost is for a CA that is lost or corrupt, and this one is neither: Stable: generation 1 signs"},
-		"a lost one has no successor":    {status(nil, lost...), overlap, RequestDecision{}, "there is no CA that could be succeeded: CALost: Secret servingcert-ca is missing"},
-		"nor is its key of any use":      {status(nil, lost...), distrust, RequestDecision{}, "there is no CA that could be succeeded: CALost"},
+		"neither":                        {status(nil), replace, RequestDecision{}, "--replace-lost: the CA is neither lost nor corrupt: Stable: generation 1 signs"},
+		"a lost one has no successor":    {status(nil, lost...), overlap, RequestDecision{}, "there is no CA to rotate: CALost: Secret servingcert-ca is missing"},
+		"nor is its key of any use":      {status(nil, lost...), distrust, RequestDecision{}, "there is no CA to rotate: CALost"},
 		"an expired one has a successor": {status(nil, api.CAProblem, "CAExpired: x"), overlap, RequestDecision{Write: true}, ""},
-		"expired":                        {status(nil, api.CAProblem, "CAExpired: x"), replace, RequestDecision{}, "this one is neither: Stable: generation 1 signs; problem: CAExpired: x"},
+		"expired":                        {status(nil, api.CAProblem, "CAExpired: x"), replace, RequestDecision{}, "the CA is neither lost nor corrupt: Stable: generation 1 signs; problem: CAExpired: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := DecideRequest(c.cm, c.wanted)

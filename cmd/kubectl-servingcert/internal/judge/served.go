@@ -83,9 +83,9 @@ func (u Uptake) End() string {
 	case u.Serving == 0:
 		b.WriteString("served: by no pod\n")
 	case len(u.Left) == 0:
-		fmt.Fprintf(&b, "served: by every pod of %d Services; the last, of %s, since %s\n", u.Serving, u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.Serving, u.last, u.at.UTC().Format(time.RFC3339))
 	default:
-		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last of these, of %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
 	}
 	for _, line := range u.Left {
 		fmt.Fprintf(&b, "not served: %s\n", line)

@@ -35,11 +35,11 @@ func TestCountUptake(t *testing.T) {
 	}{
 		"nobody asks":                   {nil, nil, nil, true, "served: no pod mounts a certificate\n"},
 		"no pod mounts any":             {[]Service{nobody, none}, nil, nil, false, "served: no pod mounts a certificate\n"},
-		"all serve":                     {[]Service{later, current, nobody}, nil, nil, false, "served: by every pod of 2 Services; the last, of shop/later, since 2026-03-01T13:00:00Z\n"},
+		"all serve":                     {[]Service{later, current, nobody}, nil, nil, false, "served: by every pod of 2 Services; the last one, shop/later, since 2026-03-01T13:00:00Z\n"},
 		"one is on its way":             {[]Service{current, propagating}, nil, []string{"shop/slow"}, false, ""},
 		"one was not looked at yet":     {[]Service{current, unknown}, nil, []string{"shop/unknown"}, false, ""},
 		"one was looked at before":      {[]Service{before}, nil, []string{"shop/before"}, false, ""},
-		"one will not":                  {[]Service{current, stale, foreign}, nil, nil, false, "served: by every pod of 1 of 3 Services; the last of these, of shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/old: older, by Deployment legacy: restart it\nnot served: shop/mesh: another\n"},
+		"one will not":                  {[]Service{current, stale, foreign}, nil, nil, false, "served: by every pod of 1 of 3 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/old: older, by Deployment legacy: restart it\nnot served: shop/mesh: another\n"},
 		"one is restarted":              {[]Service{stale}, []Consumer{mounter("legacy", api.OnRotateRestart, "old-tls")}, []string{"shop/old"}, false, ""},
 		"another is restarted":          {[]Service{stale}, []Consumer{mounter("other", api.OnRotateRestart, "old-tls")}, nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
 		"one asks for it and cannot be": {[]Service{bareStale}, []Consumer{{Namespace: "shop", Kind: "Pod", Name: "p", Secrets: []string{"bare-tls"}, OnRotate: api.OnRotateRestart}}, nil, false, "served: by no pod\nnot served: shop/bare: older, by pods that no workload made\n"},

@@ -45,11 +45,11 @@ var uptakes = []struct {
 	uptake uptake
 	what   string
 }{
-	{uptakeStale, "workloads that serve an older certificate already, and break until somebody restarts them"},
-	{uptakeUnseen, "workloads that nobody has seen reload a certificate, and may break until somebody restarts them"},
-	{uptakeRestarted, "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one of a namespace at a time"},
-	{uptakeReloads, "workloads that were seen to reload, and serve the new certificate within 92 s of it"},
-	{uptakeClient, "workloads that mount the bundle alone, and have the new one within 92 s"},
+	{uptakeStale, "workloads that already serve an older certificate, and break until somebody restarts them"},
+	{uptakeUnseen, "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
+	{uptakeRestarted, "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
+	{uptakeReloads, "workloads that have been seen to reload, and serve the new certificate within 92 s of its issue"},
+	{uptakeClient, "workloads that mount only the bundle, and have the new one within 92 s"},
 }
 
 // uptakeOf says how the workload of a pod takes up a new certificate, by what the

@@ -48,11 +48,11 @@ func TestBreaking(t *testing.T) {
 		bare,
 		undoable,
 	}, services)
-	assert.Equal(t, `  workloads that serve an older certificate already, and break until somebody restarts them: 1: shop Deployment/legacy
-  workloads that nobody has seen reload a certificate, and may break until somebody restarts them: 5: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/undoable
-  workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one of a namespace at a time: 1: shop Deployment/rolled
-  workloads that were seen to reload, and serve the new certificate within 92 s of it: 1: shop Deployment/web
-  workloads that mount the bundle alone, and have the new one within 92 s: 1: shop Deployment/client
+	assert.Equal(t, `  workloads that already serve an older certificate, and break until somebody restarts them: 1: shop Deployment/legacy
+  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 5: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/undoable
+  workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one at a time in each namespace: 1: shop Deployment/rolled
+  workloads that have been seen to reload, and serve the new certificate within 92 s of its issue: 1: shop Deployment/web
+  workloads that mount only the bundle, and have the new one within 92 s: 1: shop Deployment/client
 `, got)
 	assert.Equal(t, "  workloads that mount a certificate or the bundle: none\n", breaking(nil, services))
 }

@@ -62,9 +62,9 @@ func judgeCondition(s Service) Finding {
 	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
 	switch {
 	case s.Secret == "" && s.Ready == "":
-		return Finding{Fails, fmt.Sprintf("%s: asks for no certificate (annotation %s)", name, api.AnnotationSecretName)}
+		return Finding{Fails, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
 	case s.Ready == "":
-		return Finding{Fails, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and does the signer run?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
+		return Finding{Fails, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
 	case s.Ready != string(corev1.ConditionTrue):
 		return Finding{Fails, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
 	}
@@ -75,15 +75,15 @@ func judgeBundle(s Seen, bundle pki.Bundle, err error) []Finding {
 	name := "ConfigMap " + s.TrustName
 	switch {
 	case s.Bundle == nil:
-		return []Finding{{Fails, name + ": missing: clients of this namespace have no bundle; does the rotator run?"}}
+		return []Finding{{Fails, name + ": missing: clients of this namespace have no bundle; is the rotator running?"}}
 	case err != nil:
 		return []Finding{{Fails, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
 	case s.PublishedErr != nil:
-		return []Finding{{Unknown, fmt.Sprintf("%s: %d roots; what the CA has published may not be read: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
+		return []Finding{{Unknown, fmt.Sprintf("%s: %d roots; cannot compare them with what the CA has published: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
 	case bundle.Hash() != s.Published:
-		return []Finding{{Fails, fmt.Sprintf("%s: holds bundle %s, and the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
+		return []Finding{{Fails, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
 	}
-	return []Finding{{Holds, fmt.Sprintf("%s: %d roots, as the CA has published them (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
+	return []Finding{{Holds, fmt.Sprintf("%s: %d roots, as published by the CA (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
 }
 
 func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
@@ -92,9 +92,9 @@ func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 	case s.Service.Secret == "":
 		return nil
 	case s.SecretErr != nil:
-		return []Finding{{Unknown, fmt.Sprintf("%s: may not be read: %v", name, s.SecretErr)}}
+		return []Finding{{Unknown, fmt.Sprintf("%s: cannot be read: %v", name, s.SecretErr)}}
 	case len(s.Secret) == 0:
-		return []Finding{{Fails, name + ": missing, or without " + corev1.TLSCertKey}}
+		return []Finding{{Fails, name + ": missing, or has no " + corev1.TLSCertKey}}
 	}
 	certs, err := pki.ParseCertificates(s.Secret)
 	if err != nil {
@@ -116,9 +116,9 @@ func judgeServed(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 // judgeChain holds certificates against the condition and the bundle.
 func judgeChain(name string, s Seen, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
 	leaf := certs[0]
-	findings := []Finding{{Holds, fmt.Sprintf("%s: leaf %s, as the condition says", name, Short(pki.Fingerprint(leaf)))}}
+	findings := []Finding{{Holds, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
 	if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
-		findings[0] = Finding{Fails, fmt.Sprintf("%s: leaf %s (issued %s by %q), and the condition names %s", name,
+		findings[0] = Finding{Fails, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
 			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
 	}
 	if err := verifies(certs, s.Host, bundle, now); err != nil {
@@ -131,7 +131,7 @@ func judgeChain(name string, s Seen, certs []*x509.Certificate, bundle pki.Bundl
 // for the host or for one of the names in them, or nil.
 func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
 	if len(bundle.Certificates()) == 0 {
-		return errors.New("there is no bundle to verify with")
+		return errors.New("there is no bundle to verify it with")
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, root := range bundle.Certificates() {
@@ -147,11 +147,11 @@ func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now tim
 			Roots: roots, Intermediates: intermediates, CurrentTime: now, DNSName: name,
 			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		}); err != nil {
-			return fmt.Errorf("a client refuses it as %s: %w", name, err)
+			return fmt.Errorf("a client rejects it as %s: %w", name, err)
 		}
 	}
 	if i := slices.IndexFunc(certs[1:], isRoot); i >= 0 {
-		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may refuse it", i+2)
+		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may reject it", i+2)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func TestVerify(t *testing.T) {
 		"an old bundle": {func(s *Seen) { s.Published = other.Bundle.Hash() }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: holds bundle"}},
 		"a stranger's bundle": {
 			func(s *Seen) { s.Bundle[api.BundleKey], s.Published = string(other.Bundle.PEM()), other.Bundle.Hash() }, epoch,
-			[]string{"Secret shop/web-tls: a client refuses it as web.shop.svc", "localhost:8443: a client refuses it as web.shop.svc"},
+			[]string{"Secret shop/web-tls: a client rejects it as web.shop.svc", "localhost:8443: a client rejects it as web.shop.svc"},
 		},
 		"no Secret":      {func(s *Seen) { s.Secret = nil }, epoch, []string{"Secret shop/web-tls: missing"}},
 		"a damaged one":  {func(s *Seen) { s.Secret = s.Secret[:100] }, epoch, []string{"Secret shop/web-tls: tls.crt: certificate 1"}},
@@ -74,8 +74,8 @@ func TestVerify(t *testing.T) {
 			func(s *Seen) { s.Served = append(s.Served, ca.Certificate) }, epoch, []string{"localhost:8443: certificate 2 of the chain is a root"},
 		},
 		"an old leaf is served": {func(s *Seen) { s.Served = []*x509.Certificate{older.Leaf} }, epoch, []string{"localhost:8443: leaf "}},
-		"another Service's":     {func(s *Seen) { s.Host = "api.shop.svc" }, epoch, []string{"Secret shop/web-tls: a client refuses it as api.shop.svc", "localhost:8443: a client refuses it as api.shop.svc"}},
-		"expired":               {func(*Seen) {}, epoch.Add(48 * time.Hour), []string{"Secret shop/web-tls: a client refuses it", "localhost:8443: a client refuses it"}},
+		"another Service's":     {func(s *Seen) { s.Host = "api.shop.svc" }, epoch, []string{"Secret shop/web-tls: a client rejects it as api.shop.svc", "localhost:8443: a client rejects it as api.shop.svc"}},
+		"expired":               {func(*Seen) {}, epoch.Add(48 * time.Hour), []string{"Secret shop/web-tls: a client rejects it", "localhost:8443: a client rejects it"}},
 		"nobody listens":        {func(s *Seen) { s.Served, s.DialErr = nil, errors.New("connection refused") }, epoch, []string{"localhost:8443: connection refused"}},
 		"may not be read": {func(s *Seen) {
 			s.Secret, s.SecretErr, s.PublishedErr = nil, errors.New("forbidden"), errors.New("forbidden")
@@ -99,6 +99,6 @@ func TestVerify(t *testing.T) {
 	t.Run("what may not be read is said", func(t *testing.T) {
 		s := good(t, ca)
 		s.SecretErr = errors.New("forbidden")
-		assert.Contains(t, Verify(s, epoch), Finding{Unknown, "Secret shop/web-tls: may not be read: forbidden"})
+		assert.Contains(t, Verify(s, epoch), Finding{Unknown, "Secret shop/web-tls: cannot be read: forbidden"})
 	})
 }
