@@ -112,6 +112,9 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
 		}
 	}
+	if err := c.AddStale(ctx, f.system, r.Services); err != nil {
+		return nil, err
+	}
 	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
@@ -147,14 +150,30 @@ func (r *report) writeText(w io.Writer, now time.Time) error {
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	if err := writeServices(w, r.Services); err != nil || !r.detailed {
+	if err := writeServices(w, r.Services); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", judge.Dash(r.Services[0].Message))
-	if serving := r.Services[0].Serving; err == nil && serving != nil {
-		_, err = fmt.Fprintf(w, "\n%s\n", serving.Message)
+	for _, line := range r.remarks() {
+		if _, err := fmt.Fprintf(w, "\n%s\n", line); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// remarks returns the paragraphs below the table.
+func (r *report) remarks() []string {
+	var text []string
+	if !r.detailed {
+		text = append(text, judge.Bounded(judge.Holds(r.Services)))
+	} else {
+		text = append(text, judge.Dash(r.Services[0].Message))
+		if serving := r.Services[0].Serving; serving != nil {
+			text = append(text, serving.Message, strings.Join(judge.StaleLines(serving.Stale), "\n"))
+		}
+	}
+	text = append(text, judge.Doubt(r.Services))
+	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
 func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now time.Time) {

@@ -104,7 +104,7 @@ func writeFindings(w io.Writer, findings []judge.Finding) error {
 	failed := false
 	for _, f := range findings {
 		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, f.Says)
-		failed = failed || f.Verdict == judge.Fails
+		failed = failed || f.Verdict == judge.VerdictFailed
 	}
 	if failed {
 		return errSaid

@@ -145,6 +145,7 @@ func TestRotationIsFollowedUntilItIsServed(t *testing.T) {
 	}
 	setServing(t, ns, "web", metav1.ConditionFalse, api.ServingPropagating, "a new certificate is in the Secret", time.Now())
 	setServing(t, ns, "legacy", metav1.ConditionFalse, api.ServingStale, "an older certificate is served by Deployment legacy: restart it", time.Now())
+	s.reportStale(t, staleOf(ns, "legacy", hash(2), "Deployment", "legacy", api.OnRotateReload, nil))
 	setServing(t, ns, "away", metav1.ConditionFalse, api.ServingNoConsumers, "no pod", time.Now())
 	s.ca(t, stable())
 	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "served")
@@ -225,11 +226,11 @@ func TestReplaceLost(t *testing.T) {
 	})
 }
 
-func makePod(t *testing.T, namespace, name string, volume corev1.VolumeSource) {
+func makePod(t *testing.T, namespace, name string, volume corev1.VolumeSource, owners ...metav1.OwnerReference) {
 	t.Helper()
 	require.Eventually(t, func() bool { // the ServiceAccount "default" comes a moment after the namespace
 		_, err := admin.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
 				Volumes:    []corev1.Volume{{Name: "v", VolumeSource: volume}},

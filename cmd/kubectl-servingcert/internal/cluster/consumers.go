@@ -16,12 +16,12 @@ import (
 )
 
 // Consumers returns the pods of a namespace, of all if it is "", that mount the
-// key of a Secret of one of the Services, or the bundle. Pods that have ended do
+// key of a Secret that holds the certificate of one of the Services, or the bundle. Pods that have ended do
 // not count.
 func (c *Cluster) Consumers(ctx context.Context, namespace string, services []judge.Service) ([]judge.Consumer, error) {
 	ours := map[string]bool{}
 	for _, s := range services {
-		ours[s.Namespace+"/"+s.Secret] = true
+		ours[s.Namespace+"/"+s.HoldingSecret()] = true
 	}
 	var found []judge.Consumer
 	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
@@ -45,7 +45,7 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
 		return judge.Consumer{}, false
 	}
 	t := rotator.FactsOf(pod).Template.Value()
-	c := judge.Consumer{Namespace: pod.Namespace, Kind: "Pod", Name: pod.Name, OnRotate: t.OnRotate, Created: pod.CreationTimestamp.Time}
+	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Created: pod.CreationTimestamp.Time}
 	if t.Workload != (rotator.Workload{}) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}

@@ -25,10 +25,19 @@ func Consequences(k Break) string {
 	}
 	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Clients fail to verify servers until these have the new certificates and the new bundle:\n")
 	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))
-	if k.ConsumersErr != nil {
-		fmt.Fprintf(&b, "  workloads that mount a certificate or the bundle: unknown: %v\n", k.ConsumersErr)
-	} else {
-		b.WriteString(breaking(k.Consumers, k.Services))
+	workloads := breaking(k.Consumers, k.Services)
+	b.WriteString(workloads)
+	const every = "workloads that mount a certificate or the bundle"
+	switch {
+	case k.ConsumersErr != nil:
+		fmt.Fprintf(&b, "  %s: unknown: %v\n", every, k.ConsumersErr)
+	case workloads == "":
+		b.WriteString(named(every, nil))
+	}
+	for _, line := range []string{Bounded(Holds(k.Services)), Doubt(k.Services)} {
+		if line != "" {
+			fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(line, "\n", "\n  "))
+		}
 	}
 	if k.Trust != nil {
 		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)

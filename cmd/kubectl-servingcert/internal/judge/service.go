@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,13 @@ type Service struct {
 	// NotAfter and RenewAt are nil if the user may not read the Secret.
 	NotAfter *time.Time `json:"notAfter,omitempty"`
 	RenewAt  *time.Time `json:"renewAt,omitempty"`
+
+	retained string // the Secret that is kept although the Service does not ask for it
 }
+
+// HoldingSecret returns the Secret that holds the certificate: the one that the
+// Service asks for, or one that is retained for it.
+func (s Service) HoldingSecret() string { return cmp.Or(s.Secret, s.retained) }
 
 // ServiceOf returns what is known of a Service; ok is false for one that neither
 // has nor asks for a certificate.
@@ -36,6 +43,9 @@ func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
 	}
 	s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
 	s.Leaf, _ = api.LeafOf(svc)
+	if s.Secret == "" {
+		s.retained, _ = api.PartIn(svc)
+	}
 	return s, s.Secret != "" || s.Leaf != ""
 }
 

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,10 @@ type Serving struct {
 	Leaf    string `json:"leaf,omitempty"` // that it is about: SHA-256 of its DER, in hex
 	// Since is when that leaf was first in the Secret.
 	Since *time.Time `json:"since,omitempty"`
+	// Stale are the workloads whose pods serve an older leaf of the Secret, and
+	// StaleUnknown is why they may not be all; "" if they are. See AddStale.
+	Stale        []api.StaleWorkload `json:"stale,omitempty"`
+	StaleUnknown string              `json:"staleUnknown,omitempty"`
 	// Changed is when the status became what it is.
 	Changed time.Time `json:"changed"`
 }
@@ -47,20 +50,6 @@ func (s *Serving) Word() string {
 		return s.Status
 	}
 	return s.Reason
-}
-
-// isStale reports whether the workload is one of those that are said to serve an
-// older certificate.
-func (s *Serving) isStale(c Consumer) bool {
-	if s.Reason != api.ServingStale {
-		return false
-	}
-	name := c.Kind + " " + c.Name
-	if c.Kind == "Pod" {
-		name = "pods that no workload made"
-	}
-	// The names of others may begin with this one.
-	return regexp.MustCompile(regexp.QuoteMeta(name) + `([ ,:;]|$)`).MatchString(s.Message)
 }
 
 // sawReload reports whether a pod of that age was seen to serve a certificate that

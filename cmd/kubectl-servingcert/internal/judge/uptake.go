@@ -1,7 +1,7 @@
 package judge
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +13,8 @@ import (
 // bundle.
 type Consumer struct {
 	Namespace string
-	// Kind and Name are of the workload that made the pod. Kind is "Pod", and Name
-	// the pod's, for one that nothing made.
+	// Kind and Name are of the workload that made the pod. Kind is api.PodKind, and
+	// Name the pod's, for one without a controller.
 	Kind, Name string
 	// Restartable: kubectl rollout restart supports the workload's kind.
 	Restartable bool
@@ -23,8 +23,7 @@ type Consumer struct {
 	Created     time.Time
 }
 
-// name is "shop Deployment/web", or "shop Pod/web-0" of a pod that nothing made.
-func (c Consumer) name() string { return c.Namespace + " " + c.Kind + "/" + c.Name }
+func (c Consumer) name() string { return workloadName(c.Namespace, c.Kind, c.Name) }
 
 // isRestarted reports whether the rotator may restart it.
 func (c Consumer) isRestarted() bool { return c.OnRotate == api.OnRotateRestart && c.Restartable }
@@ -36,8 +35,9 @@ const (
 	uptakeClient    uptake = iota // it serves none
 	uptakeReloads                 // it was seen to serve a certificate that is younger than its pods
 	uptakeRestarted               // the rotator may restart it
-	uptakeUnseen                  // nobody has seen it reload
-	uptakeStale                   // it serves an older certificate now
+	uptakeUnseen                  // it was not seen to reload, or whether it is stale is unknown
+	uptakeHeld                    // it serves an older certificate now, and its restart is held
+	uptakeStale                   // it serves an older certificate now, and asks for no restart
 )
 
 // uptakes are what is said of each, and in which order.
@@ -46,81 +46,76 @@ var uptakes = []struct {
 	what   string
 }{
 	{uptakeStale, "workloads that already serve an older certificate, and break until somebody restarts them"},
+	{uptakeHeld, "workloads that already serve an older certificate, and whose restart is held"},
 	{uptakeUnseen, "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
 	{uptakeRestarted, "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
 	{uptakeReloads, "workloads that have been seen to reload, and serve the new certificate within 92 s of its issue"},
 	{uptakeClient, "workloads that mount only the bundle, and have the new one within 92 s"},
 }
 
-// uptakeOf says how the workload of a pod takes up a new certificate, by what the
-// rotator says of its Secrets. It is pure.
-func uptakeOf(c Consumer, serving map[string][]Serving) uptake {
+// breaking says, a line for each way of taking it up, which workloads have to take
+// up a new certificate or bundle: those of the consumers, and those that are
+// reported to be stale.
+func breaking(consumers []Consumer, services []Service) string {
+	known := map[string]uptake{} // by name, of workloads that are reported to be stale
+	conditions := map[string][]*Serving{}
+	for _, s := range services {
+		if s.Serving == nil {
+			continue
+		}
+		key := s.Namespace + "/" + s.HoldingSecret()
+		conditions[key] = append(conditions[key], s.Serving)
+		for _, w := range s.Serving.Stale {
+			known[staleName(w)] = max(known[staleName(w)], uptakeOfStale(w))
+		}
+	}
+	worst := maps.Clone(known)
+	for _, c := range consumers {
+		if _, isStale := known[c.name()]; !isStale {
+			worst[c.name()] = max(worst[c.name()], uptakeOf(c, conditions))
+		}
+	}
+	names := map[uptake][]string{}
+	for name, its := range worst {
+		names[its] = append(names[its], name)
+	}
+	var b strings.Builder
+	for _, u := range uptakes {
+		if len(names[u.uptake]) > 0 {
+			b.WriteString(named(u.what, names[u.uptake]))
+		}
+	}
+	return b.String()
+}
+
+// uptakeOfStale says how a workload that serves an older certificate takes up a new
+// one.
+func uptakeOfStale(w api.StaleWorkload) uptake {
+	switch {
+	case !restarts(w):
+		return uptakeStale
+	case isHeld(w):
+		return uptakeHeld
+	}
+	return uptakeRestarted
+}
+
+// uptakeOf says how the workload of a pod, which is not reported to be stale, takes
+// up a new certificate, by the conditions of Services by NAMESPACE/SECRET. Where the
+// report may be incomplete, the workload is not taken to reload or to be restarted.
+func uptakeOf(c Consumer, conditions map[string][]*Serving) uptake {
 	worst := uptakeClient
 	for _, secret := range c.Secrets {
-		its := serving[c.Namespace+"/"+secret]
+		its := conditions[c.Namespace+"/"+secret]
 		seen := uptakeUnseen
 		switch {
+		case slices.ContainsFunc(its, func(s *Serving) bool { return s.StaleUnknown != "" }):
 		case c.isRestarted():
 			seen = uptakeRestarted
-		case slices.ContainsFunc(its, func(s Serving) bool { return s.isStale(c) }):
-			seen = uptakeStale
-		case slices.ContainsFunc(its, func(s Serving) bool { return s.sawReload(c.Created) }):
+		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Created) }):
 			seen = uptakeReloads
 		}
 		worst = max(worst, seen)
 	}
 	return worst
-}
-
-// breaking says, a line for each way of taking it up, which workloads have to take
-// up a new certificate or bundle. It is pure.
-func breaking(consumers []Consumer, services []Service) string {
-	serving := map[string][]Serving{}
-	for _, s := range services {
-		if s.Serving != nil {
-			key := s.Namespace + "/" + s.Secret
-			serving[key] = append(serving[key], *s.Serving)
-		}
-	}
-	worst := map[string]uptake{}
-	for _, c := range consumers {
-		worst[c.name()] = max(worst[c.name()], uptakeOf(c, serving))
-	}
-	var b strings.Builder
-	for _, u := range uptakes {
-		var names []string
-		for name, its := range worst {
-			if its == u.uptake {
-				names = append(names, name)
-			}
-		}
-		if len(names) > 0 {
-			b.WriteString(named(u.what, names))
-		}
-	}
-	if len(worst) == 0 {
-		b.WriteString(named("workloads that mount a certificate or the bundle", nil))
-	}
-	return b.String()
-}
-
-// maxNamed bounds how many of each kind are named.
-const maxNamed = 20
-
-// named is one line with how many there are and the names of at most maxNamed.
-func named(what string, names []string) string {
-	if len(names) == 0 {
-		return "  " + what + ": none\n"
-	}
-	slices.Sort(names)
-	return fmt.Sprintf("  %s: %d: %s\n", what, len(names), shorten(names))
-}
-
-// shorten lists the first of them.
-func shorten(names []string) string {
-	shown := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", shown, more)
-	}
-	return shown
 }

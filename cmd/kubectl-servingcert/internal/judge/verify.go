@@ -37,9 +37,9 @@ type Seen struct {
 
 // Verdicts.
 const (
-	Holds   = "ok"
-	Fails   = "FAILED"
-	Unknown = "unknown" // the user may not see it
+	VerdictOK      = "ok"
+	VerdictFailed  = "FAILED"
+	VerdictUnknown = "unknown" // the user may not see it
 )
 
 // Finding is one thing that was looked at.
@@ -62,28 +62,28 @@ func judgeCondition(s Service) Finding {
 	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
 	switch {
 	case s.Secret == "" && s.Ready == "":
-		return Finding{Fails, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
+		return Finding{VerdictFailed, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
 	case s.Ready == "":
-		return Finding{Fails, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
+		return Finding{VerdictFailed, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
 	case s.Ready != string(corev1.ConditionTrue):
-		return Finding{Fails, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
+		return Finding{VerdictFailed, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
 	}
-	return Finding{Holds, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
+	return Finding{VerdictOK, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
 }
 
 func judgeBundle(s Seen, bundle pki.Bundle, err error) []Finding {
 	name := "ConfigMap " + s.TrustName
 	switch {
 	case s.Bundle == nil:
-		return []Finding{{Fails, name + ": missing: clients of this namespace have no bundle; is the rotator running?"}}
+		return []Finding{{VerdictFailed, name + ": missing: clients of this namespace have no bundle; is the rotator running?"}}
 	case err != nil:
-		return []Finding{{Fails, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
 	case s.PublishedErr != nil:
-		return []Finding{{Unknown, fmt.Sprintf("%s: %d roots; cannot compare them with what the CA has published: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %d roots; cannot compare them with what the CA has published: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
 	case bundle.Hash() != s.Published:
-		return []Finding{{Fails, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
 	}
-	return []Finding{{Holds, fmt.Sprintf("%s: %d roots, as published by the CA (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
+	return []Finding{{VerdictOK, fmt.Sprintf("%s: %d roots, as published by the CA (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
 }
 
 func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
@@ -92,13 +92,13 @@ func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 	case s.Service.Secret == "":
 		return nil
 	case s.SecretErr != nil:
-		return []Finding{{Unknown, fmt.Sprintf("%s: cannot be read: %v", name, s.SecretErr)}}
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: cannot be read: %v", name, s.SecretErr)}}
 	case len(s.Secret) == 0:
-		return []Finding{{Fails, name + ": missing, or has no " + corev1.TLSCertKey}}
+		return []Finding{{VerdictFailed, name + ": missing, or has no " + corev1.TLSCertKey}}
 	}
 	certs, err := pki.ParseCertificates(s.Secret)
 	if err != nil {
-		return []Finding{{Fails, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
 	}
 	return judgeChain(name, s, certs, bundle, now)
 }
@@ -108,7 +108,7 @@ func judgeServed(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 		return nil
 	}
 	if s.DialErr != nil {
-		return []Finding{{Fails, fmt.Sprintf("%s: %v", s.Address, s.DialErr)}}
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %v", s.Address, s.DialErr)}}
 	}
 	return judgeChain(s.Address, s, s.Served, bundle, now)
 }
@@ -116,15 +116,15 @@ func judgeServed(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 // judgeChain holds certificates against the condition and the bundle.
 func judgeChain(name string, s Seen, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
 	leaf := certs[0]
-	findings := []Finding{{Holds, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
+	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
 	if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
-		findings[0] = Finding{Fails, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
+		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
 			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
 	}
 	if err := verifies(certs, s.Host, bundle, now); err != nil {
-		return append(findings, Finding{Fails, fmt.Sprintf("%s: %v", name, err)})
+		return append(findings, Finding{VerdictFailed, fmt.Sprintf("%s: %v", name, err)})
 	}
-	return append(findings, Finding{Holds, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
+	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
 }
 
 // verifies says why a client with the bundle does not accept the certificates

@@ -86,7 +86,7 @@ func TestVerify(t *testing.T) {
 			c.change(&s)
 			var failed []string
 			for _, f := range Verify(s, c.now) {
-				if f.Verdict == Fails {
+				if f.Verdict == VerdictFailed {
 					failed = append(failed, f.Says)
 				}
 			}
@@ -99,6 +99,6 @@ func TestVerify(t *testing.T) {
 	t.Run("what may not be read is said", func(t *testing.T) {
 		s := good(t, ca)
 		s.SecretErr = errors.New("forbidden")
-		assert.Contains(t, Verify(s, epoch), Finding{Unknown, "Secret shop/web-tls: cannot be read: forbidden"})
+		assert.Contains(t, Verify(s, epoch), Finding{VerdictUnknown, "Secret shop/web-tls: cannot be read: forbidden"})
 	})
 }
