@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
-// confirm says who will break and asks.
+// confirm prints what breaks, and asks.
 func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, std streams) error {
 	known, err := f.known(ctx, c)
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 }
 
 // known reads who uses a certificate or the bundle.
-func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.Break, err error) {
+func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.DistrustSituation, err error) {
 	if k.Services, err = c.Services(ctx, ""); err != nil {
 		return k, err
 	}

@@ -129,8 +129,8 @@ func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outco
 	return nil
 }
 
-// complain says what the webhook would warn about or refuse, unless the report
-// has said it. Something refused is an error.
+// complain prints what the webhook would warn about or refuse, unless the report
+// has it. Something refused is an error.
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 	refused := false
 	for _, o := range outcomes {

@@ -136,7 +136,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) 
 		if err != nil {
 			return nil, err
 		}
-		_, _ = io.WriteString(std.out, decision.Says)
+		_, _ = io.WriteString(std.out, decision.Text)
 		if decision.Over {
 			return nil, nil
 		}
@@ -152,7 +152,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) 
 		}
 		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			continue // the status was written meanwhile: decide anew by what it says now
+			continue // the status was written meanwhile: decide again
 		case err != nil:
 			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
@@ -172,7 +172,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 		return nil, err
 	}
 	for _, s := range services {
-		if judge.IsLost(s.Reason) { // the signer says so on Services too
+		if judge.IsLost(s.Reason) { // the signer reports it on Services too
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
 			cm.Data = map[string]string{api.CAProblem: s.Reason + ": reported by Service " + s.String()}
 			return cm, nil

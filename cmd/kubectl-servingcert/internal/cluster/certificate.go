@@ -15,9 +15,9 @@ import (
 // Certificate reads what belongs to the certificate of one Service; system is the
 // namespace of servingcert. What is missing, or may not be read, is for judge.Verify
 // to report and no error.
-func (c *Cluster) Certificate(ctx context.Context, namespace, name, system string) (judge.Seen, error) {
+func (c *Cluster) Certificate(ctx context.Context, namespace, name, system string) (judge.VerifySituation, error) {
 	// The host is the name that clients use in every cluster domain.
-	s := judge.Seen{Host: name + "." + namespace + ".svc", TrustName: namespace + "/" + api.BundleName}
+	s := judge.VerifySituation{Host: name + "." + namespace + ".svc", TrustName: namespace + "/" + api.BundleName}
 	svc, err := c.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return s, err

@@ -30,15 +30,15 @@ type Watcher struct {
 	last string // the last line
 }
 
-// tell prints a line that differs from the one before.
-func (w *Watcher) tell(line string) {
+// print writes a line with the time, if it differs from the one before.
+func (w *Watcher) print(line string) {
 	if line != w.last {
 		_, _ = fmt.Fprintf(w.Out, "%s  %s\n", w.Now().UTC().Format(time.TimeOnly), line)
 	}
 	w.last = line
 }
 
-// tooLong says that this command ends before what it follows does.
+// tooLong returns the error of a command that ends before what it follows does.
 func (w *Watcher) tooLong(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("not done after %s; the rotation continues without this command. Last status: %s", w.Timeout, judge.Dash(w.last))

@@ -50,7 +50,7 @@ func (w *Watcher) Generation(ctx context.Context, number int) error {
 	return w.served(ctx)
 }
 
-// until reads the status until done returns true, and tells its changes.
+// until reads the status until done returns true, and prints each change.
 func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, error)) (judge.CAStatus, error) {
 	for {
 		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
@@ -67,7 +67,7 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 			if err != nil {
 				return status, err
 			}
-			w.tell(status.Progress())
+			w.print(status.Progress())
 			if over {
 				return status, nil
 			}
@@ -78,7 +78,7 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 	}
 }
 
-// settled waits until the count is up to date and says how many were replaced.
+// settled waits until the count is up to date and prints how many were replaced.
 func (w *Watcher) settled(ctx context.Context, status judge.CAStatus) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -127,7 +127,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 			_, _ = fmt.Fprintf(w.Out, "done: all %d Services that had a certificate have a new one; pods have the new files within 92 s\n", had)
 			return nil
 		}
-		w.tell(fmt.Sprintf("%d of %d Services have a new certificate", have, had))
+		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))
 		if !pause(ctx, servicesEvery) {
 			return w.tooLong(ctx)
 		}

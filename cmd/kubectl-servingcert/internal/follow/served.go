@@ -41,7 +41,7 @@ func (w *Watcher) served(ctx context.Context) error {
 			_, _ = fmt.Fprint(w.Out, u.End())
 			return nil
 		}
-		w.tell(u.Progress())
+		w.print(u.Progress())
 		if !pause(ctx, servicesEvery) {
 			return w.tooLong(ctx)
 		}

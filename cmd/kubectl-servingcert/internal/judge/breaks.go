@@ -7,8 +7,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Break is what is known when every root from before is about to be distrusted.
-type Break struct {
+// DistrustSituation is what is known when every root from before is about to be distrusted.
+type DistrustSituation struct {
 	Lost      string // the problem of the CA that is replaced; "" if it is in order
 	Services  []Service
 	Consumers []Consumer
@@ -17,8 +17,8 @@ type Break struct {
 	Trust        *TrustStatus // nil if there is none
 }
 
-// Consequences says who fails until it has reloaded.
-func Consequences(k Break) string {
+// Consequences returns the lines about who fails until it has reloaded.
+func Consequences(k DistrustSituation) string {
 	var b strings.Builder
 	if k.Lost != "" {
 		fmt.Fprintf(&b, "The CA cannot be used (%s). If you have a backup of Secret %s, restore it instead: that breaks no client.\n", k.Lost, api.CASecretName)

@@ -9,7 +9,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// CAStatus is what ConfigMap api.CAStatusName says, in the form of -o json.
+// CAStatus is the data of ConfigMap api.CAStatusName, in the form of -o json.
 type CAStatus struct {
 	Generation     int        `json:"generation"` // 0: none signs
 	NextGeneration int        `json:"nextGeneration,omitempty"`
@@ -49,7 +49,7 @@ func ParseCA(data map[string]string) CAStatus {
 	}
 }
 
-// TrustStatus is what ConfigMap api.TrustStatusName says, in the form of -o json.
+// TrustStatus is the data of ConfigMap api.TrustStatusName, in the form of -o json.
 type TrustStatus struct {
 	BundleHash string   `json:"bundleHash"`
 	Targets    int      `json:"targets"`
@@ -73,7 +73,7 @@ func ParseTrust(data map[string]string) TrustStatus {
 	}
 }
 
-// number reads what a status says; what is absent or no number is 0.
+// number returns the number in a status; 0 if it is absent or not a number.
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
@@ -102,7 +102,7 @@ func lines(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// Progress says in one line how far a succession is and what it waits for.
+// Progress returns a line about how far a succession is and what it waits for.
 func (s CAStatus) Progress() string {
 	text := s.Phase
 	switch s.Phase {

@@ -36,11 +36,11 @@ func (r Rotation) Breaks() bool {
 type RequestDecision struct {
 	Write bool   // ask for it
 	Over  bool   // it was answered: there is nothing to follow
-	Says  string // for people, with its newlines
+	Text  string // for people, with its newlines
 }
 
-// DecideRequest says what is to be done about a request, by what the status
-// ConfigMap holds. An error is why nothing is done. It is pure.
+// DecideRequest returns what is to be done about a request, by the status
+// ConfigMap. The error is why nothing is done.
 func DecideRequest(cm *corev1.ConfigMap, wanted Rotation) (RequestDecision, error) {
 	status := ParseCA(cm.Data)
 	if status.Rotation == wanted.String() {
@@ -58,15 +58,15 @@ func DecideRequest(cm *corev1.ConfigMap, wanted Rotation) (RequestDecision, erro
 	case open == nil:
 		return RequestDecision{Write: true}, nil
 	case *open == wanted:
-		return RequestDecision{Says: "already requested, and not answered yet\n"}, nil
+		return RequestDecision{Text: "already requested, and not answered yet\n"}, nil
 	case wanted.Breaks():
-		return RequestDecision{Write: true, Says: fmt.Sprintf("this replaces request %s %q, which was not answered yet\n", open.Mode, open.Reason)}, nil
+		return RequestDecision{Write: true, Text: fmt.Sprintf("this replaces request %s %q, which was not answered yet\n", open.Mode, open.Reason)}, nil
 	}
 	return RequestDecision{}, fmt.Errorf("another rotation was requested and is not answered yet (%s %q): wait for it. %s", open.Mode, open.Reason, status.Progress())
 }
 
-// answered says what became of a request. One that goes its way is followed to the
-// end by whoever asks again.
+// answered returns what became of a request. One that is not finished yet is
+// followed to its end, whoever asks again.
 func answered(status CAStatus, wanted Rotation) (RequestDecision, error) {
 	if status.Refused() {
 		return RequestDecision{}, fmt.Errorf("already requested; %s", status.RotationOutcome)
@@ -76,14 +76,14 @@ func answered(status CAStatus, wanted Rotation) (RequestDecision, error) {
 	}
 	says := fmt.Sprintf("already requested; %s\n", status.RotationOutcome)
 	if !wanted.Breaks() && (!status.SignsAlone() || status.Behind()) {
-		return RequestDecision{Says: says}, nil
+		return RequestDecision{Text: says}, nil
 	}
-	return RequestDecision{Over: true, Says: says + status.Progress() + "\n"}, nil
+	return RequestDecision{Over: true, Text: says + status.Progress() + "\n"}, nil
 }
 
 // openRequest returns the request of the annotations if it was not answered, and
-// nil if there is none. One that the signer takes for wrong is none: it will not
-// be answered.
+// nil if there is none. One that the signer refuses to parse does not count: it
+// will not be answered.
 func openRequest(cm *corev1.ConfigMap, status CAStatus) *Rotation {
 	r := ca.ParseRequest(cm.Annotations)
 	open := Rotation{r.Mode, r.Reason}

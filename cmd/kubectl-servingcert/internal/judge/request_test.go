@@ -36,19 +36,19 @@ func TestDecideRequest(t *testing.T) {
 		"nothing asked for": {status(nil), overlap, RequestDecision{Write: true}, ""},
 		"answered": {
 			status(overlap.Annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
-			RequestDecision{Over: true, Says: "already requested; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
+			RequestDecision{Over: true, Text: "already requested; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
 		"answered, and the annotation is gone": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs"), overlap,
-			RequestDecision{Over: true, Says: "already requested; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
+			RequestDecision{Over: true, Text: "already requested; generation 2 was made and signs\nStable: generation 1 signs\n"}, "",
 		},
 		"answered, and on its way": {
 			status(overlap.Annotations(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet", api.CAPhase, api.PhaseWait), overlap,
-			RequestDecision{Says: "already requested; generation 2 was made and does not sign yet\n"}, "",
+			RequestDecision{Text: "already requested; generation 2 was made and does not sign yet\n"}, "",
 		},
 		"answered, and certificates are being replaced": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs", api.CAPhase, api.PhaseRetire, api.CALeaves, "3", api.CAReplaced, "2"), overlap,
-			RequestDecision{Says: "already requested; generation 2 was made and signs\n"}, "",
+			RequestDecision{Text: "already requested; generation 2 was made and signs\n"}, "",
 		},
 		"refused before": {
 			status(nil, api.CARotation, "overlap:drill", api.CARotationOutcome, "refused: at most 3 cross-certificates are served"), overlap,
@@ -57,9 +57,9 @@ func TestDecideRequest(t *testing.T) {
 		"the same reason in another way is another request": {
 			status(overlap.Annotations(), api.CARotation, "overlap:drill"), Rotation{api.RotateForce, "drill"}, RequestDecision{Write: true}, "",
 		},
-		"asked for, not answered": {status(overlap.Annotations()), overlap, RequestDecision{Says: "already requested, and not answered yet\n"}, ""},
+		"asked for, not answered": {status(overlap.Annotations()), overlap, RequestDecision{Text: "already requested, and not answered yet\n"}, ""},
 		"asked for in no way is overlap": {
-			status(map[string]string{api.AnnotationRotate: "drill"}), overlap, RequestDecision{Says: "already requested, and not answered yet\n"}, "",
+			status(map[string]string{api.AnnotationRotate: "drill"}), overlap, RequestDecision{Text: "already requested, and not answered yet\n"}, "",
 		},
 		"another is open": {
 			status(other.Annotations(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"), overlap, RequestDecision{},
@@ -71,7 +71,7 @@ func TestDecideRequest(t *testing.T) {
 		},
 		"a stolen key does not wait": {
 			status(other.Annotations(), api.CAPhase, api.PhaseWait), distrust,
-			RequestDecision{Write: true, Says: "this replaces request overlap \"ceremony\", which was not answered yet\n"}, "",
+			RequestDecision{Write: true, Text: "this replaces request overlap \"ceremony\", which was not answered yet\n"}, "",
 		},
 		"lost": {status(nil, lost...), replace, RequestDecision{Write: true}, ""},
 		"lost again": {

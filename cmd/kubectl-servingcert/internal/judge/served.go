@@ -10,20 +10,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Uptake is how far the certificates of now are taken up.
+// Uptake is how far pods serve the current certificates.
 type Uptake struct {
 	Services int // whose certificate somebody serves, or should
-	Serving  int // of which every ready pod does
+	serving  int // of which every ready pod does
 	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
 	Waiting []string
-	// Left are those of which that does not change by itself: NAMESPACE/NAME: why.
-	Left []string
-	// Held are the workloads whose restart is held until somebody does something,
-	// and why. Their Services are in Left, or in Waiting because of other workloads.
-	Held []string
-	// Doubt is why it is not known of some in Left whether anything is under way;
+	// left are those of which that does not change by itself: NAMESPACE/NAME: why.
+	left []string
+	// held are the workloads whose restart is held until somebody does something,
+	// and why. Their Services are in left, or in Waiting because of other workloads.
+	held []string
+	// doubt is why it is not known of some in left whether anything is under way;
 	// "" if it is known of all.
-	Doubt string
+	doubt string
 	// Unseen: nobody has looked at any of them.
 	Unseen bool
 	// last is the Service whose pods took it up last, and when.
@@ -52,31 +52,19 @@ func CountUptake(services []Service) Uptake {
 		case serving == nil || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
 			u.Waiting = append(u.Waiting, s.String())
 		case serving.isTrue():
-			u.Serving++
+			u.serving++
 			if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
 				u.last, u.at = s.String(), at
 			}
 		case s.isAbout(api.ServingStale) && serving.restartFollows():
 			u.Waiting = append(u.Waiting, s.String())
 		default:
-			u.Left = append(u.Left, s.String()+": "+serving.Message)
-			u.Doubt = cmp.Or(u.Doubt, serving.StaleUnknown)
+			u.left = append(u.left, s.String()+": "+serving.Message)
+			u.doubt = cmp.Or(u.doubt, serving.StaleUnknown)
 		}
 	}
-	u.Held = Holds(stale)
+	u.held = Holds(stale)
 	return u
-}
-
-// isAbout reports whether condition Serving has the reason, and is about the leaf of
-// now.
-func (s Service) isAbout(reason string) bool {
-	return s.Serving != nil && s.Serving.Leaf == s.Leaf && s.Serving.Reason == reason
-}
-
-// restartFollows reports whether the rotator restarts one of the stale workloads
-// without anybody's help.
-func (s *Serving) restartFollows() bool {
-	return slices.ContainsFunc(s.Stale, func(w api.StaleWorkload) bool { return restarts(w) && !isHeld(w) })
 }
 
 func latest(a time.Time, b *time.Time) time.Time {
@@ -87,45 +75,45 @@ func latest(a time.Time, b *time.Time) time.Time {
 }
 
 // Over reports whether nothing changes any more without somebody's help.
-func (u Uptake) Over() bool { return len(u.Waiting) == 0 && !u.MayGoOn() }
+func (u Uptake) Over() bool { return len(u.Waiting) == 0 && !u.mayGoOn() }
 
-// MayGoOn reports whether, for all that is known, somebody may be at work on what
+// mayGoOn reports whether, for all that is known, somebody may be at work on what
 // is not served: a budget may allow a disruption again, and a report may be late.
-func (u Uptake) MayGoOn() bool { return len(u.Held) > 0 || u.Doubt != "" }
+func (u Uptake) mayGoOn() bool { return len(u.held) > 0 || u.doubt != "" }
 
-// Progress says in one line how far it is.
+// Progress returns a line about how far it is.
 func (u Uptake) Progress() string {
-	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
+	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.serving, u.Services)
 	if len(u.Waiting) > 0 {
 		text += "; not yet: " + shorten(u.Waiting)
 	}
-	if len(u.Held) > 0 {
-		text += "; " + strings.ReplaceAll(Bounded(u.Held), "\n", "; ")
+	if len(u.held) > 0 {
+		text += "; " + strings.ReplaceAll(Bounded(u.held), "\n", "; ")
 	}
-	if u.Doubt != "" {
-		text += "; " + u.Doubt
+	if u.doubt != "" {
+		text += "; " + u.doubt
 	}
 	return text
 }
 
-// End says what has become of the certificates.
+// End returns the lines about what has become of the certificates.
 func (u Uptake) End() string {
 	var b strings.Builder
 	switch {
 	case u.Services == 0:
 		b.WriteString("served: no pod mounts a certificate\n")
-	case u.Serving == 0:
+	case u.serving == 0:
 		b.WriteString("served: by no pod\n")
-	case len(u.Left) == 0:
-		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.Serving, u.last, u.at.UTC().Format(time.RFC3339))
+	case len(u.left) == 0:
+		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.serving, u.last, u.at.UTC().Format(time.RFC3339))
 	default:
-		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
 	}
-	for _, line := range append(slices.Clone(u.Left), u.Held...) {
+	for _, line := range append(slices.Clone(u.left), u.held...) {
 		fmt.Fprintf(&b, "not served: %s\n", line)
 	}
-	if u.Doubt != "" {
-		fmt.Fprintln(&b, u.Doubt)
+	if u.doubt != "" {
+		fmt.Fprintln(&b, u.doubt)
 	}
 	return b.String()
 }

@@ -69,3 +69,9 @@ func secretOf(svc *corev1.Service) string {
 
 // String returns NAMESPACE/NAME.
 func (s Service) String() string { return s.Namespace + "/" + s.Name }
+
+// isAbout reports whether condition Serving has the reason, and is about the leaf of
+// now.
+func (s Service) isAbout(reason string) bool {
+	return s.Serving != nil && s.Serving.Leaf == s.Leaf && s.Serving.Reason == reason
+}

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,8 +42,8 @@ func servingOf(svc *corev1.Service) *Serving {
 
 func (s *Serving) isTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
 
-// Word is what a table shows: True, or why not.
-func (s *Serving) Word() string {
+// Column is what a table shows: True, or why not.
+func (s *Serving) Column() string {
 	switch {
 	case s == nil:
 		return ""
@@ -56,4 +57,10 @@ func (s *Serving) Word() string {
 // is younger than itself.
 func (s *Serving) sawReload(created time.Time) bool {
 	return s.isTrue() && s.Since != nil && created.Before(*s.Since)
+}
+
+// restartFollows reports whether the rotator restarts one of the stale workloads
+// without anybody's help.
+func (s *Serving) restartFollows() bool {
+	return slices.ContainsFunc(s.Stale, func(w api.StaleWorkload) bool { return restarts(w) && !isHeld(w) })
 }

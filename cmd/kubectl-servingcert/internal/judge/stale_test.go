@@ -31,14 +31,14 @@ func TestFiftyStaleWorkloads(t *testing.T) {
 	}
 	consumers = append(consumers, mounter("w", api.OnRotateReload, "old-tls"), mounter("w500", api.OnRotateReload, "old-tls"))
 	AddStale(services, list(entries...))
-	got := Consequences(Break{Services: services, Consumers: consumers})
+	got := Consequences(DistrustSituation{Services: services, Consumers: consumers})
 	assert.Contains(t, got, "  workloads that already serve an older certificate, and break until somebody restarts them: 50: shop Deployment/w1, shop Deployment/w10, ")
 	assert.Contains(t, got, "may break until somebody restarts them: 2: shop Deployment/w, shop Deployment/w500\n")
 	assert.NotContains(t, got, "have been seen to reload, and serve")
 	assert.Len(t, services[0].Serving.Stale, 50)
 	assert.Empty(t, Doubt(services))
 
-	assert.Equal(t, []string{"shop/old: " + sentence}, CountUptake(services).Left)
+	assert.Equal(t, []string{"shop/old: " + sentence}, CountUptake(services).left)
 	for i := range entries {
 		entries[i].OnRotate = api.OnRotateRestart
 		entries[i].Held = paused
@@ -47,11 +47,11 @@ func TestFiftyStaleWorkloads(t *testing.T) {
 	AddStale(services, list(entries...))
 	u := CountUptake(services)
 	assert.Equal(t, []string{"shop/old"}, u.Waiting, "the one whose turn comes by itself is waited for")
-	assert.Len(t, u.Held, 49)
+	assert.Len(t, u.held, 49)
 	assert.Contains(t, u.Progress(), "; not yet: shop/old; shop Deployment/w1 held: Paused: it is paused; kubectl rollout resume lets it go on; shop Deployment/w10 held: Paused: ")
 	assert.Contains(t, u.Progress(), "; and 29 more")
-	assert.Equal(t, 49, strings.Count(Consequences(Break{Services: services})+u.End(), "not served: shop Deployment/"))
-	assert.Contains(t, Consequences(Break{Services: services}), "whose restart is held: 49: ")
+	assert.Equal(t, 49, strings.Count(Consequences(DistrustSituation{Services: services})+u.End(), "not served: shop Deployment/"))
+	assert.Contains(t, Consequences(DistrustSituation{Services: services}), "whose restart is held: 49: ")
 
 	entries[49].Held = paused
 	AddStale(services, list(entries...))
@@ -116,7 +116,7 @@ func TestStaleWorkloadsThatAreNotKnown(t *testing.T) {
 			AddStale(services, c.list)
 			assert.Equal(t, c.doubt, Doubt(services))
 			assert.Empty(t, services[0].Serving.StaleUnknown, "its pods are known to serve the new certificate")
-			got := Consequences(Break{Services: services, Consumers: []Consumer{
+			got := Consequences(DistrustSituation{Services: services, Consumers: []Consumer{
 				mounter("legacy", api.OnRotateReload, "old-tls"),
 				mounter("fresh", api.OnRotateReload, "old-tls", "web-tls"),
 				mounter("rolled", api.OnRotateRestart, "old-tls"),
@@ -152,7 +152,7 @@ func TestHeldRestarts(t *testing.T) {
 	}
 	u := CountUptake(old(turn))
 	assert.Equal(t, []string{"shop/old", "shop/slow"}, u.Waiting)
-	assert.Empty(t, u.Held)
+	assert.Empty(t, u.held)
 
 	u = CountUptake(old(&api.RestartHold{Reason: "SomethingNew", Message: "why"}))
 	assert.Equal(t, []string{"shop/slow"}, u.Waiting)
@@ -168,7 +168,7 @@ func TestHeldRestarts(t *testing.T) {
 	services[0].Leaf = "newer" // renewed meanwhile: what was held was for the leaf of before
 	u = CountUptake(services)
 	assert.Equal(t, []string{"shop/old"}, u.Waiting)
-	assert.Empty(t, u.Held)
+	assert.Empty(t, u.held)
 }
 
 func TestStaleLines(t *testing.T) {
@@ -181,7 +181,7 @@ func TestStaleLines(t *testing.T) {
 }
 
 func TestConsequences(t *testing.T) {
-	nobody := Consequences(Break{})
+	nobody := Consequences(DistrustSituation{})
 	assert.Contains(t, nobody, "  Services whose certificates are replaced: none\n")
 	assert.Contains(t, nobody, "  workloads that mount a certificate or the bundle: none\n")
 	assert.NotContains(t, nobody, "backup")
@@ -189,7 +189,7 @@ func TestConsequences(t *testing.T) {
 
 	services := []Service{service("old", metav1.ConditionFalse, api.ServingStale, "older")}
 	AddStale(services, list(stale("old", "Deployment", "legacy", api.OnRotateReload, nil)))
-	got := Consequences(Break{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &TrustStatus{Targets: 7}})
+	got := Consequences(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &TrustStatus{Targets: 7}})
 	assert.Contains(t, got, "The CA cannot be used (CALost: gone). If you have a backup")
 	assert.Contains(t, got, "break until somebody restarts them: 1: shop Deployment/legacy\n", "what is reported needs no pods to be listed")
 	assert.Contains(t, got, "  workloads that mount a certificate or the bundle: unknown: pods is forbidden\n")

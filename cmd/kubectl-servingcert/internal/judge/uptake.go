@@ -40,7 +40,7 @@ const (
 	uptakeStale                   // it serves an older certificate now, and asks for no restart
 )
 
-// uptakes are what is said of each, and in which order.
+// uptakes are the descriptions, in the order in which they are printed.
 var uptakes = []struct {
 	uptake uptake
 	what   string
@@ -53,8 +53,8 @@ var uptakes = []struct {
 	{uptakeClient, "workloads that mount only the bundle, and have the new one within 92 s"},
 }
 
-// breaking says, a line for each way of taking it up, which workloads have to take
-// up a new certificate or bundle: those of the consumers, and those that are
+// breaking returns a line for each way to take up a new certificate or bundle, with
+// the workloads that take it up this way: those of the consumers, and those that are
 // reported to be stale.
 func breaking(consumers []Consumer, services []Service) string {
 	known := map[string]uptake{} // by name, of workloads that are reported to be stale
@@ -88,8 +88,8 @@ func breaking(consumers []Consumer, services []Service) string {
 	return b.String()
 }
 
-// uptakeOfStale says how a workload that serves an older certificate takes up a new
-// one.
+// uptakeOfStale returns how a workload that serves an older certificate takes up a
+// new one.
 func uptakeOfStale(w api.StaleWorkload) uptake {
 	switch {
 	case !restarts(w):
@@ -100,7 +100,7 @@ func uptakeOfStale(w api.StaleWorkload) uptake {
 	return uptakeRestarted
 }
 
-// uptakeOf says how the workload of a pod, which is not reported to be stale, takes
+// uptakeOf returns how the workload of a pod, which is not reported to be stale, takes
 // up a new certificate, by the conditions of Services by NAMESPACE/SECRET. Where the
 // report may be incomplete, the workload is not taken to reload or to be restarted.
 func uptakeOf(c Consumer, conditions map[string][]*Serving) uptake {

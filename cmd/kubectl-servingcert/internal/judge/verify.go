@@ -16,8 +16,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Seen is what verify has read.
-type Seen struct {
+// VerifySituation is what verify has read.
+type VerifySituation struct {
 	Host      string // the name that clients use
 	Service   Service
 	TrustName string            // NAMESPACE/NAME of the bundle ConfigMap
@@ -42,12 +42,12 @@ const (
 	VerdictUnknown = "unknown" // the user may not see it
 )
 
-// Finding is one thing that was looked at.
-type Finding struct{ Verdict, Says string }
+// Finding is the result of one check.
+type Finding struct{ Verdict, Text string }
 
-// Verify looks at everything that was read, in the order in which a certificate
-// comes about. It is pure.
-func Verify(s Seen, now time.Time) []Finding {
+// Verify checks everything that was read, in the order in which a certificate comes
+// about.
+func Verify(s VerifySituation, now time.Time) []Finding {
 	findings := []Finding{judgeCondition(s.Service)}
 	bundle, err := pki.ParseBundle([]byte(s.Bundle[api.BundleKey]))
 	findings = append(findings, judgeBundle(s, bundle, err)...)
@@ -71,7 +71,7 @@ func judgeCondition(s Service) Finding {
 	return Finding{VerdictOK, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
 }
 
-func judgeBundle(s Seen, bundle pki.Bundle, err error) []Finding {
+func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	name := "ConfigMap " + s.TrustName
 	switch {
 	case s.Bundle == nil:
@@ -86,7 +86,7 @@ func judgeBundle(s Seen, bundle pki.Bundle, err error) []Finding {
 	return []Finding{{VerdictOK, fmt.Sprintf("%s: %d roots, as published by the CA (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
 }
 
-func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
+func judgeSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
 	name := fmt.Sprintf("Secret %s/%s", s.Service.Namespace, s.Service.Secret)
 	switch {
 	case s.Service.Secret == "":
@@ -103,7 +103,7 @@ func judgeSecret(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 	return judgeChain(name, s, certs, bundle, now)
 }
 
-func judgeServed(s Seen, bundle pki.Bundle, now time.Time) []Finding {
+func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
 	if !s.Dialled {
 		return nil
 	}
@@ -113,8 +113,8 @@ func judgeServed(s Seen, bundle pki.Bundle, now time.Time) []Finding {
 	return judgeChain(s.Address, s, s.Served, bundle, now)
 }
 
-// judgeChain holds certificates against the condition and the bundle.
-func judgeChain(name string, s Seen, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
+// judgeChain compares certificates with the condition and the bundle.
+func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
 	leaf := certs[0]
 	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
 	if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
@@ -127,7 +127,7 @@ func judgeChain(name string, s Seen, certs []*x509.Certificate, bundle pki.Bundl
 	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
 }
 
-// verifies says why a client with the bundle does not accept the certificates
+// verifies returns why a client with the bundle does not accept the certificates
 // for the host or for one of the names in them, or nil.
 func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
 	if len(bundle.Certificates()) == 0 {

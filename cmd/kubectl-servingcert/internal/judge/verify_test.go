@@ -38,9 +38,9 @@ func issue(t *testing.T, ca *pki.Authority, names ...string) signer.Issued {
 }
 
 // good is a Service of which everything is as it should be.
-func good(t *testing.T, ca *pki.Authority) Seen {
+func good(t *testing.T, ca *pki.Authority) VerifySituation {
 	issued := issue(t, ca, "*.web.shop.svc", "web.shop.svc")
-	return Seen{
+	return VerifySituation{
 		Host:      "web.shop.svc",
 		Service:   Service{Namespace: "shop", Name: "web", Secret: "web-tls", Ready: "True", Reason: "Issued", Leaf: pki.Fingerprint(issued.Leaf)},
 		TrustName: "shop/" + api.BundleName, Bundle: map[string]string{api.BundleKey: string(ca.Bundle.PEM())},
@@ -53,31 +53,33 @@ func TestVerify(t *testing.T) {
 	ca, other := newCA(t), newCA(t)
 	older := issue(t, ca, "web.shop.svc")
 	for name, c := range map[string]struct {
-		change func(s *Seen)
+		change func(s *VerifySituation)
 		now    time.Time
 		failed []string // what the findings that failed begin with
 	}{
-		"good":          {func(*Seen) {}, epoch, nil},
-		"no condition":  {func(s *Seen) { s.Service.Ready = "" }, epoch, []string{"Service shop/web: no condition servingcert.dev/Ready yet"}},
-		"not ready":     {func(s *Seen) { s.Service.Ready, s.Service.Reason = "False", "SecretConflict" }, epoch, []string{"Service shop/web: not ready: SecretConflict"}},
-		"no bundle":     {func(s *Seen) { s.Bundle = nil }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: missing", "Secret shop/web-tls: there is no bundle", "localhost:8443: there is no bundle"}},
-		"garbage in it": {func(s *Seen) { s.Bundle = map[string]string{api.BundleKey: "x"} }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: ca.crt: CA bundle", "Secret", "localhost"}},
-		"an old bundle": {func(s *Seen) { s.Published = other.Bundle.Hash() }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: holds bundle"}},
+		"good":          {func(*VerifySituation) {}, epoch, nil},
+		"no condition":  {func(s *VerifySituation) { s.Service.Ready = "" }, epoch, []string{"Service shop/web: no condition servingcert.dev/Ready yet"}},
+		"not ready":     {func(s *VerifySituation) { s.Service.Ready, s.Service.Reason = "False", "SecretConflict" }, epoch, []string{"Service shop/web: not ready: SecretConflict"}},
+		"no bundle":     {func(s *VerifySituation) { s.Bundle = nil }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: missing", "Secret shop/web-tls: there is no bundle", "localhost:8443: there is no bundle"}},
+		"garbage in it": {func(s *VerifySituation) { s.Bundle = map[string]string{api.BundleKey: "x"} }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: ca.crt: CA bundle", "Secret", "localhost"}},
+		"an old bundle": {func(s *VerifySituation) { s.Published = other.Bundle.Hash() }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: holds bundle"}},
 		"a stranger's bundle": {
-			func(s *Seen) { s.Bundle[api.BundleKey], s.Published = string(other.Bundle.PEM()), other.Bundle.Hash() }, epoch,
+			func(s *VerifySituation) {
+				s.Bundle[api.BundleKey], s.Published = string(other.Bundle.PEM()), other.Bundle.Hash()
+			}, epoch,
 			[]string{"Secret shop/web-tls: a client rejects it as web.shop.svc", "localhost:8443: a client rejects it as web.shop.svc"},
 		},
-		"no Secret":      {func(s *Seen) { s.Secret = nil }, epoch, []string{"Secret shop/web-tls: missing"}},
-		"a damaged one":  {func(s *Seen) { s.Secret = s.Secret[:100] }, epoch, []string{"Secret shop/web-tls: tls.crt: certificate 1"}},
-		"another Secret": {func(s *Seen) { s.Secret = older.CertPEM }, epoch, []string{"Secret shop/web-tls: leaf "}},
+		"no Secret":      {func(s *VerifySituation) { s.Secret = nil }, epoch, []string{"Secret shop/web-tls: missing"}},
+		"a damaged one":  {func(s *VerifySituation) { s.Secret = s.Secret[:100] }, epoch, []string{"Secret shop/web-tls: tls.crt: certificate 1"}},
+		"another Secret": {func(s *VerifySituation) { s.Secret = older.CertPEM }, epoch, []string{"Secret shop/web-tls: leaf "}},
 		"a root is served": {
-			func(s *Seen) { s.Served = append(s.Served, ca.Certificate) }, epoch, []string{"localhost:8443: certificate 2 of the chain is a root"},
+			func(s *VerifySituation) { s.Served = append(s.Served, ca.Certificate) }, epoch, []string{"localhost:8443: certificate 2 of the chain is a root"},
 		},
-		"an old leaf is served": {func(s *Seen) { s.Served = []*x509.Certificate{older.Leaf} }, epoch, []string{"localhost:8443: leaf "}},
-		"another Service's":     {func(s *Seen) { s.Host = "api.shop.svc" }, epoch, []string{"Secret shop/web-tls: a client rejects it as api.shop.svc", "localhost:8443: a client rejects it as api.shop.svc"}},
-		"expired":               {func(*Seen) {}, epoch.Add(48 * time.Hour), []string{"Secret shop/web-tls: a client rejects it", "localhost:8443: a client rejects it"}},
-		"nobody listens":        {func(s *Seen) { s.Served, s.DialErr = nil, errors.New("connection refused") }, epoch, []string{"localhost:8443: connection refused"}},
-		"may not be read": {func(s *Seen) {
+		"an old leaf is served": {func(s *VerifySituation) { s.Served = []*x509.Certificate{older.Leaf} }, epoch, []string{"localhost:8443: leaf "}},
+		"another Service's":     {func(s *VerifySituation) { s.Host = "api.shop.svc" }, epoch, []string{"Secret shop/web-tls: a client rejects it as api.shop.svc", "localhost:8443: a client rejects it as api.shop.svc"}},
+		"expired":               {func(*VerifySituation) {}, epoch.Add(48 * time.Hour), []string{"Secret shop/web-tls: a client rejects it", "localhost:8443: a client rejects it"}},
+		"nobody listens":        {func(s *VerifySituation) { s.Served, s.DialErr = nil, errors.New("connection refused") }, epoch, []string{"localhost:8443: connection refused"}},
+		"may not be read": {func(s *VerifySituation) {
 			s.Secret, s.SecretErr, s.PublishedErr = nil, errors.New("forbidden"), errors.New("forbidden")
 		}, epoch, nil},
 	} {
@@ -87,7 +89,7 @@ func TestVerify(t *testing.T) {
 			var failed []string
 			for _, f := range Verify(s, c.now) {
 				if f.Verdict == VerdictFailed {
-					failed = append(failed, f.Says)
+					failed = append(failed, f.Text)
 				}
 			}
 			require.Len(t, failed, len(c.failed), "%q", failed)
