@@ -49,9 +49,9 @@ func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.Di
 
 // agreed asks, and returns nil if the answer is yes.
 func agreed(std streams) error {
-	nobody := errors.New("cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
+	noTerminal := errors.New("cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
 	if !std.terminal {
-		return nobody
+		return noTerminal
 	}
 	_, _ = io.WriteString(std.out, "Type yes to continue: ")
 	answer, err := bufio.NewReader(std.in).ReadString('\n')
@@ -59,7 +59,7 @@ func agreed(std streams) error {
 	case err != nil && !errors.Is(err, io.EOF):
 		return fmt.Errorf("standard input: %w", err)
 	case err != nil && answer == "": // /dev/null looks like a terminal
-		return nobody
+		return noTerminal
 	case strings.TrimSpace(answer) != "yes":
 		return errors.New("not confirmed. Nothing was changed")
 	}

@@ -146,7 +146,7 @@ func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 		}
 	}
 	if refused {
-		return errSaid
+		return errReported
 	}
 	return nil
 }

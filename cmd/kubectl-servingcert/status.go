@@ -89,7 +89,7 @@ func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error
 		return err
 	}
 	if r.CA.Problem != "" {
-		return errSaid
+		return errReported
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func writeFindings(w io.Writer, findings []judge.Finding) error {
 		failed = failed || f.Verdict == judge.VerdictFailed
 	}
 	if failed {
-		return errSaid
+		return errReported
 	}
 	return nil
 }
