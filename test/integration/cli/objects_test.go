@@ -248,7 +248,7 @@ func TestVerify(t *testing.T) {
 	t.Run("a user who may not read Secrets", func(t *testing.T) {
 		r := cliAs(t, reader(t, s.namespace, ns), "verify", "--system-namespace", s.namespace, "-n", ns, "web")
 		assert.Zero(t, r.code, r.out+r.err)
-		assert.Contains(t, r.out, "unknown Secret "+ns+"/web-tls: may not be read: ")
+		assert.Contains(t, r.out, "unknown Secret "+ns+"/web-tls: cannot be read: ")
 	})
 	t.Run("no such Service", func(t *testing.T) {
 		r := cli(t, "verify", "--system-namespace", s.namespace, "-n", ns, "missing")
