@@ -33,17 +33,17 @@ type injectFlags struct {
 func injectCommand() command {
 	return command{
 		name:  "inject",
-		about: "Show what the webhook would make of manifests, before anything is created.",
+		about: "Preview what the webhook does to manifests, without creating anything.",
 		usage: "inject -f FILE|DIR|- [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f injectFlags
-			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files) or - for standard input; may be given several times")
-			fs.BoolVarP(&f.recursive, "recursive", "R", false, "directories within directories too")
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not say (default \"default\")")
-			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the manifests as they would be; report: a table of what is done and why not")
-			fs.BoolVar(&f.diff, "diff", false, "only what changes, as a unified diff")
-			fs.BoolVar(&f.live, "live", false, "use the Services and Namespaces of the cluster too; without -f, report its pods that were missed")
-			fs.BoolVar(&f.openShift, "openshift-compat", false, "as with a webhook and a rotator that have this flag: Services may ask in OpenShift's words too")
+			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
+			fs.BoolVarP(&f.recursive, "recursive", "R", false, "read subdirectories too")
+			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not set one (default \"default\")")
+			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the resulting manifests; report: a table of what is done, or why it is not")
+			fs.BoolVar(&f.diff, "diff", false, "show only the changes, as a unified diff")
+			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
+			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
 				if err := f.validate(args); err != nil {
@@ -58,19 +58,19 @@ func injectCommand() command {
 func (f *injectFlags) validate(args []string) error {
 	switch {
 	case len(args) > 0:
-		return usagef("unexpected argument %q: files are given with -f", args[0])
+		return usagef("unexpected argument %q: give files with -f", args[0])
 	case f.output != "yaml" && f.output != "report":
 		return usagef("-o %q: must be yaml or report", f.output)
 	case f.diff && f.output == "report":
-		return usagef("--diff and -o report exclude each other")
+		return usagef("--diff and -o report are mutually exclusive")
 	case len(f.files) == 0 && !f.live:
-		return usagef("-f is missing: a file, a directory or - for standard input")
+		return usagef("-f is required: a file, a directory, or - for standard input")
 	case len(f.files) == 0 && f.output != "report":
-		return usagef("--live without -f reports pods that were missed: it needs -o report")
+		return usagef("--live without -f reports pods that were missed: it requires -o report")
 	}
 	if f.namespace != "" {
 		if errs := validation.IsDNS1123Label(f.namespace); len(errs) > 0 {
-			return usagef("-n %q: no name of a namespace: %s", f.namespace, strings.Join(errs, "; "))
+			return usagef("-n %q: not a valid namespace name: %s", f.namespace, strings.Join(errs, "; "))
 		}
 	}
 	return nil
@@ -84,13 +84,13 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 			return err
 		}
 		if len(f.files) == 0 {
-			rows, err := cluster.missed(ctx, f.namespace, f.openShift)
+			rows, err := cluster.Missed(ctx, f.namespace, f.openShift)
 			if err != nil {
 				return err
 			}
 			return writeReport(std.out, rows)
 		}
-		opts.Live = cluster.known
+		opts.Live = cluster.Known
 	}
 	docs, err := f.read(std.in)
 	if err != nil {
@@ -129,8 +129,8 @@ func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outco
 	return nil
 }
 
-// complain says what the webhook would warn about or refuse, unless the report
-// has said it. Something refused is an error.
+// complain prints what the webhook would warn about or refuse, unless the report
+// has it. Something refused is an error.
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 	refused := false
 	for _, o := range outcomes {
@@ -146,7 +146,7 @@ func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 		}
 	}
 	if refused {
-		return errSaid
+		return errReported
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (f *injectFlags) expand(name string) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("%s: no .yaml, .yml or .json file in it", name)
+		err = fmt.Errorf("%s: contains no .yaml, .yml or .json file", name)
 	}
 	return files, err
 }

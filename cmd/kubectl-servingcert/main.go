@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string, std streams) int {
 	all := commands()
 	i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] })
 	if i < 0 {
-		return fail(std.err, usagef("unknown command %q: must be %s", args[0], names(all)))
+		return fail(std.err, usagef("unknown command %q: must be one of %s", args[0], names(all)))
 	}
 	cmd := all[i]
 	fs := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
@@ -86,11 +86,11 @@ func run(ctx context.Context, args []string, std streams) int {
 	return exitOK
 }
 
-// errSaid is an error whose text was written already.
-var errSaid = errors.New("said already")
+// errReported is an error whose text was written already.
+var errReported = errors.New("reported already")
 
 func fail(w io.Writer, err error) int {
-	if errors.Is(err, errSaid) {
+	if errors.Is(err, errReported) {
 		return exitError
 	}
 	_, _ = fmt.Fprintf(w, "kubectl servingcert: %v\n", err)

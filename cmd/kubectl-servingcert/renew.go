@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -30,14 +30,14 @@ type renewFlags struct {
 func renewCommand() command {
 	return command{
 		name:  "renew",
-		about: "Have the certificates of Services replaced now, with new keys.",
+		about: "Renew the certificates of Services now, with new keys.",
 		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f renewFlags
 			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
 			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
-			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: of all namespaces")
-			fs.BoolVar(&f.wait, "wait", true, "wait until each has another certificate")
+			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
+			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
@@ -54,15 +54,15 @@ func renewCommand() command {
 func (f *renewFlags) validate() error {
 	switch {
 	case f.all && len(f.names) > 0:
-		return usagef("--all and names of Services exclude each other")
+		return usagef("--all and names of Services are mutually exclusive")
 	case !f.all && len(f.names) == 0:
-		return usagef("which Services: name them, or give --all")
+		return usagef("no Service given: name Services, or use --all")
 	case f.allNamespaces && !f.all:
-		return usagef("-A needs --all: a name means one namespace")
+		return usagef("-A requires --all: named Services are in one namespace")
 	case f.allNamespaces && f.namespace != "":
-		return usagef("-n and -A exclude each other")
+		return usagef("-n and -A are mutually exclusive")
 	case f.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", f.timeout)
+		return usagef("--timeout %s: must be positive", f.timeout)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 		return err
 	}
 	if f.namespace == "" && !f.allNamespaces {
-		f.namespace = c.namespace
+		f.namespace = c.Namespace
 	}
 	chosen, err := f.choose(ctx, c)
 	if err != nil {
@@ -81,15 +81,18 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 	}
 	after := renewAfter(now())
 	for _, s := range chosen {
-		if err := c.renew(ctx, s, after); err != nil {
+		if err := renew(ctx, c, s, after); err != nil {
 			return err
 		}
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(std.out, "%d certificates are to be renewed\n", len(chosen))
+		_, err := fmt.Fprintf(std.out, "renewal requested for %d certificates\n", len(chosen))
 		return err
 	}
-	return f.await(ctx, c, chosen, std)
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	w := follow.Watcher{Cluster: c, Out: std.out, Now: now, Timeout: f.timeout}
+	return w.Renewal(ctx, chosen)
 }
 
 // renewAfter is the time to ask for at now: a certificate issued in this second
@@ -97,21 +100,21 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
 // choose returns the Services that were asked for.
-func (f *renewFlags) choose(ctx context.Context, c *cluster) ([]serviceStatus, error) {
-	all, err := c.services(ctx, f.namespace)
+func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) ([]judge.Service, error) {
+	all, err := c.Services(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(s serviceStatus) bool { return s.Secret == "" }) // retained: nobody asks for it
+	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained: nobody asks for it
 	if f.all {
 		if len(all) == 0 {
 			return nil, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
 		}
 		return all, nil
 	}
-	var chosen []serviceStatus
+	var chosen []judge.Service
 	for _, name := range f.names {
-		i := slices.IndexFunc(all, func(s serviceStatus) bool { return s.Name == name })
+		i := slices.IndexFunc(all, func(s judge.Service) bool { return s.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("no Service %q asks for a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
 		}
@@ -127,73 +130,15 @@ func in(namespace string) string {
 	return fmt.Sprintf(" in namespace %q", namespace)
 }
 
-func (c *cluster) renew(ctx context.Context, s serviceStatus, after time.Time) error {
+func renew(ctx context.Context, c *cluster.Cluster, s judge.Service, after time.Time) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{api.AnnotationRenewAfter: after.Format(time.RFC3339)},
 	}})
 	if err != nil {
 		return err
 	}
-	if _, err := c.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("renew %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil
-}
-
-// await waits until the condition of each Service names another leaf than before.
-func (f *renewFlags) await(ctx context.Context, c *cluster, waiting []serviceStatus, std streams) error {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	for {
-		var err error
-		if waiting, err = c.stillSame(ctx, waiting, std); err != nil && ctx.Err() == nil {
-			return err
-		}
-		if len(waiting) == 0 {
-			return nil
-		}
-		if !pause(ctx, lookEvery) {
-			return fmt.Errorf("not renewed after %s: %s", f.timeout, describe(waiting))
-		}
-	}
-}
-
-// stillSame tells of the Services that have another leaf and returns the others.
-func (c *cluster) stillSame(ctx context.Context, waiting []serviceStatus, std streams) ([]serviceStatus, error) {
-	var same []serviceStatus
-	for i, s := range waiting {
-		svc, err := c.client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			_, _ = fmt.Fprintf(std.out, "%s/%s was deleted\n", s.Namespace, s.Name)
-			continue
-		}
-		if err != nil {
-			return append(same, waiting[i:]...), err
-		}
-		if leaf, ok := api.LeafOf(svc); ok && leaf != s.Leaf {
-			_, _ = fmt.Fprintf(std.out, "%s/%s has a new certificate in Secret %s: leaf %s\n", s.Namespace, s.Name, s.Secret, short(leaf))
-			continue
-		}
-		same = append(same, current(s, svc))
-	}
-	return same, nil
-}
-
-// current is the Service as it is now, with the leaf that it had before.
-func current(before serviceStatus, svc *corev1.Service) serviceStatus {
-	now, _ := statusOf(svc)
-	now.Leaf = before.Leaf
-	return now
-}
-
-// describe says what a few of the Services wait for.
-func describe(waiting []serviceStatus) string {
-	var words []string
-	for _, s := range waiting[:min(len(waiting), 5)] {
-		words = append(words, fmt.Sprintf("%s/%s (Ready=%s %s: %s)", s.Namespace, s.Name, dash(s.Ready), dash(s.Reason), dash(s.Message)))
-	}
-	if more := len(waiting) - len(words); more > 0 {
-		words = append(words, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(words, "; ")
 }

@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -31,18 +34,18 @@ type rotateFlags struct {
 func rotateCommand() command {
 	return command{
 		name:  "rotate-ca",
-		about: "Have the CA replaced, and follow it until every certificate is, and served.",
+		about: "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
 		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f rotateFlags
-			fs.StringVar(&f.reason, "reason", "", "why, in one line; the same reason, in the same way, asks for the same rotation and not for another")
-			fs.BoolVar(&f.force, "force", false, "even if clients that hold the oldest root only will not be able to verify")
-			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust all that it signed, at once; says first who will break")
-			fs.BoolVar(&f.replaceLost, "replace-lost", false, "make a new CA in place of one that is lost or corrupt; restoring a backup breaks nobody")
-			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waited for, sign although some targets refuse its root")
-			fs.BoolVar(&f.yes, "yes", false, "do not ask")
+			fs.StringVar(&f.reason, "reason", "", "why, in one line; repeating a reason in the same mode does not start another rotation")
+			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
+			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust everything that it signed at once; lists first what breaks")
+			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
+			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waiting, sign although some targets refuse its root")
+			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
-			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow it; it goes on without this command")
+			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
 			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
@@ -64,19 +67,19 @@ func (f *rotateFlags) validate(args []string) error {
 	}
 	switch {
 	case len(args) > 0:
-		return usagef("unexpected argument %q: the reason is given with --reason", args[0])
+		return usagef("unexpected argument %q: give the reason with --reason", args[0])
 	case f.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", f.timeout)
+		return usagef("--timeout %s: must be positive", f.timeout)
 	case f.proceed < 0:
-		return usagef("--proceed %d: must be the number of a generation", f.proceed)
+		return usagef("--proceed %d: must be the number of a CA generation", f.proceed)
 	case f.proceed > 0 && (modes > 0 || f.reason != ""):
-		return usagef("--proceed goes on with a rotation that was asked for: it excludes --reason and the ways of asking for another")
+		return usagef("--proceed continues a rotation that was requested: it cannot be combined with --reason, --force, --distrust-now or --replace-lost")
 	case f.proceed > 0:
 		return nil
 	case modes > 1:
-		return usagef("--force, --distrust-now and --replace-lost exclude each other")
+		return usagef("--force, --distrust-now and --replace-lost are mutually exclusive")
 	case f.reason == "":
-		return usagef("--reason is missing: say why in one line; asking again with the same reason asks for nothing new")
+		return usagef("--reason is required: say why in one line; repeating a reason does not start another rotation")
 	}
 	if _, err := api.ParseRotateRequest(f.request().Annotations()); err != nil {
 		return usagef("--reason: %w", err)
@@ -97,11 +100,6 @@ func (f *rotateFlags) request() api.RotateRequest {
 	return api.RotateRequest{Mode: mode, Reason: f.reason}
 }
 
-// breaks reports whether clients and servers fail until they have reloaded.
-func breaks(r api.RotateRequest) bool {
-	return r.Mode == api.RotateDistrust || r.Mode == api.RotateReplaceLost
-}
-
 func (f *rotateFlags) run(ctx context.Context, std streams) error {
 	c, err := f.connect()
 	if err != nil {
@@ -116,35 +114,35 @@ func (f *rotateFlags) run(ctx context.Context, std streams) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c, std).rotation(ctx, f.request(), before)
+	return f.watcher(c, std).Rotation(ctx, f.request(), before)
 }
 
-func (f *rotateFlags) watcher(c *cluster, std streams) *watcher {
-	return &watcher{cluster: c, namespace: f.namespace, out: std.out, now: time.Now, timeout: f.timeout}
+func (f *rotateFlags) watcher(c *cluster.Cluster, std streams) *follow.Watcher {
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: std.out, Now: time.Now, Timeout: f.timeout}
 }
 
 // ask makes the request, unless it was made before. It returns the leaves of
 // before, nil if there is nothing to follow.
-func (f *rotateFlags) ask(ctx context.Context, c *cluster, std streams) (leaves, error) {
+func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) (follow.Leaves, error) {
 	asked := false
 	for {
 		cm, err := f.status(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		verdict, err := decideRequest(cm, f.request())
+		decision, err := judge.DecideRequest(cm, f.request())
 		if err != nil {
 			return nil, err
 		}
-		_, _ = io.WriteString(std.out, verdict.says)
-		if verdict.over {
+		_, _ = io.WriteString(std.out, decision.Text)
+		if decision.Over {
 			return nil, nil
 		}
 		before, err := f.leaves(ctx, c)
-		if err != nil || !verdict.write {
+		if err != nil || !decision.Write {
 			return before, err
 		}
-		if breaks(f.request()) && !asked {
+		if f.request().Breaks() && !asked {
 			if err := f.confirm(ctx, c, cm, std); err != nil {
 				return nil, err
 			}
@@ -152,66 +150,65 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster, std streams) (leaves,
 		}
 		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			continue // the status was written meanwhile: decide anew by what it says now
+			continue // the status was written meanwhile: decide again
 		case err != nil:
-			return nil, fmt.Errorf("ask for the rotation: %w", err)
+			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
-		_, _ = fmt.Fprintf(std.out, "asked for: %s %q\n", f.request().Mode, f.request().Reason)
+		_, _ = fmt.Fprintf(std.out, "requested: %s %q\n", f.request().Mode, f.request().Reason)
 		return before, nil
 	}
 }
 
 // status reads the status of the CA. One that was lost may have none.
-func (f *rotateFlags) status(ctx context.Context, c *cluster) (*corev1.ConfigMap, error) {
-	cm, err := c.caConfigMap(ctx, f.namespace)
-	if missing := (notInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
+func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.ConfigMap, error) {
+	cm, err := c.CAConfigMap(ctx, f.namespace)
+	if missing := (cluster.NotInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
 		return cm, err
 	}
-	services, err := c.services(ctx, "")
+	services, err := c.Services(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range services {
-		if isLost(s.Reason) { // the signer says so on Services too
+		if judge.IsLost(s.Reason) { // the signer reports it on Services too
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
-			problem := api.CAMessage{Reason: s.Reason, Message: fmt.Sprintf("reported by Service %s/%s", s.Namespace, s.Name)}
-			cm.Data = api.CAStatus{Problem: problem}.Data()
+			cm.Data = api.CAStatus{Problem: api.CAMessage{Reason: s.Reason, Message: "reported by Service " + s.String()}}.Data()
 			return cm, nil
 		}
 	}
-	return nil, notInstalledError{f.namespace}
+	return nil, cluster.NotInstalledError{Namespace: f.namespace}
 }
 
 // leaves are only needed where the signer does not count them.
-func (f *rotateFlags) leaves(ctx context.Context, c *cluster) (leaves, error) {
-	before := leaves{}
-	if !breaks(f.request()) {
+func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
+	before := follow.Leaves{}
+	if !f.request().Breaks() {
 		return before, nil
 	}
-	services, err := c.services(ctx, "")
+	services, err := c.Services(ctx, "")
 	for _, s := range services {
-		before[s.Namespace+"/"+s.Name] = s.Leaf
+		before[s.String()] = s.Leaf
 	}
 	return before, err
 }
 
 // write sets annotations, if the ConfigMap is still the one that was read.
-func (f *rotateFlags) write(ctx context.Context, c *cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
+func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
 		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
-		_, err := c.client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cm.ResourceVersion, "annotations": annotations}})
 	if err != nil {
 		return err
 	}
-	_, err = c.client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
 // letProceed lets a generation sign that some targets refuse.
-func (f *rotateFlags) letProceed(ctx context.Context, c *cluster, std streams) error {
+func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster, std streams) error {
 	if err := f.allow(ctx, c); err != nil {
 		return err
 	}
@@ -221,17 +218,17 @@ func (f *rotateFlags) letProceed(ctx context.Context, c *cluster, std streams) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c, std).generation(ctx, f.proceed)
+	return f.watcher(c, std).Generation(ctx, f.proceed)
 }
 
-func (f *rotateFlags) allow(ctx context.Context, c *cluster) error {
+func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 	for {
-		cm, err := c.caConfigMap(ctx, f.namespace)
+		cm, err := c.CAConfigMap(ctx, f.namespace)
 		if err != nil {
 			return err
 		}
-		if status := parseCA(cm.Data); status.NextGeneration != f.proceed {
-			return fmt.Errorf("generation %d is not waited for: %s", f.proceed, status.progress())
+		if status := judge.ParseCA(cm.Data); status.NextGeneration != f.proceed {
+			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, status.Progress())
 		}
 		switch err := f.write(ctx, c, cm, api.PromoteDespiteAnnotations(f.proceed)); {
 		case err == nil:

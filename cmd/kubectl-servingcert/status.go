@@ -12,6 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
 // statusFlags are what status was asked.
@@ -25,7 +28,7 @@ type statusFlags struct {
 func statusCommand() command {
 	return command{
 		name:  "status",
-		about: "Show the CA, who trusts it, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
 		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f statusFlags
@@ -46,7 +49,7 @@ func statusCommand() command {
 
 func (f *statusFlags) validate(args []string) error {
 	if len(args) > 1 {
-		return usagef("unexpected argument %q: at most one Service is named", args[1])
+		return usagef("unexpected argument %q: name at most one Service", args[1])
 	}
 	if len(args) == 1 {
 		f.name = args[0]
@@ -55,19 +58,19 @@ func (f *statusFlags) validate(args []string) error {
 	case !slices.Contains([]string{"text", "json", "yaml"}, f.output):
 		return usagef("-o %q: must be text, json or yaml", f.output)
 	case f.all && f.namespace != "":
-		return usagef("-n and -A exclude each other")
+		return usagef("-n and -A are mutually exclusive")
 	case f.all && f.name != "":
-		return usagef("-A and the name of a Service exclude each other")
+		return usagef("-A and the name of a Service are mutually exclusive")
 	}
 	return nil
 }
 
 // report is what status shows.
 type report struct {
-	CA       caStatus        `json:"ca"`
-	Trust    *trustStatus    `json:"trust,omitempty"` // nil: the rotator has written none
-	Services []serviceStatus `json:"services"`
-	detailed bool            // one Service was asked for: with the condition's words
+	CA       judge.CAStatus     `json:"ca"`
+	Trust    *judge.TrustStatus `json:"trust,omitempty"` // nil: the rotator has written none
+	Services []judge.Service    `json:"services"`
+	detailed bool               // one Service was asked for: with the messages of its conditions
 }
 
 func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error {
@@ -76,7 +79,7 @@ func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error
 		return err
 	}
 	if f.namespace == "" && !f.all {
-		f.namespace = c.namespace
+		f.namespace = c.Namespace
 	}
 	r, err := f.gather(ctx, c)
 	if err != nil {
@@ -86,30 +89,33 @@ func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error
 		return err
 	}
 	if r.CA.Problem != "" {
-		return errSaid
+		return errReported
 	}
 	return nil
 }
 
-func (f *statusFlags) gather(ctx context.Context, c *cluster) (*report, error) {
-	cm, err := c.caConfigMap(ctx, f.system)
+func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, error) {
+	cm, err := c.CAConfigMap(ctx, f.system)
 	if err != nil {
 		return nil, err
 	}
-	r := &report{CA: parseCA(cm.Data), detailed: f.name != ""}
-	if r.Trust, err = c.trust(ctx, f.system); err != nil {
+	r := &report{CA: judge.ParseCA(cm.Data), detailed: f.name != ""}
+	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
 		return nil, err
 	}
-	if r.Services, err = c.services(ctx, f.namespace); err != nil {
+	if r.Services, err = c.Services(ctx, f.namespace); err != nil {
 		return nil, err
 	}
 	if f.name != "" {
-		r.Services = slices.DeleteFunc(r.Services, func(s serviceStatus) bool { return s.Name != f.name })
+		r.Services = slices.DeleteFunc(r.Services, func(s judge.Service) bool { return s.Name != f.name })
 		if len(r.Services) == 0 {
 			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
 		}
 	}
-	return r, c.addTimes(ctx, f.namespace, r.Services)
+	if err := c.AddStale(ctx, f.system, r.Services); err != nil {
+		return nil, err
+	}
+	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
 func (r *report) write(w io.Writer, output string, now time.Time) error {
@@ -135,26 +141,42 @@ func (r *report) write(w io.Writer, output string, now time.Time) error {
 func (r *report) writeText(w io.Writer, now time.Time) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(tab, name+"\t"+format+"\n", args...) }
-	r.CA.writeText(row, now)
+	writeCA(r.CA, row, now)
 	if r.Trust == nil {
-		row("Trust", "not known: the rotator has written no status")
+		row("Trust", "unknown: the rotator has not written a status")
 	} else {
-		r.Trust.writeText(row, r.CA.BundleHash)
+		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
 	if err := tab.Flush(); err != nil {
 		return err
 	}
-	if err := writeServices(w, r.Services); err != nil || !r.detailed {
+	if err := writeServices(w, r.Services); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", dash(r.Services[0].Message))
-	if serving := r.Services[0].Serving; err == nil && serving != nil {
-		_, err = fmt.Fprintf(w, "\n%s\n", serving.Message)
+	for _, line := range r.remarks() {
+		if _, err := fmt.Fprintf(w, "\n%s\n", line); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-func (s caStatus) writeText(row func(name, format string, args ...any), now time.Time) {
+// remarks returns the paragraphs below the table.
+func (r *report) remarks() []string {
+	var text []string
+	if !r.detailed {
+		text = append(text, judge.Bounded(judge.Holds(r.Services)))
+	} else {
+		text = append(text, judge.Dash(r.Services[0].Message))
+		if serving := r.Services[0].Serving; serving != nil {
+			text = append(text, serving.Message, strings.Join(judge.StaleLines(serving.Stale), "\n"))
+		}
+	}
+	text = append(text, judge.Doubt(r.Services))
+	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
+}
+
+func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now time.Time) {
 	if s.Generation == 0 {
 		row("CA", "no generation signs")
 	} else {
@@ -170,7 +192,7 @@ func (s caStatus) writeText(row func(name, format string, args ...any), now time
 		row("", "why: %s", s.Why)
 	}
 	if s.WaitingFor != "" {
-		row("", "waits for: %s", s.WaitingFor)
+		row("", "waiting for: %s", s.WaitingFor)
 	}
 	if s.Replaced != nil && s.Certificates != nil {
 		row("", "%d of %d certificates are signed by generation %d", *s.Replaced, *s.Certificates, s.Generation)
@@ -186,15 +208,15 @@ func (s caStatus) writeText(row func(name, format string, args ...any), now time
 	}
 }
 
-func (t trustStatus) writeText(row func(name, format string, args ...any), published string) {
+func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any), published string) {
 	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
 	switch {
 	case t.BundleHash == "":
 		row("", "the rotator has no bundle")
 	case t.BundleHash != published:
-		row("", "this is bundle %s, and the CA has published %s", short(t.BundleHash), short(published))
+		row("", "these counts are of bundle %s, but the CA has published %s", judge.Short(t.BundleHash), judge.Short(published))
 	default:
-		row("", "bundle %s", short(t.BundleHash))
+		row("", "bundle %s", judge.Short(t.BundleHash))
 	}
 	for _, line := range t.NotHolding {
 		row("", "%s", line)
@@ -204,7 +226,7 @@ func (t trustStatus) writeText(row func(name, format string, args ...any), publi
 	}
 }
 
-func writeServices(w io.Writer, services []serviceStatus) error {
+func writeServices(w io.Writer, services []judge.Service) error {
 	if len(services) == 0 {
 		_, err := fmt.Fprintln(w, "\nNo Service asks for a certificate.")
 		return err
@@ -214,24 +236,9 @@ func writeServices(w io.Writer, services []serviceStatus) error {
 	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSERVING\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
 	for _, s := range services {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
-			dash(s.Ready), dash(s.Reason), dash(s.Serving.word()), dash(s.Secret), dash(short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
+			judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Column()), judge.Dash(s.Secret), judge.Dash(judge.Short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
 	}
 	return tab.Flush()
-}
-
-// short is how much of a hash is shown to people.
-func short(hash string) string {
-	if len(hash) > 12 {
-		return hash[:12]
-	}
-	return hash
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func clock(t *time.Time) string {

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
 // verifyFlags are what verify was asked.
@@ -27,13 +26,13 @@ type verifyFlags struct {
 func verifyCommand() command {
 	return command{
 		name:  "verify",
-		about: "Check a Service's certificate: what is in its objects, and with --address what is served.",
+		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
 			var f verifyFlags
 			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Service (default: the context's)")
-			fs.StringVar(&f.address, "address", "", "where one of its servers is reached from here, such as localhost:8443 after kubectl port-forward")
-			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long a handshake may take")
+			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
+			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
 			systemNamespace(fs, &f.system)
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
@@ -49,11 +48,11 @@ func verifyCommand() command {
 func (f *verifyFlags) validate(args []string) error {
 	switch {
 	case len(args) == 0:
-		return usagef("which Service: name one")
+		return usagef("no Service given: name one")
 	case len(args) > 1:
-		return usagef("unexpected argument %q: one Service is named", args[1])
+		return usagef("unexpected argument %q: name one Service", args[1])
 	case f.timeout <= 0:
-		return usagef("--timeout %s: must be more than nothing", f.timeout)
+		return usagef("--timeout %s: must be positive", f.timeout)
 	}
 	if f.address != "" {
 		if host, port, err := net.SplitHostPort(f.address); err != nil || host == "" || port == "" {
@@ -70,58 +69,17 @@ func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error
 		return err
 	}
 	if f.namespace == "" {
-		f.namespace = c.namespace
+		f.namespace = c.Namespace
 	}
-	seen, err := f.gather(ctx, c)
+	seen, err := c.Certificate(ctx, f.namespace, f.name, f.system)
 	if err != nil {
 		return err
 	}
-	if f.address != "" {
-		seen.dialled = true
-		seen.served, seen.dialErr = fetch(ctx, f.address, f.host(), f.timeout)
+	if seen.Address = f.address; f.address != "" {
+		seen.Dialled = true
+		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
 	}
-	return writeFindings(std.out, judge(seen, now))
-}
-
-// host is the name that clients use, in whichever cluster domain.
-func (f *verifyFlags) host() string { return f.name + "." + f.namespace + ".svc" }
-
-// gather reads the objects. What is missing, or may not be read, is judged.
-func (f *verifyFlags) gather(ctx context.Context, c *cluster) (seen, error) {
-	s := seen{host: f.host(), address: f.address, trustName: f.namespace + "/" + bundleName}
-	svc, err := c.client.CoreV1().Services(f.namespace).Get(ctx, f.name, metav1.GetOptions{})
-	if err != nil {
-		return s, err
-	}
-	s.service, _ = statusOf(svc)
-	switch bundle, err := c.client.CoreV1().ConfigMaps(f.namespace).Get(ctx, bundleName, metav1.GetOptions{}); {
-	case err == nil:
-		s.bundle = bundle.Data
-	case !apierrors.IsNotFound(err):
-		return s, fmt.Errorf("read the bundle: %w", err)
-	}
-	switch cm, err := c.caConfigMap(ctx, f.system); {
-	case err == nil:
-		s.published = parseCA(cm.Data).BundleHash
-	case apierrors.IsForbidden(err):
-		s.publishedErr = err
-	default:
-		return s, err
-	}
-	if s.service.Secret == "" {
-		return s, nil
-	}
-	switch secret, err := c.client.CoreV1().Secrets(f.namespace).Get(ctx, s.service.Secret, metav1.GetOptions{}); {
-	case err == nil:
-		s.secretRead, s.secret = true, secret.Data[corev1.TLSCertKey]
-	case apierrors.IsForbidden(err):
-		s.secretErr = err
-	case apierrors.IsNotFound(err):
-		s.secretRead = true
-	default:
-		return s, fmt.Errorf("read the Secret: %w", err)
-	}
-	return s, nil
+	return writeFindings(std.out, judge.Verify(seen, now))
 }
 
 // fetch returns the certificates that a server presents for a name. Nothing is
@@ -142,14 +100,14 @@ func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]
 	return certs, nil
 }
 
-func writeFindings(w io.Writer, findings []finding) error {
+func writeFindings(w io.Writer, findings []judge.Finding) error {
 	failed := false
 	for _, f := range findings {
-		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.verdict, f.says)
-		failed = failed || f.verdict == verdictFails
+		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, f.Text)
+		failed = failed || f.Verdict == judge.VerdictFailed
 	}
 	if failed {
-		return errSaid
+		return errReported
 	}
 	return nil
 }

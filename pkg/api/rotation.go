@@ -34,6 +34,9 @@ func RotateModes() []RotateMode {
 // events.
 const maxRotateReason = 200
 
+// maxQuoted bounds how much of a value an error repeats, in characters.
+const maxQuoted = 40
+
 // RotateRequest asks for one rotation of the CA. Equal requests are the same
 // request: it is answered once. The zero RotateRequest asks for nothing.
 type RotateRequest struct {
@@ -52,9 +55,9 @@ func ParseRotateRequest(annotations map[string]string) (RotateRequest, error) {
 	case r.Reason == "": // a mode alone asks for nothing
 		return RotateRequest{}, nil
 	case !slices.Contains(RotateModes(), r.Mode):
-		return RotateRequest{}, fmt.Errorf("%s: %q: must be %s", AnnotationRotateMode, shortened(string(r.Mode)), rotateModes())
+		return RotateRequest{}, fmt.Errorf("%s: %q: must be %s", AnnotationRotateMode, Shorten(string(r.Mode), maxQuoted), rotateModes())
 	case len(r.Reason) > maxRotateReason:
-		return RotateRequest{}, fmt.Errorf("%s: %q: must not be longer than %d bytes", AnnotationRotate, shortened(r.Reason), maxRotateReason)
+		return RotateRequest{}, fmt.Errorf("%s: %q: must not be longer than %d bytes", AnnotationRotate, Shorten(r.Reason, maxQuoted), maxRotateReason)
 	case strings.ContainsFunc(r.Reason, func(c rune) bool { return c < ' ' }):
 		return RotateRequest{}, fmt.Errorf("%s: %q: must be one line of text", AnnotationRotate, r.Reason)
 	}
@@ -76,6 +79,12 @@ func (r RotateRequest) String() string {
 	return string(r.Mode) + ":" + r.Reason
 }
 
+// Breaks reports whether clients and servers fail until they have loaded what
+// follows from the rotation.
+func (r RotateRequest) Breaks() bool {
+	return r.Mode == RotateDistrust || r.Mode == RotateReplaceLost
+}
+
 // parseRotation reads what [RotateRequest.String] returns.
 func parseRotation(text string) RotateRequest {
 	mode, reason, ok := strings.Cut(text, ":")
@@ -83,13 +92,6 @@ func parseRotation(text string) RotateRequest {
 		return RotateRequest{}
 	}
 	return RotateRequest{RotateMode(mode), reason}
-}
-
-func shortened(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
 }
 
 func rotateModes() string {

@@ -60,7 +60,7 @@ func TestStatus(t *testing.T) {
 		`Phase +Wait, since 2026-03-01T12:00:00Z \(\S+\)`,
 		` +generation 2 is to sign next`,
 		` +why: asked for: drill`,
-		` +waits for: 1 of 3 targets hold the new root`,
+		` +waiting for: 1 of 3 targets hold the new root`,
 		`Rotation +"drill" \(overlap\): generation 2 was made and does not sign yet`,
 		`Warning +CAImportInvalid: Secret servingcert-ca-import is not imported: x`,
 		`Warning +SuccessionWaits: y`,
@@ -123,24 +123,36 @@ func TestStatus(t *testing.T) {
 // reader returns the kubeconfig of a user who may read what is public.
 func reader(t *testing.T, namespaces ...string) string {
 	t.Helper()
-	cfg, err := plane.UserConfig("reader-" + namespaces[0])
-	require.NoError(t, err)
+	name := "reader-" + namespaces[0]
 	for _, ns := range namespaces {
-		_, err := admin.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{
-			ObjectMeta: metav1.ObjectMeta{Name: "reader"},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps", "services"}, Verbs: []string{"get", "list"}}},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		_, err = admin.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "reader"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "reader-" + namespaces[0]}},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
+		permit(t, ns, name, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "services"}, Verbs: []string{"get", "list"}})
 	}
+	return user(t, name)
+}
+
+// user returns the kubeconfig of a user, who may do nothing.
+func user(t *testing.T, name string) string {
+	t.Helper()
+	cfg, err := plane.UserConfig(name)
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(path, cfg))
 	return path
+}
+
+// permit allows a user something in a namespace.
+func permit(t *testing.T, namespace, user string, rule rbacv1.PolicyRule) {
+	t.Helper()
+	_, err := admin.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{rule},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = admin.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
 func TestRenew(t *testing.T) {
@@ -180,7 +192,7 @@ func TestRenew(t *testing.T) {
 	t.Run("without waiting", func(t *testing.T) {
 		r := cli(t, "renew", "-n", ns, "web", "api", "--wait=false")
 		assert.Zero(t, r.code, r.err)
-		assert.Equal(t, "2 certificates are to be renewed\n", r.out)
+		assert.Equal(t, "renewal requested for 2 certificates\n", r.out)
 	})
 }
 
@@ -218,7 +230,7 @@ func TestVerify(t *testing.T) {
 	address := serve(t, issued.CertPEM, issued.KeyPEM)
 	r = verify("--address", address)
 	assert.Zero(t, r.code, r.out+r.err)
-	assert.Contains(t, r.out, "ok      "+address+": leaf "+pki.Fingerprint(issued.Leaf)[:12]+", as the condition says\n")
+	assert.Contains(t, r.out, "ok      "+address+": leaf "+pki.Fingerprint(issued.Leaf)[:12]+", as in the condition\n")
 
 	t.Run("an old certificate is served", func(t *testing.T) {
 		require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
@@ -236,7 +248,7 @@ func TestVerify(t *testing.T) {
 	t.Run("a user who may not read Secrets", func(t *testing.T) {
 		r := cliAs(t, reader(t, s.namespace, ns), "verify", "--system-namespace", s.namespace, "-n", ns, "web")
 		assert.Zero(t, r.code, r.out+r.err)
-		assert.Contains(t, r.out, "unknown Secret "+ns+"/web-tls: may not be read: ")
+		assert.Contains(t, r.out, "unknown Secret "+ns+"/web-tls: cannot be read: ")
 	})
 	t.Run("no such Service", func(t *testing.T) {
 		r := cli(t, "verify", "--system-namespace", s.namespace, "-n", ns, "missing")

@@ -80,11 +80,11 @@ func TestForReal(t *testing.T) {
 	t.Run("by plan", func(t *testing.T) {
 		r := rotate(t, "--reason", "drill")
 		require.Zero(t, r.code, r.err)
-		assert.Regexp(t, `(?s)asked for: overlap "drill".*  Wait: generation 1 signs, 2 is to follow.*  Reissue: generation 2 signs.*  Retire: generation 2 signs.*done: all 3 certificates are signed by generation 2`, r.out)
+		assert.Regexp(t, `(?s)requested: overlap "drill".*  Wait: generation 1 signs, generation 2 is next.*  Reissue: generation 2 signs.*  Retire: generation 2 signs.*done: all 3 certificates are signed by generation 2`, r.out)
 		verify(t)
 		again := rotate(t, "--reason", "drill")
 		assert.Zero(t, again.code, again.err)
-		assert.Contains(t, again.out, "asked for before; generation 2 was made and signs")
+		assert.Contains(t, again.out, "already requested; generation 2 was made and signs")
 		assert.Regexp(t, `(?m)^CA +generation 2 signs`, status().out)
 	})
 	t.Run("a certificate", func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestForReal(t *testing.T) {
 		assert.Regexp(t, `(?m)^Problem +CALost: Secret servingcert-ca is missing`, status().out)
 		r := rotate(t, "--reason", "no backup", "--replace-lost", "--yes")
 		require.Zero(t, r.code, r.err)
-		assert.Contains(t, r.out, "If there is a backup of Secret servingcert-ca, restore that instead")
+		assert.Contains(t, r.out, "If you have a backup of Secret servingcert-ca, restore it instead")
 		waitFor(t, func() bool { return status().code == 0 && len(bundleOf(t, ns)) == 1 }, "a new CA")
 		waitFor(t, func() bool {
 			return cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, "web", "--address", address).code == 0

@@ -24,7 +24,7 @@ func TestRotationIsFollowed(t *testing.T) {
 	waiting := with(stable(), append(mine, api.CAPhase, api.PhaseWait, api.CANextGeneration, "2")...)
 
 	s.ca(t, with(waiting, api.CAWaitingFor, "37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet"))
-	c.shown(t, "  Wait: generation 1 signs, 2 is to follow; 37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet\n")
+	c.shown(t, "  Wait: generation 1 signs, generation 2 is next; 37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet\n")
 	s.ca(t, with(waiting, api.CAWaitingFor, "3 of 3 targets hold the new root; pods get it until 2026-03-01T12:05:00Z"))
 	c.shown(t, "pods get it until 2026-03-01T12:05:00Z\n")
 	signs := with(stable(), api.CARotation, mine[1], api.CARotationOutcome, "generation 2 was made and signs", api.CAGeneration, "2", api.CALeaves, "3")
@@ -35,14 +35,14 @@ func TestRotationIsFollowed(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "asked for: overlap \"key ceremony\"\n")
+	assert.Contains(t, r.out, "requested: overlap \"key ceremony\"\n")
 	assert.Contains(t, r.out, "done: all 3 certificates are signed by generation 2\n")
 	assert.Contains(t, r.out, "served: no pod mounts a certificate\n")
 
 	before := s.status(t).ResourceVersion
 	again := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "key ceremony")
 	assert.Zero(t, again.code, again.err)
-	assert.Contains(t, again.out, "asked for before; generation 2 was made and signs\n")
+	assert.Contains(t, again.out, "already requested; generation 2 was made and signs\n")
 	assert.Equal(t, before, s.status(t).ResourceVersion, "nothing is written")
 }
 
@@ -57,7 +57,7 @@ func TestRotationThatLeavesSomeBehind(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "done, but for 2 of 40 certificates: kubectl servingcert status -A names them\n")
+	assert.Contains(t, r.out, "done, except for 2 of 40 certificates: kubectl servingcert status -A lists them\n")
 }
 
 func TestRotationThatIsRefused(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRotationWhileAnotherIsOpen(t *testing.T) {
 	before := s.status(t).ResourceVersion
 	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "second")
 	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, `another rotation was asked for and is not answered yet (overlap "first"): wait for it. Wait: generation 1 signs, 2 is to follow`)
+	assert.Contains(t, r.err, `another rotation was requested and is not answered yet (overlap "first"): wait for it. Wait: generation 1 signs, generation 2 is next`)
 	assert.Equal(t, before, s.status(t).ResourceVersion, "nothing is changed")
 }
 
@@ -112,7 +112,7 @@ func TestRotationIsNotFollowedForever(t *testing.T) {
 	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"))
 	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "slow", "--timeout", "1s")
 	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "not done after 1s; it goes on without this command. Last: Wait: generation 1 signs, 2 is to follow; 1 of 2 targets hold the new root")
+	assert.Contains(t, r.err, "not done after 1s; the rotation continues without this command. Last status: Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root")
 }
 
 func TestProceed(t *testing.T) {
@@ -120,7 +120,7 @@ func TestProceed(t *testing.T) {
 	s.ca(t, stable())
 	r := cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "2")
 	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "generation 2 is not waited for: Stable: generation 1 signs")
+	assert.Contains(t, r.err, "generation 2 is not waiting: Stable: generation 1 signs")
 
 	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2"))
 	r = cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "3")
@@ -145,6 +145,7 @@ func TestRotationIsFollowedUntilItIsServed(t *testing.T) {
 	}
 	setServing(t, ns, "web", metav1.ConditionFalse, api.ServingPropagating, "a new certificate is in the Secret", time.Now())
 	setServing(t, ns, "legacy", metav1.ConditionFalse, api.ServingStale, "an older certificate is served by Deployment legacy: restart it", time.Now())
+	s.reportStale(t, staleOf(ns, "legacy", hash(2), "Deployment", "legacy", api.OnRotateReload, nil))
 	setServing(t, ns, "away", metav1.ConditionFalse, api.ServingNoConsumers, "no pod", time.Now())
 	s.ca(t, stable())
 	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "served")
@@ -156,7 +157,7 @@ func TestRotationIsFollowedUntilItIsServed(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "served: by every pod of 2 of 3 Services; the last of these, of "+ns+"/web, since "+last.UTC().Format(time.RFC3339)+"\n")
+	assert.Contains(t, r.out, "served: by every pod of 2 of 3 Services; the last one, "+ns+"/web, since "+last.UTC().Format(time.RFC3339)+"\n")
 	assert.Contains(t, r.out, "not served: "+ns+"/legacy: an older certificate is served by Deployment legacy: restart it (leaf sha256:")
 }
 
@@ -174,13 +175,13 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	args := []string{"rotate-ca", "-n", s.namespace, "--distrust-now", "--reason", "stolen"}
 	r := cli(t, args...)
 	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "nobody to ask: standard input is no terminal; --yes goes on without asking. Nothing was changed")
-	assert.Contains(t, r.out, "  Services, whose certificates are replaced: ")
+	assert.Contains(t, r.err, "cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
+	assert.Contains(t, r.out, "  Services whose certificates are replaced: ")
 	assert.Contains(t, r.out, ns+"/web")
-	assert.Contains(t, r.out, "  workloads that nobody has seen reload a certificate, and may break until somebody restarts them: 1: "+ns+" Pod/server\n")
-	assert.Contains(t, r.out, "  workloads that mount the bundle alone, and have the new one within 92 s: 1: "+ns+" Pod/client\n")
+	assert.Contains(t, r.out, "  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 1: "+ns+" Pod/server\n")
+	assert.Contains(t, r.out, "  workloads that mount only the bundle, and have the new one within 92 s: 1: "+ns+" Pod/client\n")
 	assert.NotContains(t, r.out, "Pod/other")
-	assert.Contains(t, r.out, "  targets that the bundle is kept in (ConfigMaps, webhooks, CRDs, APIServices): 7\n")
+	assert.Contains(t, r.out, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): 7\n")
 	assert.Empty(t, s.status(t).Annotations, "nothing is changed")
 
 	c := start(t, plane.KubeconfigFile(), append(args, "--yes")...)
@@ -200,7 +201,7 @@ func TestReplaceLost(t *testing.T) {
 		s.ca(t, stable())
 		r := cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes")
 		assert.Equal(t, 1, r.code)
-		assert.Contains(t, r.err, "--replace-lost is for a CA that is lost or corrupt, and this one is neither")
+		assert.Contains(t, r.err, "--replace-lost: the CA is neither lost nor corrupt")
 		assert.Empty(t, s.status(t).Annotations)
 	})
 	t.Run("one that is", func(t *testing.T) {
@@ -208,7 +209,7 @@ func TestReplaceLost(t *testing.T) {
 		s.ca(t, with(stable(), api.CAProblem, "CALost: Secret servingcert-ca is missing"))
 		r := cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes", "--wait=false")
 		assert.Zero(t, r.code, r.err)
-		assert.Contains(t, r.out, "If there is a backup of Secret servingcert-ca, restore that instead: it breaks nobody.")
+		assert.Contains(t, r.out, "If you have a backup of Secret servingcert-ca, restore it instead: that breaks no client.")
 		assert.Equal(t, "replace-lost:x", s.asked(t))
 	})
 	t.Run("one whose status is lost as well", func(t *testing.T) {
@@ -225,11 +226,11 @@ func TestReplaceLost(t *testing.T) {
 	})
 }
 
-func makePod(t *testing.T, namespace, name string, volume corev1.VolumeSource) {
+func makePod(t *testing.T, namespace, name string, volume corev1.VolumeSource, owners ...metav1.OwnerReference) {
 	t.Helper()
 	require.Eventually(t, func() bool { // the ServiceAccount "default" comes a moment after the namespace
 		_, err := admin.CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners},
 			Spec: corev1.PodSpec{
 				Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
 				Volumes:    []corev1.Volume{{Name: "v", VolumeSource: volume}},

@@ -54,7 +54,7 @@ func TestDistrustIsAsked(t *testing.T) {
 	t.Run("no", func(t *testing.T) {
 		person, tty := terminal(t)
 		c := startAt(t, tty, args...)
-		c.shown(t, "Type yes to go on: ")
+		c.shown(t, "Type yes to continue: ")
 		_, err := person.WriteString("no\n")
 		require.NoError(t, err)
 		r, err := c.wait()
@@ -66,14 +66,14 @@ func TestDistrustIsAsked(t *testing.T) {
 	t.Run("yes, of something that was changed meanwhile", func(t *testing.T) {
 		person, tty := terminal(t)
 		c := startAt(t, tty, args...)
-		c.shown(t, "Type yes to go on: ")
+		c.shown(t, "Type yes to continue: ")
 		s.annotate(t, map[string]string{api.AnnotationRotate: "first"})
 		_, err := person.WriteString("yes\n")
 		require.NoError(t, err)
 		r, err := c.wait()
 		require.NoError(t, err)
 		assert.Zero(t, r.code, r.err)
-		assert.Contains(t, r.out, `this takes the place of overlap "first", which was not answered yet`, "what was not known when it was asked is not overwritten silently")
+		assert.Contains(t, r.out, `this replaces request overlap "first", which was not answered yet`, "what was not known when it was asked is not overwritten silently")
 		assert.Equal(t, "distrust-now:stolen", s.asked(t))
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator"
 )
 
-// known is preview.Options.Live. A user who may not see whether the conventional
+// Known is preview.Options.Live. A user who may not see whether the conventional
 // Secret exists is shown a preview without it.
-func (c *cluster) known(ctx context.Context, namespace string) (mutate.Known, bool, error) {
-	ns, err := c.client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+func (c *Cluster) Known(ctx context.Context, namespace string) (mutate.Known, bool, error) {
+	ns, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return mutate.Known{}, false, nil
 	}
@@ -29,8 +29,8 @@ func (c *cluster) known(ctx context.Context, namespace string) (mutate.Known, bo
 }
 
 // decided is what the webhook decides by.
-func (c *cluster) decided(ctx context.Context, namespace string) (mutate.Known, error) {
-	services, err := c.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+func (c *Cluster) decided(ctx context.Context, namespace string) (mutate.Known, error) {
+	services, err := c.Client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return mutate.Known{}, err
 	}
@@ -38,7 +38,7 @@ func (c *cluster) decided(ctx context.Context, namespace string) (mutate.Known, 
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}
-	secret, err := c.client.CoreV1().Secrets(namespace).Get(ctx, api.ConventionalSecretName, metav1.GetOptions{})
+	secret, err := c.Client.CoreV1().Secrets(namespace).Get(ctx, api.ConventionalSecretName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 	case err != nil:
@@ -49,11 +49,11 @@ func (c *cluster) decided(ctx context.Context, namespace string) (mutate.Known, 
 	return known, nil
 }
 
-// missed returns the pods of opted-in namespaces that would be injected if they
+// Missed returns the pods of opted-in namespaces that would be injected if they
 // were created now, and never were: created before the label or the Secret, or
 // while the webhook was away.
-func (c *cluster) missed(ctx context.Context, namespace string, openShift bool) ([]preview.Row, error) {
-	namespaces, err := c.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
+func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) ([]preview.Row, error) {
+	namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (c *cluster) missed(ctx context.Context, namespace string, openShift bool) 
 		if err != nil {
 			return nil, err
 		}
-		pods, err := c.client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
+		pods, err := c.Client.CoreV1().Pods(ns.Name).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func missedPod(pod *corev1.Pod, place rotator.Place) (preview.Row, bool) {
 	verdict := rotator.Judge(facts, place, decision.Choose)
 	row := preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Secret, Done: "missed",
-		Why: "created before the namespace's label, its Service or its Secret, or while the webhook was away: create it again",
+		Why: "created before the namespace was labelled, before its Service or its Secret, or while the webhook was not running: recreate the pod",
 	}
 	if verdict.Reason == rotator.ReasonMistake {
 		row.Why = facts.Template.Value().Mistake

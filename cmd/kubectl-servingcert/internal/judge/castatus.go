@@ -1,21 +1,14 @@
-package main
+package judge
 
 import (
-	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// caStatus is what ConfigMap api.CAStatusName says, in the form of -o json.
-type caStatus struct {
+// CAStatus is the data of ConfigMap api.CAStatusName, in the form of -o json.
+type CAStatus struct {
 	Generation     int        `json:"generation"` // 0: none signs
 	NextGeneration int        `json:"nextGeneration,omitempty"`
 	Phase          string     `json:"phase,omitempty"`
@@ -36,9 +29,10 @@ type caStatus struct {
 	facts api.CAStatus // what the above was made from
 }
 
-func parseCA(data map[string]string) caStatus {
+// ParseCA reads the data of the ConfigMap.
+func ParseCA(data map[string]string) CAStatus {
 	facts := api.ParseCAStatus(data)
-	s := caStatus{
+	s := CAStatus{
 		Generation:      facts.Generation,
 		NextGeneration:  facts.NextGeneration,
 		Phase:           facts.Phase,
@@ -60,8 +54,8 @@ func parseCA(data map[string]string) caStatus {
 	return s
 }
 
-// trustStatus is what ConfigMap api.TrustStatusName says, in the form of -o json.
-type trustStatus struct {
+// TrustStatus is the data of ConfigMap api.TrustStatusName, in the form of -o json.
+type TrustStatus struct {
 	BundleHash string   `json:"bundleHash"`
 	Targets    int      `json:"targets"`
 	Holding    int      `json:"holding"`
@@ -71,22 +65,18 @@ type trustStatus struct {
 	Problem    string   `json:"problem,omitempty"`
 }
 
-func parseTrust(data map[string]string) trustStatus {
-	return trustStatus{
-		BundleHash: data[api.TrustBundleHash],
-		Targets:    number(data[api.TrustTargets]),
-		Holding:    number(data[api.TrustHolding]),
-		Pending:    number(data[api.TrustPending]),
-		Refusing:   number(data[api.TrustRefusing]),
-		NotHolding: lines(data[api.TrustNotHolding]),
-		Problem:    data[api.TrustProblem],
+// ParseTrust reads the data of the ConfigMap.
+func ParseTrust(data map[string]string) TrustStatus {
+	s, _ := api.ParseTrustStatus(data) // what cannot be read counts nothing
+	return TrustStatus{
+		BundleHash: s.BundleHash,
+		Targets:    s.Targets,
+		Holding:    s.Holding,
+		Pending:    s.Pending,
+		Refusing:   s.Refusing,
+		NotHolding: s.NotHoldingLines(),
+		Problem:    s.Problem,
 	}
-}
-
-// number reads what a status says; what is absent or no number is 0.
-func number(s string) int {
-	n, _ := strconv.Atoi(s)
-	return n
 }
 
 // moment returns t, nil if it is zero.
@@ -97,21 +87,14 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-func lines(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
-}
-
-// progress says in one line how far a succession is and what it waits for.
-func (s caStatus) progress() string {
+// Progress returns a line about how far a succession is and what it waits for.
+func (s CAStatus) Progress() string {
 	text := s.Phase
 	switch s.Phase {
 	case "":
 		text = "no generation signs"
 	case api.PhaseWait:
-		text += fmt.Sprintf(": generation %d signs, %d is to follow", s.Generation, s.NextGeneration)
+		text += fmt.Sprintf(": generation %d signs, generation %d is next", s.Generation, s.NextGeneration)
 	default:
 		text += fmt.Sprintf(": generation %d signs", s.Generation)
 	}
@@ -127,34 +110,16 @@ func (s caStatus) progress() string {
 	return text
 }
 
-// caConfigMap reads the status of the CA. That there is none is said in words.
-func (c *cluster) caConfigMap(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
-	cm, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, api.CAStatusName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, notInstalledError{namespace}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the CA's status: %w", err)
-	}
-	return cm, nil
+// SignsAlone reports whether no certificate is being replaced.
+func (s CAStatus) SignsAlone() bool { return s.Phase == api.PhaseRetire || s.Phase == api.PhaseStable }
+
+// Behind reports whether there are certificates of older generations.
+func (s CAStatus) Behind() bool {
+	return s.Replaced != nil && s.Certificates != nil && *s.Replaced < *s.Certificates
 }
 
-// notInstalledError: there is no CA status.
-type notInstalledError struct{ namespace string }
-
-func (e notInstalledError) Error() string {
-	return fmt.Sprintf("namespace %q has no ConfigMap %s: servingcert is not installed there, or its signer has not started yet", e.namespace, api.CAStatusName)
-}
-
-// trust reads the trust status; nil if the rotator wrote none.
-func (c *cluster) trust(ctx context.Context, namespace string) (*trustStatus, error) {
-	cm, err := c.client.CoreV1().ConfigMaps(namespace).Get(ctx, api.TrustStatusName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the trust status: %w", err)
-	}
-	status := parseTrust(cm.Data)
-	return &status, nil
+// Answers reports whether the request is the last one that was answered, and
+// whether the answer was no.
+func (s CAStatus) Answers(r api.RotateRequest) (answered, refused bool) {
+	return s.facts.Rotation == r, s.facts.RotationOutcome.Refused
 }

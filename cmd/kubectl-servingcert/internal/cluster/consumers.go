@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+)
+
+// Consumers returns the pods of a namespace, of all if it is "", that mount the
+// key of a Secret that holds the certificate of one of the Services, or the bundle. Pods that have ended do
+// not count.
+func (c *Cluster) Consumers(ctx context.Context, namespace string, services []judge.Service) ([]judge.Consumer, error) {
+	ours := map[string]bool{}
+	for _, s := range services {
+		ours[s.Namespace+"/"+s.HoldingSecret()] = true
+	}
+	var found []judge.Consumer
+	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+		return c.Client.CoreV1().Pods(namespace).List(ctx, opts)
+	}))
+	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		if consumer, ok := consumerOf(obj.(*corev1.Pod), ours); ok {
+			found = append(found, consumer)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return found, nil
+}
+
+// consumerOf reads a pod; ours holds NAMESPACE/NAME of Secrets.
+func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return judge.Consumer{}, false
+	}
+	t := rotator.FactsOf(pod).Template.Value()
+	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Created: pod.CreationTimestamp.Time}
+	if t.Workload != (rotator.Workload{}) {
+		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
+	}
+	for secret := range strings.SplitSeq(t.Mounts, ",") {
+		if ours[pod.Namespace+"/"+secret] {
+			c.Secrets = append(c.Secrets, secret)
+		}
+	}
+	return c, len(c.Secrets) > 0 || mountsBundle(pod)
+}
+
+// mountsBundle reports whether the ConfigMap with the bundle is in one of the
+// pod's volumes.
+func mountsBundle(pod *corev1.Pod) bool {
+	for _, v := range pod.Spec.Volumes {
+		if v.ConfigMap != nil && v.ConfigMap.Name == api.BundleName {
+			return true
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.ConfigMap != nil && source.ConfigMap.Name == api.BundleName {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Services returns the Services of a namespace, of all if it is "", that have or
+// ask for a certificate.
+func (c *Cluster) Services(ctx context.Context, namespace string) ([]judge.Service, error) {
+	var found []judge.Service
+	err := c.eachService(ctx, namespace, func(svc *corev1.Service) {
+		if s, ok := judge.ServiceOf(svc); ok {
+			found = append(found, s)
+		}
+	})
+	return found, err
+}
+
+func (c *Cluster) eachService(ctx context.Context, namespace string, visit func(*corev1.Service)) error {
+	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+		return c.Client.CoreV1().Services(namespace).List(ctx, opts)
+	}))
+	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		visit(obj.(*corev1.Service))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list Services: %w", err)
+	}
+	return nil
+}
+
+// AddTimes completes the Services with what is in their Secrets, as far as the
+// user may read them. Keys are read and dropped.
+func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []judge.Service) error {
+	type key struct{ namespace, name string }
+	wanted := map[key][]*judge.Service{}
+	for i := range services {
+		k := key{services[i].Namespace, services[i].Secret}
+		wanted[k] = append(wanted[k], &services[i])
+	}
+	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+		return c.Client.CoreV1().Secrets(namespace).List(ctx, opts)
+	}))
+	err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: api.LabelManagedBy}, func(obj runtime.Object) error {
+		secret := obj.(*corev1.Secret)
+		certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+		if err != nil {
+			return nil //nolint:nilerr // the condition reports a damaged Secret
+		}
+		for _, s := range wanted[key{secret.Namespace, secret.Name}] {
+			notAfter, renewAt := certs[0].NotAfter, pki.RenewAt(certs[0]).Truncate(time.Second)
+			s.NotAfter, s.RenewAt = &notAfter, &renewAt
+		}
+		return nil
+	})
+	if err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("list Secrets: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// settleTime is how long the count of certificates may lag behind the phase.
+const settleTime = 15 * time.Second
+
+// Leaves are the leaves of Services, by NAMESPACE/NAME.
+type Leaves map[string]string
+
+// Rotation follows a request until the certificates are replaced and served. The
+// leaves are those from before it; only requests that break clients need them.
+func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before Leaves) error {
+	status, err := w.until(ctx, func(s judge.CAStatus) (bool, error) {
+		switch answered, refused := s.Answers(wanted); {
+		case !answered:
+			return false, nil
+		case refused:
+			return false, errors.New(s.RotationOutcome)
+		}
+		return s.SignsAlone(), nil
+	})
+	if err != nil {
+		return err
+	}
+	if !wanted.Breaks() {
+		w.settled(ctx, status)
+	} else if err := w.replaced(ctx, before); err != nil {
+		return err
+	}
+	return w.served(ctx)
+}
+
+// Generation follows until the generation signs, and the certificates are replaced
+// and served.
+func (w *Watcher) Generation(ctx context.Context, number int) error {
+	status, err := w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
+	if err != nil {
+		return err
+	}
+	w.settled(ctx, status)
+	return w.served(ctx)
+}
+
+// until reads the status until done returns true, and prints each change.
+func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, error)) (judge.CAStatus, error) {
+	for {
+		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
+		missing := cluster.NotInstalledError{}
+		switch {
+		case ctx.Err() != nil:
+			return judge.CAStatus{}, w.tooLong(ctx)
+		case errors.As(err, &missing): // it is about to be written again
+		case err != nil:
+			return judge.CAStatus{}, err
+		default:
+			status := judge.ParseCA(cm.Data)
+			over, err := done(status)
+			if err != nil {
+				return status, err
+			}
+			w.print(status.Progress())
+			if over {
+				return status, nil
+			}
+		}
+		if !pause(ctx, lookEvery) {
+			return judge.CAStatus{}, w.tooLong(ctx)
+		}
+	}
+}
+
+// settled waits until the count is up to date and prints how many were replaced.
+func (w *Watcher) settled(ctx context.Context, status judge.CAStatus) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for status.Behind() {
+		if !pause(ctx, lookEvery) {
+			break
+		}
+		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
+		if err != nil {
+			break
+		}
+		status = judge.ParseCA(cm.Data)
+	}
+	switch {
+	case status.Behind():
+		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %d certificates: kubectl servingcert status -A lists them\n", *status.Certificates-*status.Replaced, *status.Certificates)
+	case status.Certificates != nil:
+		_, _ = fmt.Fprintf(w.Out, "done: all %d certificates are signed by generation %d\n", *status.Certificates, status.Generation)
+	default:
+		_, _ = fmt.Fprintf(w.Out, "done: generation %d signs\n", status.Generation)
+	}
+}
+
+// replaced waits until every Service that had a leaf has another.
+func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
+	for {
+		services, err := w.Cluster.Services(ctx, "")
+		if err != nil {
+			if ctx.Err() != nil {
+				return w.tooLong(ctx)
+			}
+			return err
+		}
+		had, have := 0, 0
+		for _, s := range services {
+			old := before[s.String()]
+			if old == "" {
+				continue
+			}
+			had++
+			if s.Leaf != "" && s.Leaf != old {
+				have++
+			}
+		}
+		if have == had {
+			_, _ = fmt.Fprintf(w.Out, "done: all %d Services that had a certificate have a new one; pods have the new files within 92 s\n", had)
+			return nil
+		}
+		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))
+		if !pause(ctx, servicesEvery) {
+			return w.tooLong(ctx)
+		}
+	}
+}

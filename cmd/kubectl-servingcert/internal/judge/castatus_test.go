@@ -1,0 +1,36 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func TestProgress(t *testing.T) {
+	for want, data := range map[string]map[string]string{
+		"no generation signs; problem: CALost: x": {api.CAProblem: "CALost: x"},
+		"Stable: generation 3 signs":              {api.CAPhase: api.PhaseStable, api.CAGeneration: "3"},
+		"Wait: generation 3 signs, generation 4 is next; 37 of 40 targets hold the new root": {
+			api.CAPhase: api.PhaseWait, api.CAGeneration: "3", api.CANextGeneration: "4", api.CAWaitingFor: "37 of 40 targets hold the new root"},
+		"Reissue: generation 4 signs, 12 of 40 certificates are signed by it": {
+			api.CAPhase: api.PhaseReissue, api.CAGeneration: "4", api.CAReplaced: "12", api.CALeaves: "40"},
+	} {
+		assert.Equal(t, want, ParseCA(data).Progress())
+	}
+}
+
+func TestStatusesAreParsedAsFarAsTheyAre(t *testing.T) {
+	assert.Equal(t, CAStatus{}, ParseCA(nil))
+	assert.Equal(t, CAStatus{}, ParseCA(map[string]string{api.CAGeneration: "two", api.CASince: "yesterday", api.CALeaves: "many"}))
+	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := ParseCA(map[string]string{api.CASince: "2026-03-01T12:00:00Z", api.CAReplaced: "0", api.CAWarning: "A: b\nC: d"})
+	assert.Equal(t, &since, s.Since)
+	require.NotNil(t, s.Replaced, "none is a count")
+	assert.Equal(t, []string{"A: b", "C: d"}, s.Warnings)
+	assert.Equal(t, TrustStatus{BundleHash: "aa", Targets: 3, Holding: 1, Pending: 1, Refusing: 1, NotHolding: []string{"x", "y"}}, ParseTrust(map[string]string{
+		api.TrustBundleHash: "aa", api.TrustTargets: "3", api.TrustHolding: "1", api.TrustPending: "1", api.TrustRefusing: "1", api.TrustNotHolding: "x\ny"}))
+}

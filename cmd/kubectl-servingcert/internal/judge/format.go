@@ -1,0 +1,53 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Short returns as much of a hash as people are shown.
+func Short(hash string) string {
+	if len(hash) > 12 {
+		return hash[:12]
+	}
+	return hash
+}
+
+// Dash returns what a table shows for s: "-" if it is empty.
+func Dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// maxNamed bounds how many of each kind are named.
+const maxNamed = 20
+
+// named is one line with how many there are and the names of at most maxNamed.
+func named(what string, names []string) string {
+	if len(names) == 0 {
+		return "  " + what + ": none\n"
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("  %s: %d: %s\n", what, len(names), shorten(names))
+}
+
+// shorten lists the first of them.
+func shorten(names []string) string {
+	shown := strings.Join(names[:min(len(names), maxNamed)], ", ")
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", shown, more)
+	}
+	return shown
+}
+
+// Bounded returns the first of the lines, and how many more there are.
+func Bounded(lines []string) string {
+	shown := strings.Join(lines[:min(len(lines), maxNamed)], "\n")
+	if more := len(lines) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s\nand %d more", shown, more)
+	}
+	return shown
+}

@@ -1,0 +1,119 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Uptake is how far pods serve the current certificates.
+type Uptake struct {
+	Services int // whose certificate somebody serves, or should
+	serving  int // of which every ready pod does
+	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
+	Waiting []string
+	// left are those of which that does not change by itself: NAMESPACE/NAME: why.
+	left []string
+	// held are the workloads whose restart is held until somebody does something,
+	// and why. Their Services are in left, or in Waiting because of other workloads.
+	held []string
+	// doubt is why it is not known of some in left whether anything is under way;
+	// "" if it is known of all.
+	doubt string
+	// Unseen: nobody has looked at any of them.
+	Unseen bool
+	// last is the Service whose pods took it up last, and when.
+	last string
+	at   time.Time
+}
+
+// CountUptake counts by the conditions of the Services and the stale workloads that
+// AddStale has added.
+func CountUptake(services []Service) Uptake {
+	u := Uptake{Unseen: true}
+	var stale []Service
+	for _, s := range services {
+		serving := s.Serving
+		if serving != nil && s.Leaf != "" && serving.Reason != api.ServingNotVerified {
+			u.Unseen = false
+		}
+		if s.Leaf == "" || s.isAbout(api.ServingNoConsumers) {
+			continue
+		}
+		u.Services++
+		if s.isAbout(api.ServingStale) {
+			stale = append(stale, s)
+		}
+		switch {
+		case serving == nil || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
+			u.Waiting = append(u.Waiting, s.String())
+		case serving.isTrue():
+			u.serving++
+			if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
+				u.last, u.at = s.String(), at
+			}
+		case s.isAbout(api.ServingStale) && serving.restartFollows():
+			u.Waiting = append(u.Waiting, s.String())
+		default:
+			u.left = append(u.left, s.String()+": "+serving.Message)
+			u.doubt = cmp.Or(u.doubt, serving.StaleUnknown)
+		}
+	}
+	u.held = Holds(stale)
+	return u
+}
+
+func latest(a time.Time, b *time.Time) time.Time {
+	if b != nil && b.After(a) {
+		return *b
+	}
+	return a
+}
+
+// Over reports whether nothing changes any more without somebody's help.
+func (u Uptake) Over() bool { return len(u.Waiting) == 0 && !u.mayGoOn() }
+
+// mayGoOn reports whether, for all that is known, somebody may be at work on what
+// is not served: a budget may allow a disruption again, and a report may be late.
+func (u Uptake) mayGoOn() bool { return len(u.held) > 0 || u.doubt != "" }
+
+// Progress returns a line about how far it is.
+func (u Uptake) Progress() string {
+	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.serving, u.Services)
+	if len(u.Waiting) > 0 {
+		text += "; not yet: " + shorten(u.Waiting)
+	}
+	if len(u.held) > 0 {
+		text += "; " + strings.ReplaceAll(Bounded(u.held), "\n", "; ")
+	}
+	if u.doubt != "" {
+		text += "; " + u.doubt
+	}
+	return text
+}
+
+// End returns the lines about what has become of the certificates.
+func (u Uptake) End() string {
+	var b strings.Builder
+	switch {
+	case u.Services == 0:
+		b.WriteString("served: no pod mounts a certificate\n")
+	case u.serving == 0:
+		b.WriteString("served: by no pod\n")
+	case len(u.left) == 0:
+		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.serving, u.last, u.at.UTC().Format(time.RFC3339))
+	default:
+		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
+	}
+	for _, line := range append(slices.Clone(u.left), u.held...) {
+		fmt.Fprintf(&b, "not served: %s\n", line)
+	}
+	if u.doubt != "" {
+		fmt.Fprintln(&b, u.doubt)
+	}
+	return b.String()
+}

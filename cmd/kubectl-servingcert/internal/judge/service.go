@@ -1,0 +1,77 @@
+package judge
+
+import (
+	"cmp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Service is a Service that has, or asks for, a certificate, in the form of
+// -o json.
+type Service struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Secret    string `json:"secret,omitempty"`
+	// Ready is the condition's status: True, False or Unknown; "" if there is none.
+	Ready   string `json:"ready,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Leaf    string `json:"leaf,omitempty"` // SHA-256 of its DER, in hex
+	// Serving is nil if the rotator has written no condition yet.
+	Serving *Serving `json:"serving,omitempty"`
+	// NotAfter and RenewAt are nil if the user may not read the Secret.
+	NotAfter *time.Time `json:"notAfter,omitempty"`
+	RenewAt  *time.Time `json:"renewAt,omitempty"`
+
+	retained string // the Secret that is kept although the Service does not ask for it
+}
+
+// HoldingSecret returns the Secret that holds the certificate: the one that the
+// Service asks for, or one that is retained for it.
+func (s Service) HoldingSecret() string { return cmp.Or(s.Secret, s.retained) }
+
+// ServiceOf returns what is known of a Service; ok is false for one that neither
+// has nor asks for a certificate.
+func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: secretOf(svc), Serving: servingOf(svc)}
+	ready := api.Condition(svc, api.ConditionReady)
+	if ready == nil {
+		return s, s.Secret != ""
+	}
+	s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
+	s.Leaf, _ = api.LeafOf(svc)
+	if s.Secret == "" {
+		s.retained, _ = api.PartIn(svc)
+	}
+	return s, s.Secret != "" || s.Leaf != ""
+}
+
+// secretOf returns the Secret that a Service asks for; "" if it asks for none.
+// OpenShift's annotations count only if the signer runs with --openshift-compat:
+// the condition shows that it does.
+func secretOf(svc *corev1.Service) string {
+	if name, ok := api.Wants(svc); ok {
+		return name
+	}
+	if api.Condition(svc, api.ConditionReady) == nil {
+		return ""
+	}
+	for _, key := range []string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha} {
+		if name := svc.Annotations[key]; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// String returns NAMESPACE/NAME.
+func (s Service) String() string { return s.Namespace + "/" + s.Name }
+
+// isAbout reports whether condition Serving has the reason, and is about the leaf of
+// now.
+func (s Service) isAbout(reason string) bool {
+	return s.Serving != nil && s.Serving.Leaf == s.Leaf && s.Serving.Reason == reason
+}

@@ -1,0 +1,66 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Serving is the condition by which the rotator reports whether the pods serve a
+// Service's certificate, in the form of -o json.
+type Serving struct {
+	Status  string `json:"status"` // True, False or Unknown
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	Leaf    string `json:"leaf,omitempty"` // that it is about: SHA-256 of its DER, in hex
+	// Since is when that leaf was first in the Secret.
+	Since *time.Time `json:"since,omitempty"`
+	// Stale are the workloads whose pods serve an older leaf of the Secret, and
+	// StaleUnknown is why they may not be all; "" if they are. See AddStale.
+	Stale        []api.StaleWorkload `json:"stale,omitempty"`
+	StaleUnknown string              `json:"staleUnknown,omitempty"`
+	// Changed is when the status became what it is.
+	Changed time.Time `json:"changed"`
+}
+
+// servingOf returns nil if the rotator has said nothing of the Service.
+func servingOf(svc *corev1.Service) *Serving {
+	c := api.Condition(svc, api.ConditionServing)
+	if c == nil {
+		return nil
+	}
+	s := &Serving{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Changed: c.LastTransitionTime.Time}
+	if facts, ok := api.ServingOf(svc); ok {
+		s.Leaf, s.Since = facts.Leaf, &facts.Since
+	}
+	return s
+}
+
+func (s *Serving) isTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
+
+// Column is what a table shows: True, or why not.
+func (s *Serving) Column() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.isTrue():
+		return s.Status
+	}
+	return s.Reason
+}
+
+// sawReload reports whether a pod of that age was seen to serve a certificate that
+// is younger than itself.
+func (s *Serving) sawReload(created time.Time) bool {
+	return s.isTrue() && s.Since != nil && created.Before(*s.Since)
+}
+
+// restartFollows reports whether the rotator restarts one of the stale workloads
+// without anybody's help.
+func (s *Serving) restartFollows() bool {
+	return slices.ContainsFunc(s.Stale, func(w api.StaleWorkload) bool { return restarts(w) && !isHeld(w) })
+}

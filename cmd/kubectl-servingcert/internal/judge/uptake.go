@@ -1,0 +1,121 @@
+package judge
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Consumer is a pod that mounts the key of a Secret that a Service asks for, or the
+// bundle.
+type Consumer struct {
+	Namespace string
+	// Kind and Name are of the workload that made the pod. Kind is api.PodKind, and
+	// Name the pod's, for one without a controller.
+	Kind, Name string
+	// Restartable: kubectl rollout restart supports the workload's kind.
+	Restartable bool
+	Secrets     []string // those whose key it mounts
+	OnRotate    api.OnRotate
+	Created     time.Time
+}
+
+func (c Consumer) name() string { return workloadName(c.Namespace, c.Kind, c.Name) }
+
+// isRestarted reports whether the rotator may restart it.
+func (c Consumer) isRestarted() bool { return c.OnRotate == api.OnRotateRestart && c.Restartable }
+
+// uptake is how a workload takes up a new certificate, the worse the greater.
+type uptake int
+
+const (
+	uptakeClient    uptake = iota // it serves none
+	uptakeReloads                 // it was seen to serve a certificate that is younger than its pods
+	uptakeRestarted               // the rotator may restart it
+	uptakeUnseen                  // it was not seen to reload, or whether it is stale is unknown
+	uptakeHeld                    // it serves an older certificate now, and its restart is held
+	uptakeStale                   // it serves an older certificate now, and asks for no restart
+)
+
+// uptakes are the descriptions, in the order in which they are printed.
+var uptakes = []struct {
+	uptake uptake
+	what   string
+}{
+	{uptakeStale, "workloads that already serve an older certificate, and break until somebody restarts them"},
+	{uptakeHeld, "workloads that already serve an older certificate, and whose restart is held"},
+	{uptakeUnseen, "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
+	{uptakeRestarted, "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
+	{uptakeReloads, "workloads that have been seen to reload, and serve the new certificate within 92 s of its issue"},
+	{uptakeClient, "workloads that mount only the bundle, and have the new one within 92 s"},
+}
+
+// breaking returns a line for each way to take up a new certificate or bundle, with
+// the workloads that take it up this way: those of the consumers, and those that are
+// reported to be stale.
+func breaking(consumers []Consumer, services []Service) string {
+	known := map[string]uptake{} // by name, of workloads that are reported to be stale
+	conditions := map[string][]*Serving{}
+	for _, s := range services {
+		if s.Serving == nil {
+			continue
+		}
+		key := s.Namespace + "/" + s.HoldingSecret()
+		conditions[key] = append(conditions[key], s.Serving)
+		for _, w := range s.Serving.Stale {
+			known[staleName(w)] = max(known[staleName(w)], uptakeOfStale(w))
+		}
+	}
+	worst := maps.Clone(known)
+	for _, c := range consumers {
+		if _, isStale := known[c.name()]; !isStale {
+			worst[c.name()] = max(worst[c.name()], uptakeOf(c, conditions))
+		}
+	}
+	names := map[uptake][]string{}
+	for name, its := range worst {
+		names[its] = append(names[its], name)
+	}
+	var b strings.Builder
+	for _, u := range uptakes {
+		if len(names[u.uptake]) > 0 {
+			b.WriteString(named(u.what, names[u.uptake]))
+		}
+	}
+	return b.String()
+}
+
+// uptakeOfStale returns how a workload that serves an older certificate takes up a
+// new one.
+func uptakeOfStale(w api.StaleWorkload) uptake {
+	switch {
+	case !restarts(w):
+		return uptakeStale
+	case isHeld(w):
+		return uptakeHeld
+	}
+	return uptakeRestarted
+}
+
+// uptakeOf returns how the workload of a pod, which is not reported to be stale, takes
+// up a new certificate, by the conditions of Services by NAMESPACE/SECRET. Where the
+// report may be incomplete, the workload is not taken to reload or to be restarted.
+func uptakeOf(c Consumer, conditions map[string][]*Serving) uptake {
+	worst := uptakeClient
+	for _, secret := range c.Secrets {
+		its := conditions[c.Namespace+"/"+secret]
+		seen := uptakeUnseen
+		switch {
+		case slices.ContainsFunc(its, func(s *Serving) bool { return s.StaleUnknown != "" }):
+		case c.isRestarted():
+			seen = uptakeRestarted
+		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Created) }):
+			seen = uptakeReloads
+		}
+		worst = max(worst, seen)
+	}
+	return worst
+}

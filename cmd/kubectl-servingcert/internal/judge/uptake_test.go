@@ -1,0 +1,104 @@
+package judge
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// service asks for Secret NAME-tls, which holds leaf "new" since noon.
+func service(name string, status metav1.ConditionStatus, reason, message string) Service {
+	since := noon
+	return Service{Namespace: "shop", Name: name, Secret: name + "-tls", Leaf: "new", Serving: &Serving{
+		Status: string(status), Reason: reason, Message: message, Leaf: "new", Since: &since, Changed: noon.Add(time.Minute),
+	}}
+}
+
+// mounter is a pod of a Deployment that is older than the certificate.
+func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer {
+	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Created: noon.Add(-time.Hour)}
+}
+
+// list is a complete report of stale workloads.
+func list(stale ...api.StaleWorkload) StaleList {
+	return StaleList{ServingStatus: api.ServingStatus{Stale: stale, Count: len(stale)}}
+}
+
+// stale is a workload that serves an older leaf of Secret SERVICE-tls than "new".
+func stale(service, kind, name string, onRotate api.OnRotate, held *api.RestartHold) api.StaleWorkload {
+	return api.StaleWorkload{Namespace: "shop", Kind: kind, Name: name, Secret: service + "-tls", Leaf: "new", Since: noon, Pods: 2, OnRotate: onRotate, Held: held}
+}
+
+var (
+	paused = &api.RestartHold{Reason: "Paused", Message: "it is paused; kubectl rollout resume lets it go on"}
+	turn   = &api.RestartHold{Reason: "Turn", Message: "Deployment web rolls out", Passes: true}
+)
+
+func TestBreaking(t *testing.T) {
+	services := []Service{
+		service("web", metav1.ConditionTrue, api.ServingCurrent, ""),
+		service("old", metav1.ConditionFalse, api.ServingStale, "an older certificate is still served by Deployment legacy, Deployment legacy-2: restart them"),
+		service("plain", metav1.ConditionFalse, api.ServingPlaintext, ""),
+		{Namespace: "shop", Name: "new", Secret: "new-tls", Leaf: "new"},
+	}
+	AddStale(services, list(
+		stale("old", "Deployment", "legacy", api.OnRotateReload, nil),
+		stale("old", "Deployment", "legacy-2", api.OnRotateNone, nil), // its pods went
+		stale("old", api.PodKind, "bare-stale", api.OnRotateReload, nil),
+		stale("old", "Deployment", "paused", api.OnRotateRestart, paused),
+		stale("old", "Deployment", "next", api.OnRotateRestart, turn),
+	))
+	young := mounter("young", api.OnRotateReload, "web-tls")
+	young.Created = noon.Add(time.Second)
+	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Created: noon} // nothing makes it anew
+	bare := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "bare", Secrets: []string{"new-tls"}}
+	got := breaking([]Consumer{
+		mounter("web", api.OnRotateReload, "web-tls"),
+		young,
+		mounter("legacy", api.OnRotateReload, "old-tls"),
+		mounter("legacy", api.OnRotateReload, "old-tls"),
+		mounter("leg", api.OnRotateReload, "old-tls"), // whose name others begin with
+		{Namespace: "shop", Kind: api.PodKind, Name: "bare-stale", Secrets: []string{"old-tls"}},
+		{Namespace: "shop", Kind: api.PodKind, Name: "bare-st", Secrets: []string{"old-tls"}},
+		mounter("rolled", api.OnRotateRestart, "old-tls"),
+		mounter("paused", api.OnRotateRestart, "old-tls"),
+		mounter("both", api.OnRotateReload, "web-tls", "plain-tls"),
+		mounter("client", api.OnRotateReload),
+		bare,
+		undoable,
+	}, services)
+	assert.Equal(t, `  workloads that already serve an older certificate, and break until somebody restarts them: 3: shop Deployment/legacy, shop Deployment/legacy-2, shop Pod/bare-stale
+  workloads that already serve an older certificate, and whose restart is held: 1: shop Deployment/paused
+  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 6: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/undoable
+  workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one at a time in each namespace: 2: shop Deployment/next, shop Deployment/rolled
+  workloads that have been seen to reload, and serve the new certificate within 92 s of its issue: 1: shop Deployment/web
+  workloads that mount only the bundle, and have the new one within 92 s: 1: shop Deployment/client
+`, got)
+}
+
+func TestNamed(t *testing.T) {
+	assert.Equal(t, "  x: none\n", named("x", nil))
+	assert.Equal(t, "  x: 2: a, b\n", named("x", []string{"b", "a"}))
+	many := make([]string, maxNamed+3)
+	for i := range many {
+		many[i] = "n"
+	}
+	assert.Contains(t, named("x", many), "  x: 23: n, n,")
+	assert.Contains(t, named("x", many), ", n and 3 more\n")
+}
+
+func TestNamedIsBounded(t *testing.T) {
+	assert.Equal(t, "  things: none\n", named("things", nil))
+	assert.Equal(t, "  things: 2: a, b\n", named("things", []string{"b", "a"}))
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = "n"
+	}
+	assert.Contains(t, named("things", many), " and 980 more\n")
+}

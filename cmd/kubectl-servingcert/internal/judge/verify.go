@@ -1,0 +1,159 @@
+// Package judge decides what kubectl-servingcert reports and does, by what was read
+// from a cluster. It is pure: it reads nothing, and the time is an argument.
+package judge
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// VerifySituation is what verify has read.
+type VerifySituation struct {
+	Host      string // the name that clients use
+	Service   Service
+	TrustName string            // NAMESPACE/NAME of the bundle ConfigMap
+	Bundle    map[string]string // its data; nil if there is none
+
+	Published    string // the bundle's hash, as the CA has published it
+	PublishedErr error  // why it may not be read
+
+	Secret    []byte // tls.crt of the Secret; empty if there is none
+	SecretErr error  // why it may not be read
+
+	Address string
+	Dialled bool
+	Served  []*x509.Certificate
+	DialErr error
+}
+
+// Verdicts.
+const (
+	VerdictOK      = "ok"
+	VerdictFailed  = "FAILED"
+	VerdictUnknown = "unknown" // the user may not see it
+)
+
+// Finding is the result of one check.
+type Finding struct{ Verdict, Text string }
+
+// Verify checks everything that was read, in the order in which a certificate comes
+// about.
+func Verify(s VerifySituation, now time.Time) []Finding {
+	findings := []Finding{judgeCondition(s.Service)}
+	bundle, err := pki.ParseBundle([]byte(s.Bundle[api.BundleKey]))
+	findings = append(findings, judgeBundle(s, bundle, err)...)
+	if err != nil {
+		bundle = pki.Bundle{}
+	}
+	findings = append(findings, judgeSecret(s, bundle, now)...)
+	return append(findings, judgeServed(s, bundle, now)...)
+}
+
+func judgeCondition(s Service) Finding {
+	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
+	switch {
+	case s.Secret == "" && s.Ready == "":
+		return Finding{VerdictFailed, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
+	case s.Ready == "":
+		return Finding{VerdictFailed, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
+	case s.Ready != string(corev1.ConditionTrue):
+		return Finding{VerdictFailed, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
+	}
+	return Finding{VerdictOK, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
+}
+
+func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
+	name := "ConfigMap " + s.TrustName
+	switch {
+	case s.Bundle == nil:
+		return []Finding{{VerdictFailed, name + ": missing: clients of this namespace have no bundle; is the rotator running?"}}
+	case err != nil:
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
+	case s.PublishedErr != nil:
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %d roots; cannot compare them with what the CA has published: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
+	case bundle.Hash() != s.Published:
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
+	}
+	return []Finding{{VerdictOK, fmt.Sprintf("%s: %d roots, as published by the CA (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
+}
+
+func judgeSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
+	name := fmt.Sprintf("Secret %s/%s", s.Service.Namespace, s.Service.Secret)
+	switch {
+	case s.Service.Secret == "":
+		return nil
+	case s.SecretErr != nil:
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: cannot be read: %v", name, s.SecretErr)}}
+	case len(s.Secret) == 0:
+		return []Finding{{VerdictFailed, name + ": missing, or has no " + corev1.TLSCertKey}}
+	}
+	certs, err := pki.ParseCertificates(s.Secret)
+	if err != nil {
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
+	}
+	return judgeChain(name, s, certs, bundle, now)
+}
+
+func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
+	if !s.Dialled {
+		return nil
+	}
+	if s.DialErr != nil {
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %v", s.Address, s.DialErr)}}
+	}
+	return judgeChain(s.Address, s, s.Served, bundle, now)
+}
+
+// judgeChain compares certificates with the condition and the bundle.
+func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
+	leaf := certs[0]
+	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
+	if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
+		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
+			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
+	}
+	if err := verifies(certs, s.Host, bundle, now); err != nil {
+		return append(findings, Finding{VerdictFailed, fmt.Sprintf("%s: %v", name, err)})
+	}
+	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
+}
+
+// verifies returns why a client with the bundle does not accept the certificates
+// for the host or for one of the names in them, or nil.
+func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
+	if len(bundle.Certificates()) == 0 {
+		return errors.New("there is no bundle to verify it with")
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	for _, root := range bundle.Certificates() {
+		roots.AddCert(root)
+	}
+	for _, c := range certs[1:] {
+		intermediates.AddCert(c)
+	}
+	for _, name := range append([]string{host}, certs[0].DNSNames...) {
+		// A wildcard is for the names below it.
+		name = strings.Replace(name, "*.", "pod-0.", 1)
+		if _, err := certs[0].Verify(x509.VerifyOptions{
+			Roots: roots, Intermediates: intermediates, CurrentTime: now, DNSName: name,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}); err != nil {
+			return fmt.Errorf("a client rejects it as %s: %w", name, err)
+		}
+	}
+	if i := slices.IndexFunc(certs[1:], isRoot); i >= 0 {
+		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may reject it", i+2)
+	}
+	return nil
+}
+
+func isRoot(c *x509.Certificate) bool { return string(c.RawIssuer) == string(c.RawSubject) }

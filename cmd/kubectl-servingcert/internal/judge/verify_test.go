@@ -1,0 +1,106 @@
+package judge
+
+import (
+	"crypto/x509"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// newCA makes a CA that signs now.
+func newCA(t *testing.T) *pki.Authority {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), epoch.Add(-time.Hour), epoch.Add(8760*time.Hour))
+	require.NoError(t, err)
+	return &pki.Authority{
+		Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter,
+	}
+}
+
+func issue(t *testing.T, ca *pki.Authority, names ...string) signer.Issued {
+	sign, err := signer.NewCFSSL()
+	require.NoError(t, err)
+	wanted := api.Wanted{DNSNames: names, Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: 24 * time.Hour}}
+	issued, err := signer.Issue(t.Context(), sign, ca, wanted, epoch)
+	require.NoError(t, err)
+	return issued
+}
+
+// good is a Service of which everything is as it should be.
+func good(t *testing.T, ca *pki.Authority) VerifySituation {
+	issued := issue(t, ca, "*.web.shop.svc", "web.shop.svc")
+	return VerifySituation{
+		Host:      "web.shop.svc",
+		Service:   Service{Namespace: "shop", Name: "web", Secret: "web-tls", Ready: "True", Reason: "Issued", Leaf: pki.Fingerprint(issued.Leaf)},
+		TrustName: "shop/" + api.BundleName, Bundle: map[string]string{api.BundleKey: string(ca.Bundle.PEM())},
+		Published: ca.Bundle.Hash(), Secret: issued.CertPEM,
+		Address: "localhost:8443", Dialled: true, Served: []*x509.Certificate{issued.Leaf},
+	}
+}
+
+func TestVerify(t *testing.T) {
+	ca, other := newCA(t), newCA(t)
+	older := issue(t, ca, "web.shop.svc")
+	for name, c := range map[string]struct {
+		change func(s *VerifySituation)
+		now    time.Time
+		failed []string // what the findings that failed begin with
+	}{
+		"good":          {func(*VerifySituation) {}, epoch, nil},
+		"no condition":  {func(s *VerifySituation) { s.Service.Ready = "" }, epoch, []string{"Service shop/web: no condition servingcert.dev/Ready yet"}},
+		"not ready":     {func(s *VerifySituation) { s.Service.Ready, s.Service.Reason = "False", "SecretConflict" }, epoch, []string{"Service shop/web: not ready: SecretConflict"}},
+		"no bundle":     {func(s *VerifySituation) { s.Bundle = nil }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: missing", "Secret shop/web-tls: there is no bundle", "localhost:8443: there is no bundle"}},
+		"garbage in it": {func(s *VerifySituation) { s.Bundle = map[string]string{api.BundleKey: "x"} }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: ca.crt: CA bundle", "Secret", "localhost"}},
+		"an old bundle": {func(s *VerifySituation) { s.Published = other.Bundle.Hash() }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: holds bundle"}},
+		"a stranger's bundle": {
+			func(s *VerifySituation) {
+				s.Bundle[api.BundleKey], s.Published = string(other.Bundle.PEM()), other.Bundle.Hash()
+			}, epoch,
+			[]string{"Secret shop/web-tls: a client rejects it as web.shop.svc", "localhost:8443: a client rejects it as web.shop.svc"},
+		},
+		"no Secret":      {func(s *VerifySituation) { s.Secret = nil }, epoch, []string{"Secret shop/web-tls: missing"}},
+		"a damaged one":  {func(s *VerifySituation) { s.Secret = s.Secret[:100] }, epoch, []string{"Secret shop/web-tls: tls.crt: certificate 1"}},
+		"another Secret": {func(s *VerifySituation) { s.Secret = older.CertPEM }, epoch, []string{"Secret shop/web-tls: leaf "}},
+		"a root is served": {
+			func(s *VerifySituation) { s.Served = append(s.Served, ca.Certificate) }, epoch, []string{"localhost:8443: certificate 2 of the chain is a root"},
+		},
+		"an old leaf is served": {func(s *VerifySituation) { s.Served = []*x509.Certificate{older.Leaf} }, epoch, []string{"localhost:8443: leaf "}},
+		"another Service's":     {func(s *VerifySituation) { s.Host = "api.shop.svc" }, epoch, []string{"Secret shop/web-tls: a client rejects it as api.shop.svc", "localhost:8443: a client rejects it as api.shop.svc"}},
+		"expired":               {func(*VerifySituation) {}, epoch.Add(48 * time.Hour), []string{"Secret shop/web-tls: a client rejects it", "localhost:8443: a client rejects it"}},
+		"nobody listens":        {func(s *VerifySituation) { s.Served, s.DialErr = nil, errors.New("connection refused") }, epoch, []string{"localhost:8443: connection refused"}},
+		"may not be read": {func(s *VerifySituation) {
+			s.Secret, s.SecretErr, s.PublishedErr = nil, errors.New("forbidden"), errors.New("forbidden")
+		}, epoch, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := good(t, ca)
+			c.change(&s)
+			var failed []string
+			for _, f := range Verify(s, c.now) {
+				if f.Verdict == VerdictFailed {
+					failed = append(failed, f.Text)
+				}
+			}
+			require.Len(t, failed, len(c.failed), "%q", failed)
+			for i, want := range c.failed {
+				assert.True(t, strings.HasPrefix(failed[i], want), "%q", failed[i])
+			}
+		})
+	}
+	t.Run("what may not be read is said", func(t *testing.T) {
+		s := good(t, ca)
+		s.SecretErr = errors.New("forbidden")
+		assert.Contains(t, Verify(s, epoch), Finding{VerdictUnknown, "Secret shop/web-tls: cannot be read: forbidden"})
+	})
+}
