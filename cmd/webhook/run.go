@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
 // run serves until ctx ends.
@@ -33,7 +33,7 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	files := newCertFiles(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
-	options.Cache = mutate.CacheOptions(cfg.OpenShift)
+	options.Cache = admission.CacheOptions(cfg.OpenShift)
 	options.WebhookServer = webhook.NewServer(webhook.Options{
 		Host: cfg.BindAddress, Port: cfg.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -68,15 +68,15 @@ func run(ctx context.Context, cfg Config) error {
 
 // serve puts the handler behind its path.
 func serve(ctx context.Context, mgr manager.Manager, cfg Config, synced func() bool) error {
-	if err := mutate.StartInformers(ctx, mgr.GetCache()); err != nil {
+	if err := admission.StartInformers(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	counters, err := mutate.NewMetrics(metrics.Registry)
+	counters, err := admission.NewMetrics(metrics.Registry)
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	lookup := mutate.NewLookup(mgr.GetCache(), mgr.GetAPIReader(), synced, cfg.OpenShift)
-	mgr.GetWebhookServer().Register(mutate.Path, &mutate.Handler{
+	lookup := admission.NewLookup(mgr.GetCache(), mgr.GetAPIReader(), synced, cfg.OpenShift)
+	mgr.GetWebhookServer().Register(admission.Path, &admission.Handler{
 		Cached: lookup.Cached, Live: lookup.Live,
 		Metrics: counters, Log: ctrl.Log.WithName("review"),
 	})

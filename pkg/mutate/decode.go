@@ -5,11 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podView is what the rules look at of a pod; the rest is skipped when it is
+// PodView is what the rules look at of a pod; the rest is skipped when it is
 // read: resource quantities, affinities and managed fields are half the work.
 // What a rule begins to look at belongs here too; a test holds the decisions over
 // a view and over the whole pod to each other.
-type podView struct {
+type PodView struct {
 	Metadata struct {
 		Name            string                  `json:"name"`
 		Labels          map[string]string       `json:"labels"`
@@ -26,8 +26,8 @@ type podView struct {
 	} `json:"spec"`
 }
 
-// pod returns the pod that was seen.
-func (v *podView) pod() *corev1.Pod {
+// Pod returns the pod that was seen.
+func (v *PodView) Pod() *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: v.Metadata.Name, Labels: v.Metadata.Labels, Annotations: v.Metadata.Annotations},
 		Spec: corev1.PodSpec{

@@ -9,7 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
@@ -64,6 +68,29 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 		}
 		assert.True(t, seen[r.Reason], "no golden for %s", r.Reason)
 	}
+}
+
+func TestStatusLeavesRoom(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "web", Image: "example.com/web", Args: []string{"serve"}, Ports: []corev1.ContainerPort{{ContainerPort: 8443}},
+		}}},
+	}
+	web := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"},
+			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)}},
+		},
+	}
+	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
+	patch, report, err := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{web}})
+	require.NoError(t, err)
+	assert.Equal(t, []mutate.Reason{mutate.ReasonInjected, mutate.ReasonStatusTooLarge}, report.Reasons())
+	ops, err := patch.JSON()
+	require.NoError(t, err)
+	assert.NotContains(t, string(ops), "annotations")
 }
 
 // TestDocumentationNamesGoldens: every golden that the page refers to exists.

@@ -117,6 +117,17 @@ var podChecks = []struct {
 	}},
 }
 
+// LeftAlone reports whether the pod is left alone whatever its namespace holds.
+func LeftAlone(pod *corev1.Pod, request api.PodRequest) bool {
+	in := &input{pod: pod, request: request, choice: Choice{By: ByPod}}
+	for _, check := range podChecks {
+		if check.applies(in) {
+			return ruleOf(check.reason).Silent
+		}
+	}
+	return false
+}
+
 // containerCheck keeps something out of one container. It returns false, or
 // true and what exactly was found.
 type containerCheck struct {

@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // Path is where the webhook answers.
@@ -28,8 +29,8 @@ const auditReasons = "reasons"
 type Handler struct {
 	// Cached returns what is known of a namespace without asking, if anything
 	// is; Live asks. See [Lookup].
-	Cached  func(ctx context.Context, namespace string) (Known, bool)
-	Live    func(ctx context.Context, namespace string) (Known, error)
+	Cached  func(ctx context.Context, namespace string) (mutate.Known, bool)
+	Live    func(ctx context.Context, namespace string) (mutate.Known, error)
 	Metrics *Metrics
 	Log     logr.Logger
 }
@@ -74,10 +75,10 @@ func (h *Handler) reviewSafely(ctx context.Context, req *request) (resp *admissi
 // review answers one review, or says why it cannot.
 func (h *Handler) review(ctx context.Context, req *request) (*admissionv1.AdmissionResponse, error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Group != "" || req.Resource.Resource != "pods" {
-		h.Metrics.count(resultUntouched, ReasonNotConcerned, nil)
+		h.Metrics.count(resultUntouched, mutate.ReasonNotConcerned, nil)
 		return &admissionv1.AdmissionResponse{Allowed: true}, nil // only new pods are changed, whatever a configuration sends
 	}
-	pod := req.Object.pod()
+	pod := req.Object.Pod()
 	asked, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
 		h.Log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
@@ -89,7 +90,7 @@ func (h *Handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 		h.Log.Error(err, "review failed: the API server could not be asked", "namespace", req.Namespace, "pod", req.Name)
 		return nil, err
 	}
-	patch, report := Inject(pod, asked, choice)
+	patch, report := mutate.Inject(pod, asked, choice)
 	if log := h.Log.V(1); log.Enabled() {
 		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
 	}
@@ -103,32 +104,21 @@ func (h *Handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 
 // choose asks the informers, and the API server where those do not settle it: a
 // Service that was created before its pod is seen, however fast the pod follows.
-func (h *Handler) choose(ctx context.Context, pod *corev1.Pod, asked api.PodRequest, namespace string) (Choice, error) {
-	if alone(pod, asked) {
-		return Choice{}, nil
+func (h *Handler) choose(ctx context.Context, pod *corev1.Pod, asked api.PodRequest, namespace string) (mutate.Choice, error) {
+	if mutate.LeftAlone(pod, asked) {
+		return mutate.Choice{}, nil
 	}
 	if known, ok := h.Cached(ctx, namespace); ok {
-		if choice := Choose(pod, asked, known); choice.FromServices() {
+		if choice := mutate.Choose(pod, asked, known); choice.FromServices() {
 			return choice, nil
 		}
 	}
 	h.Metrics.liveReads.Inc()
 	known, err := h.Live(ctx, namespace)
 	if err != nil {
-		return Choice{}, err
+		return mutate.Choice{}, err
 	}
-	return Choose(pod, asked, known), nil
-}
-
-// alone reports whether the pod is left alone whatever its namespace holds.
-func alone(pod *corev1.Pod, asked api.PodRequest) bool {
-	in := &input{pod: pod, request: asked, choice: Choice{By: ByPod}}
-	for _, check := range podChecks {
-		if check.applies(in) {
-			return ruleOf(check.reason).Silent
-		}
-	}
-	return false
+	return mutate.Choose(pod, asked, known), nil
 }
 
 func denied(err error) *admissionv1.AdmissionResponse {
@@ -137,7 +127,7 @@ func denied(err error) *admissionv1.AdmissionResponse {
 	}
 }
 
-func answer(patch Patch, report Report) (*admissionv1.AdmissionResponse, error) {
+func answer(patch mutate.Patch, report mutate.Report) (*admissionv1.AdmissionResponse, error) {
 	resp := &admissionv1.AdmissionResponse{Allowed: true, Warnings: report.Warnings()}
 	if report.Concerned() {
 		reasons := report.Reasons()

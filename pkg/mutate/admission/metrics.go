@@ -1,7 +1,9 @@
-package mutate
+package admission
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // result is what became of a review.
@@ -16,8 +18,8 @@ const (
 
 // reasonError is the reason of a review that failed, or that was denied.
 const (
-	reasonBadAnnotation Reason = "BadAnnotation"
-	reasonError         Reason = "Error"
+	reasonBadAnnotation mutate.Reason = "BadAnnotation"
+	reasonError         mutate.Reason = "Error"
 )
 
 // Metrics counts reviews. No label comes from a user.
@@ -51,7 +53,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) count(r result, reason Reason, notes []Note) {
+func (m *Metrics) count(r result, reason mutate.Reason, notes []mutate.Note) {
 	m.reviews.WithLabelValues(string(r), string(reason)).Inc()
 	for _, n := range notes {
 		m.notes.WithLabelValues(string(n.Reason)).Inc()

@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // liveTimeout bounds one read of the API server. A request may have to wait for
@@ -31,7 +32,7 @@ type Lookup struct {
 	cached    client.Reader
 	live      client.Reader
 	synced    func() bool
-	shared    *sharedRead[Known]
+	shared    *sharedRead[mutate.Known]
 	openShift bool
 }
 
@@ -134,14 +135,14 @@ func stripSecret(o any) (any, error) {
 
 // Cached returns what the informers know of the namespace, or false as long as
 // they are not synced. What it returns must not be changed.
-func (l *Lookup) Cached(ctx context.Context, namespace string) (Known, bool) {
+func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bool) {
 	if !l.synced() {
-		return Known{}, false
+		return mutate.Known{}, false
 	}
 	var services corev1.ServiceList
 	err := l.cached.List(ctx, &services, client.InNamespace(namespace), client.MatchingFields{asksIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return Known{}, false // the API server will tell
+		return mutate.Known{}, false // the API server will tell
 	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
@@ -155,13 +156,13 @@ func (l *Lookup) cachedSecret(ctx context.Context, namespace string) bool {
 
 // Live returns what the API server knows of the namespace, by a read that starts
 // after the call and that is shared with all other calls that wait for it.
-func (l *Lookup) Live(ctx context.Context, namespace string) (Known, error) {
+func (l *Lookup) Live(ctx context.Context, namespace string) (mutate.Known, error) {
 	return l.shared.get(ctx, namespace)
 }
 
 // read asks the API server for both at once. A Secret that the informer holds is
 // not asked for again.
-func (l *Lookup) read(ctx context.Context, namespace string) (Known, error) {
+func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, error) {
 	var (
 		services corev1.ServiceList
 		secrets  metav1.PartialObjectMetadataList
@@ -185,15 +186,15 @@ func (l *Lookup) read(ctx context.Context, namespace string) (Known, error) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return Known{}, err
+		return mutate.Known{}, err
 	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = hasOne || len(secrets.Items) > 0
 	return known, nil
 }
 
-func (l *Lookup) knownServices(list *corev1.ServiceList) Known {
-	known := Known{Services: make([]*corev1.Service, 0, len(list.Items))}
+func (l *Lookup) knownServices(list *corev1.ServiceList) mutate.Known {
+	known := mutate.Known{Services: make([]*corev1.Service, 0, len(list.Items))}
 	for i := range list.Items {
 		svc := &list.Items[i]
 		if l.openShift {

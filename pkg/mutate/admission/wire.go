@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"encoding/json"
@@ -11,6 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // maxReview bounds a review in bytes: the API server takes objects of up to
@@ -27,7 +29,7 @@ type request struct {
 	SubResource string                      `json:"subResource"`
 	Namespace   string                      `json:"namespace"`
 	Name        string                      `json:"name"`
-	Object      podView                     `json:"object"`
+	Object      mutate.PodView              `json:"object"`
 }
 
 // readReview reads the body. The error comes with the HTTP status for it.

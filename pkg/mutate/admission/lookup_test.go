@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"strings"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // TestStrippedServicesDecideTheSame: what the informers keep is all that is read.
@@ -47,7 +48,7 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	for from := range services {
-		whole, stripped := Known{Services: services[:from+1]}, Known{}
+		whole, stripped := mutate.Known{Services: services[:from+1]}, mutate.Known{}
 		for _, svc := range whole.Services {
 			before := svc.DeepCopy()
 			out, err := serviceTransform(false)(svc)
@@ -57,7 +58,7 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 			assert.NotContains(t, out.(*corev1.Service).Annotations, "big")
 			stripped.Services = append(stripped.Services, out.(*corev1.Service))
 		}
-		assert.Equal(t, Choose(pod, api.PodRequest{}, whole), Choose(pod, api.PodRequest{}, stripped), services[from].Name)
+		assert.Equal(t, mutate.Choose(pod, api.PodRequest{}, whole), mutate.Choose(pod, api.PodRequest{}, stripped), services[from].Name)
 	}
 }
 
@@ -76,11 +77,11 @@ func TestOpenShiftWords(t *testing.T) {
 			assert.Equal(t, kept, again, "an informer may do it twice")
 			l := Lookup{openShift: openShift}
 			for _, list := range []*corev1.ServiceList{{Items: []corev1.Service{*svc}}, {Items: []corev1.Service{*kept.(*corev1.Service)}}} {
-				choice := Choose(pod, api.PodRequest{}, l.knownServices(list))
+				choice := mutate.Choose(pod, api.PodRequest{}, l.knownServices(list))
 				if openShift {
-					assert.Equal(t, Choice{By: ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
+					assert.Equal(t, mutate.Choice{By: mutate.ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
 				} else {
-					assert.Equal(t, Choice{}, choice)
+					assert.Equal(t, mutate.Choice{}, choice)
 				}
 			}
 		}
@@ -90,7 +91,7 @@ func TestOpenShiftWords(t *testing.T) {
 		svc.Spec.Selector = pod.Labels
 		kept, err := serviceTransform(true)(svc)
 		require.NoError(t, err)
-		notes := Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
+		notes := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
 		require.Len(t, notes, 1)
 		assert.Contains(t, notes[0].Detail, api.OpenShiftSecretName+`: "A_B"`)
 	})
@@ -105,10 +106,6 @@ func TestAServiceWhoseNamesWaitIsNotRefused(t *testing.T) {
 		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "WaitingForTrust", Message: message}}
 		kept, err := serviceTransform(false)(svc)
 		require.NoError(t, err)
-		assert.Len(t, Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
+		assert.Len(t, mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
 	}
-}
-
-func TestPointer(t *testing.T) {
-	assert.Equal(t, "/metadata/annotations/a~1b~0c/0/-", pointer("metadata", "annotations", "a/b~c", 0, "-")) // RFC 6901, 3
 }

@@ -1,4 +1,4 @@
-package mutate_test
+package admission
 
 import (
 	"bytes"
@@ -38,9 +38,9 @@ type world struct {
 func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := mutate.NewMetrics(registry)
+	metrics, err := NewMetrics(registry)
 	require.NoError(t, err)
-	h := &mutate.Handler{
+	h := &Handler{
 		Cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
 		Live: func(_ context.Context, namespace string) (mutate.Known, error) {
 			if w.panics {
@@ -93,7 +93,7 @@ func ask(t testing.TB, h http.Handler, review *admissionv1.AdmissionReview) (sta
 	t.Helper()
 	data, err := json.Marshal(review)
 	require.NoError(t, err)
-	req := httptest.NewRequest(http.MethodPost, mutate.Path, bytes.NewReader(data))
+	req := httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(data))
 	req.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, req)
@@ -236,17 +236,6 @@ servingcert_webhook_notes_total{reason="NoArgs"} 1
 `), "servingcert_webhook_notes_total"))
 }
 
-func TestStatusLeavesRoom(t *testing.T) {
-	pod := plainPod()
-	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
-	patch, report, err := mutate.Mutate(pod, knows(webService))
-	require.NoError(t, err)
-	assert.Equal(t, []mutate.Reason{mutate.ReasonInjected, mutate.ReasonStatusTooLarge}, report.Reasons())
-	ops, err := patch.JSON()
-	require.NoError(t, err)
-	assert.NotContains(t, string(ops), "annotations")
-}
-
 func TestWhatIsNoReview(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body, contentType string
@@ -262,7 +251,7 @@ func TestWhatIsNoReview(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := (&world{}).handler(t, logr.Discard())
-			req := httptest.NewRequest(http.MethodPost, mutate.Path, strings.NewReader(tc.body))
+			req := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(tc.body))
 			req.Header.Set("Content-Type", tc.contentType)
 			rec := httptest.NewRecorder()
 			h.ServeHTTP(rec, req)
