@@ -49,8 +49,10 @@ const (
 	AnnotationOnRotate    = Domain + "/on-rotate"
 	AnnotationTrust       = Domain + "/trust"
 
-	// AnnotationStatus is written by the webhook: JSON that says what was done
-	// where, or why nothing was. It is for people: no decision is made from it.
+	// AnnotationStatus is written by the webhook: an InjectionStatus, which says what
+	// was done where, or why nothing was. It is for people, and one decision is made
+	// from it: the rotator does not report a pod as missed by the webhook if the
+	// status says why the Secret that the pod would get was not injected.
 	AnnotationStatus = Domain + "/status"
 )
 

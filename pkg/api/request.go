@@ -118,18 +118,18 @@ func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 }
 
 func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
-	word := AnnotationSecretName
-	if w := OpenShiftWord(svc); w != "" {
-		word = w
+	key := AnnotationSecretName
+	if k := OpenShiftAnnotation(svc); k != "" {
+		key = k
 	}
 	if errs := validation.IsDNS1123Subdomain(r.SecretName); len(errs) > 0 {
-		return &FieldError{word, r.SecretName, "no name of a Secret: " + strings.Join(errs, "; ")}
+		return &FieldError{key, r.SecretName, "no name of a Secret: " + strings.Join(errs, "; ")}
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return &FieldError{"spec.type", string(svc.Spec.Type), "names a host outside the cluster, which gets no certificate here; must be ClusterIP, NodePort or LoadBalancer"}
 	}
 	if r.SecretName == ConventionalSecretName && len(svc.Spec.Selector) == 0 {
-		return &FieldError{word, r.SecretName, "every pod of the namespace would get it; a Service may ask for this name only if it has a selector"}
+		return &FieldError{key, r.SecretName, "every pod of the namespace would get it; a Service may ask for this name only if it has a selector"}
 	}
 	return nil
 }

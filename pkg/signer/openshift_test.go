@@ -230,7 +230,7 @@ func TestServicesAreTranslatedOnce(t *testing.T) {
 	again, err := serviceTransform(true)(kept)
 	require.NoError(t, err)
 	assert.Equal(t, kept, again)
-	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftWord(kept.(*corev1.Service)))
+	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftAnnotation(kept.(*corev1.Service)))
 	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, only(kept.(*corev1.Service).Annotations, openShiftOnServices))
 	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 }
@@ -263,7 +263,7 @@ func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 		said := Conditions(s, before)
 		stripped := make([]*corev1.Service, len(w.services))
 		for i, svc := range w.services {
-			stripped[i] = stripService(svc)
+			stripped[i] = api.StripService(svc, keptOfService(svc))
 			maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(onServices), rapid.SampledFrom(values)).Draw(t, svc.Name))
 			kept, err := serviceTransform(false)(svc)
 			require.NoError(t, err)

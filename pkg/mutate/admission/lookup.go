@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
@@ -51,8 +51,8 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *
 // conventional name and type.
 func CacheOptions(openShift bool) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: serviceTransform(openShift)},
-		secretMetadata():  {Field: fields.SelectorFromSet(conventional), Transform: stripSecret},
+		&corev1.Service{}: {Transform: facts.ServiceTransform(openShift, keptOfService)},
+		secretMetadata():  {Field: fields.SelectorFromSet(conventional), Transform: facts.KeepIdentity},
 	}}
 }
 
@@ -84,53 +84,25 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// serviceTransform returns what an informer keeps of a Service.
-func serviceTransform(openShift bool) toolscache.TransformFunc {
-	return func(o any) (any, error) {
-		svc, ok := o.(*corev1.Service)
-		if !ok {
-			return o, nil // a tombstone
-		}
-		if openShift {
-			svc = api.Translate(svc)
-		}
-		return stripService(svc), nil
-	}
-}
-
-// stripService leaves of a Service what Choose reads, and of one that asks for
-// nothing only what tells it apart.
-func stripService(svc *corev1.Service) *corev1.Service {
-	out := &corev1.Service{}
-	out.Name, out.Namespace, out.UID, out.ResourceVersion = svc.Name, svc.Namespace, svc.UID, svc.ResourceVersion
+// keptOfService keeps of a Service what mutate.Choose reads, and of one that asks
+// for nothing its identity.
+func keptOfService(svc *corev1.Service) api.Keep {
 	if _, asks := api.Wants(svc); !asks {
-		return out
+		return api.Keep{}
 	}
-	out.CreationTimestamp = svc.CreationTimestamp
-	out.Annotations = make(map[string]string, 1)
-	for k, v := range svc.Annotations {
-		if strings.HasPrefix(k, api.Domain+"/") {
-			out.Annotations[k] = v
+	keep := api.Keep{
+		CreationTimestamp: true, Selector: true, Ports: true, Type: true, ClusterIP: true,
+		Annotations: []string{api.TranslatedFrom},
+	}
+	for key := range svc.Annotations {
+		if strings.HasPrefix(key, api.Domain+"/") {
+			keep.Annotations = append(keep.Annotations, key)
 		}
 	}
-	api.KeepWord(out, svc)
-	out.Spec = corev1.ServiceSpec{
-		Selector: svc.Spec.Selector, Ports: svc.Spec.Ports, Type: svc.Spec.Type, ClusterIP: svc.Spec.ClusterIP,
+	if c := api.Condition(svc, api.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
+		keep.Conditions = []string{api.ConditionReady}
 	}
-	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse {
-		out.Status.Conditions = []metav1.Condition{*cond}
-	}
-	return out
-}
-
-func stripSecret(o any) (any, error) {
-	secret, ok := o.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return o, nil
-	}
-	out := secretMetadata()
-	out.Name, out.Namespace, out.UID, out.ResourceVersion = secret.Name, secret.Namespace, secret.UID, secret.ResourceVersion
-	return out, nil
+	return keep
 }
 
 // Cached returns what the informers know of the namespace, or false as long as
