@@ -1,7 +1,10 @@
 package mutate
 
 import (
+	"math"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,7 +72,7 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		c.By, c.Secret = ByPod, request.SecretName
 	case len(selecting) > 0:
 		c.By, c.Secret = ByService, secretOf(selecting[0])
-	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && declaresPort(pod) && !isOfJob(pod):
+	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OwnedByJob(pod):
 		c.By, c.Secret = ByConvention, api.ConventionalSecretName
 	}
 	c.Notes = serviceNotes(pod, known.Services, selecting, c)
@@ -122,14 +125,6 @@ func selects(svc *corev1.Service, pod *corev1.Pod) bool {
 	return len(svc.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels))
 }
 
-func declaresPort(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(serving(pod), func(c ref) bool { return len(c.Ports) > 0 })
-}
-
-func isOfJob(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
-}
-
 // serviceNotes returns what the owner of the pod should know about the
 // Services that decide over it.
 func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) []Note {
@@ -171,4 +166,16 @@ func refusal(svc *corev1.Service) string {
 		return cond.Reason + ": " + cond.Message
 	}
 	return ""
+}
+
+// widestLimits allow the Service whatever some signer might: its own extra
+// names, any duration, ClusterIPs. What fails under them fails everywhere.
+func widestLimits(svc *corev1.Service) api.Limits {
+	limits := api.DefaultLimits()
+	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
+	for name := range strings.SplitSeq(svc.Annotations[api.AnnotationExtraDNSNames], ",") {
+		suffix := strings.TrimPrefix(strings.TrimSpace(name), "*.")
+		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
+	}
+	return limits
 }

@@ -1,4 +1,4 @@
-package mutate_test
+package mutate
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 const (
@@ -27,12 +26,12 @@ const (
 func TestDocumentation(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
-	for _, r := range mutate.Rules() {
-		do := r.Do
+	for _, r := range rules {
+		do := r.do
 		if do == "" {
 			do = "–"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Reason, r.When, r.Then, do)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.reason, r.when, r.then, do)
 	}
 	data, err := os.ReadFile(docFile)
 	require.NoError(t, err)
@@ -49,12 +48,12 @@ func TestDocumentation(t *testing.T) {
 
 // TestEveryRuleHasAGolden: a reason that no golden shows is not known to work.
 func TestEveryRuleHasAGolden(t *testing.T) {
-	seen := map[mutate.Reason]bool{}
+	seen := map[Reason]bool{}
 	for _, in := range goldens(t) {
 		data, err := os.ReadFile(in)
 		require.NoError(t, err)
 		s := readScene(t, data)
-		_, report, err := mutate.Mutate(decodePod(t, s.pod), s.known)
+		_, report, err := Mutate(decodePod(t, s.pod), s.known)
 		if err != nil {
 			continue
 		}
@@ -62,11 +61,11 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 			seen[r] = true
 		}
 	}
-	for _, r := range mutate.Rules() {
-		if r.Reason == mutate.ReasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
+	for _, r := range rules {
+		if r.reason == ReasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
 			continue
 		}
-		assert.True(t, seen[r.Reason], "no golden for %s", r.Reason)
+		assert.True(t, seen[r.reason], "no golden for %s", r.reason)
 	}
 }
 
@@ -85,9 +84,9 @@ func TestStatusLeavesRoom(t *testing.T) {
 		},
 	}
 	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
-	patch, report, err := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{web}})
+	patch, report, err := Mutate(pod, Known{Services: []*corev1.Service{web}})
 	require.NoError(t, err)
-	assert.Equal(t, []mutate.Reason{mutate.ReasonInjected, mutate.ReasonStatusTooLarge}, report.Reasons())
+	assert.Equal(t, []Reason{ReasonInjected, ReasonStatusTooLarge}, report.Reasons())
 	ops, err := patch.JSON()
 	require.NoError(t, err)
 	assert.NotContains(t, string(ops), "annotations")

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Operation is one operation of a JSON patch (RFC 6902). Only "add" and
@@ -61,6 +63,15 @@ func (p *Patch) setKey(length int, key, value string, path ...any) {
 		return
 	}
 	p.add(value, append(path[:len(path):len(path)], key)...)
+}
+
+// fieldOf returns the path of a field of the container in its pod.
+func fieldOf(c api.ContainerRef, elem ...any) []any {
+	list := "containers"
+	if c.Init {
+		list = "initContainers"
+	}
+	return append([]any{"spec", list, c.Index}, elem...)
 }
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")

@@ -2,10 +2,7 @@ package mutate
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -29,14 +26,14 @@ func declares(c *corev1.Container, target intstr.IntOrString) bool {
 // tlsPorts returns the numbers of the pod's ports that speak TLS: what the
 // Services point at; where no Service tells, the only port of the containers
 // that get the certificate, or those that say so by name or number.
-func tlsPorts(in *input, targets []ref) []int32 {
+func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	var ports []int32
 	for _, t := range in.choice.Ports {
 		if t.Type == intstr.Int {
 			ports = append(ports, t.IntVal)
 			continue
 		}
-		for _, c := range serving(in.pod) {
+		for _, c := range api.RunningContainers(in.pod) {
 			if n, ok := portNumber(c.Container, t); ok {
 				ports = append(ports, n)
 			}
@@ -71,16 +68,4 @@ func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
 		}
 	}
 	return 0, false
-}
-
-// widestLimits allow the Service whatever some signer might: its own extra
-// names, any duration, ClusterIPs. What fails under them fails everywhere.
-func widestLimits(svc *corev1.Service) api.Limits {
-	limits := api.DefaultLimits()
-	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
-	for name := range strings.SplitSeq(svc.Annotations[api.AnnotationExtraDNSNames], ",") {
-		suffix := strings.TrimPrefix(strings.TrimSpace(name), "*.")
-		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
-	}
-	return limits
 }

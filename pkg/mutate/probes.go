@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // check is one place where the kubelet calls a container.
@@ -16,11 +18,11 @@ type check struct {
 }
 
 // checksOf returns the container's probes and lifecycle hooks.
-func checksOf(c ref) []check {
+func checksOf(c api.ContainerRef) []check {
 	var out []check
 	probe := func(p *corev1.Probe, name string) {
 		if p != nil {
-			out = append(out, check{c.path(name), p.HTTPGet, p.TCPSocket, p.GRPC})
+			out = append(out, check{fieldOf(c, name), p.HTTPGet, p.TCPSocket, p.GRPC})
 		}
 	}
 	probe(c.StartupProbe, "startupProbe")
@@ -28,7 +30,7 @@ func checksOf(c ref) []check {
 	probe(c.LivenessProbe, "livenessProbe")
 	hook := func(h *corev1.LifecycleHandler, name string) {
 		if h != nil {
-			out = append(out, check{c.path("lifecycle", name), h.HTTPGet, h.TCPSocket, nil})
+			out = append(out, check{fieldOf(c, "lifecycle", name), h.HTTPGet, h.TCPSocket, nil})
 		}
 	}
 	if c.Lifecycle != nil {
@@ -40,10 +42,10 @@ func checksOf(c ref) []check {
 
 // secureProbes returns the operations that make HTTP checks on the pod's TLS
 // ports HTTPS, if the pod asks for it, and notes what will not work.
-func secureProbes(in *input, placed []ref, report *Report) Patch {
+func secureProbes(in *input, placed []api.ContainerRef, report *Report) Patch {
 	ports := tlsPorts(in, placed)
 	var patch Patch
-	for _, c := range serving(in.pod) {
+	for _, c := range api.RunningContainers(in.pod) {
 		for _, k := range checksOf(c) {
 			note := Note{Containers: []string{c.Name}}
 			switch {
@@ -53,7 +55,7 @@ func secureProbes(in *input, placed []ref, report *Report) Patch {
 					patch.add(corev1.URISchemeHTTPS, append(k.path, "httpGet", "scheme")...)
 				}
 				if in.request.HTTPSProbes {
-					report.has(c, PartProbes)
+					report.has(c, partProbes)
 				}
 				if plain && !in.request.ProbesSaid {
 					note.Reason = ReasonHTTPProbe
@@ -72,7 +74,7 @@ func secureProbes(in *input, placed []ref, report *Report) Patch {
 }
 
 // onPort reports whether a check of the container at port goes to one of ports.
-func onPort(c ref, ports []int32, port intstr.IntOrString) bool {
+func onPort(c api.ContainerRef, ports []int32, port intstr.IntOrString) bool {
 	n, ok := portNumber(c.Container, port)
 	return ok && slices.Contains(ports, n)
 }

@@ -53,7 +53,7 @@ func projects(items []corev1.KeyToPath, key string) bool {
 }
 
 // newVolume returns the volume for the targets, under a name that is free.
-func newVolume(in *input, targets []ref) corev1.Volume {
+func newVolume(in *input, targets []api.ContainerRef) corev1.Volume {
 	mode := modeAll
 	if in.choice.By != ByNothing && groupCanRead(in.pod, targets) {
 		mode = modeGroup
@@ -112,12 +112,12 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 // groupCanRead reports whether root and the pod's group are all who read the
 // files: the kubelet gives them to the fsGroup if there is one.
-func groupCanRead(pod *corev1.Pod, targets []ref) bool {
+func groupCanRead(pod *corev1.Pod, targets []api.ContainerRef) bool {
 	podContext := pod.Spec.SecurityContext
 	if podContext != nil && podContext.FSGroup != nil {
 		return true
 	}
-	return !slices.ContainsFunc(targets, func(c ref) bool {
+	return !slices.ContainsFunc(targets, func(c api.ContainerRef) bool {
 		user := (*int64)(nil)
 		if podContext != nil {
 			user = podContext.RunAsUser

@@ -105,7 +105,7 @@ func (h *Handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 // choose asks the informers, and the API server where those do not settle it: a
 // Service that was created before its pod is seen, however fast the pod follows.
 func (h *Handler) choose(ctx context.Context, pod *corev1.Pod, asked api.PodRequest, namespace string) (mutate.Choice, error) {
-	if mutate.LeftAlone(pod, asked) {
+	if !mutate.NeedsLookup(pod, asked) {
 		return mutate.Choice{}, nil
 	}
 	if known, ok := h.Cached(ctx, namespace); ok {
