@@ -38,18 +38,18 @@ type world struct {
 func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := NewMetrics(registry)
+	metrics, err := newMetrics(registry)
 	require.NoError(t, err)
-	h := &Handler{
-		Cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
-		Live: func(_ context.Context, namespace string) (mutate.Known, error) {
+	h := &handler{
+		cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
+		live: func(_ context.Context, namespace string) (mutate.Known, error) {
 			if w.panics {
 				panic("a bug")
 			}
 			w.asked = append(w.asked, namespace)
 			return w.live, w.err
 		},
-		Metrics: metrics, Log: log,
+		metrics: metrics, log: log,
 	}
 	return h, registry
 }
@@ -198,7 +198,7 @@ func TestNoAnswerIsAnHTTPError(t *testing.T) {
 		says  string
 	}{
 		"the API server cannot be asked": {world{err: errors.New(`list Services of namespace "shop": timeout`)}, `servingcert cannot tell whether the pod gets a certificate: list Services of namespace "shop": timeout`},
-		"a fault of ours":                {world{panics: true}, "an internal error"},
+		"a fault of ours":                {world{panics: true}, "internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -229,7 +229,7 @@ func TestWarningsAndAuditAnnotation(t *testing.T) {
 	require.Len(t, resp.Warnings, 2)
 	assert.Equal(t, "EnvFrom,Injected,NoArgs", resp.AuditAnnotations["reasons"])
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP servingcert_webhook_notes_total Things not done, or not as might be expected, in admission reviews, by reason (see docs/injection.md).
+# HELP servingcert_webhook_notes_total What admission reviews left out or did in another way than might be expected, by reason (see docs/injection.md).
 # TYPE servingcert_webhook_notes_total counter
 servingcert_webhook_notes_total{reason="EnvFrom"} 1
 servingcert_webhook_notes_total{reason="NoArgs"} 1

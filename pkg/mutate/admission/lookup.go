@@ -18,16 +18,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// liveTimeout bounds one read of the API server. A request may have to wait for
-// one that runs and then for its own, and the API server waits 5 s for us.
+// liveTimeout bounds one read from the API server. A review may have to wait for a
+// read that is running and then for its own, and the API server waits 5 s for us.
 const liveTimeout = 2 * time.Second
 
-// asksIndex finds the Services of a namespace that ask for a Secret: of
-// thousands, the webhook looks at those.
+// asksIndex finds the Services of a namespace that ask for a Secret: the webhook looks
+// only at those.
 const asksIndex = "asks"
 
-// Lookup knows the Services and the conventional Secrets of a cluster, from
-// informers and, when those do not settle a case, from the API server.
+// Lookup finds the Services of a namespace and whether it has the conventional Secret,
+// from informers or by a read from the API server.
 type Lookup struct {
 	cached    client.Reader
 	live      client.Reader
@@ -36,18 +36,18 @@ type Lookup struct {
 	openShift bool
 }
 
-// NewLookup returns a Lookup that reads from cached once synced says so, and
-// from live when asked to. cached must have the options of [CacheOptions], with
-// the same openShift, and have been given to [StartInformers]. openShift: Services
-// may ask in OpenShift's words too.
+// NewLookup returns a Lookup whose Cached reads from cached, once synced returns true,
+// and whose Live reads from live. cached must have the options of [CacheOptions], with
+// the same openShift, and must have been passed to [StartInformers]. With openShift,
+// Services may ask with OpenShift's annotations too.
 func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *Lookup {
 	l := &Lookup{cached: cached, live: live, synced: synced, openShift: openShift}
 	l.shared = newSharedRead(liveTimeout, l.read)
 	return l
 }
 
-// CacheOptions makes the informers hold no more than is needed: Services
-// stripped to what [Choose] reads, and of Secrets the metadata of those with the
+// CacheOptions returns the options of a cache that holds no more than is needed: of
+// Services what [mutate.Choose] reads, and of Secrets the identity of those with the
 // conventional name and type.
 func CacheOptions(openShift bool) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
@@ -56,16 +56,16 @@ func CacheOptions(openShift bool) cache.Options {
 	}}
 }
 
-// conventional selects the conventional Secrets. A name alone in the selector is
-// what RBAC resourceNames permits.
+// conventional selects the conventional Secrets. RBAC with resourceNames permits a
+// list only if the selector has the name.
 var conventional = fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}
 
 func secretMetadata() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
 }
 
-// StartInformers makes c watch what a Lookup reads, before the first request
-// asks for it, and indexes it.
+// StartInformers makes c watch and index what a Lookup reads, before the first review
+// needs it.
 func StartInformers(ctx context.Context, c cache.Cache) error {
 	err := c.IndexField(ctx, &corev1.Service{}, asksIndex, func(o client.Object) []string {
 		if _, ok := api.Wants(o.(*corev1.Service)); ok {
@@ -84,8 +84,8 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// keptOfService keeps of a Service what mutate.Choose reads, and of one that asks
-// for nothing its identity.
+// keptOfService keeps of a Service what mutate.Choose reads, and only the identity of
+// a Service that asks for nothing.
 func keptOfService(svc *corev1.Service) api.Keep {
 	if _, asks := api.Wants(svc); !asks {
 		return api.Keep{}
@@ -105,8 +105,8 @@ func keptOfService(svc *corev1.Service) api.Keep {
 	return keep
 }
 
-// Cached returns what the informers know of the namespace, or false as long as
-// they are not synced. What it returns must not be changed.
+// Cached returns what the informers know of the namespace, or false if they have not
+// synced. The caller must not change what it returns.
 func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bool) {
 	if !l.synced() {
 		return mutate.Known{}, false
@@ -114,7 +114,7 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bo
 	var services corev1.ServiceList
 	err := l.cached.List(ctx, &services, client.InNamespace(namespace), client.MatchingFields{asksIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return mutate.Known{}, false // the API server will tell
+		return mutate.Known{}, false // the API server is asked instead
 	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
