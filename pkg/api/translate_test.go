@@ -53,7 +53,7 @@ func TestTranslate(t *testing.T) {
 			svc := service()
 			svc.Annotations = map[string]string{key: "A_B"}
 			_, err := Parse(Translate(svc), DefaultLimits())
-			require.ErrorContains(t, err, key+`: "A_B": no name of a Secret`)
+			require.ErrorContains(t, err, key+`: "A_B": not a valid Secret name`)
 			svc.Annotations[key], svc.Spec.Selector = ConventionalSecretName, nil
 			_, err = Parse(Translate(svc), DefaultLimits())
 			require.ErrorContains(t, err, key+`: "serving-cert": every pod`)

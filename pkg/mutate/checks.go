@@ -17,7 +17,7 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 	case api.ExemptMirrorPod, api.ExemptOptedOut:
 		return false
 	}
-	return true // a pod for Windows is told that it cannot have what it would get
+	return true // a Windows pod gets a warning if it would get a Secret
 }
 
 // skipReason returns why nothing is injected into the pod as a whole, or "".
@@ -28,14 +28,14 @@ func skipReason(in *input) Reason {
 	return Reason(api.Exempt(in.pod, in.request))
 }
 
-// containerCheck keeps something out of one container. It returns false, or
-// true and what exactly was found.
+// containerCheck keeps something out of a container. applies returns false, or true and
+// what exactly was found.
 type containerCheck struct {
 	reason  Reason
 	applies func(in *input, c *corev1.Container) (detail string, applies bool)
 }
 
-// fileChecks keep the files, and so everything, out of a container.
+// fileChecks keep the files, and with them everything, out of a container.
 var fileChecks = []containerCheck{
 	{ReasonMountPathTaken, func(in *input, c *corev1.Container) (string, bool) {
 		for _, d := range c.VolumeDevices {
@@ -65,30 +65,30 @@ func findMount(c *corev1.Container, match func(corev1.VolumeMount) bool) (string
 	return c.VolumeMounts[i].Name + " at " + c.VolumeMounts[i].MountPath, true
 }
 
-// envChecks are about the environment; both may apply, and neither keeps the
-// other variables out.
+// envChecks only lead to notes about the environment. Both may apply to a container.
 var envChecks = []containerCheck{
 	{ReasonEnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
-		var theirs []string
+		var own []string
 		for _, v := range in.environment() {
 			if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
-				theirs = append(theirs, v.Name)
+				own = append(own, v.Name)
 			}
 		}
-		return strings.Join(theirs, ", "), len(theirs) > 0
+		return strings.Join(own, ", "), len(own) > 0
 	}},
 	{ReasonEnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
 }
 
-// flagChecks keep the flags out of a container that does not have them yet.
+// flagChecks keep the flags out of a container that does not have them.
 var flagChecks = []containerCheck{
 	{ReasonShellWrapper, func(_ *input, c *corev1.Container) (string, bool) { return "", commandLineOf(c).isShell() }},
-	{ReasonFlagAlreadySet, func(in *input, c *corev1.Container) (string, bool) { return "", flagsIn(in, c) == flagsTheirs }},
+	{ReasonFlagAlreadySet, func(in *input, c *corev1.Container) (string, bool) { return "", flagsIn(in, c) == flagsOther }},
 	{ReasonNoArgs, func(in *input, c *corev1.Container) (string, bool) {
-		return "", len(c.Command)+len(c.Args) == 0 && !in.request.Insists
+		return "", len(c.Command)+len(c.Args) == 0 && !in.request.ForceArgs
 	}},
 }
 
+// firstOf returns the note of the first check that applies to the container.
 func firstOf(checks []containerCheck, in *input, c api.ContainerRef) (Note, bool) {
 	for _, check := range checks {
 		if detail, ok := check.applies(in, c.Container); ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// defaultContainer is the annotation by which kubectl, too, learns which of a
-// pod's containers matters.
+// defaultContainer is the annotation that names the pod's default container, for kubectl
+// and others.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
 // containerNamed returns the container of that name, of any kind.
@@ -27,16 +27,16 @@ func containerNamed(pod *corev1.Pod, name string) (api.ContainerRef, bool) {
 	return api.ContainerRef{}, false
 }
 
-// selection is which containers get the files, and whether they get flags too.
+// selection says which containers get the files, and whether they also get the flags.
 type selection struct {
 	targets []api.ContainerRef
 	flags   bool
 	notes   []Note
 }
 
-// selectors choose the containers. The first that finds any decides.
+// selectors select the containers. The first that returns containers or notes decides.
 var selectors = []func(in *input) selection{
-	byAnnotation, byTrust, byTargetPort, byBeingAlone, byDefaultContainer, byEarlierPass, byNothing,
+	byAnnotation, byTrust, byTargetPort, onlyContainer, byDefaultContainer, byEarlierPass, allContainers,
 }
 
 func selectContainers(in *input) selection {
@@ -64,7 +64,7 @@ func byAnnotation(in *input) selection {
 	return s
 }
 
-// byTrust gives a client's files to every container: they are public.
+// byTrust selects all containers of a client, because its files are public.
 func byTrust(in *input) selection {
 	if in.choice.By != ByNothing {
 		return selection{}
@@ -83,7 +83,7 @@ func byTargetPort(in *input) selection {
 	}))
 }
 
-func byBeingAlone(in *input) selection { return oneOrNone(api.RunningContainers(in.pod)) }
+func onlyContainer(in *input) selection { return oneOrNone(api.RunningContainers(in.pod)) }
 
 func byDefaultContainer(in *input) selection {
 	name := in.pod.Annotations[defaultContainer]
@@ -97,9 +97,9 @@ func oneOrNone(found []api.ContainerRef) selection {
 	return selection{targets: found, flags: true}
 }
 
-// byEarlierPass finds the containers that an earlier pass chose, when others
-// have added theirs since and the choice is no longer clear: those that have the
-// files while some, which could, have not.
+// byEarlierPass selects the containers that an earlier pass selected, if other webhooks
+// have added containers since and the selection is no longer clear: those that have the
+// files, while others that could have them do not.
 func byEarlierPass(in *input) selection {
 	var s selection
 	added := false
@@ -120,7 +120,7 @@ func byEarlierPass(in *input) selection {
 	return s
 }
 
-func byNothing(in *input) selection {
+func allContainers(in *input) selection {
 	s := selection{targets: api.RunningContainers(in.pod)}
 	if in.request.Mode == api.ModeArgs {
 		s.notes = []Note{ambiguous(in)}

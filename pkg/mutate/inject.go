@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Mutate decides over a pod in a namespace of which known is known. The error,
-// a *api.FieldError, is about the pod's own annotations and says what is allowed.
+// Mutate returns what Inject and Choose return for a pod, given what is known about its
+// namespace. The error is an *api.FieldError about the pod's own annotations.
 func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
@@ -19,10 +19,10 @@ func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 	return patch, report, nil
 }
 
-// Inject returns the operations that give the pod what it is to have of the
-// chosen Secret, and what was done and why not more. It does not change the pod.
-// Applied a second time, whatever others have added in between, it changes
-// nothing that is there.
+// Inject returns the patch that injects the chosen Secret into the pod, and a report of
+// what is injected and what is skipped and why. It does not change the pod. It is
+// idempotent: a second pass changes nothing that is there, whatever other webhooks have
+// added in between.
 func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report) {
 	in := &input{pod: pod, request: request, choice: choice}
 	report := Report{
@@ -47,7 +47,7 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 	return writeStatus(in, patch, &report), report
 }
 
-// noteContext notes what is odd about the Services and the pod's annotations.
+// noteContext adds the notes about the Services and the pod's annotations.
 func noteContext(in *input, report *Report) {
 	for _, n := range in.choice.Notes {
 		report.note(n)
@@ -112,8 +112,8 @@ func mount(in *input, c api.ContainerRef, patch *Patch, report *Report) {
 	}}, fieldOf(c, "volumeMounts")...)
 }
 
-// setEnvironment writes the variables before the user's: the kubelet expands
-// in order, so that theirs can refer to ours.
+// setEnvironment inserts the variables before the container's own. The kubelet expands
+// variables in order, so the container's own can refer to the injected ones.
 func setEnvironment(in *input, c api.ContainerRef, patch *Patch, report *Report) {
 	for _, check := range envChecks {
 		if detail, ok := check.applies(in, c.Container); ok {
@@ -133,15 +133,14 @@ func setEnvironment(in *input, c api.ContainerRef, patch *Patch, report *Report)
 	insertInto(patch, len(c.Env), 0, missing, fieldOf(c, "env")...)
 }
 
-// setFlags appends the two flags, unless a rule keeps them out or they are not
-// to be given.
+// setFlags adds the two flags if give is true and no check keeps them out.
 func setFlags(in *input, c api.ContainerRef, give bool, patch *Patch, report *Report) {
 	flags := []string{
 		in.request.CertFlag + "=" + in.file(corev1.TLSCertKey),
 		in.request.KeyFlag + "=" + in.file(corev1.TLSPrivateKeyKey),
 	}
 	line := commandLineOf(c.Container)
-	if in.request.Insists && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
+	if in.request.ForceArgs && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
 		report.note(Note{Reason: ReasonInsistedArgs, Containers: []string{c.Name}})
 	}
 	if flagsIn(in, c.Container) == flagsOurs {
@@ -163,18 +162,18 @@ func setFlags(in *input, c api.ContainerRef, give bool, patch *Patch, report *Re
 	}
 }
 
-// maxAnnotations is how many bytes the keys and values of an object's
-// annotations may have in all (apimachinery, TotalAnnotationSizeLimitB).
+// maxAnnotations is the most bytes that the keys and values of an object's annotations
+// may have together (apimachinery, TotalAnnotationSizeLimitB).
 const maxAnnotations = 256 << 10
 
-// writeStatus adds the label and the annotation that say what was done.
+// writeStatus adds the operations on the label and the annotation that say what was done.
 func writeStatus(in *input, patch Patch, report *Report) Patch {
 	meta := &in.pod.ObjectMeta
 	have, labelled := meta.Labels[api.LabelInjected]
 	switch {
 	case report.Injected() && have != "true":
 		patch.setKey(len(meta.Labels), api.LabelInjected, "true", "metadata", "labels")
-	case !report.Injected() && labelled: // of another pod, from which this one was copied
+	case !report.Injected() && labelled: // copied from another pod
 		patch = append(patch, Operation{Op: "remove", Path: pointer("metadata", "labels", api.LabelInjected)})
 	}
 	status := report.status()

@@ -8,15 +8,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// input is what one decision is made from.
+// input is what one decision is based on.
 type input struct {
 	pod     *corev1.Pod
 	request api.PodRequest
 	choice  Choice
-	volume  string // the name of the volume that was found or is made; empty before
+	volume  string // the name of the volume that was found or is created; empty before
 }
 
-// file returns where a file of the volume is in a container.
+// file returns the path of a file of the volume in a container.
 func (in *input) file(name string) string {
 	if in.request.MountPath == "/" {
 		return "/" + name
@@ -24,8 +24,7 @@ func (in *input) file(name string) string {
 	return in.request.MountPath + "/" + name
 }
 
-// environment returns the variables of a container, in the order in which they
-// are written.
+// environment returns the variables that are injected into a container, in order.
 func (in *input) environment() []corev1.EnvVar {
 	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
 	if in.choice.By == ByNothing {
@@ -38,6 +37,7 @@ func (in *input) environment() []corev1.EnvVar {
 	}
 }
 
+// indexEnv returns the index of the container's variable, or -1.
 func indexEnv(c *corev1.Container, name string) int {
 	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 }

@@ -4,19 +4,19 @@ import (
 	"strings"
 )
 
-// Note is one thing that was not done, or not as might be expected.
+// Note is something that was not done, or was done in another way than might be expected.
 type Note struct {
 	Reason     Reason
-	Containers []string // those that it is about; empty: the whole pod
+	Containers []string // the containers that it is about; empty for the whole pod
 	Detail     string   // what exactly was found; may be empty
 }
 
-// maxDetail bounds what a note repeats of the user's words, so that warnings
-// stay below what the API server passes on (256 characters each when many).
+// maxDetail is how many characters of a detail a note shows. The API server truncates
+// warnings to 256 characters if there are many.
 const maxDetail = 100
 
-// String returns the note as one line: what was found, what follows, and what
-// to do about it.
+// String returns the note as one line: what was found, what follows, and what to do
+// about it.
 func (n Note) String() string {
 	rule := ruleOf(n.Reason)
 	var b strings.Builder
@@ -38,6 +38,7 @@ func (n Note) String() string {
 	return b.String()
 }
 
+// shorten returns s in one line, with at most that many characters and an ellipsis.
 func shorten(s string, most int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > most {
@@ -46,7 +47,7 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// list writes names for a person, few enough to be read.
+// list returns the first few names, separated by commas.
 func list(names []string) string {
 	const most = 5
 	if len(names) > most {

@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// declares reports whether the container declares the targetPort.
+// declares reports whether the container declares the targetPort of a Service.
 func declares(c *corev1.Container, target intstr.IntOrString) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
 		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
@@ -23,9 +23,9 @@ func declares(c *corev1.Container, target intstr.IntOrString) bool {
 	})
 }
 
-// tlsPorts returns the numbers of the pod's ports that speak TLS: what the
-// Services point at; where no Service tells, the only port of the containers
-// that get the certificate, or those that say so by name or number.
+// tlsPorts returns the numbers of the pod's ports that serve TLS: the targetPorts of the
+// Services. Without Services, of the containers that get the certificate, the ports whose
+// name or number is one of TLS, or else the only port.
 func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	var ports []int32
 	for _, t := range in.choice.Ports {
@@ -57,7 +57,7 @@ func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	return ports
 }
 
-// portNumber resolves a port that a container refers to, as a probe does.
+// portNumber resolves a port number or port name of the container, as for a probe.
 func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
 	if port.Type == intstr.Int {
 		return port.IntVal, true

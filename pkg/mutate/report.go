@@ -7,29 +7,30 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Report says what was done where, and why not more. It describes the pod as it
-// is after the patch, so that a second pass reports the same.
+// Report says what is injected, and what is skipped and why. It describes the pod as it
+// is after the patch, so a second pass reports the same.
 type Report struct {
-	// Reason is ReasonInjected, or why nothing was done.
+	// Reason is ReasonInjected, or why nothing was injected.
 	Reason Reason
 	By     By
-	Trust  bool // the pod is a client
+	Trust  bool // the pod asks for the CA bundle
 	Secret string
-	// Service asks for the Secret and selects the pod; empty if none does.
+	// Service is the Service that asks for the Secret and selects the pod; empty if
+	// there is none.
 	Service string
-	// Containers in the pod's order, those that got something.
+	// Containers are those that have something injected, in the pod's order.
 	Containers []ContainerReport
 	Notes      []Note
 }
 
-// ContainerReport says what a container has.
+// ContainerReport says what is injected into a container.
 type ContainerReport struct {
 	Name  string
 	parts []part
 	order int
 }
 
-// Parts returns what the container has, separated by commas.
+// Parts returns what is injected, separated by commas.
 func (c ContainerReport) Parts() string {
 	parts := make([]string, len(c.parts))
 	for i, p := range c.parts {
@@ -38,7 +39,7 @@ func (c ContainerReport) Parts() string {
 	return strings.Join(parts, ",")
 }
 
-// part is one thing that a container can have.
+// part is one thing that can be injected into a container.
 type part string
 
 // The parts.
@@ -46,17 +47,17 @@ const (
 	partFiles  part = "files"
 	partEnv    part = "env"
 	partFlags  part = "flags"
-	partProbes part = "probes" // probes or hooks that became HTTPS
+	partProbes part = "probes" // probes or hooks changed to HTTPS
 )
 
-// Concerned reports whether the pod is any of our business, or its owner might
-// think so: it carries a status then.
+// Concerned reports whether there is anything to tell the pod's owner. Only then does the
+// pod get a status annotation.
 func (r Report) Concerned() bool { return !ruleOf(r.Reason).silent || len(r.Notes) > 0 }
 
-// Injected reports whether any container got anything.
+// Injected reports whether anything is injected into any container.
 func (r Report) Injected() bool { return len(r.Containers) > 0 }
 
-// Reasons returns the Reason and those of the notes, sorted, without duplicates.
+// Reasons returns the report's Reason and those of its notes, sorted, without duplicates.
 func (r Report) Reasons() []Reason {
 	out := []Reason{r.Reason}
 	for _, n := range r.Notes {
@@ -66,10 +67,10 @@ func (r Report) Reasons() []Reason {
 	return slices.Compact(out)
 }
 
-// warningPrefix tells a person at the other end of kubectl who speaks.
+// warningPrefix tells a user of kubectl where the warning comes from.
 const warningPrefix = "servingcert: "
 
-// Warnings returns what the person who creates the pod should see.
+// Warnings returns the warnings for whoever creates the pod.
 func (r Report) Warnings() []string {
 	var out []string
 	for _, n := range r.Notes {
@@ -98,7 +99,7 @@ func (r Report) status() string {
 	return status.Format()
 }
 
-// note adds what was found, to a note of the same kind if there is one.
+// note adds a note. It joins one with the same reason and detail.
 func (r *Report) note(n Note) {
 	i := slices.IndexFunc(r.Notes, func(have Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail })
 	if i < 0 || len(n.Containers) == 0 {
@@ -112,7 +113,7 @@ func (r *Report) note(n Note) {
 	}
 }
 
-// has adds a part to what a container has.
+// has adds a part to the report about a container.
 func (r *Report) has(c api.ContainerRef, p part) {
 	order := c.Index
 	if !c.Init {
@@ -127,5 +128,5 @@ func (r *Report) has(c api.ContainerRef, p part) {
 	}
 }
 
-// Explain returns what was found that led to the Reason.
+// Explain returns what was found that led to the report's Reason, as a clause.
 func (r Report) Explain() string { return ruleOf(r.Reason).when }

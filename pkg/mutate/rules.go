@@ -6,18 +6,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Reason names why something was done or not. It is a label of metrics and part
-// of audit annotations: a fixed, small set.
+// Reason is why something was done or not. It is a label value of metrics and part of
+// audit annotations, from a small fixed set.
 type Reason string
 
-// What a review can come to.
+// All Reasons. They are part of the contract.
 const (
 	ReasonInjected Reason = "Injected"
 
-	ReasonMirrorPod    Reason = "MirrorPod"
-	ReasonOptedOut     Reason = "OptedOut"
+	ReasonMirrorPod    Reason = api.ExemptMirrorPod
+	ReasonOptedOut     Reason = api.ExemptOptedOut
 	ReasonNotConcerned Reason = "NotConcerned"
-	ReasonWindows      Reason = "Windows"
+	ReasonWindows      Reason = api.ExemptWindows
 
 	ReasonSeveralServices    Reason = "SeveralServices"
 	ReasonImpossibleSecret   Reason = "ImpossibleSecret"
@@ -49,46 +49,46 @@ const (
 type rule struct {
 	reason Reason
 	when   string // what was found
-	then   string // what is done or not
-	do     string // what its owner can do about it; empty: nothing needs doing
-	silent bool   // no warning: the pod's owner wanted it, or is not concerned
+	then   string // what is done or not done
+	do     string // what the pod's owner can do about it; empty if nothing
+	silent bool   // there is no warning, because it is what the pod's owner wants
 }
 
-// rules is the whole rule set, in the order in which a pod meets it. The checks
-// that go with the rules are below.
+// rules are all rules, in the order in which they apply to a pod. The checks that find
+// what they are about are in checks.go, choose.go, containers.go and probes.go.
 var rules = []rule{
-	{reason: ReasonMirrorPod, when: "the pod mirrors a static pod", then: "the pod is left alone", silent: true},
-	{reason: ReasonOptedOut, when: "the pod has the label " + api.LabelInject + "=" + api.InjectDisabled, then: "the pod is left alone", silent: true},
-	{reason: ReasonNotConcerned, when: "the pod names no Secret, no annotated Service selects it, and no conventional Secret applies", then: "the pod is left alone", silent: true},
-	{reason: ReasonWindows, when: "the pod is for Windows nodes", then: "nothing is injected", do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
+	{reason: ReasonMirrorPod, when: "the pod mirrors a static pod", then: "the pod is not changed", silent: true},
+	{reason: ReasonOptedOut, when: "the pod has the label " + api.LabelInject + "=" + api.InjectDisabled, then: "the pod is not changed", silent: true},
+	{reason: ReasonNotConcerned, when: "the pod names no Secret, no annotated Service selects it, and no conventional Secret applies", then: "nothing is injected", silent: true},
+	{reason: ReasonWindows, when: "the pod runs on Windows nodes", then: "nothing is injected", do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
 	{reason: ReasonSeveralServices, when: "several annotated Services select the pod", then: "the oldest decides", do: "name the Secret in the pod's annotation " + api.AnnotationSecretName},
-	{reason: ReasonImpossibleSecret, when: "a Service that selects the pod names a Secret that cannot exist", then: "it counts as one that names none", do: "correct the Service"},
-	{reason: ReasonServiceRefused, when: "the Service gets no new certificate", then: "the pod is injected and starts only if its Secret exists", do: "correct the Service"},
-	{reason: ReasonUnknownAnnotation, when: "an annotation means nothing on a pod", then: "it is ignored", do: "correct its name, or put it on the Service if it belongs there"},
+	{reason: ReasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
+	{reason: ReasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and starts only if its Secret exists", do: "correct the Service"},
+	{reason: ReasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
 	{reason: ReasonUnknownContainer, when: "the pod has no such container", then: "nothing is injected for that name", do: "correct " + api.AnnotationContainers},
-	{reason: ReasonAmbiguousContainer, when: "no rule tells which container serves", then: "files and environment go to all, flags to none", do: "name it in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
+	{reason: ReasonAmbiguousContainer, when: "cannot tell which container serves TLS", then: "all containers get the files and the environment, none gets the flags", do: "name the container in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
 
-	{reason: ReasonMountPathTaken, when: "another volume is mounted at the path", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a free directory"},
-	{reason: ReasonMountPathReadOnly, when: "the path lies in a read-only mount, where no directory can be made", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory outside it"},
-	{reason: ReasonMountPathCovers, when: "the path would cover another mount", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory of its own"},
+	{reason: ReasonMountPathTaken, when: "another volume is mounted at the path", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to another directory"},
+	{reason: ReasonMountPathReadOnly, when: "the path is inside a read-only mount, where no directory can be created", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory outside it"},
+	{reason: ReasonMountPathCovers, when: "the path would hide another mount", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory without other mounts"},
 
-	{reason: ReasonEnvAlreadySet, when: "the container sets the variable itself", then: "its own value stays", do: "remove the variable, or see that it names the injected files"},
-	{reason: ReasonEnvFrom, when: "the container has an envFrom", then: "an injected variable wins over one of the same name in it", do: "set the variable in env if the other is meant, or " + api.AnnotationMode + ": " + string(api.ModeMount)},
+	{reason: ReasonEnvAlreadySet, when: "the container sets the variable itself", then: "its own value is kept", do: "remove the variable, or make sure that it points to the injected files"},
+	{reason: ReasonEnvFrom, when: "the container has envFrom", then: "an injected variable takes precedence over one of the same name in envFrom", do: "to use the latter, set the variable in env, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
 
-	{reason: ReasonNoArgs, when: "the container has neither command nor args, and args would replace those of its image", then: "no flags are injected", do: "write out its args, use the environment, or insist with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
-	{reason: ReasonInsistedArgs, when: "the pod insists on flags for a container with neither command nor args", then: "the flags replace the arguments of its image", do: "write out its args if its image needs others"},
+	{reason: ReasonNoArgs, when: "the container has neither command nor args, and args would replace those of its image", then: "no flags are injected", do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{reason: ReasonInsistedArgs, when: "the pod asks for flags in a container with neither command nor args", then: "the flags replace the arguments of its image", do: "set its args if the image needs others"},
 	{reason: ReasonShellWrapper, when: "the container runs a shell, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
-	{reason: ReasonFlagAlreadySet, when: "the command line has one of the flags already", then: "no flags are injected", do: "remove it, or see that both name the injected files"},
+	{reason: ReasonFlagAlreadySet, when: "the command line already has one of the flags", then: "no flags are injected", do: "remove it, or make sure that both flags point to the injected files"},
 
-	{reason: ReasonHTTPProbe, when: "an HTTP probe or hook uses the TLS port", then: "it stays HTTP and fails once the port serves TLS", do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
-	{reason: ReasonTCPProbe, when: "a TCP probe or hook uses the TLS port", then: "it stays, and the server logs a failed handshake for each", do: "use httpGet with scheme HTTPS"},
-	{reason: ReasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet's speaks no TLS", then: "it stays and fails once the port serves TLS", do: "probe another port"},
+	{reason: ReasonHTTPProbe, when: "an HTTP probe or hook uses the TLS port", then: "it remains HTTP, and fails once the port serves TLS", do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
+	{reason: ReasonTCPProbe, when: "a TCP probe or hook uses the TLS port", then: "it is not changed, and the server logs a failed handshake each time", do: "use httpGet with scheme HTTPS"},
+	{reason: ReasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", then: "it is not changed, and fails once the port serves TLS", do: "probe another port"},
 
-	{reason: ReasonStatusTooLarge, when: "the pod's annotations leave no room for the status", then: "it is injected without " + api.AnnotationStatus, do: "shorten its annotations"},
+	{reason: ReasonStatusTooLarge, when: "the pod's annotations leave no room for the status", then: "the pod is injected without " + api.AnnotationStatus, do: "shorten the pod's annotations"},
 }
 
-// ruleOf returns the rule with the reason; of one that stands in no rule, nothing else.
+// ruleOf returns the rule for the reason, without any text if there is none.
 func ruleOf(r Reason) rule {
 	i := slices.IndexFunc(rules, func(rule rule) bool { return rule.reason == r })
 	if i < 0 {

@@ -3,8 +3,8 @@ package preview
 // Row is a line of the report.
 type Row struct{ Namespace, Workload, Container, Secret, Done, Why string }
 
-// Rows returns a line for each container that gets something, and one for each
-// workload where something is not done, with the reason.
+// Rows returns a row for each container that something is injected into, and for each
+// note and each workload without injection, with the reason.
 func Rows(outcomes []Outcome) []Row {
 	var rows []Row
 	for _, o := range outcomes {

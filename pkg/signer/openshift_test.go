@@ -182,7 +182,7 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 	failing := func(message, n string) map[string]string {
 		return map[string]string{api.OpenShiftError: message, api.OpenShiftErrorAlpha: message, api.OpenShiftErrorNum: n, api.OpenShiftErrorNumAlpha: n}
 	}
-	mistake := `servingcert.dev/duration: "abc": no duration: must be a Go duration between 1h and 2160h, such as 720h`
+	mistake := `servingcert.dev/duration: "abc": not a valid duration: must be a Go duration between 1h and 2160h, such as 720h`
 	assert.Equal(t, failing(mistake, "1"), words())
 	web.Annotations[api.AnnotationDuration] = "9999h"
 	assert.Equal(t, failing(`servingcert.dev/duration: "9999h": must be between 1h and 2160h`, "2"), words())
