@@ -27,13 +27,19 @@ func TestInjectionStatusReadsBack(t *testing.T) {
 
 // TestInjectionStatusOnTheWire: pods that exist carry these bytes.
 func TestInjectionStatusOnTheWire(t *testing.T) {
-	assert.Equal(t, `{}`, InjectionStatus{}.Format())
-	assert.Equal(t,
-		`{"secret":"web-tls","service":"web","containers":{"proxy":"files","web":"files,env,flags"},"reason":"NoArgs","notes":["NoArgs: a \u003c b"]}`,
-		InjectionStatus{
-			Secret: "web-tls", Service: "web", Containers: map[string]string{"web": "files,env,flags", "proxy": "files"},
-			Reason: "NoArgs", Notes: []string{"NoArgs: a < b"},
-		}.Format())
+	full := InjectionStatus{
+		Secret: "web-tls", Service: "web", Containers: map[string]string{"web": "files,env,flags", "proxy": "files"},
+		Reason: "NoArgs", Notes: []string{"NoArgs: a < b"},
+	}
+	for _, c := range []struct {
+		status InjectionStatus
+		want   string
+	}{
+		{InjectionStatus{}, `{}`},
+		{full, `{"secret":"web-tls","service":"web","containers":{"proxy":"files","web":"files,env,flags"},"reason":"NoArgs","notes":["NoArgs: a \u003c b"]}`},
+	} {
+		assert.Equal(t, c.want, c.status.Format())
+	}
 }
 
 func TestParseInjectionStatusRefuses(t *testing.T) {

@@ -5,9 +5,9 @@
 //
 // A [Request] is what one Service asks for ([Parse]). A [Wanted] is what all Services
 // that name one Secret ask for together ([Merge]). A [PodRequest] is what a pod asks of
-// the webhook ([ParsePod]), and [Exempt] and its neighbours are what the webhook and
-// the rotator both need to know of a pod. [StripService] is what every cache of
-// Services is filled with.
+// the webhook ([ParsePod]). [Exempt], [DeclaresPort] and [OwnedByJob] answer what both the
+// webhook and the rotator ask about a pod, and an [InjectionStatus] is what the first
+// tells the second. [StripService] reduces a Service to what a process keeps in its cache.
 package api
 
 // Domain is the prefix of every key that servingcert reads or writes.

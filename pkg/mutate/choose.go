@@ -47,7 +47,7 @@ type Choice struct {
 	// the signer writes it and the CA bundle verifies it.
 	Issued bool
 	// Ports are the targetPorts that serve TLS for the Services that select the pod, as
-	// far as they can be told.
+	// far as the Services show it.
 	Ports []intstr.IntOrString
 	// Notes are about the Services, such as one that the signer refuses.
 	Notes []Note
