@@ -16,18 +16,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// pollInterval is how often the files are read. They are two small ones, and
-// polling sees what file system events miss: a directory that comes later, a
-// symbolic link that is swapped further up.
+// pollInterval is how often the files are read. They are small, and polling notices
+// what file system events miss: a directory that is created later, or a symbolic link
+// that is replaced further up the path.
 const pollInterval = time.Second
 
-// errNoCertificate is what clients and the readiness check get until the files
-// are there.
+// errNoCertificate is what clients and the readiness check get until the files exist.
 var errNoCertificate = errors.New("no certificate yet")
 
-// certFiles serves the certificate of tls.crt and tls.key in a directory. It
-// compares the files' bytes, so that a chain that changed under the same leaf is
-// noticed too.
+// certFiles serves the certificate in a directory's tls.crt and tls.key. It compares
+// the bytes of the files, so it notices a chain that changes under the same leaf.
 type certFiles struct {
 	certFile, keyFile string
 	log               logr.Logger
@@ -45,7 +43,7 @@ func newCertFiles(dir string, log logr.Logger) *certFiles {
 	}
 }
 
-// GetCertificate returns what was loaded last, as tls.Config wants it.
+// GetCertificate returns the certificate that was loaded last. It is for tls.Config.
 func (f *certFiles) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -69,8 +67,8 @@ func (f *certFiles) watch(ctx context.Context) error {
 	}
 }
 
-// load takes the files over if they changed and fit. What does not fit (the
-// files of a pair that is just being replaced) leaves the last one in place.
+// load loads the files if they have changed and match. If they do not match, such as
+// while a pair is being replaced, the previous certificate stays.
 func (f *certFiles) load() {
 	changed, err := f.tryLoad()
 	f.mu.Lock()
@@ -81,7 +79,7 @@ func (f *certFiles) load() {
 		f.log.Info("not ready: waiting for the certificate", "reason", err.Error())
 	case err != nil && err.Error() != f.lastFail:
 		f.lastFail = err.Error()
-		f.log.Error(err, "the certificate's files cannot be loaded; serving the last one")
+		f.log.Error(err, "cannot load the certificate files, serving the previous certificate")
 	case err == nil:
 		f.lastFail = ""
 		if changed {

@@ -73,7 +73,7 @@ func TestCertFiles(t *testing.T) {
 	write(t, dir, other, key)
 	f.load()
 	assert.Equal(t, 2, chain(), "a certificate without its key leaves the last pair in place")
-	assert.Contains(t, log.String(), "serving the last one")
+	assert.Contains(t, log.String(), "serving the previous certificate")
 
 	require.NoError(t, os.RemoveAll(dir))
 	f.load()
@@ -88,8 +88,8 @@ func TestWrongFlags(t *testing.T) {
 		cfg  Config
 		says string
 	}{
-		{Config{CertDir: "", Port: 9443}, "--cert-dir: must be a directory"},
-		{Config{CertDir: file, Port: 9443}, "is a file; must be the directory of tls.crt and tls.key"},
+		{Config{CertDir: "", Port: 9443}, `--cert-dir: "": must be a directory`},
+		{Config{CertDir: file, Port: 9443}, "is a file: must be the directory that contains tls.crt and tls.key"},
 		{Config{CertDir: "x", Port: 0}, "--port: 0: must be between 1 and 65535"},
 		{Config{CertDir: "x", Port: 65536}, "--port: 65536: must be between 1 and 65535"},
 		{Config{CertDir: "x", Port: 1, BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},

@@ -1,5 +1,5 @@
 // Command webhook answers the AdmissionReviews of pods that are created in
-// opted-in namespaces. Every replica is active; none writes anything.
+// opted-in namespaces. Every replica is active, and none writes objects.
 package main
 
 import (
@@ -22,13 +22,13 @@ func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())
 type Config struct {
 	Common *process.Common
 
-	// CertDir holds tls.crt and tls.key, as the kubelet projects them. They may
-	// come later than the process, and change.
+	// CertDir contains tls.crt and tls.key, as the kubelet projects them. They may
+	// appear after the process has started, and may change.
 	CertDir string
 	// BindAddress is the IP address to listen on; empty: all.
 	BindAddress string
 	Port        int
-	// OpenShift lets Services ask in the words of OpenShift's service-ca too.
+	// OpenShift lets Services ask with the annotations of OpenShift's service-ca too.
 	OpenShift bool
 }
 
@@ -36,13 +36,13 @@ func command() process.Command {
 	cfg := Config{Common: process.NewCommon(false)}
 	return process.Command{
 		Name:   "webhook",
-		About:  "Gives the pods of opted-in namespaces their serving certificates: an admission webhook\nfor pods, without side effects, reached by the API server over HTTPS.",
+		About:  "An admission webhook that injects serving certificates into the pods of opted-in\nnamespaces. It has no side effects and writes no objects.",
 		Common: cfg.Common,
 		Flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&cfg.CertDir, "cert-dir", "/etc/servingcert", "directory with the webhook's own tls.crt and tls.key; it waits until they are there, and loads them again when they change")
+			fs.StringVar(&cfg.CertDir, "cert-dir", "/etc/servingcert", "directory that contains the webhook's own tls.crt and tls.key; the webhook waits until they exist, and reloads them when they change")
 			fs.IntVar(&cfg.Port, "port", 9443, "port to serve HTTPS on")
 			fs.BoolVar(&cfg.OpenShift, "openshift-compat", false,
-				"take OpenShift's annotation "+api.OpenShiftSecretName+" of a Service for ours; the namespace's label is needed as ever; the process does not start where service-ca runs")
+				"also accept OpenShift's annotation "+api.OpenShiftSecretName+" on Services; the namespace still needs its label; the process does not start in a cluster where service-ca runs")
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 		},
 		Validate: func() error { return cfg.validate() },
@@ -52,10 +52,10 @@ func command() process.Command {
 
 func (c Config) validate() error {
 	if c.CertDir == "" {
-		return errors.New("--cert-dir: must be a directory")
+		return errors.New(`--cert-dir: "": must be a directory`)
 	}
 	if info, err := os.Stat(c.CertDir); err == nil && !info.IsDir() {
-		return fmt.Errorf("--cert-dir: %s is a file; must be the directory of tls.crt and tls.key", filepath.Clean(c.CertDir))
+		return fmt.Errorf("--cert-dir: %q: is a file: must be the directory that contains tls.crt and tls.key", filepath.Clean(c.CertDir))
 	}
 	if c.Port < 1 || c.Port > 65535 {
 		return fmt.Errorf("--port: %d: must be between 1 and 65535", c.Port)

@@ -6,18 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
 // run serves until ctx ends.
@@ -33,7 +31,7 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	files := newCertFiles(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
-	options.Cache = mutate.CacheOptions(cfg.OpenShift)
+	options.Cache = admission.CacheOptions(cfg.OpenShift)
 	options.WebhookServer = webhook.NewServer(webhook.Options{
 		Host: cfg.BindAddress, Port: cfg.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -51,61 +49,36 @@ func run(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
-	var synced atomic.Bool
-	if err := serve(ctx, mgr, cfg, synced.Load); err != nil {
+	synced, err := admission.Setup(ctx, mgr, admission.Config{
+		OpenShift: cfg.OpenShift, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"),
+	})
+	if err != nil {
 		return err
 	}
-	for _, r := range []manager.RunnableFunc{files.watch, awaitSync(mgr.GetCache(), &synced)} {
-		if err := mgr.Add(everyReplica{r}); err != nil {
-			return fmt.Errorf("set up: %w", err)
-		}
+	if err := mgr.Add(everyReplica{files.watch}); err != nil {
+		return fmt.Errorf("set up: %w", err)
 	}
-	if err := process.AddChecks(mgr, "serving", ready(files, synced.Load)); err != nil {
+	if err := process.AddChecks(mgr, "serving", ready(files, synced)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// serve puts the handler behind its path.
-func serve(ctx context.Context, mgr manager.Manager, cfg Config, synced func() bool) error {
-	if err := mutate.StartInformers(ctx, mgr.GetCache()); err != nil {
-		return err
-	}
-	counters, err := mutate.NewMetrics(metrics.Registry)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	lookup := mutate.NewLookup(mgr.GetCache(), mgr.GetAPIReader(), synced, cfg.OpenShift)
-	mgr.GetWebhookServer().Register(mutate.Path, &mutate.Handler{
-		Cached: lookup.Cached, Live: lookup.Live,
-		Metrics: counters, Log: ctrl.Log.WithName("review"),
-	})
-	return nil
-}
-
 // everyReplica runs whether the process leads or not.
 type everyReplica struct{ manager.RunnableFunc }
 
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everyReplica) NeedLeaderElection() bool { return false }
 
-func awaitSync(c cache.Cache, synced *atomic.Bool) manager.RunnableFunc {
-	return func(ctx context.Context) error {
-		if c.WaitForCacheSync(ctx) {
-			synced.Store(true)
-		}
-		return nil
-	}
-}
-
-// ready says whether a review would be answered well. Before the informers are
-// synced it would be answered too, by asking the API server each time.
+// ready returns the readiness check: nil once the webhook can be reached and its
+// informers have synced. Before that, each review would read from the API server.
 func ready(files *certFiles, synced func() bool) func(*http.Request) error {
 	return func(*http.Request) error {
 		if _, err := files.GetCertificate(nil); err != nil {
 			return err
 		}
 		if !synced() {
-			return errors.New("the informers are not synced")
+			return errors.New("the informers have not synced")
 		}
 		return nil
 	}

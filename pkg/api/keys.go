@@ -1,34 +1,36 @@
-// Package api is the contract between servingcert and its users: every label,
-// annotation, condition and object name, their defaults, and what a Service or
-// a pod that carries them asks for. It is pure: it reads objects and returns
+// Package api is the contract between servingcert and its users, and between its
+// processes: every label, annotation, condition and object name, their defaults, and
+// what a Service or a pod with them asks for. It is pure: it reads objects and returns
 // requests or errors, and never talks to a cluster.
 //
-// A [Request] is what one Service asks for ([Parse]); a [Wanted] is what all
-// Services that name one Secret ask for together ([Merge]); a [PodRequest] is
-// what a pod asks of the webhook ([ParsePod]).
+// A [Request] is what one Service asks for ([Parse]). A [Wanted] is what all Services
+// that name one Secret ask for together ([Merge]). A [PodRequest] is what a pod asks of
+// the webhook ([ParsePod]). [Exempt], [DeclaresPort] and [OwnedByJob] answer what both the
+// webhook and the rotator ask about a pod, and an [InjectionStatus] is what the first
+// tells the second. [StripService] reduces a Service to what a process keeps in its cache.
 package api
 
-// Domain prefixes every key that servingcert reads or writes.
+// Domain is the prefix of every key that servingcert reads or writes.
 const Domain = "servingcert.dev"
 
 // Labels.
 const (
-	// LabelInject opts a namespace in when it is InjectEnabled, and a single
-	// pod of such a namespace out when it is InjectDisabled.
+	// LabelInject with InjectEnabled opts a namespace in. With InjectDisabled it opts a
+	// single pod of such a namespace out.
 	LabelInject    = Domain + "/inject"
 	InjectEnabled  = "enabled"
 	InjectDisabled = "disabled"
 
-	// LabelManagedBy is on every Secret that a signer wrote; its value is the
-	// signer's --instance.
+	// LabelManagedBy is on every Secret that a signer writes. Its value is the signer's
+	// --instance.
 	LabelManagedBy = Domain + "/managed-by"
 
-	// LabelInjected is on every pod that the webhook changed. It is for people
+	// LabelInjected is "true" on every pod that the webhook injected. It is for people
 	// and selectors: no decision is made from it.
 	LabelInjected = Domain + "/injected"
 )
 
-// Annotations of a Service. AnnotationSecretName is a pod's too.
+// Annotations of a Service. AnnotationSecretName is also an annotation of a pod.
 const (
 	AnnotationSecretName    = Domain + "/secret-name"
 	AnnotationDuration      = Domain + "/duration"
@@ -49,31 +51,32 @@ const (
 	AnnotationOnRotate    = Domain + "/on-rotate"
 	AnnotationTrust       = Domain + "/trust"
 
-	// AnnotationStatus is written by the webhook: JSON that says what was done
-	// where, or why nothing was. It is for people: no decision is made from it.
+	// AnnotationStatus is written by the webhook: an InjectionStatus, which says what
+	// was done where, or why nothing was. It is for people, and one decision is made
+	// from it: the rotator does not report a pod as missed by the webhook if the
+	// status says why the Secret that the pod would get was not injected.
 	AnnotationStatus = Domain + "/status"
 )
 
 // Annotations of other objects.
 const (
-	// AnnotationRenewedAfter is on a Secret whose certificate comes from a CA
-	// elsewhere: the latest AnnotationRenewAfter, RFC 3339, whose time had come
-	// when it was issued. Such a CA may date back as it likes, so that the
-	// certificate does not tell. It can only keep work from being done twice.
+	// AnnotationRenewedAfter is on a Secret whose certificate was issued by a remote
+	// CA: the latest AnnotationRenewAfter, RFC 3339, whose time had come by then. A
+	// remote CA may backdate certificates, so the certificate does not show it. All
+	// that follows from it is that a renewal is not done twice.
 	AnnotationRenewedAfter = Domain + "/renewed-after"
 
 	// AnnotationInjectCABundle, "true" on a ConfigMap, APIService,
-	// CustomResourceDefinition or webhook configuration, keeps the CA bundle
-	// in it.
+	// CustomResourceDefinition or webhook configuration, asks for the CA bundle.
 	AnnotationInjectCABundle = Domain + "/inject-ca-bundle"
 
-	// AnnotationRotate on ConfigMap CAStatusName asks for one succession of
-	// the CA for each new value.
+	// AnnotationRotate on ConfigMap CAStatusName asks for one succession of the CA for
+	// each new value.
 	AnnotationRotate = Domain + "/rotate"
-	// AnnotationRotateMode, beside AnnotationRotate, says how: a RotateMode.
+	// AnnotationRotateMode, besides AnnotationRotate, is how: a RotateMode.
 	AnnotationRotateMode = Domain + "/rotate-mode"
-	// AnnotationPromoteDespite, on ConfigMap CAStatusName, lets a new generation
-	// sign although some targets refuse its root: the number of the generation.
+	// AnnotationPromoteDespite on ConfigMap CAStatusName is the number of a new
+	// generation that may sign although some targets refuse its root.
 	AnnotationPromoteDespite = Domain + "/promote-despite-refusing"
 )
 
@@ -87,27 +90,25 @@ const (
 const (
 	// DefaultNamespace is where servingcert itself runs.
 	DefaultNamespace = "servingcert-system"
-	// DefaultInstance is the value of LabelManagedBy unless --instance says
-	// otherwise.
+	// DefaultInstance is the default of --instance, and so of LabelManagedBy.
 	DefaultInstance = "servingcert"
-	// CASecretName holds the CA, its key included, in the signer's namespace.
+	// CASecretName is the Secret with the CA and its key, in the signer's namespace.
 	CASecretName = "servingcert-ca"
-	// CAImportName is a Secret in the signer's namespace with a CA that a person
-	// brings: tls.crt (the CA, then what is between it and its root), tls.key and
-	// ca.crt (the root).
+	// CAImportName is a Secret in the signer's namespace with a CA to import: tls.crt
+	// (the CA, then the intermediates up to its root), tls.key and ca.crt (the root).
 	CAImportName = "servingcert-ca-import"
-	// CAStatusName is the ConfigMap in the signer's namespace that holds what
-	// is public of the CA: the bundle (BundleKey) and how far a succession is.
+	// CAStatusName is the ConfigMap in the signer's namespace with what is public of
+	// the CA: the bundle (BundleKey) and the progress of a succession.
 	CAStatusName = "servingcert-ca-status"
 	// TrustStatusName is the ConfigMap in the rotator's namespace that says
 	// which targets hold which bundle.
 	TrustStatusName = "servingcert-trust-status"
-	// BundleName is the ConfigMap in every opted-in namespace that holds the
-	// bundle under BundleKey.
+	// BundleName is the ConfigMap in every opted-in namespace with the bundle under
+	// BundleKey.
 	BundleName = "servingcert-ca.crt"
 	// BundleKey is the key, and the file name, of a CA bundle.
 	BundleKey = "ca.crt"
-	// ConventionalSecretName is the Secret that a pod gets without asking.
+	// ConventionalSecretName is the Secret that a pod gets if nothing names another.
 	ConventionalSecretName = "serving-cert"
 )
 

@@ -14,20 +14,20 @@ import (
 // MaxNames is how many names one certificate may hold.
 const MaxNames = 100
 
-// IsHeadless reports whether DNS resolves the Service to its pods, which then
-// have names of their own below the Service's.
+// IsHeadless reports whether the Service is headless: DNS resolves it to its pods,
+// which have names of their own below that of the Service.
 func IsHeadless(svc *corev1.Service) bool { return svc.Spec.ClusterIP == corev1.ClusterIPNone }
 
 // ServiceDomains returns the domains that belong to the Service: SVC.NS.svc and
-// SVC.NS.svc.CLUSTERDOMAIN. Never SVC or SVC.NS: a one-label name means another
-// Service in another namespace, and a two-label one can be a public host.
+// SVC.NS.svc.CLUSTERDOMAIN. SVC and SVC.NS are left out: the first is another Service
+// in another namespace, and the second can be a public host.
 func ServiceDomains(svc *corev1.Service, clusterDomain string) []string {
 	short := svc.Name + "." + svc.Namespace + ".svc"
 	return []string{short, short + "." + clusterDomain}
 }
 
-// ServiceNames returns the names that the Service has without asking: its
-// domains, and for a headless Service what is below them.
+// ServiceNames returns the names that are in the Service's certificate by default: its
+// domains, and for a headless Service also a wildcard below each.
 func ServiceNames(svc *corev1.Service, clusterDomain string) []string {
 	names := ServiceDomains(svc, clusterDomain)
 	if IsHeadless(svc) {
@@ -38,8 +38,8 @@ func ServiceNames(svc *corev1.Service, clusterDomain string) []string {
 	return names
 }
 
-// formerNames returns the names that the Service has in cluster domains of
-// before, sorted and without duplicates.
+// formerNames returns the default names of the Service in the former cluster domains,
+// sorted and without duplicates.
 func formerNames(svc *corev1.Service, limits Limits) []string {
 	var names []string
 	for _, domain := range limits.FormerDomains {
@@ -49,39 +49,39 @@ func formerNames(svc *corev1.Service, limits Limits) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(now, name) })
 }
 
-// SuffixRule permits the namespaces that match a glob to ask for names in a
-// domain outside the cluster's.
+// SuffixRule permits the namespaces that match a glob to ask for names in a domain
+// outside the cluster.
 type SuffixRule struct {
-	NamespaceGlob string // as path.Match takes it
-	Suffix        string // a DNS name: itself and all below it are permitted
+	NamespaceGlob string // a pattern of path.Match
+	Suffix        string // a DNS name: it and all names below it are permitted
 }
 
-// ParseSuffixRule reads NAMESPACE-GLOB=SUFFIX, the form of --permit-dns-suffix.
-// A suffix that equals, contains or lies in svc or the cluster domain is
-// refused: it would let one namespace have the names of another's Services.
+// ParseSuffixRule parses NAMESPACE-GLOB=SUFFIX, a value of --permit-dns-suffix. It
+// refuses a suffix that equals, contains or is inside svc or the cluster domain,
+// which would let one namespace have the names of Services in another.
 func ParseSuffixRule(s, clusterDomain string) (SuffixRule, error) {
 	glob, suffix, ok := strings.Cut(s, "=")
 	if !ok || glob == "" || suffix == "" {
 		return SuffixRule{}, fmt.Errorf("%q: must be NAMESPACE-GLOB=SUFFIX, such as team-*=apps.example.com", s)
 	}
 	if _, err := path.Match(glob, "x"); err != nil {
-		return SuffixRule{}, fmt.Errorf("%q: %q is no glob: %w", s, glob, err)
+		return SuffixRule{}, fmt.Errorf("%q: namespace glob %q is not valid: %w", s, glob, err)
 	}
 	if errs := validation.IsDNS1123Subdomain(suffix); len(errs) > 0 {
-		return SuffixRule{}, fmt.Errorf("%q: %q is no DNS name: %s", s, suffix, strings.Join(errs, "; "))
+		return SuffixRule{}, fmt.Errorf("%q: suffix %q is not a valid DNS name: %s", s, suffix, strings.Join(errs, "; "))
 	}
 	if looksLikeIP(suffix) {
-		return SuffixRule{}, fmt.Errorf("%q: %q is no DNS name but an IP address", s, suffix)
+		return SuffixRule{}, fmt.Errorf("%q: suffix %q is an IP address: must be a DNS name", s, suffix)
 	}
 	for _, own := range []string{"svc", clusterDomain} {
 		if within(suffix, own) || within(own, suffix) {
-			return SuffixRule{}, fmt.Errorf("%q: %q overlaps %q, where the names of Services are: only domains outside the cluster may be permitted", s, suffix, own)
+			return SuffixRule{}, fmt.Errorf("%q: suffix %q overlaps %q, which contains the names of Services: must be a domain outside the cluster", s, suffix, own)
 		}
 	}
 	return SuffixRule{NamespaceGlob: glob, Suffix: suffix}, nil
 }
 
-// String returns the form that ParseSuffixRule reads.
+// String returns the rule in the form that ParseSuffixRule parses.
 func (r SuffixRule) String() string { return r.NamespaceGlob + "=" + r.Suffix }
 
 func (r SuffixRule) permits(namespace, name string) bool {
@@ -89,31 +89,31 @@ func (r SuffixRule) permits(namespace, name string) bool {
 	return err == nil && ok && within(name, r.Suffix)
 }
 
-// within reports whether name is domain or lies below it.
+// within reports whether name is domain or a name below it.
 func within(name, domain string) bool {
 	return name == domain || strings.HasSuffix(name, "."+domain)
 }
 
-// checkExtraName says why the Service may not have name, or nil.
+// checkExtraName returns why the Service may not have name, or nil.
 func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	base := strings.TrimPrefix(name, "*.")
 	switch {
 	case name == "":
-		return errors.New("an empty name: must be DNS names separated by commas")
+		return errors.New("contains an empty name: must be a comma-separated list of DNS names")
 	case looksLikeIP(name):
-		return errors.New("an IP address is no DNS name; " + AnnotationClusterIPs + " asks for the Service's own")
+		return errors.New("is an IP address: must be a DNS name; for the Service's own addresses, set " + AnnotationClusterIPs)
 	case strings.Contains(base, "*"):
-		return errors.New("a wildcard may only be the whole first label, as in *.example.com")
+		return errors.New("a wildcard must be the whole first label, such as *.example.com")
 	}
 	if errs := validation.IsDNS1123Subdomain(base); len(errs) > 0 {
-		return errors.New("no DNS name: " + strings.Join(errs, "; "))
+		return errors.New("not a valid DNS name: " + strings.Join(errs, "; "))
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
-		return fmt.Errorf("longer than %d characters", validation.DNS1123SubdomainMaxLength)
+		return fmt.Errorf("must be at most %d characters", validation.DNS1123SubdomainMaxLength)
 	}
 	for label := range strings.SplitSeq(base, ".") {
 		if len(label) > validation.DNS1123LabelMaxLength {
-			return fmt.Errorf("label %q is longer than %d characters", label, validation.DNS1123LabelMaxLength)
+			return fmt.Errorf("label %q: must be at most %d characters", label, validation.DNS1123LabelMaxLength)
 		}
 	}
 	for _, clusterDomain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
@@ -128,7 +128,7 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("not permitted: must be below %s, or below a suffix that the signer permits to namespace %q%s",
+	return fmt.Errorf("not permitted: must be below %s, or below a suffix that the signer permits for namespace %q%s",
 		strings.Join(ServiceDomains(svc, limits.ClusterDomain), " or "), svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
 }
 
@@ -140,7 +140,7 @@ func permittedSuffixes(namespace string, rules []SuffixRule) string {
 		}
 	}
 	if len(permitted) == 0 {
-		return " (none is)"
+		return " (none)"
 	}
 	return " (" + strings.Join(permitted, ", ") + ")"
 }

@@ -1,36 +1,35 @@
 package api
 
-// The words of OpenShift's service-ca, which servingcert honours beside its own
-// where a process has --openshift-compat. Every word has a beta and an older
-// alpha form that says the same. Ours wins over beta, and beta over alpha: the
-// first that is there decides. Source: pkg/controller/api/api.go of
-// github.com/openshift/service-ca-operator.
+// The annotations of OpenShift's service-ca, which a process with --openshift-compat
+// accepts besides servingcert's own. Each has a beta form and an older alpha form with
+// the same meaning. Servingcert's annotation takes precedence over beta, and beta over
+// alpha. Source: pkg/controller/api/api.go of github.com/openshift/service-ca-operator.
 
-// The domains of the words.
+// The domains of the annotations.
 const (
 	OpenShiftBeta  = "service.beta.openshift.io"
 	OpenShiftAlpha = "service.alpha.openshift.io"
 )
 
-// Annotations of a Service. The errors are written by the signer.
+// Annotations of a Service. The signer writes all but the Secret's name.
 const (
-	// OpenShiftSecretName is what AnnotationSecretName is.
+	// OpenShiftSecretName means the same as AnnotationSecretName.
 	OpenShiftSecretName      = OpenShiftBeta + "/serving-cert-secret-name"
 	OpenShiftSecretNameAlpha = OpenShiftAlpha + "/serving-cert-secret-name"
-	// OpenShiftSignedBy holds the common name of the CA that signed last.
+	// OpenShiftSignedBy is the common name of the CA that signed last.
 	OpenShiftSignedBy      = OpenShiftBeta + "/serving-cert-signed-by"
 	OpenShiftSignedByAlpha = OpenShiftAlpha + "/serving-cert-signed-by"
-	// OpenShiftError says why no certificate could be made.
+	// OpenShiftError says why no certificate could be issued.
 	OpenShiftError      = OpenShiftBeta + "/serving-cert-generation-error"
 	OpenShiftErrorAlpha = OpenShiftAlpha + "/serving-cert-generation-error"
-	// OpenShiftErrorNum is how many times in a row it could not, a decimal number.
+	// OpenShiftErrorNum is how many times in a row that failed, a decimal number.
 	OpenShiftErrorNum      = OpenShiftBeta + "/serving-cert-generation-error-num"
 	OpenShiftErrorNumAlpha = OpenShiftAlpha + "/serving-cert-generation-error-num"
 )
 
 // Annotations of a Secret, written by the signer.
 const (
-	// OpenShiftServiceName and OpenShiftServiceUID say which Service it is for.
+	// OpenShiftServiceName and OpenShiftServiceUID identify the Service that it is for.
 	OpenShiftServiceName      = OpenShiftBeta + "/originating-service-name"
 	OpenShiftServiceNameAlpha = OpenShiftAlpha + "/originating-service-name"
 	OpenShiftServiceUID       = OpenShiftBeta + "/originating-service-uid"
@@ -40,8 +39,8 @@ const (
 	OpenShiftExpiryAlpha = OpenShiftAlpha + "/expiry"
 )
 
-// The annotation of a ConfigMap, APIService, CustomResourceDefinition or webhook
-// configuration that keeps the CA bundle in it, if it is "true" in any case.
+// The annotation with which a ConfigMap, APIService, CustomResourceDefinition or
+// webhook configuration asks for the CA bundle: "true", in upper or lower case.
 const (
 	OpenShiftInjectCABundle      = OpenShiftBeta + "/inject-cabundle"
 	OpenShiftInjectCABundleAlpha = OpenShiftAlpha + "/inject-cabundle"
@@ -49,11 +48,11 @@ const (
 
 // Names of objects.
 const (
-	// OpenShiftBundleKey is the key that a ConfigMap holds the bundle under that
-	// asks for it in OpenShift's words.
+	// OpenShiftBundleKey is the key of the bundle in a ConfigMap that asks for it with
+	// OpenShift's annotation.
 	OpenShiftBundleKey = "service-ca.crt"
-	// OpenShiftNamespace and OpenShiftDeployment are where service-ca runs, and the
-	// others its operator.
+	// OpenShiftNamespace and OpenShiftDeployment are where service-ca runs, and
+	// OpenShiftOperatorNamespace and OpenShiftOperatorDeployment where its operator does.
 	OpenShiftNamespace          = "openshift-service-ca"
 	OpenShiftDeployment         = "service-ca"
 	OpenShiftOperatorNamespace  = "openshift-service-ca-operator"

@@ -30,9 +30,9 @@ func TestParsePodReadsEveryAnnotation(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Equal(t, PodRequest{
-		SecretName: "web-tls", Containers: []string{"web", "proxy"}, Mode: ModeArgs, Insists: true,
+		SecretName: "web-tls", Containers: []string{"web", "proxy"}, Mode: ModeArgs, ForceArgs: true,
 		CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x",
-		HTTPSProbes: true, ProbesSaid: true, OnRotate: OnRotateRestart, Trust: true,
+		HTTPSProbes: true, HTTPSProbesSet: true, OnRotate: OnRotateRestart, Trust: true,
 	}, r)
 }
 
@@ -47,20 +47,20 @@ func TestParsePodOptedOut(t *testing.T) {
 
 func TestParsePodRefuses(t *testing.T) {
 	for _, tc := range []struct{ key, value, says string }{
-		{AnnotationSecretName, "", "no name of a Secret"},
-		{AnnotationSecretName, "Web_TLS", "no name of a Secret"},
-		{AnnotationContainers, "", "names of containers"},
-		{AnnotationContainers, "web,,proxy", "names of containers"},
-		{AnnotationContainers, "Web", "names of containers"},
+		{AnnotationSecretName, "", "not a valid Secret name"},
+		{AnnotationSecretName, "Web_TLS", "not a valid Secret name"},
+		{AnnotationContainers, "", "list of container names"},
+		{AnnotationContainers, "web,,proxy", "list of container names"},
+		{AnnotationContainers, "Web", "list of container names"},
 		{AnnotationMode, "", `must be "args", "env" or "mount"`},
 		{AnnotationMode, "Args", `must be "args", "env" or "mount"`},
-		{AnnotationCertFlag, "tls-cert", "no name of a flag"},
-		{AnnotationCertFlag, "--tls-cert=x", "no name of a flag"},
-		{AnnotationCertFlag, "--tls cert", "no name of a flag"},
-		{AnnotationCertFlag, "--", "no name of a flag"},
-		{AnnotationKeyFlag, "--$(X)", "no name of a flag"},
-		{AnnotationKeyFlag, "", "no name of a flag"},
-		{AnnotationKeyFlag, DefaultCertFlag, "must be another"},
+		{AnnotationCertFlag, "tls-cert", "not a valid flag name"},
+		{AnnotationCertFlag, "--tls-cert=x", "not a valid flag name"},
+		{AnnotationCertFlag, "--tls cert", "not a valid flag name"},
+		{AnnotationCertFlag, "--", "not a valid flag name"},
+		{AnnotationKeyFlag, "--$(X)", "not a valid flag name"},
+		{AnnotationKeyFlag, "", "not a valid flag name"},
+		{AnnotationKeyFlag, DefaultCertFlag, "must be another flag"},
 		{AnnotationMountPath, "", "absolute path"},
 		{AnnotationMountPath, "certs", "absolute path"},
 		{AnnotationMountPath, "/", "hide the container's own /"},
@@ -72,7 +72,7 @@ func TestParsePodRefuses(t *testing.T) {
 		{AnnotationMountPath, "/a:b", "colon"},
 		{AnnotationMountPath, "/a$(B)", "dollar"},
 		{AnnotationMountPath, "/a\nb", "control character"},
-		{AnnotationMountPath, "/" + strings.Repeat("a", 512), "longer than 512"},
+		{AnnotationMountPath, "/" + strings.Repeat("a", 512), "is longer than 512"},
 		{AnnotationHTTPSProbes, "yes", `must be "true" or "false"`},
 		{AnnotationOnRotate, "kill", `must be "reload", "restart" or "none"`},
 		{AnnotationTrust, "1", `must be "true" or "false"`},
@@ -91,7 +91,7 @@ func TestParsePodRefuses(t *testing.T) {
 
 func TestParsePodRefusesAnUnknownOptOut(t *testing.T) {
 	_, err := ParsePod(&metav1.ObjectMeta{Labels: map[string]string{LabelInject: "false"}})
-	require.EqualError(t, err, `label servingcert.dev/inject: "false": must be "disabled" on a pod that is to be left alone`)
+	require.EqualError(t, err, `label servingcert.dev/inject: "false": must be "disabled" to opt the pod out, or "enabled"`)
 }
 
 func TestUnknownPodAnnotations(t *testing.T) {

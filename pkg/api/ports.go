@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TLSTargets returns the targetPorts behind which the Service offers TLS: those
-// of its TCP ports that say so by name, appProtocol or number; if none does, of
-// all its TCP ports, as nothing tells them apart.
+// TLSTargets returns the targetPorts that serve TLS: those of the Service's TCP ports
+// whose name, appProtocol or number is one of TLS, or of all its TCP ports if there is
+// no such port.
 func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	var all, secure []intstr.IntOrString
 	for _, p := range svc.Spec.Ports {
@@ -20,7 +20,7 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 		}
 		target := p.TargetPort
 		if target == (intstr.IntOrString{}) {
-			target = intstr.FromInt32(p.Port) // as the API server fills it in
+			target = intstr.FromInt32(p.Port) // the API server's default
 		}
 		all = append(all, target)
 		if PortSaysTLS(p.Name, p.Port) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol) {
@@ -33,13 +33,13 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	return all
 }
 
-// PortSaysTLS reports whether a port's name or number is one of TLS.
+// PortSaysTLS reports whether the name or the number of a port is one of TLS.
 func PortSaysTLS(name string, number int32) bool {
 	return nameSaysTLS(name) || number == 443 || number == 6443 || number == 8443 || number == 9443
 }
 
-// nameSaysTLS reads the name of a port, such as https-metrics, or an
-// appProtocol, such as kubernetes.io/wss.
+// nameSaysTLS reports whether the name of a port, such as https-metrics, or an
+// appProtocol, such as kubernetes.io/wss, is one of TLS.
 func nameSaysTLS(name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	first, _, _ := strings.Cut(strings.ToLower(name), "-")

@@ -16,24 +16,24 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// DefaultKeyAlgorithm is the key of a Service that does not ask for another.
+// DefaultKeyAlgorithm is the key algorithm for a Service that does not ask for one.
 const DefaultKeyAlgorithm = pki.ECDSAP256
 
-// Limits are what the operator of a signer allows and what a Service gets that
+// Limits are what the operator of a signer allows, and the defaults for a Service that
 // does not ask.
 type Limits struct {
 	DefaultDuration time.Duration
 	MinDuration     time.Duration
 	MaxDuration     time.Duration
 	ClusterDomain   string
-	// FormerDomains are cluster domains of before: Services keep their names in
-	// them, as far as a certificate has room.
+	// FormerDomains are former cluster domains. Services keep their names in them, as
+	// far as a certificate has room.
 	FormerDomains     []string
 	PermitDNSSuffixes []SuffixRule
 	PermitClusterIPs  bool
 }
 
-// DefaultLimits returns the limits of a signer started without flags.
+// DefaultLimits returns the limits of a signer that is started without flags.
 func DefaultLimits() Limits {
 	return Limits{
 		DefaultDuration: 720 * time.Hour,
@@ -63,28 +63,29 @@ type Request struct {
 	SecretName string
 	DNSNames   []string     // sorted, no duplicates, at least two
 	IPs        []netip.Addr // sorted, no duplicates
-	// FormerNames are the Service's in the FormerDomains; sorted, no duplicates.
-	// They are not asked for, and so count neither for MaxNames nor for a Hash.
+	// FormerNames are the Service's names in the FormerDomains; sorted, no duplicates.
+	// Nobody asks for them, so they do not count towards MaxNames or a Hash.
 	FormerNames []string
 	Params      Params // with the defaults filled in
-	// Asked holds what the Service's annotations say, zero where they are
-	// silent: what is asked for can contradict another Service, a default cannot.
+	// Asked holds the parameters that the Service's annotations set; the others are
+	// zero. What a Service asks for can contradict another Service, a default cannot.
 	Asked Params
-	// RenewAfter, when not zero: a certificate issued before this time is to be
-	// replaced once the time has come. In whole seconds.
+	// RenewAfter, if not zero, is a time in whole seconds. Once it has come, a
+	// certificate that was issued before it is replaced.
 	RenewAfter time.Time
 }
 
-// FieldError is an annotation, or a field, with a value that is not allowed.
+// FieldError reports an annotation or a field whose value is not allowed.
 type FieldError struct {
 	Field  string // the annotation's key or the field's path
 	Value  string
 	Detail string // what is wrong and what is allowed
 }
 
-// maxShownValue bounds how much of a user's value is repeated to them.
+// maxShownValue is how many bytes of a value an error repeats.
 const maxShownValue = 80
 
+// Error returns the field, the value in quotes, and the detail.
 func (e *FieldError) Error() string {
 	value := e.Value
 	if len(value) > maxShownValue {
@@ -93,8 +94,8 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %q: %s", e.Field, value, e.Detail)
 }
 
-// Wants returns the name of the Secret that the Service asks for, and whether
-// it asks at all: a Service that is being deleted asks for nothing.
+// Wants returns the name of the Secret that the Service asks for, and whether it asks
+// for one. A Service that is being deleted asks for nothing.
 func Wants(svc *corev1.Service) (secretName string, ok bool) {
 	if svc.DeletionTimestamp != nil {
 		return "", false
@@ -118,18 +119,18 @@ func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 }
 
 func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
-	word := AnnotationSecretName
-	if w := OpenShiftWord(svc); w != "" {
-		word = w
+	key := AnnotationSecretName
+	if k := OpenShiftAnnotation(svc); k != "" {
+		key = k
 	}
 	if errs := validation.IsDNS1123Subdomain(r.SecretName); len(errs) > 0 {
-		return &FieldError{word, r.SecretName, "no name of a Secret: " + strings.Join(errs, "; ")}
+		return &FieldError{key, r.SecretName, "not a valid Secret name: " + strings.Join(errs, "; ")}
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
-		return &FieldError{"spec.type", string(svc.Spec.Type), "names a host outside the cluster, which gets no certificate here; must be ClusterIP, NodePort or LoadBalancer"}
+		return &FieldError{"spec.type", string(svc.Spec.Type), "refers to a host outside the cluster, which cannot get a certificate: must be ClusterIP, NodePort or LoadBalancer"}
 	}
 	if r.SecretName == ConventionalSecretName && len(svc.Spec.Selector) == 0 {
-		return &FieldError{word, r.SecretName, "every pod of the namespace would get it; a Service may ask for this name only if it has a selector"}
+		return &FieldError{key, r.SecretName, "every pod in the namespace would get this Secret: a Service may use this name only if it has a selector"}
 	}
 	return nil
 }
@@ -142,20 +143,19 @@ func (r *Request) parseDuration(svc *corev1.Service, limits Limits) error {
 	}
 	d, err := time.ParseDuration(value)
 	if err != nil {
-		return &FieldError{AnnotationDuration, value, fmt.Sprintf("no duration: must be a Go duration between %s and %s, such as 720h", hours(limits.MinDuration), hours(limits.MaxDuration))}
+		return &FieldError{AnnotationDuration, value, fmt.Sprintf("not a valid duration: must be a Go duration between %s and %s, such as 720h", hours(limits.MinDuration), hours(limits.MaxDuration))}
 	}
 	if d < limits.MinDuration || d > limits.MaxDuration {
 		return &FieldError{AnnotationDuration, value, fmt.Sprintf("must be between %s and %s", hours(limits.MinDuration), hours(limits.MaxDuration))}
 	}
 	if d%time.Second != 0 {
-		return &FieldError{AnnotationDuration, value, "must be in whole seconds: certificates count no less"}
+		return &FieldError{AnnotationDuration, value, "must be in whole seconds"}
 	}
 	r.Params.Duration, r.Asked.Duration = d, d
 	return nil
 }
 
-// hours writes a duration without its empty minutes and seconds: 720h, not
-// 720h0m0s.
+// hours formats a duration without zero minutes and seconds: 720h, not 720h0m0s.
 func hours(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -195,12 +195,12 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = slices.Compact(r.DNSNames)
 	r.FormerNames = formerNames(svc, limits)
 	if len(r.DNSNames) > MaxNames {
-		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("a certificate holds at most %d", MaxNames)}
+		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("must be at most %d, those of the Service itself included", MaxNames)}
 	}
 	return nil
 }
 
-// splitNames reads a comma-separated list, with or without spaces.
+// splitNames splits a comma-separated list and trims spaces.
 func splitNames(value string) []string {
 	names := strings.Split(value, ",")
 	for i, name := range names {
@@ -220,10 +220,10 @@ func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
 	case !wanted:
 		return nil
 	case !limits.PermitClusterIPs:
-		return &FieldError{AnnotationClusterIPs, value, "the signer was started without --permit-cluster-ips, and its CA excludes every IP address"}
+		return &FieldError{AnnotationClusterIPs, value, "not permitted: the signer was started without --permit-cluster-ips, and its CA excludes all IP addresses"}
 	}
 	for _, s := range svc.Spec.ClusterIPs {
-		if ip, err := netip.ParseAddr(s); err == nil { // "None" is no address
+		if ip, err := netip.ParseAddr(s); err == nil { // "None" is not an address
 			r.IPs = append(r.IPs, ip)
 		}
 	}
@@ -239,13 +239,13 @@ func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) error {
 	}
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {
-		return &FieldError{AnnotationRenewAfter, value, "no time: must be RFC 3339, such as 2026-01-31T12:00:00Z"}
+		return &FieldError{AnnotationRenewAfter, value, "not a valid time: must be RFC 3339, such as 2026-01-31T12:00:00Z"}
 	}
 	r.RenewAfter = t.UTC().Truncate(time.Second)
 	return nil
 }
 
-// parseBool accepts exactly what the contract names.
+// parseBool parses "true" or "false", and nothing else.
 func parseBool(s string) (bool, error) {
 	switch s {
 	case "true":

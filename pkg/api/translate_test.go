@@ -15,14 +15,14 @@ func TestTranslate(t *testing.T) {
 		has    map[string]string
 		secret string
 		asks   bool
-		word   string
+		from   string
 	}{
 		"none":                      {map[string]string{"a": "b"}, "", false, ""},
 		"beta":                      {map[string]string{beta: "b-tls"}, "b-tls", true, beta},
 		"alpha":                     {map[string]string{alpha: "a-tls"}, "a-tls", true, alpha},
 		"beta over alpha":           {map[string]string{beta: "b-tls", alpha: "a-tls"}, "b-tls", true, beta},
 		"an empty beta is none":     {map[string]string{beta: "", alpha: "a-tls"}, "a-tls", true, alpha},
-		"empty words ask nothing":   {map[string]string{beta: "", alpha: ""}, "", false, ""},
+		"empty ones ask nothing":    {map[string]string{beta: "", alpha: ""}, "", false, ""},
 		"ours over all":             {map[string]string{ours: "o-tls", beta: "b-tls", alpha: "a-tls"}, "o-tls", true, ""},
 		"ours, of the same name":    {map[string]string{ours: "x-tls", beta: "x-tls"}, "x-tls", true, ""},
 		"ours, wrong, is a mistake": {map[string]string{ours: "", beta: "b-tls"}, "", true, ""},
@@ -34,12 +34,10 @@ func TestTranslate(t *testing.T) {
 			secret, asks := Wants(got)
 			assert.Equal(t, c.secret, secret)
 			assert.Equal(t, c.asks, asks)
-			assert.Equal(t, c.word, OpenShiftWord(got))
+			assert.Equal(t, c.from, OpenShiftAnnotation(got))
 			assert.Equal(t, c.has, svc.Annotations, "the original is another's")
 			assert.Equal(t, got, Translate(got), "once is enough")
-			stripped := service()
-			KeepWord(stripped, got)
-			assert.Equal(t, c.word, OpenShiftWord(stripped))
+			assert.Equal(t, c.from, OpenShiftAnnotation(StripService(got, Keep{Annotations: []string{TranslatedFrom}})))
 		})
 	}
 	t.Run("without being translated they mean nothing", func(t *testing.T) {
@@ -47,18 +45,18 @@ func TestTranslate(t *testing.T) {
 		svc.Annotations = map[string]string{beta: "b-tls", alpha: "a-tls"}
 		_, asks := Wants(svc)
 		assert.False(t, asks)
-		assert.Empty(t, OpenShiftWord(svc))
-		assert.NotEmpty(t, validation.IsQualifiedName(translatedFrom), "nobody can write that it was translated")
+		assert.Empty(t, OpenShiftAnnotation(svc))
+		assert.NotEmpty(t, validation.IsQualifiedName(TranslatedFrom), "nobody can write that it was translated")
 	})
-	t.Run("a mistake is told of in the words that it was made in", func(t *testing.T) {
-		for _, word := range []string{beta, alpha} {
+	t.Run("an error names the annotation that was written", func(t *testing.T) {
+		for _, key := range []string{beta, alpha} {
 			svc := service()
-			svc.Annotations = map[string]string{word: "A_B"}
+			svc.Annotations = map[string]string{key: "A_B"}
 			_, err := Parse(Translate(svc), DefaultLimits())
-			require.ErrorContains(t, err, word+`: "A_B": no name of a Secret`)
-			svc.Annotations[word], svc.Spec.Selector = ConventionalSecretName, nil
+			require.ErrorContains(t, err, key+`: "A_B": not a valid Secret name`)
+			svc.Annotations[key], svc.Spec.Selector = ConventionalSecretName, nil
 			_, err = Parse(Translate(svc), DefaultLimits())
-			require.ErrorContains(t, err, word+`: "serving-cert": every pod`)
+			require.ErrorContains(t, err, key+`: "serving-cert": every pod`)
 		}
 	})
 }

@@ -10,21 +10,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Wanted is what a certificate is to be: what all Services that share its
-// Secret ask for together.
+// Wanted is what a certificate should contain: what all Services that share its Secret
+// ask for together.
 type Wanted struct {
 	DNSNames []string     // sorted, no duplicates
 	IPs      []netip.Addr // sorted, no duplicates
-	// FormerNames are names of the Services in cluster domains of before, sorted
-	// and without duplicates: a certificate holds as many as it has room for.
+	// FormerNames are the names of the Services in former cluster domains, sorted and
+	// without duplicates. A certificate contains as many as it has room for.
 	FormerNames []string
 	Params      Params
-	RenewAfter  time.Time // the latest that any of them asks for
+	RenewAfter  time.Time // the latest that any Service asks for
 }
 
-// Hash identifies the request in a condition's message. It does not change
-// with RenewAfter, which says when and not what, nor with FormerNames, which
-// nobody asks for.
+// Hash returns 16 hex digits that identify the request in a condition's message. They
+// do not depend on RenewAfter, which says when and not what, nor on FormerNames,
+// which nobody asks for.
 func (w Wanted) Hash() string {
 	return hashOf(struct {
 		DNSNames []string
@@ -40,8 +40,8 @@ type Member struct {
 	Err error
 }
 
-// OlderFirst orders Services by age; creation times are in seconds, so that the
-// name decides between equals.
+// OlderFirst orders Services by age, and by name if they were created in the same
+// second.
 func OlderFirst(a, b *corev1.Service) int {
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 		return c
@@ -49,11 +49,10 @@ func OlderFirst(a, b *corev1.Service) int {
 	return cmp.Compare(a.Name, b.Name)
 }
 
-// Merge returns what the Services, which all ask for the same Secret, want
-// together, and the part of each, oldest first. The oldest valid Service's
-// parameters count; a newer one that asks for others, or would take the names
-// over MaxNames, is refused and the rest go on undisturbed. It returns false
-// if no Service has a part.
+// Merge returns what the Services, which all ask for the same Secret, ask for together,
+// and the part of each, oldest first. The parameters are those of the oldest valid
+// Service. A newer Service that asks for others, or whose names would exceed MaxNames,
+// is refused without affecting the rest. Merge returns false if no Service has a part.
 func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
@@ -82,10 +81,10 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 	return wanted, members, first != nil
 }
 
-// Retained returns what Services want together that ask for nothing, or for
-// something that is not allowed, but whose Secret from before is in use: the
-// names that each of them may have, without what is wrong, and the defaults.
-// Names beyond MaxNames are left out, newest Service first.
+// Retained returns what the certificate should contain if the Services ask for nothing,
+// or for something that is not allowed, but their existing Secret is in use: the
+// names that each of them may have, and the default parameters. If there are more than
+// MaxNames, it leaves out the names of the newest Services.
 func Retained(services []*corev1.Service, limits Limits) Wanted {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
@@ -96,7 +95,7 @@ func Retained(services []*corev1.Service, limits Limits) Wanted {
 	return wanted
 }
 
-// allowedOf returns the names that a Service may have, without what is wrong.
+// allowedOf returns the names that a Service may have, and leaves out the others.
 func allowedOf(svc *corev1.Service, limits Limits) Wanted {
 	names := ServiceNames(svc, limits.ClusterDomain)
 	for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
@@ -109,8 +108,8 @@ func allowedOf(svc *corev1.Service, limits Limits) Wanted {
 	return Wanted{DNSNames: names, IPs: r.IPs, FormerNames: formerNames(svc, limits)}
 }
 
-// With returns what w and others want together: w's parameters, and the names of
-// both, unless that would be more than MaxNames; then w as it is.
+// With returns w's parameters with the names of both w and other, or w itself if those
+// would be more than MaxNames.
 func (w Wanted) With(other Wanted) Wanted {
 	names := union(w.DNSNames, other.DNSNames, cmp.Compare[string])
 	if len(names) > MaxNames {
@@ -121,17 +120,17 @@ func (w Wanted) With(other Wanted) Wanted {
 	return w
 }
 
-// contradiction says why a Service that asks for r cannot join what first and
-// others already want, or nil.
+// contradiction returns why a Service that asks for r cannot share the Secret for which
+// first and others already ask for wanted, or nil.
 func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
 	if a := r.Asked.KeyAlgorithm; a != "" && a != wanted.Params.KeyAlgorithm {
-		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("Secret %q is shared with Service %q, which is older and has %s", r.SecretName, first.Name, wanted.Params.KeyAlgorithm)}
+		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", wanted.Params.KeyAlgorithm, r.SecretName, first.Name)}
 	}
 	if d := r.Asked.Duration; d != 0 && d != wanted.Params.Duration {
-		return &FieldError{AnnotationDuration, hours(d), fmt.Sprintf("Secret %q is shared with Service %q, which is older and has %s", r.SecretName, first.Name, hours(wanted.Params.Duration))}
+		return &FieldError{AnnotationDuration, hours(d), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", hours(wanted.Params.Duration), r.SecretName, first.Name)}
 	}
 	if n := len(union(wanted.DNSNames, r.DNSNames, cmp.Compare[string])); n > MaxNames {
-		return &FieldError{AnnotationSecretName, r.SecretName, fmt.Sprintf("the Services that share it would have %d names together, and a certificate holds at most %d", n, MaxNames)}
+		return &FieldError{AnnotationSecretName, r.SecretName, fmt.Sprintf("the Services that share this Secret would have %d names together: must be at most %d", n, MaxNames)}
 	}
 	return nil
 }

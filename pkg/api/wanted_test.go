@@ -59,19 +59,19 @@ func TestMergeRefusesTheNewcomer(t *testing.T) {
 			"another algorithm",
 			[]*corev1.Service{named("a", 0, AnnotationKeyAlgorithm, "RSA2048"), named("b", 1, AnnotationKeyAlgorithm, "ED25519"), named("c", 2)},
 			Params{pki.RSA2048, 720 * time.Hour},
-			map[string]string{"b": `servingcert.dev/key-algorithm: "ED25519": Secret "web-tls" is shared with Service "a", which is older and has RSA2048`},
+			map[string]string{"b": `servingcert.dev/key-algorithm: "ED25519": must be RSA2048, because Secret "web-tls" is shared with the older Service "a"`},
 		},
 		{
 			"another duration",
 			[]*corev1.Service{named("a", 0, AnnotationDuration, "2h"), named("b", time.Hour, AnnotationDuration, "3h"), named("c", 2*time.Hour, AnnotationDuration, "120m")},
 			Params{pki.ECDSAP256, 2 * time.Hour},
-			map[string]string{"b": `servingcert.dev/duration: "3h": Secret "web-tls" is shared with Service "a", which is older and has 2h`},
+			map[string]string{"b": `servingcert.dev/duration: "3h": must be 2h, because Secret "web-tls" is shared with the older Service "a"`},
 		},
 		{
 			"other than the default that the oldest has",
 			[]*corev1.Service{named("a", 0), named("b", time.Hour, AnnotationKeyAlgorithm, "RSA2048")},
 			Params{pki.ECDSAP256, 720 * time.Hour},
-			map[string]string{"b": "older and has ECDSAP256"},
+			map[string]string{"b": "must be ECDSAP256, because"},
 		},
 		{
 			"a wrong oldest does not decide",
@@ -89,7 +89,7 @@ func TestMergeRefusesTheNewcomer(t *testing.T) {
 			"too many names together",
 			[]*corev1.Service{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour)},
 			Params{pki.ECDSAP256, 720 * time.Hour},
-			map[string]string{"x": "would have 101 names together, and a certificate holds at most 100"},
+			map[string]string{"x": "would have 101 names together: must be at most 100"},
 		},
 	}
 	for _, c := range cases {

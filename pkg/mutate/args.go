@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// commandLine is what a container runs, as far as the pod says: command and
-// args in one. Without a command the image's ENTRYPOINT comes before it.
+// commandLine is what a container runs, as far as the pod specifies it: command and then
+// args. Without a command, the image's ENTRYPOINT comes before it.
 type commandLine struct {
 	tokens  []string
 	command int // how many of the tokens are the command's
@@ -22,11 +22,11 @@ func commandLineOf(c *corev1.Container) commandLine {
 	return commandLine{slices.Concat(c.Command, c.Args), len(c.Command)}
 }
 
-// A wrapper is a program that starts another one, the rest of its command line.
+// wrapper is a program that runs the rest of its command line as another program.
 type wrapper struct {
-	operands int  // how many words of its own come before it
-	dashes   bool // a bare "--" after an option of its own ends its part
-	needs    bool // without a bare "--" it starts nothing that could be told
+	operands int  // how many arguments of its own come before the program
+	dashes   bool // after an option, a bare "--" ends its own arguments
+	needs    bool // the program can only be found after a bare "--"
 }
 
 var wrappers = map[string]wrapper{
@@ -38,8 +38,8 @@ var wrappers = map[string]wrapper{
 	"npm": {needs: true}, "npx": {needs: true}, "pnpm": {needs: true}, "yarn": {needs: true},
 }
 
-// program returns where the program starts after wrappers such as "tini --" and
-// "env A=b": what they run gets the flags and is looked at.
+// program returns the index of the program after wrappers such as "tini --" and
+// "env A=b". The program is what is examined and what gets the flags.
 func (l commandLine) program() int {
 	start := 0
 	for start < len(l.tokens) {
@@ -56,11 +56,11 @@ func (l commandLine) program() int {
 	return start
 }
 
-// program returns where in the wrapper's arguments its program starts, or -1.
+// program returns the index of the program in the wrapper's arguments, or -1.
 func (w wrapper) program(args []string) int {
 	dashes := slices.Index(args, "--")
 	if dashes >= 0 && (w.needs || w.dashes && strings.HasPrefix(args[0], "-")) {
-		return dashes + 1 // an option before it might have a value: do not guess
+		return dashes + 1 // an option before it may have a value, so do not guess
 	}
 	if w.needs {
 		return -1
@@ -82,8 +82,8 @@ func (w wrapper) program(args []string) int {
 
 var number = regexp.MustCompile(`^[0-9]+$`)
 
-// end returns where flags go: before a bare "--", after which all is
-// positional, else at the end.
+// end returns the index at which flags are inserted: before a bare "--", after which
+// everything is positional, or else at the end.
 func (l commandLine) end() int {
 	start := l.program()
 	if i := slices.Index(l.tokens[start:], "--"); i >= 0 {
@@ -96,9 +96,9 @@ var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh", "mksh", "busybo
 
 func isShellName(token string) bool { return slices.Contains(shells, path.Base(token)) }
 
-// isShell reports whether the command line is a shell that would not pass
-// appended arguments to a program: one with a -c option, whose arguments
-// become $0 and $1, or one without any script.
+// isShell reports whether the command line is a shell that does not pass appended
+// arguments to a program: one with a -c option, whose arguments become $0 and $1, or
+// one without a script.
 func (l commandLine) isShell() bool {
 	rest := l.tokens[l.program():]
 	if len(rest) == 0 {
@@ -118,8 +118,8 @@ func (l commandLine) isShell() bool {
 	return !runsScriptFile(rest[1:])
 }
 
-// runsScriptFile reports whether a shell with these arguments runs a file, which
-// gets what is appended.
+// runsScriptFile reports whether a shell with these arguments runs a file, which gets
+// appended arguments.
 func runsScriptFile(args []string) bool {
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {
@@ -140,27 +140,26 @@ func runsScriptFile(args []string) bool {
 	return false
 }
 
-// looksLikeScript recognises the arguments of an image whose ENTRYPOINT is a
-// shell: -c and then more than one word. A configuration file (envoy -c FILE)
-// is one word.
+// looksLikeScript reports whether these look like the arguments of an image whose
+// ENTRYPOINT is a shell: -c and then more than one word. A configuration file
+// (envoy -c FILE) is one word.
 func looksLikeScript(args []string) bool {
 	return len(args) >= 2 && shellOption.MatchString(args[0]) && strings.ContainsAny(strings.TrimSpace(args[1]), " \t\n;|&")
 }
 
 var shellOption = regexp.MustCompile(`^-[a-z]{0,3}c$`)
 
-// flagState is whether a container has the two flags.
+// flagState says whether a container has the two flags.
 type flagState int
 
 const (
 	flagsAbsent flagState = iota
 	flagsOurs             // both, with the injected files
-	flagsTheirs           // one of them, or with other files
+	flagsOther            // one of them, or with other files
 )
 
-// flagsIn says whether the container's command line has the two flags: with one
-// or two dashes, with = or a space, written out or in a variable that the pod
-// defines.
+// flagsIn returns whether the container's command line has the two flags: with one or
+// two dashes, with = or a space, literally or in a variable that the pod defines.
 func flagsIn(in *input, c *corev1.Container) flagState {
 	tokens := in.expanded(c)
 	cert, certValue := find(tokens, in.request.CertFlag)
@@ -171,9 +170,10 @@ func flagsIn(in *input, c *corev1.Container) flagState {
 	case cert && key && certValue == in.file(corev1.TLSCertKey) && keyValue == in.file(corev1.TLSPrivateKeyKey):
 		return flagsOurs
 	}
-	return flagsTheirs
+	return flagsOther
 }
 
+// find returns whether the flag is among the tokens, and its value.
 func find(tokens []string, flag string) (found bool, value string) {
 	want := strings.TrimLeft(flag, "-")
 	for i, t := range tokens {
@@ -192,11 +192,11 @@ func find(tokens []string, flag string) (found bool, value string) {
 	return false, ""
 }
 
-// reference is a variable in a command line, as the kubelet expands it.
+// reference matches a variable in a command line, as the kubelet expands it.
 var reference = regexp.MustCompile(`\$\(([^()]*)\)`)
 
-// expanded returns the command line with those variables replaced that the pod
-// gives a value, or that it is about to be given.
+// expanded returns the command line with the variables replaced that have a value in
+// the pod or are injected.
 func (in *input) expanded(c *corev1.Container) []string {
 	tokens := commandLineOf(c).tokens
 	var values map[string]string
@@ -217,6 +217,7 @@ func (in *input) expanded(c *corev1.Container) []string {
 	return tokens
 }
 
+// variables returns the values of the container's variables, injected ones included.
 func (in *input) variables(c *corev1.Container) map[string]string {
 	values := make(map[string]string, len(c.Env)+3)
 	if in.request.Mode != api.ModeMount {

@@ -1,7 +1,10 @@
 package mutate
 
 import (
+	"math"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,20 +15,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Known is what is known of a namespace when a pod is created in it.
+// Known is what is known about a namespace when a pod is created in it.
 type Known struct {
-	// Services of the namespace, in any order. Those that ask for no Secret
-	// may be left out.
+	// Services of the namespace, in any order. Those that ask for no Secret may be
+	// missing.
 	Services []*corev1.Service
-	// ConventionalSecret: a Secret api.ConventionalSecretName of type
-	// kubernetes.io/tls exists.
+	// ConventionalSecret is true if the namespace has a Secret with the name
+	// api.ConventionalSecretName and the type kubernetes.io/tls.
 	ConventionalSecret bool
 }
 
-// By says what chose the Secret.
+// By says what decided which Secret the pod gets.
 type By string
 
-// What can choose the Secret, in the order in which they are asked.
+// What can decide, in order of precedence.
 const (
 	ByPod        By = "pod"        // the pod names it
 	ByService    By = "service"    // an annotated Service selects the pod
@@ -33,33 +36,33 @@ const (
 	ByNothing    By = ""           // the pod gets none
 )
 
-// Choice is the Secret of a pod, and what follows from where it comes from.
+// Choice is the Secret of a pod, and what follows from what decided it.
 type Choice struct {
 	By     By
 	Secret string // empty for ByNothing
-	// Service is the annotated Service that asks for the Secret and selects
-	// the pod, the oldest of several; empty if none does.
+	// Service is the name of the annotated Service that asks for the Secret and
+	// selects the pod, or of the oldest of several; empty if none does.
 	Service string
-	// Issued: an annotated Service of the namespace asks for the Secret, so
-	// that the signer writes it and the bundle verifies it.
+	// Issued is true if an annotated Service of the namespace asks for the Secret, so
+	// the signer writes it and the CA bundle verifies it.
 	Issued bool
-	// Ports are the targetPorts behind which the Services that select the pod
-	// offer TLS, as far as can be told.
+	// Ports are the targetPorts that serve TLS for the Services that select the pod, as
+	// far as the Services show it.
 	Ports []intstr.IntOrString
-	// Notes on the Services, such as one that the signer refuses.
+	// Notes are about the Services, such as one that the signer refuses.
 	Notes []Note
 }
 
-// FromServices reports whether a Service that was seen explains the choice: no
-// Service that was not seen yet could change it, being younger.
+// FromServices reports whether the choice rests on a known Service. A Service that was
+// created since is younger and could not change it.
 func (c Choice) FromServices() bool {
 	return c.By == ByService || c.By == ByPod && c.Issued
 }
 
-// Choose returns the Secret of the pod: the one that it names; else the one
-// that an annotated Service asks for that selects it, the oldest if there are
-// several; else the conventional one, if the pod declares a port and is no
-// Job's and no Service issues that Secret for its own pods.
+// Choose returns the Secret of the pod: the one that it names; or else the one that the
+// oldest annotated Service that selects it asks for; or else the conventional Secret, if
+// it exists, the pod declares a port, no Job owns the pod, and no Service asks for that
+// Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
 	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !selects(s, pod) })
@@ -69,7 +72,7 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		c.By, c.Secret = ByPod, request.SecretName
 	case len(selecting) > 0:
 		c.By, c.Secret = ByService, secretOf(selecting[0])
-	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && declaresPort(pod) && !isOfJob(pod):
+	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OwnedByJob(pod):
 		c.By, c.Secret = ByConvention, api.ConventionalSecretName
 	}
 	c.Notes = serviceNotes(pod, known.Services, selecting, c)
@@ -89,8 +92,8 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	return c
 }
 
-// askingServices returns the Services that ask for a Secret that can exist,
-// oldest first.
+// askingServices returns the Services that ask for a Secret with a valid name, oldest
+// first.
 func askingServices(services []*corev1.Service) []*corev1.Service {
 	var asking []*corev1.Service
 	for _, s := range services {
@@ -99,7 +102,7 @@ func askingServices(services []*corev1.Service) []*corev1.Service {
 			continue
 		}
 		if name == api.ConventionalSecretName && len(s.Spec.Selector) == 0 {
-			continue // refused: every pod of the namespace would get it
+			continue // refused by api.Parse: every pod in the namespace would get it
 		}
 		asking = append(asking, s)
 	}
@@ -116,22 +119,14 @@ func issued(asking []*corev1.Service, secret string) bool {
 	return slices.ContainsFunc(asking, func(s *corev1.Service) bool { return secretOf(s) == secret })
 }
 
-// selects reports whether the Service's traffic goes to the pod. A Service
-// without selector selects nothing, unlike an empty label selector.
+// selects reports whether the Service selects the pod. Unlike an empty label selector, a
+// Service without a selector selects nothing.
 func selects(svc *corev1.Service, pod *corev1.Pod) bool {
 	return len(svc.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels))
 }
 
-func declaresPort(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(serving(pod), func(c ref) bool { return len(c.Ports) > 0 })
-}
-
-func isOfJob(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
-}
-
-// serviceNotes returns what the owner of the pod should know about the
-// Services that decide over it.
+// serviceNotes returns what the owner of the pod should know about the Services that
+// select it.
 func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) []Note {
 	var notes []Note
 	if c.By == ByService {
@@ -158,10 +153,10 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	return notes
 }
 
-// refusal says why a signer does not issue for the Service, as far as the
-// webhook can know, or nothing: its annotations may hold what no signer allows,
-// and its condition is the word of the one that runs. Where that names a leaf
-// there is a certificate, and only some names wait.
+// refusal returns why the signer issues no certificate for the Service, as far as the
+// webhook can know, or "". Either the Service asks for what no signer allows, or its
+// Ready condition is False. If that condition names a leaf, there is a certificate,
+// which only lacks some names so far.
 func refusal(svc *corev1.Service) string {
 	if _, err := api.Parse(svc, widestLimits(svc)); err != nil {
 		return err.Error()
@@ -171,4 +166,16 @@ func refusal(svc *corev1.Service) string {
 		return cond.Reason + ": " + cond.Message
 	}
 	return ""
+}
+
+// widestLimits returns limits that allow the Service everything that any signer might:
+// its extra names, any duration, cluster IPs. What they refuse, every signer refuses.
+func widestLimits(svc *corev1.Service) api.Limits {
+	limits := api.DefaultLimits()
+	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
+	for name := range strings.SplitSeq(svc.Annotations[api.AnnotationExtraDNSNames], ",") {
+		suffix := strings.TrimPrefix(strings.TrimSpace(name), "*.")
+		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
+	}
+	return limits
 }

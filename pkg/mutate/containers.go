@@ -2,67 +2,41 @@ package mutate
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// defaultContainer is the annotation by which kubectl, too, learns which of a
-// pod's containers matters.
+// defaultContainer is the annotation that names the pod's default container, for kubectl
+// and others.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// ref is a container and its place in the pod's spec.
-type ref struct {
-	*corev1.Container
-	list  string // "containers" or "initContainers"
-	index int
-}
-
-func (r ref) path(elem ...any) []any { return append([]any{"spec", r.list, r.index}, elem...) }
-
-// serving returns the containers that run as long as the pod does: native
-// sidecars (init containers that always restart) and then the containers.
-func serving(pod *corev1.Pod) []ref {
-	refs := make([]ref, 0, len(pod.Spec.Containers))
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			refs = append(refs, ref{c, "initContainers", i})
-		}
-	}
-	for i := range pod.Spec.Containers {
-		refs = append(refs, ref{&pod.Spec.Containers[i], "containers", i})
-	}
-	return refs
-}
-
-// named returns the container of that name; init containers count.
-func named(pod *corev1.Pod, name string) (ref, bool) {
+// containerNamed returns the container of that name, of any kind.
+func containerNamed(pod *corev1.Pod, name string) (api.ContainerRef, bool) {
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; c.Name == name {
-			return ref{c, "initContainers", i}, true
+			return api.ContainerRef{Container: c, Init: true, Index: i}, true
 		}
 	}
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == name {
-			return ref{c, "containers", i}, true
+			return api.ContainerRef{Container: c, Index: i}, true
 		}
 	}
-	return ref{}, false
+	return api.ContainerRef{}, false
 }
 
-// selection is which containers get the files, and whether they get flags too.
+// selection says which containers get the files, and whether they also get the flags.
 type selection struct {
-	targets []ref
+	targets []api.ContainerRef
 	flags   bool
 	notes   []Note
 }
 
-// selectors choose the containers. The first that finds any decides.
+// selectors select the containers. The first that returns containers or notes decides.
 var selectors = []func(in *input) selection{
-	byAnnotation, byTrust, byTargetPort, byBeingAlone, byDefaultContainer, byEarlierPass, byNothing,
+	byAnnotation, byTrust, byTargetPort, onlyContainer, byDefaultContainer, byEarlierPass, allContainers,
 }
 
 func selectContainers(in *input) selection {
@@ -78,7 +52,7 @@ func byAnnotation(in *input) selection {
 	s := selection{flags: true}
 	var unknown []string
 	for _, name := range in.request.Containers {
-		if c, ok := named(in.pod, name); ok {
+		if c, ok := containerNamed(in.pod, name); ok {
 			s.targets = append(s.targets, c)
 		} else {
 			unknown = append(unknown, name)
@@ -90,16 +64,16 @@ func byAnnotation(in *input) selection {
 	return s
 }
 
-// byTrust gives a client's files to every container: they are public.
+// byTrust selects all containers of a client, because its files are public.
 func byTrust(in *input) selection {
 	if in.choice.By != ByNothing {
 		return selection{}
 	}
-	return selection{targets: serving(in.pod)}
+	return selection{targets: api.RunningContainers(in.pod)}
 }
 
 func byTargetPort(in *input) selection {
-	return oneOrNone(slices.DeleteFunc(serving(in.pod), func(c ref) bool {
+	return oneOrNone(slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool {
 		for _, t := range in.choice.Ports {
 			if declares(c.Container, t) {
 				return false
@@ -109,27 +83,27 @@ func byTargetPort(in *input) selection {
 	}))
 }
 
-func byBeingAlone(in *input) selection { return oneOrNone(serving(in.pod)) }
+func onlyContainer(in *input) selection { return oneOrNone(api.RunningContainers(in.pod)) }
 
 func byDefaultContainer(in *input) selection {
 	name := in.pod.Annotations[defaultContainer]
-	return oneOrNone(slices.DeleteFunc(serving(in.pod), func(c ref) bool { return name == "" || c.Name != name }))
+	return oneOrNone(slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool { return name == "" || c.Name != name }))
 }
 
-func oneOrNone(found []ref) selection {
+func oneOrNone(found []api.ContainerRef) selection {
 	if len(found) != 1 {
 		return selection{}
 	}
 	return selection{targets: found, flags: true}
 }
 
-// byEarlierPass finds the containers that an earlier pass chose, when others
-// have added theirs since and the choice is no longer clear: those that have the
-// files while some, which could, have not.
+// byEarlierPass selects the containers that an earlier pass selected, if other webhooks
+// have added containers since and the selection is no longer clear: those that have the
+// files, while others that could have them do not.
 func byEarlierPass(in *input) selection {
 	var s selection
 	added := false
-	for _, c := range serving(in.pod) {
+	for _, c := range api.RunningContainers(in.pod) {
 		if in.volume != "" && mounted(c.Container, in.volume, in.request.MountPath) {
 			s.targets = append(s.targets, c)
 		} else if _, keep := firstOf(fileChecks, in, c); !keep {
@@ -139,15 +113,15 @@ func byEarlierPass(in *input) selection {
 	if len(s.targets) == 0 || !added {
 		return selection{}
 	}
-	hasFlags := slices.ContainsFunc(s.targets, func(c ref) bool { return flagsIn(in, c.Container) == flagsOurs })
+	hasFlags := slices.ContainsFunc(s.targets, func(c api.ContainerRef) bool { return flagsIn(in, c.Container) == flagsOurs })
 	if in.request.Mode == api.ModeArgs && !hasFlags {
 		s.notes = []Note{ambiguous(in)}
 	}
 	return s
 }
 
-func byNothing(in *input) selection {
-	s := selection{targets: serving(in.pod)}
+func allContainers(in *input) selection {
+	s := selection{targets: api.RunningContainers(in.pod)}
 	if in.request.Mode == api.ModeArgs {
 		s.notes = []Note{ambiguous(in)}
 	}
@@ -155,22 +129,13 @@ func byNothing(in *input) selection {
 }
 
 func ambiguous(in *input) Note {
-	return Note{Reason: ReasonAmbiguousContainer, Containers: names(serving(in.pod))}
+	return Note{Reason: ReasonAmbiguousContainer, Containers: names(api.RunningContainers(in.pod))}
 }
 
-func names(refs []ref) []string {
+func names(refs []api.ContainerRef) []string {
 	out := make([]string, len(refs))
 	for i, r := range refs {
 		out[i] = r.Name
 	}
 	return out
-}
-
-// list writes names for a person, few enough to be read.
-func list(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + " and others"
-	}
-	return strings.Join(names, ", ")
 }

@@ -5,11 +5,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podView is what the rules look at of a pod; the rest is skipped when it is
-// read: resource quantities, affinities and managed fields are half the work.
-// What a rule begins to look at belongs here too; a test holds the decisions over
-// a view and over the whole pod to each other.
-type podView struct {
+// PodView is the part of a pod that the rules read. Decoding skips the rest: resource
+// quantities, affinities and managed fields would be half of the work. A field that a
+// rule starts to read must be added here; a test compares the decisions about a view
+// with those about the whole pod.
+type PodView struct {
 	Metadata struct {
 		Name            string                  `json:"name"`
 		Labels          map[string]string       `json:"labels"`
@@ -26,8 +26,8 @@ type podView struct {
 	} `json:"spec"`
 }
 
-// pod returns the pod that was seen.
-func (v *podView) pod() *corev1.Pod {
+// Pod returns a pod with the fields of the view.
+func (v *PodView) Pod() *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: v.Metadata.Name, Labels: v.Metadata.Labels, Annotations: v.Metadata.Annotations},
 		Spec: corev1.PodSpec{
@@ -44,7 +44,7 @@ func (v *podView) pod() *corev1.Pod {
 	return pod
 }
 
-// securityView is of a pod or of a container, which has no fsGroup.
+// securityView is the security context of a pod, or of a container, which has no fsGroup.
 type securityView struct {
 	FSGroup   *int64 `json:"fsGroup"`
 	RunAsUser *int64 `json:"runAsUser"`
@@ -67,7 +67,7 @@ type containerView struct {
 	SecurityContext *securityView                  `json:"securityContext"`
 }
 
-// envView does not keep where a value is from, only that it is not here.
+// envView does not keep the source of a value, only whether there is one.
 type envView struct {
 	Name      string    `json:"name"`
 	Value     string    `json:"value"`

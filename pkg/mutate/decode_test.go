@@ -35,9 +35,9 @@ func TestDecodingLessDecidesTheSame(t *testing.T) {
 				continue
 			}
 			pods++
-			var view podView
+			var view PodView
 			require.NoError(t, json.Unmarshal(raw, &view))
-			part := view.pod()
+			part := view.Pod()
 			for _, known := range []Known{{}, {ConventionalSecret: true}, {Services: []*corev1.Service{service}}} {
 				wantPatch, wantReport, wantErr := Mutate(whole, known)
 				patch, report, err := Mutate(part, known)

@@ -1,16 +1,17 @@
-// Package mutate injects serving certificates into pods.
+// Package mutate decides what is injected into pods. It is pure: package admission, below
+// it, is the webhook.
 //
-// Its core is pure and reads in three steps, none of which talks to a cluster:
+// A decision has three steps:
 //
 //	request, err := api.ParsePod(&pod.ObjectMeta) // what the pod asks for
-//	choice := Choose(pod, request, known)         // which Secret, and by what
-//	patch, report := Inject(pod, request, choice) // RFC 6902 operations, and why
+//	choice := Choose(pod, request, known)         // which Secret it gets, and why
+//	patch, report := Inject(pod, request, choice) // the patch, and what was skipped and why
 //
-// [Mutate] is the three together. What is done and left undone, and for which
-// reasons, stands in rules.go, in one list that docs/injection.md shows. Every
-// decision is made from the pod's spec: the label and the annotation that are
-// written on it are for people, and a copied pod carries stale ones.
+// [Mutate] does all three. rules.go lists every reason and what it means to people, as
+// docs/injection.md shows it. The checks that lead to a reason are in checks.go, if they
+// are about a pod or a container, in choose.go, if they are about Services, and in
+// containers.go and probes.go.
 //
-// Around the core lies the admission shell: [Handler] answers reviews and
-// [Lookup] knows the Services and Secrets of a namespace. Neither writes.
+// Every decision is based on the pod's spec. The label and the annotation that the webhook
+// writes on a pod are never read here: a copied pod has those of another.
 package mutate

@@ -1,4 +1,4 @@
-package mutate_test
+package mutate
 
 import (
 	"fmt"
@@ -9,8 +9,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 const (
@@ -23,12 +26,12 @@ const (
 func TestDocumentation(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
-	for _, r := range mutate.Rules() {
-		do := r.Do
+	for _, r := range rules {
+		do := r.do
 		if do == "" {
 			do = "–"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Reason, r.When, r.Then, do)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.reason, r.when, r.then, do)
 	}
 	data, err := os.ReadFile(docFile)
 	require.NoError(t, err)
@@ -45,12 +48,12 @@ func TestDocumentation(t *testing.T) {
 
 // TestEveryRuleHasAGolden: a reason that no golden shows is not known to work.
 func TestEveryRuleHasAGolden(t *testing.T) {
-	seen := map[mutate.Reason]bool{}
+	seen := map[Reason]bool{}
 	for _, in := range goldens(t) {
 		data, err := os.ReadFile(in)
 		require.NoError(t, err)
 		s := readScene(t, data)
-		_, report, err := mutate.Mutate(decodePod(t, s.pod), s.known)
+		_, report, err := Mutate(decodePod(t, s.pod), s.known)
 		if err != nil {
 			continue
 		}
@@ -58,12 +61,35 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 			seen[r] = true
 		}
 	}
-	for _, r := range mutate.Rules() {
-		if r.Reason == mutate.ReasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
+	for _, r := range rules {
+		if r.reason == ReasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
 			continue
 		}
-		assert.True(t, seen[r.Reason], "no golden for %s", r.Reason)
+		assert.True(t, seen[r.reason], "no golden for %s", r.reason)
 	}
+}
+
+func TestStatusLeavesRoom(t *testing.T) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "web", Image: "example.com/web", Args: []string{"serve"}, Ports: []corev1.ContainerPort{{ContainerPort: 8443}},
+		}}},
+	}
+	web := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+		Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"app": "web"},
+			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)}},
+		},
+	}
+	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
+	patch, report, err := Mutate(pod, Known{Services: []*corev1.Service{web}})
+	require.NoError(t, err)
+	assert.Equal(t, []Reason{ReasonInjected, ReasonStatusTooLarge}, report.Reasons())
+	ops, err := patch.JSON()
+	require.NoError(t, err)
+	assert.NotContains(t, string(ops), "annotations")
 }
 
 // TestDocumentationNamesGoldens: every golden that the page refers to exists.

@@ -1,4 +1,4 @@
-package mutate_test
+package mutate
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 var update = flag.Bool("update", false, "write what is now done as what is expected")
@@ -27,7 +26,7 @@ var update = flag.Bool("update", false, "write what is now done as what is expec
 // in its namespace.
 type scene struct {
 	pod   []byte // JSON
-	known mutate.Known
+	known Known
 }
 
 func readScene(t testing.TB, data []byte) scene {
@@ -67,7 +66,7 @@ func decodePod(t testing.TB, raw []byte) *corev1.Pod {
 
 // apply is an implementation of RFC 6902 that is not ours, on the pod as it was
 // written.
-func apply(t testing.TB, raw []byte, patch mutate.Patch) []byte {
+func apply(t testing.TB, raw []byte, patch Patch) []byte {
 	t.Helper()
 	ops, err := patch.JSON()
 	require.NoError(t, err)
@@ -82,7 +81,7 @@ func apply(t testing.TB, raw []byte, patch mutate.Patch) []byte {
 }
 
 // render writes what became of a pod: the outcome in comments, and the pod.
-func render(t testing.TB, raw []byte, report mutate.Report, denied error) []byte {
+func render(t testing.TB, raw []byte, report Report, denied error) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if denied != nil {
@@ -115,7 +114,7 @@ func TestGoldens(t *testing.T) {
 			s := readScene(t, data)
 			pod := decodePod(t, s.pod)
 			untouched := pod.DeepCopy()
-			patch, report, denied := mutate.Mutate(pod, s.known)
+			patch, report, denied := Mutate(pod, s.known)
 			require.Equal(t, untouched, pod, "the pod given was changed")
 			after := apply(t, s.pod, patch)
 
@@ -135,7 +134,7 @@ func TestGoldens(t *testing.T) {
 			if denied != nil {
 				return
 			}
-			again, reportAgain, denied := mutate.Mutate(decodePod(t, after), s.known)
+			again, reportAgain, denied := Mutate(decodePod(t, after), s.known)
 			require.NoError(t, denied)
 			assert.Empty(t, again, "a second pass changes nothing")
 			assert.Equal(t, report, reportAgain, "and says the same")

@@ -8,24 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// input is what one decision is made from.
-type input struct {
-	pod     *corev1.Pod
-	request api.PodRequest
-	choice  Choice
-	volume  string // the name of the volume that was found or is made; empty before
-}
-
-// file returns where a file of the volume is in a container.
-func (in *input) file(name string) string {
-	if in.request.MountPath == "/" {
-		return "/" + name
-	}
-	return in.request.MountPath + "/" + name
-}
-
-// Mutate decides over a pod in a namespace of which known is known. The error,
-// a *api.FieldError, is about the pod's own annotations and says what is allowed.
+// Mutate returns what Inject and Choose return for a pod, given what is known about its
+// namespace. The error is an *api.FieldError about the pod's own annotations.
 func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
@@ -35,22 +19,19 @@ func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 	return patch, report, nil
 }
 
-// Inject returns the operations that give the pod what it is to have of the
-// chosen Secret, and what was done and why not more. It does not change the pod.
-// Applied a second time, whatever others have added in between, it changes
-// nothing that is there.
+// Inject returns the patch that injects the chosen Secret into the pod, and a report of
+// what is injected and what is skipped and why. It does not change the pod. It is
+// idempotent: a second pass changes nothing that is there, whatever other webhooks have
+// added in between.
 func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report) {
 	in := &input{pod: pod, request: request, choice: choice}
 	report := Report{
 		Reason: ReasonInjected, By: choice.By, Trust: request.Trust,
 		Secret: choice.Secret, Service: choice.Service,
 	}
-	for _, check := range podChecks {
-		if !check.applies(in) {
-			continue
-		}
-		report.Reason = check.reason
-		switch check.reason {
+	if reason := skipReason(in); reason != "" {
+		report.Reason = reason
+		switch reason {
 		case ReasonNotConcerned:
 			noteContext(in, &report)
 		case ReasonWindows:
@@ -66,7 +47,7 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 	return writeStatus(in, patch, &report), report
 }
 
-// noteContext notes what is odd about the Services and the pod's annotations.
+// noteContext adds the notes about the Services and the pod's annotations.
 func noteContext(in *input, report *Report) {
 	for _, n := range in.choice.Notes {
 		report.note(n)
@@ -90,7 +71,7 @@ func injectContainers(in *input, report *Report) Patch {
 		in.volume = volume.Name
 	}
 	var patch Patch
-	var placed []ref
+	var placed []api.ContainerRef
 	for _, c := range chosen.targets {
 		if note, keep := firstOf(fileChecks, in, c); keep {
 			report.note(note)
@@ -121,42 +102,19 @@ func injectContainers(in *input, report *Report) Patch {
 	return patch
 }
 
-func firstOf(checks []containerCheck, in *input, c ref) (Note, bool) {
-	for _, check := range checks {
-		if detail, ok := check.applies(in, c.Container); ok {
-			return Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail}, true
-		}
-	}
-	return Note{}, false
-}
-
-func mount(in *input, c ref, patch *Patch, report *Report) {
-	report.has(c, PartFiles)
+func mount(in *input, c api.ContainerRef, patch *Patch, report *Report) {
+	report.has(c, partFiles)
 	if mounted(c.Container, in.volume, in.request.MountPath) {
 		return
 	}
 	appendTo(patch, len(c.VolumeMounts), []corev1.VolumeMount{{
 		Name: in.volume, MountPath: in.request.MountPath, ReadOnly: true,
-	}}, c.path("volumeMounts")...)
+	}}, fieldOf(c, "volumeMounts")...)
 }
 
-// environment returns the variables of a container, in the order in which they
-// are written.
-func (in *input) environment() []corev1.EnvVar {
-	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
-	if in.choice.By == ByNothing {
-		return []corev1.EnvVar{ca}
-	}
-	return []corev1.EnvVar{
-		{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
-		{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
-		ca,
-	}
-}
-
-// setEnvironment writes the variables before the user's: the kubelet expands
-// in order, so that theirs can refer to ours.
-func setEnvironment(in *input, c ref, patch *Patch, report *Report) {
+// setEnvironment inserts the variables before the container's own. The kubelet expands
+// variables in order, so the container's own can refer to the injected ones.
+func setEnvironment(in *input, c api.ContainerRef, patch *Patch, report *Report) {
 	for _, check := range envChecks {
 		if detail, ok := check.applies(in, c.Container); ok {
 			report.note(Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
@@ -169,29 +127,24 @@ func setEnvironment(in *input, c ref, patch *Patch, report *Report) {
 			missing = append(missing, v)
 		}
 		if i < 0 || c.Env[i].Value == v.Value {
-			report.has(c, PartEnv)
+			report.has(c, partEnv)
 		}
 	}
-	insertInto(patch, len(c.Env), 0, missing, c.path("env")...)
+	insertInto(patch, len(c.Env), 0, missing, fieldOf(c, "env")...)
 }
 
-func indexEnv(c *corev1.Container, name string) int {
-	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
-}
-
-// setFlags appends the two flags, unless a rule keeps them out or they are not
-// to be given.
-func setFlags(in *input, c ref, give bool, patch *Patch, report *Report) {
+// setFlags adds the two flags if give is true and no check keeps them out.
+func setFlags(in *input, c api.ContainerRef, give bool, patch *Patch, report *Report) {
 	flags := []string{
 		in.request.CertFlag + "=" + in.file(corev1.TLSCertKey),
 		in.request.KeyFlag + "=" + in.file(corev1.TLSPrivateKeyKey),
 	}
 	line := commandLineOf(c.Container)
-	if in.request.Insists && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
+	if in.request.ForceArgs && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
 		report.note(Note{Reason: ReasonInsistedArgs, Containers: []string{c.Name}})
 	}
 	if flagsIn(in, c.Container) == flagsOurs {
-		report.has(c, PartFlags)
+		report.has(c, partFlags)
 		return
 	}
 	if !give {
@@ -201,29 +154,29 @@ func setFlags(in *input, c ref, give bool, patch *Patch, report *Report) {
 		report.note(note)
 		return
 	}
-	report.has(c, PartFlags)
+	report.has(c, partFlags)
 	if at := line.end(); at < line.command {
-		insertInto(patch, line.command, at, flags, c.path("command")...)
+		insertInto(patch, line.command, at, flags, fieldOf(c, "command")...)
 	} else {
-		insertInto(patch, len(c.Args), at-line.command, flags, c.path("args")...)
+		insertInto(patch, len(c.Args), at-line.command, flags, fieldOf(c, "args")...)
 	}
 }
 
-// maxAnnotations is how many bytes the keys and values of an object's
-// annotations may have in all (apimachinery, TotalAnnotationSizeLimitB).
+// maxAnnotations is the most bytes that the keys and values of an object's annotations
+// may have together (apimachinery, TotalAnnotationSizeLimitB).
 const maxAnnotations = 256 << 10
 
-// writeStatus adds the label and the annotation that say what was done.
+// writeStatus adds the operations on the label and the annotation that say what was done.
 func writeStatus(in *input, patch Patch, report *Report) Patch {
 	meta := &in.pod.ObjectMeta
 	have, labelled := meta.Labels[api.LabelInjected]
 	switch {
 	case report.Injected() && have != "true":
 		patch.setKey(len(meta.Labels), api.LabelInjected, "true", "metadata", "labels")
-	case !report.Injected() && labelled: // of another pod, from which this one was copied
+	case !report.Injected() && labelled: // copied from another pod
 		patch = append(patch, Operation{Op: "remove", Path: pointer("metadata", "labels", api.LabelInjected)})
 	}
-	status := report.Status()
+	status := report.status()
 	if meta.Annotations[api.AnnotationStatus] == status {
 		return patch
 	}

@@ -4,20 +4,22 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Operation is one operation of a JSON patch (RFC 6902). Only "add" and
-// "remove" occur, and only the webhook's own label is ever removed.
+// Operation is one operation of a JSON patch (RFC 6902). Only "add" and "remove" occur,
+// and "remove" only for the webhook's own label.
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"` // a JSON pointer (RFC 6901)
 	Value any    `json:"value,omitempty"`
 }
 
-// Patch is applied in order.
+// Patch is a list of operations, to be applied in order.
 type Patch []Operation
 
-// JSON returns the patch as the API server takes it; nothing for an empty one.
+// JSON returns the patch in the format of the API server, or nil if it is empty.
 func (p Patch) JSON() ([]byte, error) {
 	if len(p) == 0 {
 		return nil, nil
@@ -25,19 +27,19 @@ func (p Patch) JSON() ([]byte, error) {
 	return json.Marshal([]Operation(p))
 }
 
-// add sets a member of an object, or inserts before an element of an array.
+// add appends an operation that sets a member of an object, or inserts before an element
+// of an array.
 func (p *Patch) add(value any, path ...any) {
 	*p = append(*p, Operation{Op: "add", Path: pointer(path...), Value: value})
 }
 
-// appendTo adds values at the end of the array at path, which now has length
-// elements: an array that is not there is made, in one operation, as two that
-// each make it would erase each other.
+// appendTo appends values to the array at path, which has length elements. An array that
+// does not exist is created in one operation: a second one would replace it.
 func appendTo[T any](p *Patch, length int, values []T, path ...any) {
 	insertInto(p, length, length, values, path...)
 }
 
-// insertInto adds values before the element at index of an array of length.
+// insertInto inserts values before the element at index of an array of length elements.
 func insertInto[T any](p *Patch, length, index int, values []T, path ...any) {
 	switch {
 	case len(values) == 0:
@@ -54,7 +56,7 @@ func insertInto[T any](p *Patch, length, index int, values []T, path ...any) {
 	}
 }
 
-// setKey sets a key of a map of strings that now has length entries.
+// setKey sets a key of a map of strings that has length entries.
 func (p *Patch) setKey(length int, key, value string, path ...any) {
 	if length == 0 {
 		p.add(map[string]string{key: value}, path...)
@@ -63,9 +65,18 @@ func (p *Patch) setKey(length int, key, value string, path ...any) {
 	p.add(value, append(path[:len(path):len(path)], key)...)
 }
 
+// fieldOf returns the path of a field of the container in its pod.
+func fieldOf(c api.ContainerRef, elem ...any) []any {
+	list := "containers"
+	if c.Init {
+		list = "initContainers"
+	}
+	return append([]any{"spec", list, c.Index}, elem...)
+}
+
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer makes a JSON pointer of member names and indices.
+// pointer returns the JSON pointer (RFC 6901) to a path of member names and indices.
 func pointer(path ...any) string {
 	var b strings.Builder
 	for _, p := range path {

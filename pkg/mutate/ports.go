@@ -2,10 +2,7 @@ package mutate
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -13,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// declares reports whether the container declares the targetPort.
+// declares reports whether the container declares the targetPort of a Service.
 func declares(c *corev1.Container, target intstr.IntOrString) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
 		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
@@ -26,17 +23,17 @@ func declares(c *corev1.Container, target intstr.IntOrString) bool {
 	})
 }
 
-// tlsPorts returns the numbers of the pod's ports that speak TLS: what the
-// Services point at; where no Service tells, the only port of the containers
-// that get the certificate, or those that say so by name or number.
-func tlsPorts(in *input, targets []ref) []int32 {
+// tlsPorts returns the numbers of the pod's ports that serve TLS: the targetPorts of the
+// Services. Without Services, of the containers that get the certificate, the ports whose
+// name or number is one of TLS, or else the only port.
+func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	var ports []int32
 	for _, t := range in.choice.Ports {
 		if t.Type == intstr.Int {
 			ports = append(ports, t.IntVal)
 			continue
 		}
-		for _, c := range serving(in.pod) {
+		for _, c := range api.RunningContainers(in.pod) {
 			if n, ok := portNumber(c.Container, t); ok {
 				ports = append(ports, n)
 			}
@@ -60,7 +57,7 @@ func tlsPorts(in *input, targets []ref) []int32 {
 	return ports
 }
 
-// portNumber resolves a port that a container refers to, as a probe does.
+// portNumber resolves a port number or port name of the container, as for a probe.
 func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
 	if port.Type == intstr.Int {
 		return port.IntVal, true
@@ -71,16 +68,4 @@ func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
 		}
 	}
 	return 0, false
-}
-
-// widestLimits allow the Service whatever some signer might: its own extra
-// names, any duration, ClusterIPs. What fails under them fails everywhere.
-func widestLimits(svc *corev1.Service) api.Limits {
-	limits := api.DefaultLimits()
-	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
-	for name := range strings.SplitSeq(svc.Annotations[api.AnnotationExtraDNSNames], ",") {
-		suffix := strings.TrimPrefix(strings.TrimSpace(name), "*.")
-		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
-	}
-	return limits
 }

@@ -5,22 +5,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// check is one place where the kubelet calls a container.
-type check struct {
+// call is a probe or a hook: a call of the kubelet to a container.
+type call struct {
 	path []any
 	http *corev1.HTTPGetAction
 	tcp  *corev1.TCPSocketAction
 	grpc *corev1.GRPCAction
 }
 
-// checksOf returns the container's probes and lifecycle hooks.
-func checksOf(c ref) []check {
-	var out []check
+// callsTo returns the container's probes and lifecycle hooks.
+func callsTo(c api.ContainerRef) []call {
+	var out []call
 	probe := func(p *corev1.Probe, name string) {
 		if p != nil {
-			out = append(out, check{c.path(name), p.HTTPGet, p.TCPSocket, p.GRPC})
+			out = append(out, call{fieldOf(c, name), p.HTTPGet, p.TCPSocket, p.GRPC})
 		}
 	}
 	probe(c.StartupProbe, "startupProbe")
@@ -28,7 +30,7 @@ func checksOf(c ref) []check {
 	probe(c.LivenessProbe, "livenessProbe")
 	hook := func(h *corev1.LifecycleHandler, name string) {
 		if h != nil {
-			out = append(out, check{c.path("lifecycle", name), h.HTTPGet, h.TCPSocket, nil})
+			out = append(out, call{fieldOf(c, "lifecycle", name), h.HTTPGet, h.TCPSocket, nil})
 		}
 	}
 	if c.Lifecycle != nil {
@@ -38,13 +40,13 @@ func checksOf(c ref) []check {
 	return out
 }
 
-// secureProbes returns the operations that make HTTP checks on the pod's TLS
-// ports HTTPS, if the pod asks for it, and notes what will not work.
-func secureProbes(in *input, placed []ref, report *Report) Patch {
+// secureProbes returns the operations that make HTTP probes and hooks on the pod's TLS
+// ports use HTTPS, if the pod asks for that, and notes what will not work.
+func secureProbes(in *input, placed []api.ContainerRef, report *Report) Patch {
 	ports := tlsPorts(in, placed)
 	var patch Patch
-	for _, c := range serving(in.pod) {
-		for _, k := range checksOf(c) {
+	for _, c := range api.RunningContainers(in.pod) {
+		for _, k := range callsTo(c) {
 			note := Note{Containers: []string{c.Name}}
 			switch {
 			case k.http != nil && k.http.Host == "" && onPort(c, ports, k.http.Port):
@@ -53,9 +55,9 @@ func secureProbes(in *input, placed []ref, report *Report) Patch {
 					patch.add(corev1.URISchemeHTTPS, append(k.path, "httpGet", "scheme")...)
 				}
 				if in.request.HTTPSProbes {
-					report.has(c, PartProbes)
+					report.has(c, partProbes)
 				}
-				if plain && !in.request.ProbesSaid {
+				if plain && !in.request.HTTPSProbesSet {
 					note.Reason = ReasonHTTPProbe
 				}
 			case k.tcp != nil && k.tcp.Host == "" && onPort(c, ports, k.tcp.Port):
@@ -71,8 +73,8 @@ func secureProbes(in *input, placed []ref, report *Report) Patch {
 	return patch
 }
 
-// onPort reports whether a check of the container at port goes to one of ports.
-func onPort(c ref, ports []int32, port intstr.IntOrString) bool {
+// onPort reports whether a probe or hook of the container with this port uses one of ports.
+func onPort(c api.ContainerRef, ports []int32, port intstr.IntOrString) bool {
 	n, ok := portNumber(c.Container, port)
 	return ok && slices.Contains(ports, n)
 }

@@ -1,4 +1,4 @@
-package mutate_test
+package mutate
 
 import (
 	"encoding/json"
@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
 // failer is what testing.TB and rapid.T have in common.
@@ -27,9 +26,9 @@ type failer interface {
 // pass runs one pass over a pod and checks what must hold of any: the patch
 // applies, a second pass changes and says nothing new, and all of the user's is
 // still there, in its order.
-func pass(t failer, pod *corev1.Pod, known mutate.Known) *corev1.Pod {
+func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
 	t.Helper()
-	patch, report, err := mutate.Mutate(pod, known)
+	patch, report, err := Mutate(pod, known)
 	if err != nil {
 		return pod // denied
 	}
@@ -37,7 +36,7 @@ func pass(t failer, pod *corev1.Pod, known mutate.Known) *corev1.Pod {
 	checkKept(t, pod, after)
 	checkSound(t, pod, after)
 
-	again, second, err := mutate.Mutate(after, known)
+	again, second, err := Mutate(after, known)
 	if err != nil || len(again) != 0 || !reflect.DeepEqual(report, second) {
 		ops, _ := again.JSON()
 		t.Fatalf("a second pass differs: %v\n%s\nfirst  %+v\nsecond %+v", err, ops, report, second)
@@ -45,7 +44,7 @@ func pass(t failer, pod *corev1.Pod, known mutate.Known) *corev1.Pod {
 	return after
 }
 
-func patched(t failer, pod *corev1.Pod, patch mutate.Patch) *corev1.Pod {
+func patched(t failer, pod *corev1.Pod, patch Patch) *corev1.Pod {
 	t.Helper()
 	raw, err := json.Marshal(pod)
 	if err != nil {
@@ -211,7 +210,7 @@ func FuzzInject(f *testing.F) {
 		if json.Unmarshal(podJSON, pod) != nil || json.Unmarshal(serviceJSON, svc) != nil {
 			return
 		}
-		pass(t, pod, mutate.Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional})
+		pass(t, pod, Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional})
 	})
 }
 
@@ -309,8 +308,8 @@ func drawVolume(t *rapid.T, name string) corev1.Volume {
 	return v
 }
 
-func drawKnown(t *rapid.T) mutate.Known {
-	known := mutate.Known{ConventionalSecret: rapid.Bool().Draw(t, "conventional")}
+func drawKnown(t *rapid.T) Known {
+	known := Known{ConventionalSecret: rapid.Bool().Draw(t, "conventional")}
 	for _, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID).Draw(t, "services") {
 		known.Services = append(known.Services, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: map[string]string{api.AnnotationSecretName: rapid.SampledFrom([]string{"web-tls", "other-tls", "serving-cert", "Bad"}).Draw(t, "secret")}},

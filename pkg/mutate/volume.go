@@ -11,21 +11,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// volumeName is the name of the volume, or what its name begins with where that
-// name is taken.
+// volumeName is the name of the volume. If the name is taken, a number is appended.
 const volumeName = "servingcert"
 
-// Modes of the files. Readable by all, as the user that a container runs as is
-// often the image's secret; by root and the pod's group where that is enough.
+// Modes of the files: readable by all, because often only the image knows the user of a
+// container, or by root and the pod's group if that is enough.
 const (
 	modeAll   int32 = 0o444
 	modeGroup int32 = 0o440
 )
 
-// findVolume returns the name of a volume of the pod that already has the files
-// from where they would come: ours, if this is not the first pass, or one that
-// the user wrote. What differs in mode, or in where ca.crt is from, is the same
-// volume: a second one could not be mounted beside it.
+// findVolume returns the name of a volume of the pod that already has the files from the
+// right source, or "": the injected one, if this is not the first pass, or one that the
+// user wrote. The mode and the source of ca.crt may differ, because a second volume could
+// not be mounted at the same path.
 func findVolume(in *input) string {
 	for i := range in.pod.Spec.Volumes {
 		v := &in.pod.Spec.Volumes[i]
@@ -46,14 +45,14 @@ func findVolume(in *input) string {
 	return ""
 }
 
-// projects reports whether the items hold a key as a file of the same name; no
-// items are all keys.
+// projects reports whether the items contain a key as a file of the same name. No items
+// means all keys.
 func projects(items []corev1.KeyToPath, key string) bool {
 	return len(items) == 0 || slices.ContainsFunc(items, func(i corev1.KeyToPath) bool { return i.Key == key && i.Path == key })
 }
 
-// newVolume returns the volume for the targets, under a name that is free.
-func newVolume(in *input, targets []ref) corev1.Volume {
+// newVolume returns the volume for the targets, with a name that is free.
+func newVolume(in *input, targets []api.ContainerRef) corev1.Volume {
 	mode := modeAll
 	if in.choice.By != ByNothing && groupCanRead(in.pod, targets) {
 		mode = modeGroup
@@ -67,8 +66,8 @@ func newVolume(in *input, targets []ref) corev1.Volume {
 	}
 }
 
-// sources returns what the volume holds. Only what a pod cannot do without is
-// required: one source that fails stops the updates of the whole volume.
+// sources returns what the volume contains. Only what the pod needs is required: a
+// required source that is missing stops the updates of the whole volume.
 func sources(in *input) []corev1.VolumeProjection {
 	bundle := corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
@@ -110,14 +109,14 @@ func optional(b bool) *bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// groupCanRead reports whether root and the pod's group are all who read the
-// files: the kubelet gives them to the fsGroup if there is one.
-func groupCanRead(pod *corev1.Pod, targets []ref) bool {
+// groupCanRead reports whether the files need to be readable only by root and the pod's
+// group. The kubelet gives the files to the fsGroup if there is one.
+func groupCanRead(pod *corev1.Pod, targets []api.ContainerRef) bool {
 	podContext := pod.Spec.SecurityContext
 	if podContext != nil && podContext.FSGroup != nil {
 		return true
 	}
-	return !slices.ContainsFunc(targets, func(c ref) bool {
+	return !slices.ContainsFunc(targets, func(c api.ContainerRef) bool {
 		user := (*int64)(nil)
 		if podContext != nil {
 			user = podContext.RunAsUser
@@ -129,8 +128,8 @@ func groupCanRead(pod *corev1.Pod, targets []ref) bool {
 	})
 }
 
-// freeVolumeName returns a name that no volume of the pod has and that no mount
-// asks for: the same one for the same pod.
+// freeVolumeName returns a name that no volume and no mount of the pod uses. It is always
+// the same for the same pod.
 func freeVolumeName(pod *corev1.Pod) string {
 	taken := map[string]bool{}
 	for _, v := range pod.Spec.Volumes {
@@ -150,7 +149,7 @@ func freeVolumeName(pod *corev1.Pod) string {
 	return name
 }
 
-// mounted reports whether the container has the whole volume at dir.
+// mounted reports whether the container mounts the whole volume at dir.
 func mounted(c *corev1.Container, volume, dir string) bool {
 	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return isMount(m, volume, dir) })
 }
@@ -159,13 +158,13 @@ func isMount(m corev1.VolumeMount, volume, dir string) bool {
 	return m.Name == volume && path.Clean(m.MountPath) == dir && m.SubPath == "" && m.SubPathExpr == ""
 }
 
-// below reports whether child is a directory in parent, at any depth.
+// below reports whether child is inside the directory parent, at any depth.
 func below(child, parent string) bool {
 	return child != parent && strings.HasPrefix(child, strings.TrimSuffix(parent, "/")+"/")
 }
 
-// readOnly reports whether nothing can be created in the mount, not even the
-// directory that another mount needs.
+// readOnly reports whether nothing can be created in the mount, not even a directory for
+// another mount.
 func readOnly(pod *corev1.Pod, m corev1.VolumeMount) bool {
 	if m.ReadOnly {
 		return true

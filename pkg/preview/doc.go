@@ -1,6 +1,6 @@
-// Package preview shows what the webhook would do to manifests, without a
-// cluster: to Pods and to everything that has a pod template. It is pure; what a
-// cluster knows beyond the manifests comes in as a function value.
+// Package preview shows what the webhook would do to the pods and pod templates in
+// manifests, without a cluster. It is pure: what a cluster knows beyond the manifests
+// comes from a function value.
 //
 // The decision is that of [mutate.Mutate], the same function as the webhook's.
 package preview

@@ -11,20 +11,20 @@ import (
 
 // Document is one document of a manifest file.
 type Document struct {
-	name   string // of the file, and which document in it
+	name   string // the file, and the number of the document in it
 	lead   []byte // the separator line and the comments before the content
 	body   []byte // the content, byte for byte
 	object map[string]any
 }
 
-// separator is a line that begins a document (YAML 1.2, 9.1.1).
+// separator matches a line that begins a document (YAML 1.2, 9.1.1).
 var separator = regexp.MustCompile(`(?m)^---([ \t]+#.*|[ \t]*)\r?$\n?`)
 
-// leading is what may stand before the content of a document.
+// leading matches what may precede the content of a document.
 var leading = regexp.MustCompile(`^([ \t]*(#.*)?\r?\n)*`)
 
-// Parse splits a file into documents. A document that is no YAML, or no object,
-// is an error that names it.
+// Parse splits a file into documents. An error names the document that is not valid YAML
+// or not an object.
 func Parse(file string, data []byte) ([]Document, error) {
 	var docs []Document
 	starts := separator.FindAllIndex(data, -1)
@@ -50,6 +50,7 @@ func Parse(file string, data []byte) ([]Document, error) {
 	return docs, nil
 }
 
+// decode parses the body into the object, which is nil if there are only comments.
 func (d *Document) decode() error {
 	raw, err := yaml.YAMLToJSON(d.body)
 	if err != nil {
@@ -80,8 +81,8 @@ func (d *Document) encode(object []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Join returns the documents as one file: the bytes that were parsed, where none
-// has changed.
+// Join returns the documents as one file: the bytes that were parsed, if none has
+// changed.
 func Join(docs []Document) []byte {
 	var out bytes.Buffer
 	for _, d := range docs {
@@ -97,14 +98,14 @@ func Join(docs []Document) []byte {
 	return out.Bytes()
 }
 
-// Name is the file and which document in it.
+// Name returns the file and the number of the document in it.
 func (d Document) Name() string { return d.name }
 
 // Bytes returns the document without its separator.
 func (d Document) Bytes() []byte { return d.body }
 
-// Normal returns the document's content as a changed one is written, so that a
-// difference between the two is one of content.
+// Normal returns the document's content in the format of a changed document, so that a
+// diff between the two shows only changes of content.
 func (d Document) Normal() ([]byte, error) {
 	object, err := json.Marshal(d.object)
 	if err != nil {

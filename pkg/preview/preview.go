@@ -15,21 +15,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// Options say what is known beyond the documents.
+// Options are what is known beyond the documents.
 type Options struct {
-	// Namespace of objects that do not say; "default" if empty.
+	// Namespace is that of objects without one; "default" if empty.
 	Namespace string
-	// OpenShift: the webhook runs with --openshift-compat, so that Services may ask
-	// in OpenShift's words too.
+	// OpenShift is true if the webhook runs with --openshift-compat, so that Services
+	// may ask with OpenShift's annotations too.
 	OpenShift bool
-	// Live returns what a cluster knows of a namespace, and whether it is opted
-	// in there. Nil: only the documents count, and a Namespace that is not among
-	// them is taken to be opted in.
+	// Live returns what is known about a namespace in a cluster, and whether it is opted
+	// in there. If Live is nil, only the documents count, and a namespace that is not
+	// in them is taken to be opted in.
 	Live func(ctx context.Context, namespace string) (known mutate.Known, optedIn bool, err error)
 }
 
-// heard is the Service as the webhook reads it.
-func (o Options) heard(svc *corev1.Service) *corev1.Service {
+// translated returns the Service as the webhook reads it.
+func (o Options) translated(svc *corev1.Service) *corev1.Service {
 	if o.OpenShift {
 		return api.Translate(svc)
 	}
@@ -41,14 +41,14 @@ type Outcome struct {
 	Kind, Name, Namespace string
 	// Refused is why the pod would be denied, or nil.
 	Refused error
-	// OptedOut is why the webhook would not see the pod; empty if it would.
+	// OptedOut is why the webhook would not review the pod; empty if it would.
 	OptedOut string
 	Report   mutate.Report
 	Changed  bool
 }
 
-// Run returns the documents as the webhook would make them, and what it would
-// do to each workload, in order. Documents that do not change are the same bytes.
+// Run returns the documents as the webhook would change them, and what it would do to
+// each workload, in order. Documents that do not change keep their bytes.
 func Run(ctx context.Context, docs []Document, opts Options) ([]Document, []Outcome, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = metav1.NamespaceDefault
@@ -69,14 +69,14 @@ func Run(ctx context.Context, docs []Document, opts Options) ([]Document, []Outc
 	return docs, outcomes, nil
 }
 
-// excluded are the namespaces that the webhook's configuration leaves out.
+// excluded are the namespaces that the webhook's configuration excludes.
 var excluded = []string{api.DefaultNamespace, metav1.NamespaceSystem}
 
-// Excluded reports whether the webhook never sees the pods of a namespace.
+// Excluded reports whether the webhook never reviews the pods of a namespace.
 func Excluded(namespace string) bool { return slices.Contains(excluded, namespace) }
 
-// document decides over the workloads of one document and patches it.
-func (s *scene) document(ctx context.Context, doc *Document) ([]Outcome, error) {
+// document decides about the workloads of one document and patches it.
+func (s *surroundings) document(ctx context.Context, doc *Document) ([]Outcome, error) {
 	if doc.object == nil {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func (s *scene) document(ctx context.Context, doc *Document) ([]Outcome, error) 
 	return outcomes, doc.apply(patch)
 }
 
-// moved returns operations on a pod as operations on the document that holds it.
+// moved returns operations on a pod as operations on the document that contains it.
 func moved(patch mutate.Patch, w workload) mutate.Patch {
 	prefix := ""
 	for _, p := range w.at {
@@ -123,13 +123,14 @@ func moved(patch mutate.Patch, w workload) mutate.Patch {
 	return out
 }
 
-// metadataOf returns the metadata that the pod was written with.
+// metadataOf returns the metadata of the pod as it was written.
 func metadataOf(w workload) json.RawMessage {
 	var pod struct{ Metadata json.RawMessage }
 	_ = json.Unmarshal(w.raw, &pod) // it was marshalled here
 	return pod.Metadata
 }
 
+// apply applies the patch to the document.
 func (d *Document) apply(patch mutate.Patch) error {
 	ops, err := patch.JSON()
 	if err != nil {
@@ -154,16 +155,16 @@ func (d *Document) apply(patch mutate.Patch) error {
 	return nil
 }
 
-// scene is what the documents say about namespaces and Services.
-type scene struct {
+// surroundings are what the documents say about namespaces, Services and Secrets.
+type surroundings struct {
 	opts        Options
 	byNamespace map[string]mutate.Known
 	namespaces  map[string]bool // those in the documents: opted in or not
 	live        map[string]bool // those that the cluster was asked about
 }
 
-func gather(docs []Document, opts Options) (*scene, error) {
-	s := &scene{opts: opts, byNamespace: map[string]mutate.Known{}, namespaces: map[string]bool{}, live: map[string]bool{}}
+func gather(docs []Document, opts Options) (*surroundings, error) {
+	s := &surroundings{opts: opts, byNamespace: map[string]mutate.Known{}, namespaces: map[string]bool{}, live: map[string]bool{}}
 	for _, d := range docs {
 		if d.object == nil {
 			continue
@@ -175,7 +176,7 @@ func gather(docs []Document, opts Options) (*scene, error) {
 	return s, nil
 }
 
-func (s *scene) add(object map[string]any, _ []string) error {
+func (s *surroundings) add(object map[string]any, _ []string) error {
 	apiVersion, _ := object["apiVersion"].(string)
 	if apiVersion != "v1" {
 		return nil
@@ -200,7 +201,7 @@ func (s *scene) add(object map[string]any, _ []string) error {
 			svc.Namespace = s.opts.Namespace
 		}
 		known := s.byNamespace[svc.Namespace]
-		known.Services = append(known.Services, s.opts.heard(svc))
+		known.Services = append(known.Services, s.opts.translated(svc))
 		s.byNamespace[svc.Namespace] = known
 	case "Secret":
 		s.addSecret(object)
@@ -208,7 +209,7 @@ func (s *scene) add(object map[string]any, _ []string) error {
 	return nil
 }
 
-func (s *scene) addSecret(object map[string]any) {
+func (s *surroundings) addSecret(object map[string]any) {
 	if dig(object, "metadata", "name") != api.ConventionalSecretName || object["type"] != string(corev1.SecretTypeTLS) {
 		return
 	}
@@ -221,11 +222,11 @@ func (s *scene) addSecret(object map[string]any) {
 	s.byNamespace[namespace] = known
 }
 
-// known returns what is known of a namespace, or why the webhook is not asked
-// about its pods.
-func (s *scene) known(ctx context.Context, namespace string) (known mutate.Known, optedOut string, err error) {
+// known returns what is known about a namespace, or why the webhook does not review its
+// pods.
+func (s *surroundings) known(ctx context.Context, namespace string) (known mutate.Known, optedOut string, err error) {
 	if Excluded(namespace) {
-		return mutate.Known{}, "namespace " + namespace + " is left out", nil
+		return mutate.Known{}, "namespace " + namespace + " is excluded from injection", nil
 	}
 	optedIn, written := s.namespaces[namespace]
 	if s.opts.Live != nil && !s.live[namespace] {
@@ -235,7 +236,7 @@ func (s *scene) known(ctx context.Context, namespace string) (known mutate.Known
 			return mutate.Known{}, "", err
 		}
 		for i, svc := range live.Services {
-			live.Services[i] = s.opts.heard(svc)
+			live.Services[i] = s.opts.translated(svc)
 		}
 		s.byNamespace[namespace] = merge(s.byNamespace[namespace], live)
 		if !written {
@@ -248,11 +249,12 @@ func (s *scene) known(ctx context.Context, namespace string) (known mutate.Known
 	return s.byNamespace[namespace], "", nil
 }
 
-// newest is the age of a Service that does not exist yet, beside those that do.
+// newest is the creation time of a Service that does not exist yet: later than any that
+// exists.
 var newest = metav1.NewTime(time.Unix(1<<40, 0))
 
-// merge adds the documents' Services to those of the cluster; one of the same
-// name takes the other's place and age.
+// merge adds the documents' Services to those of the cluster. A Service of the same name
+// replaces the other and has its creation time.
 func merge(written, live mutate.Known) mutate.Known {
 	out := mutate.Known{ConventionalSecret: written.ConventionalSecret || live.ConventionalSecret}
 	for _, svc := range written.Services {

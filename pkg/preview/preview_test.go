@@ -101,9 +101,9 @@ func TestWhatIsNotOursStaysByteForByte(t *testing.T) {
 	}
 }
 
-// OpenShift's words count in manifests and in a cluster where the webhook has the
-// flag, and nowhere else.
-func TestOpenShiftWords(t *testing.T) {
+// OpenShift's annotations count in manifests and in a cluster if the webhook has the
+// flag, and otherwise not.
+func TestOpenShiftAnnotations(t *testing.T) {
 	in := strings.ReplaceAll(service, api.AnnotationSecretName, api.OpenShiftSecretName)
 	workload := deployment("Deployment", "spec: {template: TEMPLATE}\n")
 	var svc corev1.Service

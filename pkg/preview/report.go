@@ -1,12 +1,10 @@
 package preview
 
-import "strings"
-
 // Row is a line of the report.
 type Row struct{ Namespace, Workload, Container, Secret, Done, Why string }
 
-// Rows returns a line for each container that gets something, and one for each
-// workload where something is not done, with the reason.
+// Rows returns a row for each container that something is injected into, and for each
+// note and each workload without injection, with the reason.
 func Rows(outcomes []Outcome) []Row {
 	var rows []Row
 	for _, o := range outcomes {
@@ -26,11 +24,7 @@ func Rows(outcomes []Outcome) []Row {
 		}
 		for _, c := range o.Report.Containers {
 			r := row
-			parts := make([]string, len(c.Has))
-			for i, p := range c.Has {
-				parts[i] = string(p)
-			}
-			r.Container, r.Done = c.Name, strings.Join(parts, ",")
+			r.Container, r.Done = c.Name, c.Parts()
 			rows = append(rows, r)
 		}
 		if len(o.Report.Containers) == 0 && len(o.Report.Notes) == 0 {

@@ -14,17 +14,17 @@ import (
 // workload is a pod, or a pod template, in a document.
 type workload struct {
 	kind, name, namespace string
-	at                    []string // where it is in the document: the path of the pod or template
-	raw                   []byte   // the pod as JSON, as the API server would be sent it
+	at                    []string // the path of the pod or template in the document
+	raw                   []byte   // the pod as JSON, as it would be sent to the API server
 	pod                   *corev1.Pod
 }
 
-// templates are where kinds have their pod template. Pods are templates of
-// themselves.
+// templates are the paths at which objects have a pod template. A Pod is its own
+// template.
 var templates = [][]string{{}, {"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}, {"template"}}
 
-// workloadsOf finds the workloads in an object, or in the items of a List.
-// namespace is that of objects that do not say.
+// workloadsOf returns the workloads in an object, or in the items of a List. namespace is
+// that of objects without one.
 func workloadsOf(object map[string]any, namespace string) ([]workload, error) {
 	var found []workload
 	err := eachObject(object, nil, func(o map[string]any, at []string) error {
@@ -95,7 +95,7 @@ func eachObject(object map[string]any, at []string, do func(o map[string]any, at
 	return nil
 }
 
-// dig returns what is at a path of members, or nil.
+// dig returns the value at a path of members, or nil.
 func dig(object map[string]any, path ...string) any {
 	var value any = object
 	for _, p := range path {

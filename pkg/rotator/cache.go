@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -155,7 +156,7 @@ func cacheOptions(cfg Config) cache.Options {
 		}},
 		namespaceMetadata(): {
 			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
-			Transform: stripNamespace,
+			Transform: facts.KeepIdentity,
 		},
 	}}
 }
@@ -168,51 +169,21 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 
 // serviceTransform returns what is kept of a Service.
 func serviceTransform(openShift bool) toolscache.TransformFunc {
-	return func(object any) (any, error) {
-		svc, ok := object.(*corev1.Service)
-		if !ok {
-			return object, nil // a tombstone
-		}
-		if openShift {
-			svc = api.Translate(svc)
-		}
-		return stripService(svc), nil
-	}
+	return facts.ServiceTransform(openShift, keptOfService)
 }
 
-// stripService leaves of a Service with a certificate, or that asks for one, what
-// decides over pods, and what is said of it; of any other who it is.
-func stripService(svc *corev1.Service) *corev1.Service {
-	out := &corev1.Service{ObjectMeta: identity(&svc.ObjectMeta)}
-	if secret, asks := api.Wants(svc); asks {
-		out.Annotations = map[string]string{api.AnnotationSecretName: secret}
+// keptOfService keeps of a Service with a certificate, or that asks for one, what
+// decides about pods and its conditions, and of any other Service its identity.
+func keptOfService(svc *corev1.Service) api.Keep {
+	keep := api.Keep{Conditions: []string{api.ConditionServing}}
+	if _, asks := api.Wants(svc); asks {
+		keep.Annotations = []string{api.AnnotationSecretName}
 	}
-	_, hasPart := api.PartIn(svc)
-	if hasPart {
-		out.CreationTimestamp = svc.CreationTimestamp
-		out.Spec.Selector, out.Spec.Ports = svc.Spec.Selector, svc.Spec.Ports
+	if _, hasPart := api.PartIn(svc); hasPart {
+		keep.Conditions = []string{api.ConditionReady, api.ConditionServing}
+		keep.CreationTimestamp, keep.Selector, keep.Ports = true, true, true
 	}
-	for _, c := range []*metav1.Condition{api.Condition(svc, api.ConditionReady), api.Condition(svc, api.ConditionServing)} {
-		if c != nil && (hasPart || c.Type == api.ConditionServing) {
-			out.Status.Conditions = append(out.Status.Conditions, *c)
-		}
-	}
-	return out
-}
-
-func stripNamespace(object any) (any, error) {
-	ns, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
-	}
-	return &metav1.PartialObjectMetadata{TypeMeta: ns.TypeMeta, ObjectMeta: identity(&ns.ObjectMeta)}, nil
-}
-
-func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
-		ResourceVersion: m.ResourceVersion, DeletionTimestamp: m.DeletionTimestamp,
-	}
+	return keep
 }
 
 func request(namespace string) reconcile.Request {

@@ -1,7 +1,6 @@
 package rotator
 
 import (
-	"encoding/json"
 	"maps"
 	"net/netip"
 	"slices"
@@ -66,7 +65,7 @@ func FactsOf(pod *corev1.Pod) *PodFacts {
 		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
-		Conventional: declaresPort(pod) && !isOfJob(pod),
+		Conventional: api.DeclaresPort(pod) && !api.OwnedByJob(pod),
 		Left:         leftAlone(pod, request),
 		Explained:    explained(pod.Annotations[api.AnnotationStatus]),
 	}
@@ -127,39 +126,15 @@ func (f *PodFacts) mounts() []string {
 	return nil
 }
 
-// podReasons leave a pod alone by what it is. The first that applies is the one.
-var podReasons = []struct {
-	reason  Reason
-	applies func(*corev1.Pod, api.PodRequest) bool
-}{
-	{ReasonMirrorPod, func(p *corev1.Pod, _ api.PodRequest) bool {
-		_, ok := p.Annotations[corev1.MirrorPodAnnotationKey]
-		return ok
-	}},
-	{ReasonOptedOut, func(_ *corev1.Pod, r api.PodRequest) bool { return r.OptedOut }},
-	{ReasonWindows, func(p *corev1.Pod, _ api.PodRequest) bool {
-		return p.Spec.OS != nil && p.Spec.OS.Name == corev1.Windows || p.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows)
-	}},
-	{ReasonFinished, func(p *corev1.Pod, _ api.PodRequest) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}},
-}
-
+// leftAlone returns why the pod is left alone by what it is, or "".
 func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
-	for _, r := range podReasons {
-		if r.applies(pod, request) {
-			return r.reason
-		}
+	if reason := api.Exempt(pod, request); reason != "" {
+		return Reason(reason)
+	}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ReasonFinished
 	}
 	return ""
-}
-
-func declaresPort(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(serving(pod), func(c *corev1.Container) bool { return len(c.Ports) > 0 })
-}
-
-func isOfJob(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
 }
 
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the
@@ -196,15 +171,11 @@ func keysIn(v *corev1.Volume) []string {
 	return names
 }
 
-// explained reads the webhook's status. One without a Secret was written when no
-// Service asked for the pod, and says nothing of one that asks now; what a copied
-// or forged status can do is to keep its pod out of the count.
+// explained returns the Secret for which the webhook's status says why it was not
+// injected, or "". A copied or forged status can only keep its pod out of the count.
 func explained(status string) (secret string) {
-	var s struct{ Secret, Reason string }
-	if status == "" || json.Unmarshal([]byte(status), &s) != nil || s.Reason == "" {
-		return ""
-	}
-	return s.Secret
+	s, _ := api.ParseInjectionStatus(status)
+	return s.NotInjectedFor()
 }
 
 func encodeLabels(labels map[string]string) string {

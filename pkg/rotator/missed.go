@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Reason is what the judgement of a pod rests on.
@@ -12,16 +14,16 @@ type Reason string
 
 // Why a pod is not missed, in the order in which it is asked.
 const (
-	ReasonNotOptedIn   Reason = "NotOptedIn"   // its namespace is not labelled, or is being deleted
-	ReasonExcluded     Reason = "Excluded"     // the webhook leaves its namespace out by name
-	ReasonDeleting     Reason = "Deleting"     // it is on its way out
-	ReasonMirrorPod    Reason = "MirrorPod"    // it mirrors a static pod
-	ReasonOptedOut     Reason = "OptedOut"     // its label says so
-	ReasonWindows      Reason = "Windows"      // nothing is injected into Windows pods
-	ReasonFinished     Reason = "Finished"     // its containers have ended for good
-	ReasonNotConcerned Reason = "NotConcerned" // it would get no Secret
-	ReasonMounts       Reason = "Mounts"       // it has the Secret in a volume
-	ReasonExplained    Reason = "Explained"    // the webhook saw it and said why nothing was injected
+	ReasonNotOptedIn   Reason = "NotOptedIn"        // its namespace is not labelled, or is being deleted
+	ReasonExcluded     Reason = "Excluded"          // the webhook leaves its namespace out by name
+	ReasonDeleting     Reason = "Deleting"          // it is on its way out
+	ReasonMirrorPod    Reason = api.ExemptMirrorPod // it mirrors a static pod
+	ReasonOptedOut     Reason = api.ExemptOptedOut  // its label says so
+	ReasonWindows      Reason = api.ExemptWindows   // nothing is injected into Windows pods
+	ReasonFinished     Reason = "Finished"          // its containers have ended for good
+	ReasonNotConcerned Reason = "NotConcerned"      // it would get no Secret
+	ReasonMounts       Reason = "Mounts"            // it has the Secret in a volume
+	ReasonExplained    Reason = "Explained"         // the webhook saw it and said why nothing was injected
 )
 
 // Why a pod is missed.

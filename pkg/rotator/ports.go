@@ -16,21 +16,6 @@ import (
 // maxPorts bounds how many ports of a pod are dialled.
 const maxPorts = 16
 
-// serving returns the containers that run as long as the pod does, native
-// sidecars included.
-func serving(pod *corev1.Pod) []*corev1.Container {
-	var out []*corev1.Container
-	for i := range pod.Spec.Containers {
-		out = append(out, &pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS
 // with the Secrets, separated by "+", whose key its container mounts. No name has
 // one of these characters. A string, because a Template is compared as a whole.
@@ -40,7 +25,7 @@ func portsOf(pod *corev1.Pod) string {
 		secrets[pod.Spec.Volumes[i].Name] = keysIn(&pod.Spec.Volumes[i])
 	}
 	var out []string
-	for _, c := range serving(pod) {
+	for _, c := range api.RunningContainers(pod) {
 		var mounted []string
 		for _, m := range c.VolumeMounts {
 			mounted = append(mounted, secrets[m.Name]...)

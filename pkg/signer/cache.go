@@ -3,7 +3,6 @@ package signer
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // The kinds that are watched by their metadata alone.
@@ -49,12 +49,12 @@ func (c Config) CacheOptions() (cache.Options, error) {
 			&corev1.Service{}: {Transform: serviceTransform(c.OpenShift), UnsafeDisableDeepCopy: &noCopy},
 			metadataOf(namespaceKind): {
 				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
-				Transform:             stripMetadata,
+				Transform:             facts.KeepOwners,
 				UnsafeDisableDeepCopy: &noCopy,
 			},
 			metadataOf(secretKind): {
 				Label:                 labels.NewSelector().Add(*notOurs),
-				Transform:             stripMetadata,
+				Transform:             facts.KeepOwners,
 				UnsafeDisableDeepCopy: &noCopy,
 			},
 		},
@@ -63,67 +63,25 @@ func (c Config) CacheOptions() (cache.Options, error) {
 
 // serviceTransform returns what is kept of a Service.
 func serviceTransform(openShift bool) toolscache.TransformFunc {
-	return func(object any) (any, error) {
-		svc, ok := object.(*corev1.Service)
-		if !ok {
-			return object, nil
-		}
-		if openShift {
-			svc = api.Translate(svc)
-		}
-		return stripService(svc), nil
-	}
+	return facts.ServiceTransform(openShift, keptOfService)
 }
 
-// stripService keeps what Parse, Merge and the conditions read. Of a Service
-// that neither asks nor has our condition that is next to nothing.
-func stripService(svc *corev1.Service) *corev1.Service {
-	kept := &corev1.Service{ObjectMeta: identity(&svc.ObjectMeta)}
-	kept.CreationTimestamp = svc.CreationTimestamp
-	for _, key := range []string{
-		api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
-		api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter,
-	} {
-		if value, ok := svc.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
-		}
+// keptOfService keeps what Parse, Merge and the conditions read. Of a Service that
+// neither asks nor has our condition that is next to nothing.
+func keptOfService(svc *corev1.Service) api.Keep {
+	keep := api.Keep{
+		CreationTimestamp: true, Type: true, ClusterIP: true, ClusterIPs: true,
+		Conditions: []string{api.ConditionReady},
+		Annotations: []string{
+			api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
+			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter,
+		},
 	}
-	if api.OpenShiftWord(svc) != "" {
-		api.KeepWord(kept, svc)
-		maps.Copy(kept.Annotations, only(svc.Annotations, openShiftOnServices))
+	if api.OpenShiftAnnotation(svc) != "" {
+		keep.Annotations = append(append(keep.Annotations, api.TranslatedFrom), openShiftOnServices...)
 	}
-	if c := api.Condition(svc, api.ConditionReady); c != nil {
-		kept.Status.Conditions = []metav1.Condition{*c}
-	}
-	kept.Spec.Type = svc.Spec.Type
-	kept.Spec.ClusterIP = svc.Spec.ClusterIP
-	kept.Spec.ClusterIPs = svc.Spec.ClusterIPs
-	if len(kept.Annotations) > 0 {
-		kept.Spec.Selector = svc.Spec.Selector
-	}
-	return kept
-}
-
-// stripMetadata keeps who an object is and whose. Annotations above all go:
-// kubectl's last-applied-configuration holds the data of a Secret.
-func stripMetadata(object any) (any, error) {
-	o, ok := object.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return object, nil
-	}
-	kept := &metav1.PartialObjectMetadata{TypeMeta: o.TypeMeta, ObjectMeta: identity(&o.ObjectMeta)}
-	kept.OwnerReferences = o.OwnerReferences
-	return kept, nil
-}
-
-func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace:         m.Namespace,
-		Name:              m.Name,
-		UID:               m.UID,
-		ResourceVersion:   m.ResourceVersion,
-		DeletionTimestamp: m.DeletionTimestamp,
-	}
+	keep.Selector = len(only(svc.Annotations, keep.Annotations)) > 0
+	return keep
 }
 
 // Indices.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // conventional publishes which opted-in namespaces have the conventional Secret,
@@ -49,7 +50,7 @@ func addConventional(mgr manager.Manager, namespace string) error {
 		ByObject: map[client.Object]cache.ByObject{
 			metadataOf(secretKind): {
 				Field:     fields.SelectorFromSet(fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}),
-				Transform: stripMetadata,
+				Transform: facts.KeepOwners,
 			},
 		},
 	})

@@ -45,7 +45,7 @@ func only(annotations map[string]string, keys []string) map[string]string {
 // optedIn reports whether what the Service asks for counts: in OpenShift's words
 // it does in every namespace.
 func (s Situation) optedIn(svc *corev1.Service) bool {
-	return s.OptedIn || api.OpenShiftWord(svc) != ""
+	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
 }
 
 // secretWords returns what is to be on the Secret: whose it is, in the form of the
@@ -53,7 +53,7 @@ func (s Situation) optedIn(svc *corev1.Service) bool {
 // words. Of several Services it is the oldest's, as the owners are in order.
 func secretWords(members []*corev1.Service, notAfter time.Time) map[string]string {
 	for _, svc := range members {
-		word := api.OpenShiftWord(svc)
+		word := api.OpenShiftAnnotation(svc)
 		if word == "" {
 			continue
 		}
@@ -113,7 +113,7 @@ func wordsAfter(s Situation, d Decision, issued *Issued) map[string]string {
 // counts attempts and gives up after ten. Here the number is of different errors
 // in a row, so that it costs no write of its own, and nobody gives up.
 func serviceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Condition, has map[string]string) map[string]any {
-	if api.OpenShiftWord(svc) == "" || ready == nil {
+	if api.OpenShiftAnnotation(svc) == "" || ready == nil {
 		return nil
 	}
 	want := map[string]string{}

@@ -182,7 +182,7 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 	failing := func(message, n string) map[string]string {
 		return map[string]string{api.OpenShiftError: message, api.OpenShiftErrorAlpha: message, api.OpenShiftErrorNum: n, api.OpenShiftErrorNumAlpha: n}
 	}
-	mistake := `servingcert.dev/duration: "abc": no duration: must be a Go duration between 1h and 2160h, such as 720h`
+	mistake := `servingcert.dev/duration: "abc": not a valid duration: must be a Go duration between 1h and 2160h, such as 720h`
 	assert.Equal(t, failing(mistake, "1"), words())
 	web.Annotations[api.AnnotationDuration] = "9999h"
 	assert.Equal(t, failing(`servingcert.dev/duration: "9999h": must be between 1h and 2160h`, "2"), words())
@@ -230,7 +230,7 @@ func TestServicesAreTranslatedOnce(t *testing.T) {
 	again, err := serviceTransform(true)(kept)
 	require.NoError(t, err)
 	assert.Equal(t, kept, again)
-	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftWord(kept.(*corev1.Service)))
+	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftAnnotation(kept.(*corev1.Service)))
 	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, only(kept.(*corev1.Service).Annotations, openShiftOnServices))
 	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 }
@@ -263,7 +263,7 @@ func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 		said := Conditions(s, before)
 		stripped := make([]*corev1.Service, len(w.services))
 		for i, svc := range w.services {
-			stripped[i] = stripService(svc)
+			stripped[i] = api.StripService(svc, keptOfService(svc))
 			maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(onServices), rapid.SampledFrom(values)).Draw(t, svc.Name))
 			kept, err := serviceTransform(false)(svc)
 			require.NoError(t, err)

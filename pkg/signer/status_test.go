@@ -39,7 +39,7 @@ func TestConditions(t *testing.T) {
 	leaf := "leaf sha256:" + pki.Fingerprint(issued.Leaf)
 	ready := []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}}
 	deleted := metav1.NewTime(epoch)
-	invalid := `servingcert.dev/duration: "abc": no duration: must be a Go duration between 1h and 2160h, such as 720h`
+	invalid := `servingcert.dev/duration: "abc": not a valid duration: must be a Go duration between 1h and 2160h, such as 720h`
 
 	for name, c := range map[string]struct {
 		change func(w *scene)
@@ -68,7 +68,7 @@ func TestConditions(t *testing.T) {
 			w.services[1].CreationTimestamp = metav1.NewTime(epoch)
 		}, map[string]string{
 			"web": "True Issued: ",
-			"api": `False InvalidAnnotation: servingcert.dev/duration: "3h": Secret "web-tls" is shared with Service "web", which is older and has 720h`}},
+			"api": `False InvalidAnnotation: servingcert.dev/duration: "3h": must be 720h, because Secret "web-tls" is shared with the older Service "web"`}},
 		"CA lost, certificate there and said":     {func(w *scene) { w.caErr, w.services[0].Status.Conditions = caError("CALost"), ready }, map[string]string{}},
 		"CA lost, certificate there and not said": {func(w *scene) { w.caErr = caError("CALost") }, map[string]string{"web": "False CALost: CALost: for a test"}},
 		"CA lost, no certificate": {func(w *scene) { w.caErr, w.secret, w.services[0].Status.Conditions = caError("CALost"), nil, ready },

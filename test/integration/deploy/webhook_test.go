@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/admission"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -98,5 +98,5 @@ func restrictedPod(namespace string) *corev1.Pod {
 func TestWebhookPath(t *testing.T) {
 	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "servingcert"}}
 	require.NoError(t, adminClient(t).Get(t.Context(), client.ObjectKeyFromObject(config), config))
-	assert.Equal(t, mutate.Path, *config.Webhooks[0].ClientConfig.Service.Path)
+	assert.Equal(t, admission.Path, *config.Webhooks[0].ClientConfig.Service.Path)
 }

@@ -181,7 +181,7 @@ func TestSharedSecret(t *testing.T) {
 
 	makeService(t, ns, "c", slices.Concat(share, []string{api.AnnotationKeyAlgorithm, "ED25519"})...)
 	c := waitReady(t, ns, "c", metav1.ConditionFalse, "InvalidAnnotation")
-	assert.Contains(t, c.Message, `servingcert.dev/key-algorithm: "ED25519": Secret "all-tls" is shared with Service "a", which is older and has ECDSAP256`)
+	assert.Contains(t, c.Message, `servingcert.dev/key-algorithm: "ED25519": must be ECDSAP256, because Secret "all-tls" is shared with the older Service "a"`)
 	assert.Equal(t, two.secret.ResourceVersion, getSecret(t, ns, "all-tls").ResourceVersion, "the others go on undisturbed")
 	in(t, "a", "b")
 

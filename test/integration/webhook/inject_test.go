@@ -200,5 +200,5 @@ func TestWarningsReachTheUser(t *testing.T) {
 	pod.Spec.Containers[0].Args = nil
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"servingcert: container web: the container has neither command nor args, and args would replace those of its image: no flags are injected; write out its args, use the environment, or insist with servingcert.dev/mode: args"}, w.lines)
+	require.Equal(t, []string{"servingcert: container web: the container has neither command nor args, and args would replace those of its image: no flags are injected; set its args, use the environment, or force the flags with servingcert.dev/mode: args"}, w.lines)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
 // TestServiceAndPodBackToBack: whatever the informers know by then, the pod
@@ -90,26 +91,26 @@ func (c *counter) take() map[string]int {
 
 // startLookup runs a Lookup, with informers of its own, whose requests to the
 // API server are counted from when it is synced.
-func startLookup(t *testing.T) (*mutate.Lookup, cache.Cache, *counter) {
+func startLookup(t *testing.T) (*admission.Lookup, cache.Cache, *counter) {
 	t.Helper()
 	counted := &counter{count: map[string]int{}}
 	cfg := rest.CopyConfig(cluster.AdminConfig())
 	cfg.Wrap(counted.wrap)
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
-	options := mutate.CacheOptions(false)
+	options := admission.CacheOptions(false)
 	options.Scheme = scheme
 	informers, err := cache.New(cfg, options)
 	require.NoError(t, err)
 	live, err := crclient.New(cfg, crclient.Options{Scheme: scheme})
 	require.NoError(t, err)
-	require.NoError(t, mutate.StartInformers(t.Context(), informers))
+	require.NoError(t, admission.StartInformers(t.Context(), informers))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = informers.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	require.True(t, informers.WaitForCacheSync(ctx))
-	lookup := mutate.NewLookup(informers, live, func() bool { return true }, false)
+	lookup := admission.NewLookup(informers, live, func() bool { return true }, false)
 	_, err = lookup.Live(t.Context(), "default") // discovery of the resources' names
 	require.NoError(t, err)
 	counted.take()

@@ -1,46 +1,48 @@
-package mutate
+package admission
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// result is what became of a review.
+// result is the result of a review.
 type result string
 
 const (
 	resultInjected  result = "injected"  // patched, or found injected already
 	resultUntouched result = "untouched" // nothing injected; the reason says why
-	resultDenied    result = "denied"    // the pod's own annotations are wrong
+	resultDenied    result = "denied"    // the pod's own annotations are not valid
 	resultFailed    result = "failed"    // no answer: failurePolicy decides
 )
 
 // reasonError is the reason of a review that failed, or that was denied.
 const (
-	reasonBadAnnotation Reason = "BadAnnotation"
-	reasonError         Reason = "Error"
+	reasonBadAnnotation mutate.Reason = "BadAnnotation"
+	reasonError         mutate.Reason = "Error"
 )
 
-// Metrics counts reviews. No label comes from a user.
-type Metrics struct {
+// metrics counts reviews. No label comes from a user.
+type metrics struct {
 	reviews   *prometheus.CounterVec
 	notes     *prometheus.CounterVec
 	liveReads prometheus.Counter
 }
 
-// NewMetrics returns metrics that registry serves.
-func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
-	m := &Metrics{
+// newMetrics returns metrics that are registered with registry.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_webhook_reviews_total",
 			Help: "Admission reviews answered, by result (injected, untouched, denied, failed) and reason.",
 		}, []string{"result", "reason"}),
 		notes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_webhook_notes_total",
-			Help: "Things not done, or not as might be expected, in admission reviews, by reason (see docs/injection.md).",
+			Help: "What admission reviews left out or did in another way than might be expected, by reason (see docs/injection.md).",
 		}, []string{"reason"}),
 		liveReads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "servingcert_webhook_live_reads_total",
-			Help: "Reviews that the informers did not settle and that waited for a read of the API server.",
+			Help: "Reviews that the informers could not decide and that waited for a read from the API server.",
 		}),
 	}
 	for _, c := range []prometheus.Collector{m.reviews, m.notes, m.liveReads} {
@@ -51,7 +53,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) count(r result, reason Reason, notes []Note) {
+func (m *metrics) count(r result, reason mutate.Reason, notes []mutate.Note) {
 	m.reviews.WithLabelValues(string(r), string(reason)).Inc()
 	for _, n := range notes {
 		m.notes.WithLabelValues(string(n.Reason)).Inc()

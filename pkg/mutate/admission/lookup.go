@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"context"
@@ -10,61 +10,62 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// liveTimeout bounds one read of the API server. A request may have to wait for
-// one that runs and then for its own, and the API server waits 5 s for us.
+// liveTimeout bounds one read from the API server. A review may have to wait for a
+// read that is running and then for its own, and the API server waits 5 s for us.
 const liveTimeout = 2 * time.Second
 
-// asksIndex finds the Services of a namespace that ask for a Secret: of
-// thousands, the webhook looks at those.
+// asksIndex finds the Services of a namespace that ask for a Secret: the webhook looks
+// only at those.
 const asksIndex = "asks"
 
-// Lookup knows the Services and the conventional Secrets of a cluster, from
-// informers and, when those do not settle a case, from the API server.
+// Lookup finds the Services of a namespace and whether it has the conventional Secret,
+// from informers or by a read from the API server.
 type Lookup struct {
 	cached    client.Reader
 	live      client.Reader
 	synced    func() bool
-	shared    *sharedRead[Known]
+	shared    *sharedRead[mutate.Known]
 	openShift bool
 }
 
-// NewLookup returns a Lookup that reads from cached once synced says so, and
-// from live when asked to. cached must have the options of [CacheOptions], with
-// the same openShift, and have been given to [StartInformers]. openShift: Services
-// may ask in OpenShift's words too.
+// NewLookup returns a Lookup whose Cached reads from cached, once synced returns true,
+// and whose Live reads from live. cached must have the options of [CacheOptions], with
+// the same openShift, and must have been passed to [StartInformers]. With openShift,
+// Services may ask with OpenShift's annotations too.
 func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *Lookup {
 	l := &Lookup{cached: cached, live: live, synced: synced, openShift: openShift}
 	l.shared = newSharedRead(liveTimeout, l.read)
 	return l
 }
 
-// CacheOptions makes the informers hold no more than is needed: Services
-// stripped to what [Choose] reads, and of Secrets the metadata of those with the
+// CacheOptions returns the options of a cache that holds no more than is needed: of
+// Services what [mutate.Choose] reads, and of Secrets the identity of those with the
 // conventional name and type.
 func CacheOptions(openShift bool) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: serviceTransform(openShift)},
-		secretMetadata():  {Field: fields.SelectorFromSet(conventional), Transform: stripSecret},
+		&corev1.Service{}: {Transform: facts.ServiceTransform(openShift, keptOfService)},
+		secretMetadata():  {Field: fields.SelectorFromSet(conventional), Transform: facts.KeepIdentity},
 	}}
 }
 
-// conventional selects the conventional Secrets. A name alone in the selector is
-// what RBAC resourceNames permits.
+// conventional selects the conventional Secrets. RBAC with resourceNames permits a
+// list only if the selector has the name.
 var conventional = fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}
 
 func secretMetadata() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
 }
 
-// StartInformers makes c watch what a Lookup reads, before the first request
-// asks for it, and indexes it.
+// StartInformers makes c watch and index what a Lookup reads, before the first review
+// needs it.
 func StartInformers(ctx context.Context, c cache.Cache) error {
 	err := c.IndexField(ctx, &corev1.Service{}, asksIndex, func(o client.Object) []string {
 		if _, ok := api.Wants(o.(*corev1.Service)); ok {
@@ -83,65 +84,37 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-// serviceTransform returns what an informer keeps of a Service.
-func serviceTransform(openShift bool) toolscache.TransformFunc {
-	return func(o any) (any, error) {
-		svc, ok := o.(*corev1.Service)
-		if !ok {
-			return o, nil // a tombstone
-		}
-		if openShift {
-			svc = api.Translate(svc)
-		}
-		return stripService(svc), nil
-	}
-}
-
-// stripService leaves of a Service what Choose reads, and of one that asks for
-// nothing only what tells it apart.
-func stripService(svc *corev1.Service) *corev1.Service {
-	out := &corev1.Service{}
-	out.Name, out.Namespace, out.UID, out.ResourceVersion = svc.Name, svc.Namespace, svc.UID, svc.ResourceVersion
+// keptOfService keeps of a Service what mutate.Choose reads, and only the identity of
+// a Service that asks for nothing.
+func keptOfService(svc *corev1.Service) api.Keep {
 	if _, asks := api.Wants(svc); !asks {
-		return out
+		return api.Keep{}
 	}
-	out.CreationTimestamp = svc.CreationTimestamp
-	out.Annotations = make(map[string]string, 1)
-	for k, v := range svc.Annotations {
-		if strings.HasPrefix(k, api.Domain+"/") {
-			out.Annotations[k] = v
+	keep := api.Keep{
+		CreationTimestamp: true, Selector: true, Ports: true, Type: true, ClusterIP: true,
+		Annotations: []string{api.TranslatedFrom},
+	}
+	for key := range svc.Annotations {
+		if strings.HasPrefix(key, api.Domain+"/") {
+			keep.Annotations = append(keep.Annotations, key)
 		}
 	}
-	api.KeepWord(out, svc)
-	out.Spec = corev1.ServiceSpec{
-		Selector: svc.Spec.Selector, Ports: svc.Spec.Ports, Type: svc.Spec.Type, ClusterIP: svc.Spec.ClusterIP,
+	if c := api.Condition(svc, api.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
+		keep.Conditions = []string{api.ConditionReady}
 	}
-	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse {
-		out.Status.Conditions = []metav1.Condition{*cond}
-	}
-	return out
+	return keep
 }
 
-func stripSecret(o any) (any, error) {
-	secret, ok := o.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return o, nil
-	}
-	out := secretMetadata()
-	out.Name, out.Namespace, out.UID, out.ResourceVersion = secret.Name, secret.Namespace, secret.UID, secret.ResourceVersion
-	return out, nil
-}
-
-// Cached returns what the informers know of the namespace, or false as long as
-// they are not synced. What it returns must not be changed.
-func (l *Lookup) Cached(ctx context.Context, namespace string) (Known, bool) {
+// Cached returns what the informers know of the namespace, or false if they have not
+// synced. The caller must not change what it returns.
+func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bool) {
 	if !l.synced() {
-		return Known{}, false
+		return mutate.Known{}, false
 	}
 	var services corev1.ServiceList
 	err := l.cached.List(ctx, &services, client.InNamespace(namespace), client.MatchingFields{asksIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return Known{}, false // the API server will tell
+		return mutate.Known{}, false // the API server is asked instead
 	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
@@ -155,13 +128,13 @@ func (l *Lookup) cachedSecret(ctx context.Context, namespace string) bool {
 
 // Live returns what the API server knows of the namespace, by a read that starts
 // after the call and that is shared with all other calls that wait for it.
-func (l *Lookup) Live(ctx context.Context, namespace string) (Known, error) {
+func (l *Lookup) Live(ctx context.Context, namespace string) (mutate.Known, error) {
 	return l.shared.get(ctx, namespace)
 }
 
 // read asks the API server for both at once. A Secret that the informer holds is
 // not asked for again.
-func (l *Lookup) read(ctx context.Context, namespace string) (Known, error) {
+func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, error) {
 	var (
 		services corev1.ServiceList
 		secrets  metav1.PartialObjectMetadataList
@@ -185,15 +158,15 @@ func (l *Lookup) read(ctx context.Context, namespace string) (Known, error) {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return Known{}, err
+		return mutate.Known{}, err
 	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = hasOne || len(secrets.Items) > 0
 	return known, nil
 }
 
-func (l *Lookup) knownServices(list *corev1.ServiceList) Known {
-	known := Known{Services: make([]*corev1.Service, 0, len(list.Items))}
+func (l *Lookup) knownServices(list *corev1.ServiceList) mutate.Known {
+	known := mutate.Known{Services: make([]*corev1.Service, 0, len(list.Items))}
 	for i := range list.Items {
 		svc := &list.Items[i]
 		if l.openShift {

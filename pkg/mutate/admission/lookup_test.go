@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"strings"
@@ -10,9 +10,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
+
+func transform(openShift bool) toolscache.TransformFunc {
+	return facts.ServiceTransform(openShift, keptOfService)
+}
 
 // TestStrippedServicesDecideTheSame: what the informers keep is all that is read.
 func TestStrippedServicesDecideTheSame(t *testing.T) {
@@ -47,50 +54,50 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	for from := range services {
-		whole, stripped := Known{Services: services[:from+1]}, Known{}
+		whole, stripped := mutate.Known{Services: services[:from+1]}, mutate.Known{}
 		for _, svc := range whole.Services {
 			before := svc.DeepCopy()
-			out, err := serviceTransform(false)(svc)
+			out, err := transform(false)(svc)
 			require.NoError(t, err)
 			require.Equal(t, before, svc, "the informer's object was changed")
 			assert.Empty(t, out.(*corev1.Service).ManagedFields)
 			assert.NotContains(t, out.(*corev1.Service).Annotations, "big")
 			stripped.Services = append(stripped.Services, out.(*corev1.Service))
 		}
-		assert.Equal(t, Choose(pod, api.PodRequest{}, whole), Choose(pod, api.PodRequest{}, stripped), services[from].Name)
+		assert.Equal(t, mutate.Choose(pod, api.PodRequest{}, whole), mutate.Choose(pod, api.PodRequest{}, stripped), services[from].Name)
 	}
 }
 
-// TestOpenShiftWords: with the flag they are as good as ours, and without it no
-// words at all.
-func TestOpenShiftWords(t *testing.T) {
+// TestOpenShiftAnnotations: with the flag they count as ours do, and without it they
+// mean nothing.
+func TestOpenShiftAnnotations(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
-	for _, word := range []string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha} {
-		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{word: "web-tls"}}}
+	for _, key := range []string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{key: "web-tls"}}}
 		svc.Spec.Selector = pod.Labels
 		for _, openShift := range []bool{false, true} {
-			kept, err := serviceTransform(openShift)(svc)
+			kept, err := transform(openShift)(svc)
 			require.NoError(t, err)
-			again, err := serviceTransform(openShift)(kept)
+			again, err := transform(openShift)(kept)
 			require.NoError(t, err)
 			assert.Equal(t, kept, again, "an informer may do it twice")
 			l := Lookup{openShift: openShift}
 			for _, list := range []*corev1.ServiceList{{Items: []corev1.Service{*svc}}, {Items: []corev1.Service{*kept.(*corev1.Service)}}} {
-				choice := Choose(pod, api.PodRequest{}, l.knownServices(list))
+				choice := mutate.Choose(pod, api.PodRequest{}, l.knownServices(list))
 				if openShift {
-					assert.Equal(t, Choice{By: ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
+					assert.Equal(t, mutate.Choice{By: mutate.ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
 				} else {
-					assert.Equal(t, Choice{}, choice)
+					assert.Equal(t, mutate.Choice{}, choice)
 				}
 			}
 		}
 	}
-	t.Run("a mistake is told of in the words that it was made in", func(t *testing.T) {
+	t.Run("a note names the annotation that was written", func(t *testing.T) {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.OpenShiftSecretName: "A_B"}}}
 		svc.Spec.Selector = pod.Labels
-		kept, err := serviceTransform(true)(svc)
+		kept, err := transform(true)(svc)
 		require.NoError(t, err)
-		notes := Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
+		notes := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
 		require.Len(t, notes, 1)
 		assert.Contains(t, notes[0].Detail, api.OpenShiftSecretName+`: "A_B"`)
 	})
@@ -103,12 +110,8 @@ func TestAServiceWhoseNamesWaitIsNotRefused(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: svc.Spec.Selector}}
 	for facts, notes := range map[api.ReadyFacts]int{{Secret: "web-tls", Request: "x", Leaf: strings.Repeat("0", 64)}: 0, {Secret: "web-tls", Request: "x"}: 1} {
 		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: api.ReasonWaitingForTrust, Message: facts.Message("waiting: a.example.com")}}
-		kept, err := serviceTransform(false)(svc)
+		kept, err := transform(false)(svc)
 		require.NoError(t, err)
-		assert.Len(t, Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
+		assert.Len(t, mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
 	}
-}
-
-func TestPointer(t *testing.T) {
-	assert.Equal(t, "/metadata/annotations/a~1b~0c/0/-", pointer("metadata", "annotations", "a/b~c", 0, "-")) // RFC 6901, 3
 }

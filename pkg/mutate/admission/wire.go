@@ -1,4 +1,4 @@
-package mutate
+package admission
 
 import (
 	"encoding/json"
@@ -11,15 +11,17 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// maxReview bounds a review in bytes: the API server takes objects of up to
-// 3 MiB, and a review may hold two and some more.
+// maxReview is the most bytes that a review may have. The API server accepts objects
+// of up to 3 MiB, and a review may contain two of them.
 const maxReview = 7 << 20
 
-// request is the part of an AdmissionRequest (admission.k8s.io/v1) that is looked
-// at. The pod is read with it, in one go: reading it again out of a raw copy
-// would cost as much as all the rest.
+// request is the part of an AdmissionRequest (admission.k8s.io/v1) that is used. The
+// pod is decoded with it: decoding it again from a raw copy would cost as much as all
+// the rest.
 type request struct {
 	UID         types.UID                   `json:"uid"`
 	Operation   admissionv1.Operation       `json:"operation"`
@@ -27,10 +29,10 @@ type request struct {
 	SubResource string                      `json:"subResource"`
 	Namespace   string                      `json:"namespace"`
 	Name        string                      `json:"name"`
-	Object      podView                     `json:"object"`
+	Object      mutate.PodView              `json:"object"`
 }
 
-// readReview reads the body. The error comes with the HTTP status for it.
+// readReview reads the request from the body. An error comes with its HTTP status.
 func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: must be application/json", r.Header.Get("Content-Type"))
@@ -49,7 +51,7 @@ func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 		return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
 	}
 	if review.Kind != "AdmissionReview" || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, http.StatusBadRequest, fmt.Errorf("%s %q: must be %s AdmissionReview", review.APIVersion, review.Kind, admissionv1.SchemeGroupVersion)
+		return nil, http.StatusBadRequest, fmt.Errorf("apiVersion %q, kind %q: must be %q, \"AdmissionReview\"", review.APIVersion, review.Kind, admissionv1.SchemeGroupVersion)
 	}
 	if review.Request == nil {
 		return nil, http.StatusBadRequest, errors.New("the review has no request")
@@ -57,7 +59,7 @@ func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 	return review.Request, http.StatusOK, nil
 }
 
-// readAll is io.ReadAll into a buffer that fits when the length was announced.
+// readAll is io.ReadAll into a buffer, which is large enough if the length was announced.
 func readAll(into []byte, from io.Reader) ([]byte, error) {
 	for {
 		if len(into) == cap(into) {

@@ -1,4 +1,4 @@
-package mutate_test
+package admission
 
 import (
 	"bytes"
@@ -38,18 +38,18 @@ type world struct {
 func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	metrics, err := mutate.NewMetrics(registry)
+	metrics, err := newMetrics(registry)
 	require.NoError(t, err)
-	h := &mutate.Handler{
-		Cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
-		Live: func(_ context.Context, namespace string) (mutate.Known, error) {
+	h := &handler{
+		cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
+		live: func(_ context.Context, namespace string) (mutate.Known, error) {
 			if w.panics {
 				panic("a bug")
 			}
 			w.asked = append(w.asked, namespace)
 			return w.live, w.err
 		},
-		Metrics: metrics, Log: log,
+		metrics: metrics, log: log,
 	}
 	return h, registry
 }
@@ -93,7 +93,7 @@ func ask(t testing.TB, h http.Handler, review *admissionv1.AdmissionReview) (sta
 	t.Helper()
 	data, err := json.Marshal(review)
 	require.NoError(t, err)
-	req := httptest.NewRequest(http.MethodPost, mutate.Path, bytes.NewReader(data))
+	req := httptest.NewRequest(http.MethodPost, Path, bytes.NewReader(data))
 	req.Header.Set("Content-Type", "application/json")
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, req)
@@ -198,7 +198,7 @@ func TestNoAnswerIsAnHTTPError(t *testing.T) {
 		says  string
 	}{
 		"the API server cannot be asked": {world{err: errors.New(`list Services of namespace "shop": timeout`)}, `servingcert cannot tell whether the pod gets a certificate: list Services of namespace "shop": timeout`},
-		"a fault of ours":                {world{panics: true}, "an internal error"},
+		"a fault of ours":                {world{panics: true}, "internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -229,22 +229,11 @@ func TestWarningsAndAuditAnnotation(t *testing.T) {
 	require.Len(t, resp.Warnings, 2)
 	assert.Equal(t, "EnvFrom,Injected,NoArgs", resp.AuditAnnotations["reasons"])
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP servingcert_webhook_notes_total Things not done, or not as might be expected, in admission reviews, by reason (see docs/injection.md).
+# HELP servingcert_webhook_notes_total What admission reviews left out or did in another way than might be expected, by reason (see docs/injection.md).
 # TYPE servingcert_webhook_notes_total counter
 servingcert_webhook_notes_total{reason="EnvFrom"} 1
 servingcert_webhook_notes_total{reason="NoArgs"} 1
 `), "servingcert_webhook_notes_total"))
-}
-
-func TestStatusLeavesRoom(t *testing.T) {
-	pod := plainPod()
-	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
-	patch, report, err := mutate.Mutate(pod, knows(webService))
-	require.NoError(t, err)
-	assert.Equal(t, []mutate.Reason{mutate.ReasonInjected, mutate.ReasonStatusTooLarge}, report.Reasons())
-	ops, err := patch.JSON()
-	require.NoError(t, err)
-	assert.NotContains(t, string(ops), "annotations")
 }
 
 func TestWhatIsNoReview(t *testing.T) {
@@ -262,7 +251,7 @@ func TestWhatIsNoReview(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := (&world{}).handler(t, logr.Discard())
-			req := httptest.NewRequest(http.MethodPost, mutate.Path, strings.NewReader(tc.body))
+			req := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(tc.body))
 			req.Header.Set("Content-Type", tc.contentType)
 			rec := httptest.NewRecorder()
 			h.ServeHTTP(rec, req)

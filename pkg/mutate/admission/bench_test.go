@@ -1,4 +1,4 @@
-package mutate_test
+package admission
 
 import (
 	"bytes"

@@ -1,0 +1,50 @@
+package api
+
+import "encoding/json"
+
+// InjectionStatus is what the webhook did to a pod: the value of AnnotationStatus, as
+// JSON.
+type InjectionStatus struct {
+	// Secret is the Secret that was chosen for the pod; empty if none was.
+	Secret string `json:"secret,omitempty"`
+	// Service is the Service that asks for the Secret and selects the pod; empty
+	// if there is none.
+	Service string `json:"service,omitempty"`
+	// Containers lists what each container got, separated by commas, by the
+	// container's name.
+	Containers map[string]string `json:"containers,omitempty"`
+	// Reason is why nothing was injected; empty if something was.
+	Reason string `json:"reason,omitempty"`
+	// Notes are for people, each "REASON: sentence".
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Format returns the annotation's value.
+func (s InjectionStatus) Format() string {
+	data, err := json.Marshal(s)
+	if err != nil { // only strings are in it
+		panic(err)
+	}
+	return string(data)
+}
+
+// ParseInjectionStatus returns what Format wrote, or false if the value is something
+// else.
+func ParseInjectionStatus(value string) (InjectionStatus, bool) {
+	var s InjectionStatus
+	if value == "" || json.Unmarshal([]byte(value), &s) != nil {
+		return InjectionStatus{}, false
+	}
+	return s, true
+}
+
+// NotInjectedFor returns the Secret that the webhook chose for the pod without
+// injecting it, or "". A status without a Secret was written when no Service
+// selected the pod, so it does not explain why the pod lacks the Secret of a
+// Service that selects it now.
+func (s InjectionStatus) NotInjectedFor() (secret string) {
+	if s.Reason == "" {
+		return ""
+	}
+	return s.Secret
+}

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Why the webhook injects nothing into a pod, whatever is in the pod's namespace.
+const (
+	ExemptMirrorPod = "MirrorPod" // it mirrors a static pod
+	ExemptOptedOut  = "OptedOut"  // its label LabelInject says so
+	ExemptWindows   = "Windows"   // it runs on Windows nodes
+)
+
+// Exempt returns why nothing is injected into the pod, whatever is in its
+// namespace: the first of the Exempt reasons that applies, or "". request is what
+// ParsePod returns for the pod.
+func Exempt(pod *corev1.Pod, request PodRequest) (reason string) {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	switch {
+	case mirror:
+		return ExemptMirrorPod
+	case request.OptedOut:
+		return ExemptOptedOut
+	case pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows,
+		pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows):
+		return ExemptWindows
+	}
+	return ""
+}
+
+// ContainerRef is a container of a pod and where it is in the pod's spec.
+type ContainerRef struct {
+	*corev1.Container
+	Init  bool // in initContainers, not in containers
+	Index int  // in its list
+}
+
+// RunningContainers returns the containers that run as long as the pod does: its
+// native sidecars (init containers that are always restarted), then its containers.
+func RunningContainers(pod *corev1.Pod) []ContainerRef {
+	refs := make([]ContainerRef, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			refs = append(refs, ContainerRef{c, true, i})
+		}
+	}
+	for i := range pod.Spec.Containers {
+		refs = append(refs, ContainerRef{&pod.Spec.Containers[i], false, i})
+	}
+	return refs
+}
+
+// DeclaresPort reports whether any container that runs as long as the pod does
+// declares a port, of whatever protocol.
+func DeclaresPort(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(RunningContainers(pod), func(c ContainerRef) bool { return len(c.Ports) > 0 })
+}
+
+// OwnedByJob reports whether a Job owns the pod.
+func OwnedByJob(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
+}

@@ -1,0 +1,64 @@
+package api
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Keep says what StripService keeps of a Service besides its Identity. The zero
+// Keep keeps nothing else.
+type Keep struct {
+	CreationTimestamp bool
+	Annotations       []string // keys; TranslatedFrom counts as one
+	Conditions        []string // types, in the order in which they are kept
+	// Fields of the spec.
+	Type, ClusterIP, ClusterIPs, Selector, Ports bool
+}
+
+// StripService returns a Service that has only the identity of svc and what keep
+// names. It does not change svc, and shares maps and slices with it. Stripping the
+// result again with the same keep changes nothing.
+func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
+	kept := &corev1.Service{ObjectMeta: Identity(&svc.ObjectMeta)}
+	if keep.CreationTimestamp {
+		kept.CreationTimestamp = svc.CreationTimestamp
+	}
+	for _, key := range keep.Annotations {
+		if value, ok := svc.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
+		}
+	}
+	for _, conditionType := range keep.Conditions {
+		if c := Condition(svc, conditionType); c != nil {
+			kept.Status.Conditions = append(kept.Status.Conditions, *c)
+		}
+	}
+	if keep.Type {
+		kept.Spec.Type = svc.Spec.Type
+	}
+	if keep.ClusterIP {
+		kept.Spec.ClusterIP = svc.Spec.ClusterIP
+	}
+	if keep.ClusterIPs {
+		kept.Spec.ClusterIPs = svc.Spec.ClusterIPs
+	}
+	if keep.Selector {
+		kept.Spec.Selector = svc.Spec.Selector
+	}
+	if keep.Ports {
+		kept.Spec.Ports = svc.Spec.Ports
+	}
+	return kept
+}
+
+// Identity returns what identifies an object and its version: namespace, name,
+// UID, resource version, and when it was marked for deletion.
+func Identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:         m.Namespace,
+		Name:              m.Name,
+		UID:               m.UID,
+		ResourceVersion:   m.ResourceVersion,
+		DeletionTimestamp: m.DeletionTimestamp,
+	}
+}

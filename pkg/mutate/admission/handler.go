@@ -1,0 +1,149 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
+
+// Path is where the webhook answers.
+const Path = "/mutate-v1-pod"
+
+// auditReasons is the key of the audit annotation, which the API server prefixes
+// with the webhook's name.
+const auditReasons = "reasons"
+
+// handler answers reviews of pods that are created. It has no side effects, so
+// dry-run works. It uses the namespace of the request, because that of the object
+// may be empty.
+type handler struct {
+	// cached returns what the informers know of a namespace, or false if they have
+	// not synced; live reads from the API server. See [Lookup].
+	cached  func(ctx context.Context, namespace string) (mutate.Known, bool)
+	live    func(ctx context.Context, namespace string) (mutate.Known, error)
+	metrics *metrics
+	log     logr.Logger
+}
+
+// ServeHTTP answers an AdmissionReview. If the pod cannot be decided about, because
+// the API server cannot be read or because of a bug, the answer is an HTTP error: a
+// review that denies would refuse the pod whatever failurePolicy says.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	req, status, err := readReview(w, r)
+	if err != nil {
+		h.metrics.count(resultFailed, reasonError, nil)
+		h.log.Error(err, "review failed: cannot read the request")
+		http.Error(w, noAnswer+err.Error(), status)
+		return
+	}
+	resp, err := h.reviewSafely(r.Context(), req)
+	if err != nil {
+		h.metrics.count(resultFailed, reasonError, nil)
+		http.Error(w, noAnswer+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	resp.UID = req.UID
+	if err := writeReview(w, resp); err != nil {
+		h.log.V(1).Info("cannot write the response", "namespace", req.Namespace, "error", err.Error())
+	}
+}
+
+// noAnswer is the prefix of what a person reads when failurePolicy refuses their pod.
+const noAnswer = "servingcert cannot tell whether the pod gets a certificate: "
+
+// reviewSafely turns a panic into an error, so that other reviews go on.
+func (h *handler) reviewSafely(ctx context.Context, req *request) (resp *admissionv1.AdmissionResponse, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			h.log.Error(fmt.Errorf("panic: %v", p), "review failed: panic", "namespace", req.Namespace, "pod", req.Name, "stack", string(debug.Stack()))
+			err = errors.New("internal error: see the webhook's log")
+		}
+	}()
+	return h.review(ctx, req)
+}
+
+// review answers one review, or returns why it cannot.
+func (h *handler) review(ctx context.Context, req *request) (*admissionv1.AdmissionResponse, error) {
+	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Group != "" || req.Resource.Resource != "pods" {
+		h.metrics.count(resultUntouched, mutate.ReasonNotConcerned, nil)
+		return &admissionv1.AdmissionResponse{Allowed: true}, nil // only new pods are changed, whatever a configuration sends
+	}
+	pod := req.Object.Pod()
+	wanted, err := api.ParsePod(&pod.ObjectMeta)
+	if err != nil {
+		h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
+		h.metrics.count(resultDenied, reasonBadAnnotation, nil)
+		return denied(err), nil
+	}
+	choice, err := h.choose(ctx, pod, wanted, req.Namespace)
+	if err != nil {
+		h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
+		return nil, err
+	}
+	patch, report := mutate.Inject(pod, wanted, choice)
+	if log := h.log.V(1); log.Enabled() {
+		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
+	}
+	outcome := resultUntouched
+	if report.Injected() {
+		outcome = resultInjected
+	}
+	h.metrics.count(outcome, report.Reason, report.Notes)
+	return answer(patch, report)
+}
+
+// choose decides from the informers, or else from a read of the API server: a Service
+// that was created before its pod is always seen, however soon the pod follows.
+func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodRequest, namespace string) (mutate.Choice, error) {
+	if !mutate.NeedsLookup(pod, wanted) {
+		return mutate.Choice{}, nil
+	}
+	if known, ok := h.cached(ctx, namespace); ok {
+		if choice := mutate.Choose(pod, wanted, known); choice.FromServices() {
+			return choice, nil
+		}
+	}
+	h.metrics.liveReads.Inc()
+	known, err := h.live(ctx, namespace)
+	if err != nil {
+		return mutate.Choice{}, err
+	}
+	return mutate.Choose(pod, wanted, known), nil
+}
+
+func denied(err error) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{
+		Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: err.Error()},
+	}
+}
+
+func answer(patch mutate.Patch, report mutate.Report) (*admissionv1.AdmissionResponse, error) {
+	resp := &admissionv1.AdmissionResponse{Allowed: true, Warnings: report.Warnings()}
+	if report.Concerned() {
+		var reasons []string
+		for _, r := range report.Reasons() {
+			reasons = append(reasons, string(r))
+		}
+		resp.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
+	}
+	data, err := patch.JSON()
+	if err != nil {
+		return nil, fmt.Errorf("write the patch: %w", err)
+	}
+	if data != nil {
+		kind := admissionv1.PatchTypeJSONPatch
+		resp.Patch, resp.PatchType = data, &kind
+	}
+	return resp, nil
+}

@@ -1,0 +1,72 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// Config is all that Setup needs to know.
+type Config struct {
+	// OpenShift lets Services ask with OpenShift's annotations too.
+	OpenShift bool
+	// Metrics is where the metrics are registered.
+	Metrics prometheus.Registerer
+	// Log is where reviews are logged.
+	Log logr.Logger
+}
+
+// Validate returns an error that says what is missing, or nil.
+func (c Config) Validate() error {
+	if c.Metrics == nil {
+		return errors.New("no registry for metrics")
+	}
+	return nil
+}
+
+// Setup adds the webhook to mgr's webhook server, at Path, and its informers to
+// mgr's cache, which must have the options of CacheOptions. synced reports whether
+// the informers have synced; until then each review reads from the API server.
+func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() bool, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	if err := StartInformers(ctx, mgr.GetCache()); err != nil {
+		return nil, fmt.Errorf("set up the webhook: %w", err)
+	}
+	metrics, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	var done atomic.Bool
+	if err := mgr.Add(everyReplica{awaitSync(mgr.GetCache(), &done)}); err != nil {
+		return nil, fmt.Errorf("set up the webhook: %w", err)
+	}
+	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
+	mgr.GetWebhookServer().Register(Path, &handler{
+		cached: lookup.Cached, live: lookup.Live,
+		metrics: metrics, log: cfg.Log,
+	})
+	return done.Load, nil
+}
+
+// everyReplica runs whether the process leads or not.
+type everyReplica struct{ manager.RunnableFunc }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everyReplica) NeedLeaderElection() bool { return false }
+
+func awaitSync(c cache.Cache, synced *atomic.Bool) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		if c.WaitForCacheSync(ctx) {
+			synced.Store(true)
+		}
+		return nil
+	}
+}
