@@ -24,7 +24,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 )
 
 // leaseName is the Lease of the replica that leads.
@@ -67,7 +67,7 @@ func command() process.Command {
 		CADuration: ca.DefaultCADuration,
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
-		Workers:    signer.DefaultWorkers,
+		Workers:    signercontroller.DefaultWorkers,
 		clock:      time.Now,
 	}
 	return process.Command{
@@ -116,8 +116,8 @@ func (c *Config) validate() error {
 }
 
 // signerConfig is complete but for what run wires: Sign and the CA.
-func (c *Config) signerConfig() signer.Config {
-	return signer.Config{
+func (c *Config) signerConfig() signercontroller.Config {
+	return signercontroller.Config{
 		Instance:   c.Instance,
 		Namespace:  c.Common.Namespace,
 		OpenShift:  c.OpenShift,
@@ -131,7 +131,7 @@ func (c *Config) signerConfig() signer.Config {
 // caConfig takes the client that tells a first start from a loss, and the clock's
 // check: a CA made by a clock that is wrong would begin in the future, or be half
 // over. Neither is needed to validate it.
-func (c *Config) caConfig(live client.Reader, skew *signer.Skew) ca.Config {
+func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) ca.Config {
 	return ca.Config{
 		Namespace:   c.Common.Namespace,
 		CADuration:  c.CADuration,
@@ -159,7 +159,7 @@ func managedExist(ctx context.Context, live client.Reader, instance string) (boo
 
 func run(ctx context.Context, cfg *Config) error {
 	bridgeLogs(ctrl.Log.WithName("cfssl"))
-	skew := signer.NewSkew(cfg.clock)
+	skew := signercontroller.NewSkew(cfg.clock)
 	mgr, err := newManager(cfg, skew)
 	if err != nil {
 		return err
@@ -173,10 +173,10 @@ func run(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	var controller *signer.Controller // made below: it needs the CA
+	var issuer *signercontroller.Controller // made below: it needs the CA
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
 	keeping.Remote = followed
-	keeping.Leaves = func() map[string]int { return controller.Leaves() }
+	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	authority, err := ca.New(keeping)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func run(ctx context.Context, cfg *Config) error {
 		return authority.Authority()
 	}
 	issuing.Sign = sign
-	if controller, err = signer.Add(ctx, mgr, issuing); err != nil {
+	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
@@ -214,7 +214,7 @@ func run(ctx context.Context, cfg *Config) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(cfg *Config, skew *signer.Skew) (manager.Manager, error) {
+func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("scheme: %w", err)

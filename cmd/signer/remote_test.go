@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 // files writes what flags name into a directory, and returns that.
@@ -63,7 +63,7 @@ func TestRemoteFlags(t *testing.T) {
 	assert.Equal(t, 10*time.Second, f.config.Timeout)
 	assert.Nil(t, f.config.ServerCAs, "what the system trusts")
 	assert.Nil(t, f.config.ClientCertificate)
-	_, err = signer.NewRemote(f.config)
+	_, err = cfssl.NewRemote(f.config)
 	require.NoError(t, err)
 
 	f, err = remoteFlagsOf(t, dir, "--cfssl-url=https://a --cfssl-auth-key-file $D/auth.key --cfssl-ca $D/ca.crt --cfssl-bundle $D/ca.crt --cfssl-profile web --cfssl-label one --cfssl-timeout 1s --cfssl-client-cert $D/ca.crt --cfssl-client-key $D/ca.key")

@@ -14,32 +14,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Situation is everything that a decision about one Secret depends on.
-type Situation struct {
-	Now time.Time
-	// Key names the Secret that the decision is about.
-	Key types.NamespacedName
-	// OptedIn: the namespace carries the label. Terminating: it is being deleted.
-	OptedIn, Terminating bool
-	// Asking are the Services that name the Secret, Owning those among its
-	// owners that do not; none of them is being deleted.
-	Asking, Owning []*corev1.Service
-	// Secret is what exists under the name and carries our label, or was read
-	// because it might be ours; nil if there is none.
-	Secret *SecretFacts
-	// Obstacle is what exists under the name without our label, known by its
-	// metadata only. At most one of Secret and Obstacle is set.
-	Obstacle *metav1.ObjectMeta
-	// Kept are the other Secrets that an asking Service owns, by its UID.
-	Kept map[types.UID][]string
-
-	Limits api.Limits
-	// OpenShift: OpenShift's words count, and are written.
-	OpenShift bool
-	Authority *pki.Authority // nil exactly if AuthorityErr is not
-	// AuthorityErr is why nothing can be signed.
-	AuthorityErr error
-}
+// WaitForCA is how long a Secret waits for a CA that cannot sign before it is
+// looked at again without a change: a clock that was set right notifies nobody.
+const WaitForCA = 30 * time.Second
 
 // Action is what is to be done with the Secret.
 type Action int
@@ -83,7 +60,7 @@ func Decide(s Situation) Decision {
 	d := claim(s)
 	switch {
 	case pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(waitForCA)} // about to be known: no word of it yet
+		return Decision{NextAt: s.Now.Add(WaitForCA)} // about to be known: no word of it yet
 	case len(d.Members) == 0:
 		return d
 	case s.AuthorityErr != nil:
@@ -189,20 +166,20 @@ func judge(s Situation, d Decision) Decision {
 	case reason != "":
 		return d.issue(Reissue, reason, message)
 	}
-	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, sameOwner) || hasOtherWords(s, d) {
+	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, SameOwner) || hasOtherWords(s, d) {
 		d.Action = Repair
 		if s.Secret.Immutable && len(s.Secret.Extra) > 0 {
 			d = d.issue(Replace, ReasonGarbage, fmt.Sprintf("the Secret is immutable and has more keys than it should: %q", s.Secret.Extra))
 		}
 	}
 	d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
-	d.NextAt = nextChange(s.Now, s.Secret, d.Wanted, s.Authority)
+	d.NextAt = NextChange(s.Now, s.Secret, d.Wanted, s.Authority)
 	return d
 }
 
-// nextChange returns when a certificate that is good now is to be replaced, zero
+// NextChange returns when a certificate that is good now is to be replaced, zero
 // if no time is known.
-func nextChange(now time.Time, secret *SecretFacts, wanted api.Wanted, ca *pki.Authority) time.Time {
+func NextChange(now time.Time, secret *SecretFacts, wanted api.Wanted, ca *pki.Authority) time.Time {
 	times := []time.Time{secret.Leaf.RenewAt, wanted.RenewAfter}
 	by := secret.verify(ca)
 	if by.succeeded() {
@@ -249,7 +226,7 @@ func foreign(s Situation, members []*corev1.Service) string {
 // Services: one that was deleted and made again has another UID.
 func hasOwnerNamed(object *metav1.ObjectMeta, services []*corev1.Service) bool {
 	return slices.ContainsFunc(object.OwnerReferences, func(r metav1.OwnerReference) bool {
-		return isServiceReference(r) && slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == r.Name })
+		return IsServiceReference(r) && slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == r.Name })
 	})
 }
 
@@ -259,7 +236,7 @@ func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.Ow
 	var refs []metav1.OwnerReference
 	if secret != nil {
 		for _, r := range secret.OwnerReferences {
-			if !isServiceReference(r) {
+			if !IsServiceReference(r) {
 				refs = append(refs, r)
 			}
 		}
@@ -271,8 +248,8 @@ func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.Ow
 	return refs
 }
 
-// sameOwner compares what counts; the API server fills in the rest.
-func sameOwner(a, b metav1.OwnerReference) bool {
+// SameOwner compares what counts; the API server fills in the rest.
+func SameOwner(a, b metav1.OwnerReference) bool {
 	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
 }
 
@@ -285,4 +262,23 @@ func missingReason(s Situation) Reason {
 		}
 	}
 	return ReasonFirst
+}
+
+// withNames finds out what of the names asked for the certificate is to hold now.
+func (d Decision) withNames(s Situation) Decision {
+	var waits bool
+	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
+		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
+	}
+	return d
+}
+
+// wait leaves everything as it is: no client would accept a certificate with any
+// of the names.
+func (d Decision) wait(s Situation) Decision {
+	d.Verdict.Reason = ReasonWaiting
+	if s.Secret.Usable(s.Now) {
+		d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
+	}
+	return d
 }

@@ -257,7 +257,7 @@ func TestDecideUnderACAThatCannotSign(t *testing.T) {
 	w := newScene(testCA(t), nil, service("web"))
 	w.caErr = caError(ReasonPending)
 	_, d := w.decide()
-	assert.Equal(t, epoch.Add(waitForCA), d.NextAt)
+	assert.Equal(t, epoch.Add(WaitForCA), d.NextAt)
 }
 
 func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {

@@ -118,7 +118,7 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	t.Run("remembered as it is read", func(t *testing.T) {
 		secret := managed(issued, web)
 		secret.Annotations = map[string]string{api.AnnotationRenewedAfter: at}
-		assert.Equal(t, FactsOf(secret, api.DefaultInstance).RenewedAfter, factsOfIssued(&secret.ObjectMeta, issued, known).RenewedAfter)
+		assert.Equal(t, FactsOf(secret, api.DefaultInstance).RenewedAfter, FactsOfIssued(&secret.ObjectMeta, issued, known).RenewedAfter)
 	})
 }
 

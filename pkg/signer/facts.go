@@ -95,7 +95,7 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	}
 	slices.Sort(f.Extra)
 	f.RenewedAfter, _ = time.Parse(time.RFC3339, secret.Annotations[api.AnnotationRenewedAfter])
-	f.Words = only(secret.Annotations, openShiftOnSecrets)
+	f.Words = Only(secret.Annotations, openShiftOnSecrets)
 	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	return f
 }
@@ -143,9 +143,9 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 	}
 }
 
-// factsOfIssued are the facts that a Secret has right after Issued was written
+// FactsOfIssued are the facts that a Secret has right after Issued was written
 // to it: the same that FactsOf would derive once the cache has seen it.
-func factsOfIssued(written *metav1.ObjectMeta, issued Issued, by *pki.Authority) *SecretFacts {
+func FactsOfIssued(written *metav1.ObjectMeta, issued Issued, by *pki.Authority) *SecretFacts {
 	f := &SecretFacts{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       written.Namespace,
@@ -196,6 +196,10 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 	return v
 }
 
+// TakeVerification takes over who signed the leaf, which is the same in both, so
+// that its signature is not checked again.
+func (f *SecretFacts) TakeVerification(from *SecretFacts) { f.verified.Store(from.verified.Load()) }
+
 func (l LeafFacts) signedBy(ca *x509.Certificate) bool {
 	leaf, err := x509.ParseCertificate(l.Raw)
 	return err == nil && bytes.Equal(leaf.RawIssuer, ca.RawSubject) && leaf.CheckSignatureFrom(ca) == nil
@@ -215,13 +219,13 @@ func (l LeafFacts) chainedTo(issuer *pki.Issuer) (chained, tail bool) {
 // OwnedBy reports whether the Service with this UID is an owner.
 func (f *SecretFacts) OwnedBy(uid types.UID) bool {
 	return slices.ContainsFunc(f.OwnerReferences, func(r metav1.OwnerReference) bool {
-		return isServiceReference(r) && r.UID == uid
+		return IsServiceReference(r) && r.UID == uid
 	})
 }
 
-// isServiceReference reports whether an owner reference is of the kind that the
+// IsServiceReference reports whether an owner reference is of the kind that the
 // signer writes.
-func isServiceReference(r metav1.OwnerReference) bool {
+func IsServiceReference(r metav1.OwnerReference) bool {
 	return r.APIVersion == "v1" && r.Kind == "Service"
 }
 
@@ -253,4 +257,9 @@ func sortedIPs(leaf *x509.Certificate) []netip.Addr {
 	}
 	slices.SortFunc(ips, netip.Addr.Compare)
 	return ips
+}
+
+// Usable reports whether a server can go on with what the Secret holds.
+func (f *SecretFacts) Usable(now time.Time) bool {
+	return f != nil && !f.Empty && f.Defect == "" && now.Before(f.Leaf.NotAfter)
 }

@@ -84,7 +84,7 @@ func TestFactsOfDamage(t *testing.T) {
 			assert.Equal(t, c.defect, f.Defect)
 			assert.Contains(t, f.Detail, c.detail)
 			assert.Equal(t, c.empty, f.Empty)
-			assert.False(t, f.usable(epoch))
+			assert.False(t, f.Usable(epoch))
 		})
 	}
 }
@@ -118,7 +118,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	issued := issue(t, ca, wanted, epoch)
 	secret := managed(issued, web)
 
-	want, got := FactsOf(secret, api.DefaultInstance), factsOfIssued(&secret.ObjectMeta, issued, ca)
+	want, got := FactsOf(secret, api.DefaultInstance), FactsOfIssued(&secret.ObjectMeta, issued, ca)
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
 	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
 	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
@@ -152,9 +152,18 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			}
 		}
 		secret := managed(good, web)
-		issuedFacts := everythingIn(reflect.ValueOf(factsOfIssued(&secret.ObjectMeta, good, ca).Leaf), map[uintptr]bool{})
+		issuedFacts := everythingIn(reflect.ValueOf(FactsOfIssued(&secret.ObjectMeta, good, ca).Leaf), map[uintptr]bool{})
 		for _, piece := range piecesOf(t, good.KeyPEM) {
 			require.NotContains(t, issuedFacts, piece, "what was just written")
 		}
+	}
+}
+
+// BenchmarkFacts is what the arrival of a Secret costs.
+func BenchmarkFacts(b *testing.B) {
+	web := service("web")
+	secret := managed(issue(b, testCA(b), wantedBy(web), epoch), web)
+	for b.Loop() {
+		FactsOf(secret, "servingcert")
 	}
 }

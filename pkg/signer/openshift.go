@@ -16,20 +16,20 @@ import (
 // that asks in its words. None of it is ever read back to decide about a
 // certificate; it is only compared with what it is to be.
 
-// openShiftOnSecrets and openShiftOnServices are the annotations.
+// openShiftOnSecrets and OpenShiftOnServices are the annotations.
 var (
 	openShiftOnSecrets = []string{
 		api.OpenShiftServiceName, api.OpenShiftServiceNameAlpha, api.OpenShiftServiceUID, api.OpenShiftServiceUIDAlpha,
 		api.OpenShiftExpiry, api.OpenShiftExpiryAlpha,
 	}
-	openShiftOnServices = []string{
+	OpenShiftOnServices = []string{
 		api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha,
 		api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha,
 	}
 )
 
-// only returns the annotations with the keys, nil if there are none.
-func only(annotations map[string]string, keys []string) map[string]string {
+// Only returns the annotations with the keys, nil if there are none.
+func Only(annotations map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {
 		if value, ok := annotations[key]; ok {
@@ -40,12 +40,6 @@ func only(annotations map[string]string, keys []string) map[string]string {
 		}
 	}
 	return out
-}
-
-// optedIn reports whether what the Service asks for counts: in OpenShift's words
-// it does in every namespace.
-func (s Situation) optedIn(svc *corev1.Service) bool {
-	return s.OptedIn || api.OpenShiftWord(svc) != ""
 }
 
 // secretWords returns what is to be on the Secret: whose it is, in the form of the
@@ -74,12 +68,12 @@ func hasOtherWords(s Situation, d Decision) bool {
 	return s.OpenShift && !maps.Equal(s.Secret.Words, secretWords(d.Members, s.Secret.Leaf.NotAfter))
 }
 
-// secretAnnotations returns what is to be written of the Secret's annotations
+// SecretAnnotations returns what is to be written of the Secret's annotations
 // with its certificate, or with that which is issued; nil for what is to go.
-func secretAnnotations(s Situation, d Decision, issued *Issued) map[string]any {
+func SecretAnnotations(s Situation, d Decision, issued *Issued) map[string]any {
 	annotations := map[string]any{}
 	if s.OpenShift {
-		words := wordsAfter(s, d, issued)
+		words := WordsAfter(s, d, issued)
 		if s.Secret != nil {
 			for key := range s.Secret.Words {
 				annotations[key] = nil
@@ -95,8 +89,8 @@ func secretAnnotations(s Situation, d Decision, issued *Issued) map[string]any {
 	return annotations
 }
 
-// wordsAfter is what the Secret has of these words once it was written.
-func wordsAfter(s Situation, d Decision, issued *Issued) map[string]string {
+// WordsAfter is what the Secret has of these words once it was written.
+func WordsAfter(s Situation, d Decision, issued *Issued) map[string]string {
 	switch {
 	case !s.OpenShift && s.Secret == nil:
 		return nil
@@ -108,11 +102,11 @@ func wordsAfter(s Situation, d Decision, issued *Issued) map[string]string {
 	return secretWords(d.Members, s.Secret.Leaf.NotAfter)
 }
 
-// serviceWords returns what is to be written of the Service's annotations beside
+// ServiceWords returns what is to be written of the Service's annotations beside
 // the condition, nil for what is to go; nothing if has is as it is to be. service-ca
 // counts attempts and gives up after ten. Here the number is of different errors
 // in a row, so that it costs no write of its own, and nobody gives up.
-func serviceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Condition, has map[string]string) map[string]any {
+func ServiceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Condition, has map[string]string) map[string]any {
 	if api.OpenShiftWord(svc) == "" || ready == nil {
 		return nil
 	}
@@ -130,7 +124,7 @@ func serviceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Co
 		set(strconv.Itoa(errorNumber(has, ready.Message)), api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha)
 	}
 	patch := map[string]any{}
-	for _, key := range openShiftOnServices {
+	for _, key := range OpenShiftOnServices {
 		value, wanted := want[key]
 		old, there := has[key]
 		switch {
@@ -153,7 +147,7 @@ func signedBy(s Situation) string {
 	if issuer == nil {
 		return ""
 	}
-	return nameOfCA(issuer)
+	return NameOfCA(issuer)
 }
 
 func errorNumber(has map[string]string, message string) int {

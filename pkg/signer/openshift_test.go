@@ -124,17 +124,17 @@ func TestFactsAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 	issued, err := Issue(t.Context(), plainSign(), s.Authority, d.Wanted, w.now)
 	require.NoError(t, err)
 	w.write(t, s, d, &issued)
-	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, &issued))
+	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, WordsAfter(s, d, &issued))
 
 	w.secret.Annotations = nil
 	s, d = w.decide()
 	w.write(t, s, d, nil)
-	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil))
+	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, WordsAfter(s, d, nil))
 
 	w.openShift = false
 	s, d = w.decide()
 	assert.Equal(t, Nothing.String(), d.Action.String())
-	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil), "and without the flag they are left alone")
+	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, WordsAfter(s, d, nil), "and without the flag they are left alone")
 }
 
 // told returns a Service's annotations of these words after the decision is
@@ -145,7 +145,7 @@ func tell(s Situation, d Decision, svc *corev1.Service) (written int) {
 		if change.Service.UID != svc.UID {
 			continue
 		}
-		words := serviceWords(s, d, change.Service, change.Ready, only(svc.Annotations, openShiftOnServices))
+		words := ServiceWords(s, d, change.Service, change.Ready, Only(svc.Annotations, OpenShiftOnServices))
 		for key, value := range words {
 			if value == nil {
 				delete(svc.Annotations, key)
@@ -177,7 +177,7 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 		require.Equal(t, before[api.OpenShiftSecretName], web.Annotations[api.OpenShiftSecretName])
 		again, d2 := w.decide()
 		require.Zero(t, tell(again, d2, api.Translate(web)), "once is enough")
-		return only(web.Annotations, openShiftOnServices)
+		return Only(web.Annotations, OpenShiftOnServices)
 	}
 	failing := func(message, n string) map[string]string {
 		return map[string]string{api.OpenShiftError: message, api.OpenShiftErrorAlpha: message, api.OpenShiftErrorNum: n, api.OpenShiftErrorNumAlpha: n}
@@ -212,27 +212,14 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 func TestNamesThatWaitAreNoFailure(t *testing.T) {
 	l := widened(t)
 	web := inOpenShiftWords("web", api.OpenShiftSecretName, api.AnnotationExtraDNSNames, "www.apps.example.com")
-	w := newScene(l.at(epoch, 1), nil, web)
+	w := newScene(l.At(epoch, 1), nil, web)
 	w.limits, w.openShift = permissive(), true
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
 	require.Contains(t, said(s, d)["web"], "False WaitingForTrust: ")
-	words := serviceWords(s, d, api.Translate(web), Conditions(s, d)[0].Ready, nil)
+	words := ServiceWords(s, d, api.Translate(web), Conditions(s, d)[0].Ready, nil)
 	assert.Equal(t, []string{api.OpenShiftSignedByAlpha, api.OpenShiftSignedBy}, sortedKeys(words))
-}
-
-// An informer may strip what was stripped already.
-func TestServicesAreTranslatedOnce(t *testing.T) {
-	svc := inOpenShiftWords("web", api.OpenShiftSecretNameAlpha, api.OpenShiftError, "no", "kubectl.kubernetes.io/last-applied-configuration", "{}")
-	kept, err := serviceTransform(true)(svc)
-	require.NoError(t, err)
-	again, err := serviceTransform(true)(kept)
-	require.NoError(t, err)
-	assert.Equal(t, kept, again)
-	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftWord(kept.(*corev1.Service)))
-	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, only(kept.(*corev1.Service).Annotations, openShiftOnServices))
-	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 }
 
 // Nobody has labelled the namespace, so that it has not been opted out.
@@ -255,19 +242,14 @@ func TestNothingIsSaidInOpenShiftWordsBeforeTheCAIsKnown(t *testing.T) {
 // whatever they are: nothing is decided from them, written to them or said.
 func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 	world := newWorld(t)
-	onServices := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, openShiftOnServices...)
+	onServices := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, OpenShiftOnServices...)
 	values := []string{"web-tls", "other-tls", "", "A_B", "10"}
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.scene(t)
 		s, before := w.decide()
 		said := Conditions(s, before)
-		stripped := make([]*corev1.Service, len(w.services))
-		for i, svc := range w.services {
-			stripped[i] = stripService(svc)
+		for _, svc := range w.services {
 			maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(onServices), rapid.SampledFrom(values)).Draw(t, svc.Name))
-			kept, err := serviceTransform(false)(svc)
-			require.NoError(t, err)
-			require.Equal(t, stripped[i], kept)
 		}
 		if w.secret != nil {
 			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftOnSecrets), rapid.SampledFrom(values)).Draw(t, "Secret")
@@ -275,9 +257,9 @@ func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 		s, after := w.decide()
 		require.Equal(t, before, after)
 		require.Equal(t, said, Conditions(s, after))
-		require.Empty(t, secretAnnotations(s, after, nil))
+		require.Empty(t, SecretAnnotations(s, after, nil))
 		for _, change := range said {
-			require.Empty(t, serviceWords(s, after, change.Service, change.Ready, nil))
+			require.Empty(t, ServiceWords(s, after, change.Service, change.Ready, nil))
 		}
 	})
 }

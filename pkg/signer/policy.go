@@ -135,7 +135,7 @@ func isSucceeded(c candidate) (Reason, string) {
 	if !c.by.succeeded() || c.now.Before(c.ca.Reissue.At(c.secret.Leaf.Raw)) {
 		return "", ""
 	}
-	return ReasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer))
+	return ReasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", NameOfCA(c.by.issuer), NameOfCA(&c.ca.Issuer))
 }
 
 // isShortened replaces a certificate that is served with others that are about to
@@ -147,8 +147,8 @@ func isShortened(c candidate) (Reason, string) {
 	return ReasonChainChanged, "a certificate that is served after the leaf is about to expire"
 }
 
-// nameOfCA returns what a CA is called in words and labels.
-func nameOfCA(issuer *pki.Issuer) string { return issuer.Certificate.Subject.CommonName }
+// NameOfCA returns what a CA is called in words and labels.
+func NameOfCA(issuer *pki.Issuer) string { return issuer.Certificate.Subject.CommonName }
 
 func hasOtherNames(c candidate) (Reason, string) {
 	leaf := c.secret.Leaf

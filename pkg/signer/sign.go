@@ -49,6 +49,9 @@ type RefusedError struct{ Err error }
 func (e *RefusedError) Error() string { return e.Err.Error() }
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// Reason is the condition's.
+func (e *RefusedError) Reason() string { return string(ReasonRefused) }
+
 // Issue makes a new key and has ca sign a certificate for it. Errors are a
 // *RefusedError, or one of sign or of the source of randomness.
 func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted, now time.Time) (Issued, error) {
@@ -214,4 +217,19 @@ func checkKindsOfNames(leaf *x509.Certificate) error {
 		}
 	}
 	return nil
+}
+
+// ReasonOf returns the reason that an error gives by a method Reason() string, or
+// otherwise if it gives none.
+func ReasonOf(err error, otherwise Reason) Reason {
+	var reasoned interface{ Reason() string }
+	if errors.As(err, &reasoned) {
+		return Reason(reasoned.Reason())
+	}
+	return otherwise
+}
+
+// Jitter returns between half of d and d, by chance in [0,1).
+func Jitter(d time.Duration, chance float64) time.Duration {
+	return d/2 + time.Duration(chance*float64(d/2))
 }

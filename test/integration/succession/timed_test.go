@@ -28,7 +28,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/pkg/trust"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -57,7 +58,7 @@ func startTimed(t *testing.T) *timed {
 
 	log := &harness.Log{}
 	issuing := w.manager(t, log)
-	var controller *signer.Controller
+	var controller *signercontroller.Controller
 	authority, err := ca.New(ca.Config{
 		Namespace: w.namespace, CADuration: lifeOfCA, MaxDuration: lifeOfLeaf, Soak: 2 * time.Second, Reissue: time.Hour,
 		Constraints: w.limits.Constraints(), Domain: w.limits.ClusterDomain, Clock: w.now,
@@ -73,9 +74,9 @@ func startTimed(t *testing.T) *timed {
 		}
 	})
 	require.NoError(t, authority.SetupWithManager(issuing))
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
-	controller, err = signer.Add(t.Context(), issuing, signer.Config{
+	controller, err = signercontroller.Setup(t.Context(), issuing, signercontroller.Config{
 		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.now, Registerer: prometheus.NewRegistry(),
 		Authority: func() (*pki.Authority, error) { return authority.Authority() }, AuthorityChanged: changed,
 	})
@@ -106,7 +107,7 @@ func (w *timed) manager(t *testing.T, log *harness.Log) ctrl.Manager {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trust.AddToScheme(scheme)))
-	cacheOptions, err := signer.Config{Instance: "timed"}.CacheOptions()
+	cacheOptions, err := signercontroller.Config{Instance: "timed"}.CacheOptions()
 	require.NoError(t, err)
 	anyName := true
 	mgr, err := ctrl.NewManager(plane.AdminConfig(), ctrl.Options{

@@ -1,0 +1,42 @@
+package controller
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/signertest"
+)
+
+// An informer may strip what was stripped already.
+func TestServicesAreTranslatedOnce(t *testing.T) {
+	svc := service("web", api.AnnotationSecretName, "-", api.OpenShiftSecretNameAlpha, "web-tls", api.OpenShiftError, "no", "kubectl.kubernetes.io/last-applied-configuration", "{}")
+	kept, err := serviceTransform(true)(svc)
+	require.NoError(t, err)
+	again, err := serviceTransform(true)(kept)
+	require.NoError(t, err)
+	assert.Equal(t, kept, again)
+	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftWord(kept.(*corev1.Service)))
+	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, signer.Only(kept.(*corev1.Service).Annotations, signer.OpenShiftOnServices))
+	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+}
+
+// Without the flag OpenShift's annotations mean nothing: none of them is kept of
+// any Service.
+func TestWithoutTheFlagNoOpenShiftAnnotationIsKept(t *testing.T) {
+	keys := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, signer.OpenShiftOnServices...)
+	rapid.Check(t, func(t *rapid.T) {
+		svc := signertest.DrawService(t, "web")
+		stripped := stripService(svc)
+		maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"web-tls", "other-tls", "", "A_B", "10"})).Draw(t, "annotations"))
+		kept, err := serviceTransform(false)(svc)
+		require.NoError(t, err)
+		require.Equal(t, stripped, kept)
+	})
+}
