@@ -31,8 +31,8 @@ func servingOf(svc *corev1.Service) *servingStatus {
 		return nil
 	}
 	s := &servingStatus{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Changed: c.LastTransitionTime.Time}
-	if leaf, since, ok := api.LeafSince(svc); ok {
-		s.Leaf, s.Since = leaf, &since
+	if facts, ok := api.ServingOf(svc); ok {
+		s.Leaf, s.Since = facts.Leaf, &facts.Since
 	}
 	return s
 }

@@ -115,7 +115,7 @@ func TestStatusOf(t *testing.T) {
 	_, ok = statusOf(svc)
 	assert.False(t, ok, "service-ca's, as far as anybody knows")
 
-	svc.Status.Conditions = append(svc.Status.Conditions, ready("True", "Issued", api.LeafInMessage(strings.Repeat("a", 64))))
+	svc.Status.Conditions = append(svc.Status.Conditions, ready("True", "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: strings.Repeat("a", 64)}.Message("names")))
 	s, ok := statusOf(svc)
 	assert.True(t, ok)
 	assert.Equal(t, "web-tls", s.Secret)

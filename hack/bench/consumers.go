@@ -222,7 +222,7 @@ func (f *field) renew(ctx context.Context) error {
 	}
 	return f.each(ctx, f.services(), func(ctx context.Context, i int) error {
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{{
-			Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: api.LeafInMessage(leaves[i]),
+			Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: api.ReadyFacts{Secret: name(i) + "-tls", Leaf: leaves[i]}.Message("issued"),
 		}}}})
 		if err != nil {
 			return err
@@ -263,8 +263,8 @@ func (f *field) until(ctx context.Context, p *process, before watched) (watched,
 		}
 		for i := range list.Items {
 			leaf, _ := api.LeafOf(&list.Items[i])
-			said, _, _ := api.LeafSince(&list.Items[i])
-			if c := api.Condition(&list.Items[i], api.ConditionServing); c == nil || c.Status != metav1.ConditionTrue || said != leaf {
+			said, _ := api.ServingOf(&list.Items[i])
+			if c := api.Condition(&list.Items[i], api.ConditionServing); c == nil || c.Status != metav1.ConditionTrue || said.Leaf != leaf {
 				return false
 			}
 		}

@@ -35,7 +35,7 @@ func (d *demo) renew(ctx context.Context) error {
 			return err
 		}
 		if fingerprint, _ := api.LeafOf(d.service); fingerprint == old {
-			return errors.New("it still names " + api.LeafInMessage(old))
+			return errors.New("it still names leaf " + old)
 		}
 		return nil
 	}); err != nil {

@@ -204,25 +204,3 @@ func TestRetained(t *testing.T) {
 	assert.LessOrEqual(t, len(full.DNSNames), MaxNames)
 	assert.Contains(t, full.DNSNames, "old.shop.svc", "the oldest first")
 }
-
-func TestLeafInMessage(t *testing.T) {
-	fingerprint := strings.Repeat("0123456789abcdef", 4)
-	svc := service()
-	_, ok := LeafOf(svc)
-	assert.False(t, ok, "no condition")
-	set := func(conditionType, message string) {
-		svc.Status.Conditions = []metav1.Condition{{Type: "Other", Message: LeafInMessage(strings.Repeat("f", 64))}, {Type: conditionType, Message: message}}
-	}
-	set(ConditionReady, "request abc, "+LeafInMessage(fingerprint)+".")
-	got, ok := LeafOf(svc)
-	assert.True(t, ok)
-	assert.Equal(t, fingerprint, got)
-	set(ConditionServing, LeafInMessage(fingerprint))
-	_, ok = LeafOf(svc)
-	assert.False(t, ok, "another condition")
-	for _, message := range []string{"", "leaf sha256:", LeafInMessage(fingerprint[:63]), LeafInMessage(fingerprint + "0"), strings.ToUpper(LeafInMessage(fingerprint))} {
-		set(ConditionReady, message)
-		_, ok = LeafOf(svc)
-		assert.False(t, ok, "%q", message)
-	}
-}

@@ -101,8 +101,8 @@ func TestAServiceWhoseNamesWaitIsNotRefused(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
 	svc.Spec.Selector = map[string]string{"app": "web"}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: svc.Spec.Selector}}
-	for message, notes := range map[string]int{"waiting: a.example.com (request x, " + api.LeafInMessage(strings.Repeat("0", 64)) + ")": 0, "waiting: a.example.com (request x)": 1} {
-		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "WaitingForTrust", Message: message}}
+	for facts, notes := range map[api.ReadyFacts]int{{Secret: "web-tls", Request: "x", Leaf: strings.Repeat("0", 64)}: 0, {Secret: "web-tls", Request: "x"}: 1} {
+		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: api.ReasonWaitingForTrust, Message: facts.Message("waiting: a.example.com")}}
 		kept, err := serviceTransform(false)(svc)
 		require.NoError(t, err)
 		assert.Len(t, Choose(pod, api.PodRequest{}, Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)

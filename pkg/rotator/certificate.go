@@ -69,8 +69,8 @@ func (c certificate) follow(services []*corev1.Service, now time.Time) certifica
 func recalled(services []*corev1.Service) certificate {
 	var c certificate
 	for _, svc := range services {
-		if leaf, since, ok := api.LeafSince(svc); ok && since.After(c.since) {
-			c.leaf, c.since = leaf, since
+		if facts, ok := api.ServingOf(svc); ok && facts.Since.After(c.since) {
+			c.leaf, c.since = facts.Leaf, facts.Since
 		}
 	}
 	return c

@@ -24,7 +24,7 @@ func ready(name, leaf string) *corev1.Service {
 	svc := asking(name, map[string]string{"app": "web"}, 8443)
 	c := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "SigningFailed", Message: "no"}
 	if leaf != "" {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Issued", "Secret: names ("+api.LeafInMessage(leaf)+")"
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: leaf}.Message("names")
 	}
 	svc.Status.Conditions = append(svc.Status.Conditions, c)
 	return svc
@@ -33,7 +33,7 @@ func ready(name, leaf string) *corev1.Service {
 // serves adds what was said of what is served.
 func serves(svc *corev1.Service, leaf string, since time.Time) *corev1.Service {
 	svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{
-		Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "said " + api.LeafSinceInMessage(leaf, since),
+		Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: api.ServingFacts{Leaf: leaf, Since: since}.Message("said"),
 	})
 	return svc
 }

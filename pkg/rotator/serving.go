@@ -46,8 +46,8 @@ func servingCondition(svc *corev1.Service, secret string, crowds []crowd, cert c
 			total[state] += n
 		}
 	}
-	said, _, ok := api.LeafSince(svc)
-	fresh := !ok || said != cert.leaf
+	said, ok := api.ServingOf(svc)
+	fresh := !ok || said.Leaf != cert.leaf
 	for _, rule := range servingRules {
 		if !rule.applies(total) {
 			continue
@@ -62,7 +62,7 @@ func servingCondition(svc *corev1.Service, secret string, crowds []crowd, cert c
 		}
 		return &metav1.Condition{
 			Type: api.ConditionServing, Status: rule.status, Reason: rule.reason,
-			Message: words + " " + api.LeafSinceInMessage(cert.leaf, cert.since),
+			Message: api.ServingFacts{Leaf: cert.leaf, Since: cert.since}.Message(words),
 		}
 	}
 	return nil // one of the rules applies
@@ -148,8 +148,8 @@ func notVerified(svc *corev1.Service) *metav1.Condition {
 		return nil
 	}
 	message := "nobody looks at what pods serve (--verify-consumers=false)"
-	if leaf, since, ok := api.LeafSince(svc); ok {
-		message += " " + api.LeafSinceInMessage(leaf, since)
+	if facts, ok := api.ServingOf(svc); ok {
+		message = facts.Message(message)
 	}
 	return &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: message}
 }

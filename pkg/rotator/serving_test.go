@@ -89,10 +89,10 @@ func TestServingCondition(t *testing.T) {
 			require.NotNil(t, got)
 			assert.Equal(t, string(tt.status)+" "+tt.reason, string(got.Status)+" "+got.Reason)
 			assert.Contains(t, got.Message, tt.words)
-			leaf, since, ok := api.LeafSince(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*got}}})
+			facts, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*got}}})
 			assert.True(t, ok)
-			assert.Equal(t, leafNo(2), leaf)
-			assert.Equal(t, noon, since)
+			assert.Equal(t, leafNo(2), facts.Leaf)
+			assert.Equal(t, noon, facts.Since)
 		})
 	}
 }
@@ -125,8 +125,8 @@ func TestNobodyLooks(t *testing.T) {
 	assert.Equal(t, "Unknown NotVerified", string(want.Status)+" "+want.Reason)
 	svc.Status.Conditions[1] = *want
 	assert.Nil(t, notVerified(svc), "once")
-	leaf, since, ok := api.LeafSince(svc)
-	assert.True(t, ok && leaf == leafNo(2) && since.Equal(noon), "for when somebody looks again")
+	facts, ok := api.ServingOf(svc)
+	assert.True(t, ok && facts.Leaf == leafNo(2) && facts.Since.Equal(noon), "for when somebody looks again")
 }
 
 func TestServingPatch(t *testing.T) {

@@ -17,18 +17,18 @@ import (
 
 // Reasons of the Ready condition beside those of a CA that cannot sign.
 const (
-	ReasonIssued       Reason = "Issued"            // True
-	ReasonRetained     Reason = api.ReasonRetained  // True: not asked for any more, and kept
-	ReasonInvalid      Reason = "InvalidAnnotation" // False: what is asked for is not allowed
-	ReasonWaiting      Reason = "WaitingForTrust"   // False: some names, or all, that not all clients accept yet
-	ReasonConflict     Reason = "SecretConflict"    // False: the Secret is somebody else's
-	ReasonRefused      Reason = "SigningRefused"    // False: what the CA signed is not what was asked for
-	ReasonSignFailed   Reason = "SigningFailed"     // False
-	ReasonWriteRefused Reason = "WriteRefused"      // False: the API server does not take the Secret
-	ReasonWriteFailed  Reason = "WriteFailed"       // False: the API server was not reached
-	ReasonUnavailable  Reason = "CAUnavailable"     // False: a CA that does not say why
-	ReasonClockSkew    Reason = "ClockSkew"         // False: this clock and the API server's differ
-	ReasonPending      Reason = "CAPending"         // never written: the CA is being read
+	ReasonIssued       Reason = "Issued"                  // True
+	ReasonRetained     Reason = api.ReasonRetained        // True: not asked for any more, and kept
+	ReasonInvalid      Reason = "InvalidAnnotation"       // False: what is asked for is not allowed
+	ReasonWaiting      Reason = api.ReasonWaitingForTrust // False: some names, or all, that not all clients accept yet
+	ReasonConflict     Reason = "SecretConflict"          // False: the Secret is somebody else's
+	ReasonRefused      Reason = "SigningRefused"          // False: what the CA signed is not what was asked for
+	ReasonSignFailed   Reason = "SigningFailed"           // False
+	ReasonWriteRefused Reason = "WriteRefused"            // False: the API server does not take the Secret
+	ReasonWriteFailed  Reason = "WriteFailed"             // False: the API server was not reached
+	ReasonUnavailable  Reason = "CAUnavailable"           // False: a CA that does not say why
+	ReasonClockSkew    Reason = "ClockSkew"               // False: this clock and the API server's differ
+	ReasonPending      Reason = "CAPending"               // never written: the CA is being read
 )
 
 // Reasons of the Ready condition under a CA that is elsewhere.
@@ -131,11 +131,11 @@ func refusedMessage(s Situation, d Decision, m api.Member) string {
 }
 
 func issuedMessage(s Situation, d Decision, svc *corev1.Service) string {
-	message := issuedPrefix(s.Key.Name) + describeNames(d.Wanted.DNSNames, d.Wanted.IPs) + requestAndLeaf(d)
+	text := describeNames(d.Wanted.DNSNames, d.Wanted.IPs)
 	if kept := s.Kept[svc.UID]; len(kept) > 0 {
-		message += fmt.Sprintf("; kept from before and renewed until deleted: %q", kept)
+		text += fmt.Sprintf("; kept from before and renewed until deleted: %q", kept)
 	}
-	return message
+	return issuedFacts(s, d).Message(text)
 }
 
 // waitingMessage says which names of the Service wait, for what, and what there
@@ -145,26 +145,20 @@ func waitingMessage(s Situation, d Decision, svc *corev1.Service) string {
 	if !nameless(d.Wanted) {
 		have = describeNames(d.Wanted.DNSNames, d.Wanted.IPs)
 	}
-	return fmt.Sprintf("%s%s; waiting: %s: a root that clients may hold does not permit it, and such a client would reject the whole certificate; added when every older root has retired%s",
-		issuedPrefix(s.Key.Name), have, describeNames(d.Waiting[svc.UID], nil), requestAndLeaf(d))
+	return issuedFacts(s, d).Message(fmt.Sprintf("%s; waiting: %s: a root that clients may hold does not permit it, and such a client would reject the whole certificate; added when every older root has retired",
+		have, describeNames(d.Waiting[svc.UID], nil)))
 }
 
-func requestAndLeaf(d Decision) string {
-	if d.Verdict.Leaf == "" {
-		return fmt.Sprintf(" (request %s)", d.Asked.Hash())
-	}
-	return fmt.Sprintf(" (request %s, %s)", d.Asked.Hash(), api.LeafInMessage(d.Verdict.Leaf))
+func issuedFacts(s Situation, d Decision) api.ReadyFacts {
+	return api.ReadyFacts{Secret: s.Key.Name, Request: d.Asked.Hash(), Leaf: d.Verdict.Leaf}
 }
-
-// issuedPrefix starts the message of a Service whose certificate is in the Secret.
-func issuedPrefix(secret string) string { return fmt.Sprintf("Secret %q: ", secret) }
 
 func retainedMessage(s Situation, d Decision, svc *corev1.Service) string {
 	why := "not asked for any more"
 	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
 		why = fmt.Sprintf("namespace %q is not labelled %s=%s any more", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
 	}
-	return fmt.Sprintf("%s; Secret %q is kept, and renewed until it is deleted (%s)", why, s.Key.Name, api.LeafInMessage(d.Verdict.Leaf))
+	return api.ReadyFacts{Secret: s.Key.Name, Leaf: d.Verdict.Leaf}.Message(why + "; kept, and renewed until it is deleted")
 }
 
 func condition(ready bool, reason Reason, message string) *metav1.Condition {

@@ -53,13 +53,13 @@ func TestConditions(t *testing.T) {
 		"somebody else's Secret": {func(w *scene) { w.secret.Labels, w.secret.OwnerReferences = nil, nil },
 			map[string]string{"web": `False SecretConflict: Secret "web-tls" exists and is not this signer's: it does not carry this signer's label; it is left alone. Delete or rename it, or ask for another name`}},
 		"annotation removed": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "-") },
-			map[string]string{"web": `True Retained: not asked for any more; Secret "web-tls" is kept, and renewed until it is deleted (` + leaf + ")"}},
+			map[string]string{"web": `True Retained: Secret "web-tls": not asked for any more; kept, and renewed until it is deleted (` + leaf + ")"}},
 		"annotation removed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationSecretName, "-") },
 			map[string]string{}},
 		"another Secret asked for": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "new-tls") },
 			map[string]string{}}, // that one decides
 		"namespace opted out": {func(w *scene) { w.notOptedIn = true },
-			map[string]string{"web": `True Retained: namespace "shop" is not labelled servingcert.dev/inject=enabled any more; Secret "web-tls" is kept`}},
+			map[string]string{"web": `True Retained: Secret "web-tls": namespace "shop" is not labelled servingcert.dev/inject=enabled any more; kept`}},
 		"namespace opted out, and no Secret": {func(w *scene) { w.notOptedIn, w.secret = true, nil }, map[string]string{"web": "none"}},
 		"a newcomer that contradicts": {func(w *scene) {
 			w.services = append(w.services, service("api", api.AnnotationDuration, "3h"))
@@ -95,7 +95,7 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	s.Kept[web.UID] = []string{"old-tls"}
 	message := said(s, d)["web"]
 	assert.Contains(t, message, `; kept from before and renewed until deleted: ["old-tls"]`)
-	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Message: message}}
+	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: strings.TrimPrefix(message, "True Issued: ")}}
 	leaf, ok := api.LeafOf(web)
 	assert.True(t, ok)
 	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)

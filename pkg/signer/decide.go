@@ -3,7 +3,6 @@ package signer
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -257,7 +256,7 @@ func SameOwner(a, b metav1.OwnerReference) bool {
 // is the one that the condition of a Service tells of.
 func missingReason(s Situation) Reason {
 	for _, svc := range s.Asking {
-		if c := api.Condition(svc, api.ConditionReady); c != nil && strings.HasPrefix(c.Message, issuedPrefix(s.Key.Name)) {
+		if issued, _ := api.ReadyOf(svc); issued.Secret == s.Key.Name {
 			return ReasonMissing
 		}
 	}

@@ -228,7 +228,7 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	w.services[0] = service("web", api.AnnotationSecretName, "-")
-	assert.True(t, strings.HasPrefix(said(w.decide())["web"], "True Retained: not asked for any more; "))
+	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": not asked for any more; `))
 }
 
 // A CA that is not known yet takes no condition away.

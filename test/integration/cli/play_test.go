@@ -121,7 +121,7 @@ func setReady(ctx context.Context, namespace, name string, status metav1.Conditi
 		Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
 	}}
 	if leaf, ok := api.LeafOf(svc); ok {
-		svc.Status.Conditions = append(svc.Status.Conditions, servingCondition(metav1.ConditionTrue, api.ServingCurrent, "every pod serves it "+api.LeafSinceInMessage(leaf, time.Now())))
+		svc.Status.Conditions = append(svc.Status.Conditions, servingCondition(metav1.ConditionTrue, api.ServingCurrent, api.ServingFacts{Leaf: leaf, Since: time.Now()}.Message("every pod serves it")))
 	}
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 	return err
@@ -135,7 +135,7 @@ func setServing(t *testing.T, namespace, name string, status metav1.ConditionSta
 	require.NoError(t, err)
 	leaf, ok := api.LeafOf(svc)
 	require.True(t, ok)
-	svc.Status.Conditions = []metav1.Condition{*api.Condition(svc, api.ConditionReady), servingCondition(status, reason, words+" "+api.LeafSinceInMessage(leaf, since))}
+	svc.Status.Conditions = []metav1.Condition{*api.Condition(svc, api.ConditionReady), servingCondition(status, reason, api.ServingFacts{Leaf: leaf, Since: since}.Message(words))}
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(t.Context(), svc, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }
@@ -145,7 +145,7 @@ func servingCondition(status metav1.ConditionStatus, reason, message string) met
 }
 
 func leafMessage(fingerprint string) string {
-	return "Secret web-tls: " + api.LeafInMessage(fingerprint)
+	return api.ReadyFacts{Secret: "web-tls", Leaf: fingerprint}.Message("issued")
 }
 
 // newCA makes a CA that signs now.

@@ -151,11 +151,11 @@ func TestANewLeaderGoesOn(t *testing.T) {
 	h := watchServing(t, s.svc)
 	second := startRotator(t)
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
-	_, since, ok := api.LeafSince(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*before}}})
+	said, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*before}}})
 	require.True(t, ok)
-	_, again, ok := api.LeafSince(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*stale}}})
+	again, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*stale}}})
 	require.True(t, ok)
-	assert.Equal(t, since, again, "the time of the first")
+	assert.Equal(t, said.Since, again.Since, "the time of the first")
 	second.counts(t, s.ns, map[string]int{"stale": 2})
 	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all())
 
@@ -223,7 +223,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 	s.servers[0].pair.Store(s.pair)
 	setReady(t, s.svc, metav1.Condition{
 		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonRetained, LastTransitionTime: metav1.Now(),
-		Message: `not asked for any more; Secret "web-tls" is kept, and renewed until it is deleted (` + api.LeafInMessage(fingerprint(s.pair)) + `)`,
+		Message: api.ReadyFacts{Secret: "web-tls", Leaf: fingerprint(s.pair)}.Message("not asked for any more; kept, and renewed until it is deleted"),
 	})
 	change(t, s.svc, func(svc *corev1.Service) { delete(svc.Annotations, api.AnnotationSecretName) })
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)

@@ -75,7 +75,7 @@ func issued(t testing.TB, svc *corev1.Service, pair *tls.Certificate) {
 	t.Helper()
 	setReady(t, svc, metav1.Condition{
 		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(),
-		Message: fmt.Sprintf("Secret %q: names (request abc, %s)", svc.Annotations[api.AnnotationSecretName], api.LeafInMessage(fingerprint(pair))),
+		Message: api.ReadyFacts{Secret: svc.Annotations[api.AnnotationSecretName], Request: "abc", Leaf: fingerprint(pair)}.Message("names"),
 	})
 }
 

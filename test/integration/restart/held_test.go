@@ -298,10 +298,10 @@ func TestAServiceThatIsNotReady(t *testing.T) {
 	registry, _ := startRotator(t, nil)
 	p.current("web")
 	leaf := p.rotate("web")
-	p.condition("web", metav1.ConditionFalse, "WaitingForTrust", "some names wait; "+api.LeafInMessage(leaf))
+	p.condition("web", metav1.ConditionFalse, "WaitingForTrust", api.ReadyFacts{Secret: "web-tls", Leaf: leaf}.Message("some names wait"))
 	p.held(registry, "CertificateWaits")
 	assert.Empty(t, restartedAt(t, web))
-	p.condition("web", metav1.ConditionTrue, "Issued", api.LeafInMessage(leaf))
+	p.condition("web", metav1.ConditionTrue, "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: leaf}.Message("names"))
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
 }

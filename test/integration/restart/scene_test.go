@@ -65,7 +65,7 @@ func (p place) rotate(name string) (leaf string) {
 	require.NoError(p.t, err)
 	node.mount(p.name, name+"-tls", cert)
 	p.leaves[name] = leaf
-	p.condition(name, metav1.ConditionTrue, "Issued", api.LeafInMessage(leaf))
+	p.condition(name, metav1.ConditionTrue, "Issued", api.ReadyFacts{Secret: name + "-tls", Leaf: leaf}.Message("names"))
 	return leaf
 }
 
@@ -150,7 +150,7 @@ func (p place) serving(name string, status metav1.ConditionStatus, reason string
 			return err
 		}
 		c := api.Condition(&svc, api.ConditionServing)
-		if leaf, _, _ := api.LeafSince(&svc); c == nil || c.Status != status || c.Reason != reason || leaf != p.leaves[name] {
+		if facts, _ := api.ServingOf(&svc); c == nil || c.Status != status || c.Reason != reason || facts.Leaf != p.leaves[name] {
 			return fmt.Errorf("condition Serving of %s is %+v, want %s %s with leaf %s", name, c, status, reason, p.leaves[name])
 		}
 		return nil

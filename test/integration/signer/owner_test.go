@@ -93,7 +93,7 @@ func TestRetained(t *testing.T) {
 			makeService(t, ns, "web", api.AnnotationKeyAlgorithm, "ED25519", api.AnnotationDuration, "24h")
 			first := r.waitGood(t, ns, "web", "web-tls")
 			annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: annotation, api.AnnotationKeyAlgorithm: nil, api.AnnotationDuration: nil})
-			kept := `not asked for any more; Secret "web-tls" is kept`
+			kept := `Secret "web-tls": not asked for any more; kept`
 			if annotation != nil {
 				r.waitGood(t, ns, "web", "new-tls")
 				kept = `; kept from before and renewed until deleted: ["web-tls"]`

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The message of a condition is a sentence for people and, at fixed places in it,
+// facts for other processes: the Secret at the beginning, the rest in the last pair
+// of parentheses. Facts are read at these places and nowhere else, so that what a
+// user writes into an annotation, and an error quotes, is never taken for a fact.
+
+// Reasons of condition ConditionReady that more than one process names.
+const (
+	// ReasonRetained: True; the Secret is not asked for any more, and is kept.
+	ReasonRetained = "Retained"
+	// ReasonWaitingForTrust: False; the certificate lacks names that not every
+	// client would accept yet.
+	ReasonWaitingForTrust = "WaitingForTrust"
+)
+
+// ReadyFacts is what condition ConditionReady, which the signer writes, tells other
+// processes.
+type ReadyFacts struct {
+	Secret  string // the Secret that holds the certificate
+	Request string // hash of what was asked for (Wanted.Hash); "" if nothing is asked for
+	Leaf    string // fingerprint of the leaf in the Secret; "" if it holds none
+}
+
+// Message returns the message of a condition that says text and holds the facts:
+//
+//	Secret "NAME": TEXT (request HASH, leaf sha256:FINGERPRINT)
+func (f ReadyFacts) Message(text string) string {
+	var facts []string
+	if f.Request != "" {
+		facts = append(facts, requestFact+f.Request)
+	}
+	if f.Leaf != "" {
+		facts = append(facts, leafFact+f.Leaf)
+	}
+	return secretFact + f.Secret + secretEnd + text + inParentheses(facts)
+}
+
+// ReadyOf returns the facts of the Service's condition ConditionReady. It returns
+// false if there is no such condition, or one with which nothing was issued.
+func ReadyOf(svc *corev1.Service) (ReadyFacts, bool) {
+	c := Condition(svc, ConditionReady)
+	if c == nil || c.Status != metav1.ConditionTrue && c.Reason != ReasonWaitingForTrust {
+		return ReadyFacts{}, false
+	}
+	return parseReady(c.Message)
+}
+
+func parseReady(message string) (ReadyFacts, bool) {
+	rest, ok := strings.CutPrefix(message, secretFact)
+	if !ok {
+		return ReadyFacts{}, false
+	}
+	secret, rest, ok := strings.Cut(rest, secretEnd)
+	if !ok || secret == "" || strings.Contains(secret, `"`) {
+		return ReadyFacts{}, false
+	}
+	f := ReadyFacts{Secret: secret}
+	for _, fact := range lastParentheses(rest) {
+		if request, ok := strings.CutPrefix(fact, requestFact); ok {
+			f.Request = request
+		}
+		if leaf, ok := strings.CutPrefix(fact, leafFact); ok && isFingerprint(leaf) {
+			f.Leaf = leaf
+		}
+	}
+	return f, true
+}
+
+// LeafOf returns the fingerprint (SHA-256 of the DER, in hex) of the leaf that the
+// Service's condition ConditionReady names, or false if it names none.
+func LeafOf(svc *corev1.Service) (fingerprint string, ok bool) {
+	f, _ := ReadyOf(svc)
+	return f.Leaf, f.Leaf != ""
+}
+
+// ServingFacts is what condition ConditionServing, which the rotator writes, tells
+// other processes. Which workloads serve another leaf is in [ServingStatus].
+type ServingFacts struct {
+	Leaf  string    // fingerprint of the leaf that the pods should serve
+	Since time.Time // when it became that, in whole seconds
+}
+
+// Message returns the message of a condition that says text and holds the facts:
+//
+//	TEXT (leaf sha256:FINGERPRINT since TIME)
+func (f ServingFacts) Message(text string) string {
+	return text + inParentheses([]string{leafFact + f.Leaf + sinceFact + f.Since.UTC().Format(time.RFC3339)})
+}
+
+// ServingOf returns the facts of the Service's condition ConditionServing, or false
+// if there is no such condition or it holds none.
+func ServingOf(svc *corev1.Service) (ServingFacts, bool) {
+	c := Condition(svc, ConditionServing)
+	if c == nil {
+		return ServingFacts{}, false
+	}
+	facts := lastParentheses(c.Message)
+	if len(facts) != 1 {
+		return ServingFacts{}, false
+	}
+	fact, ok := strings.CutPrefix(facts[0], leafFact)
+	leaf, at, ok2 := strings.Cut(fact, sinceFact)
+	since, err := time.Parse(time.RFC3339, at)
+	if !ok || !ok2 || err != nil || !isFingerprint(leaf) {
+		return ServingFacts{}, false
+	}
+	return ServingFacts{Leaf: leaf, Since: since}, true
+}
+
+// PartIn returns the Secret that holds the Service's certificate: the one that it
+// asks for, or the one that is retained for it.
+func PartIn(svc *corev1.Service) (secretName string, ok bool) {
+	if secretName, ok = Wants(svc); ok || svc.DeletionTimestamp != nil {
+		return secretName, ok
+	}
+	if c := Condition(svc, ConditionReady); c == nil || c.Reason != ReasonRetained {
+		return "", false
+	}
+	f, ok := ReadyOf(svc)
+	return f.Secret, ok
+}
+
+// The forms of facts in messages.
+const (
+	secretFact  = `Secret "`
+	secretEnd   = `": `
+	requestFact = "request "
+	leafFact    = "leaf sha256:"
+	sinceFact   = " since "
+)
+
+func inParentheses(facts []string) string {
+	if len(facts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(facts, ", ") + ")"
+}
+
+// lastParentheses returns the facts in the parentheses with which the message ends,
+// nil if it ends otherwise.
+func lastParentheses(message string) []string {
+	inside, ok := strings.CutSuffix(message, ")")
+	open := strings.LastIndexByte(inside, '(')
+	if !ok || open < 0 {
+		return nil
+	}
+	return strings.Split(inside[open+1:], ", ")
+}
+
+var fingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// isFingerprint reports whether s has the form of pki.Fingerprint.
+func isFingerprint(s string) bool { return fingerprint.MatchString(s) }

@@ -1,0 +1,104 @@
+package facts_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+)
+
+// secret builds a Secret with an owner and a key.
+func secret(name, owner string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{"owner": owner}},
+		Data:       map[string][]byte{"tls.key": []byte("private")},
+	}
+}
+
+// started returns an informer of the Secrets in a source, with the names of their
+// owners as facts: what it keeps is metadata alone.
+func started(t *testing.T, source *fcache.FakeControllerSource) *facts.Informer[*metav1.PartialObjectMetadata] {
+	t.Helper()
+	informer, err := facts.NewInformer(facts.Options[*corev1.Secret, *metav1.PartialObjectMetadata]{
+		Objects: source,
+		Example: &corev1.Secret{},
+		Derive: func(s *corev1.Secret) *metav1.PartialObjectMetadata {
+			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.Namespace, Name: s.Name, ResourceVersion: s.ResourceVersion, GenerateName: s.Annotations["owner"],
+			}}
+		},
+		Indexers: map[string]func(*metav1.PartialObjectMetadata) []string{
+			"owner": func(m *metav1.PartialObjectMetadata) []string { return []string{m.GenerateName} },
+		},
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = informer.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, informer.HasSynced, 10*time.Second, time.Millisecond)
+	return informer
+}
+
+func TestInformerHoldsFacts(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	source.Add(secret("web-tls", "web"))
+	source.Add(secret("api-tls", "api"))
+	informer := started(t, source)
+	assert.Len(t, informer.List(), 2)
+	assert.Equal(t, "web", informer.Get(types.NamespacedName{Namespace: "shop", Name: "web-tls"}).GenerateName)
+	assert.Nil(t, informer.Get(types.NamespacedName{Namespace: "shop", Name: "none"}))
+	found := informer.ByIndex("owner", "api")
+	require.Len(t, found, 1)
+	assert.Equal(t, "api-tls", found[0].Name)
+	assert.Empty(t, informer.ByIndex("owner", "none"))
+	assert.Panics(t, func() { informer.ByIndex("unknown", "x") })
+	assert.False(t, informer.NeedLeaderElection())
+}
+
+func TestInformerSource(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	source.Add(secret("web-tls", "web"))
+	informer := started(t, source)
+	changes := make(chan string, 10)
+	owner := func(m *metav1.PartialObjectMetadata) string {
+		if m == nil {
+			return "-"
+		}
+		return m.GenerateName
+	}
+	s := informer.Source("Secrets", func(_ context.Context, q facts.Queue, before, after *metav1.PartialObjectMetadata) {
+		changes <- owner(before) + " " + owner(after)
+		q.Add(reconcile.Request{})
+	})
+	assert.Equal(t, "Secrets", fmt.Sprint(s))
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	require.NoError(t, s.Start(context.Background(), queue))
+	require.NoError(t, s.WaitForSync(context.Background()))
+	next := func() string {
+		select {
+		case change := <-changes:
+			return change
+		case <-time.After(10 * time.Second):
+			return "nothing came"
+		}
+	}
+	assert.Equal(t, "- web", next())
+	source.Modify(secret("web-tls", "api"))
+	assert.Equal(t, "web api", next())
+	source.Delete(secret("web-tls", "api"))
+	assert.Equal(t, "api -", next())
+	assert.Equal(t, 1, queue.Len())
+}

@@ -1,0 +1,78 @@
+package facts
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// WrittenFor bounds how long a write is believed that the cache never showed: it
+// may have been undone in a gap of the watch.
+const WrittenFor = 30 * time.Second
+
+// Written remembers what this process wrote until its cache has seen it. Without it
+// a reconcile that runs in between would write everything a second time. Resource
+// versions are compared as numbers (KEP-5504).
+type Written[T any] struct {
+	mu      sync.Mutex
+	entries map[types.NamespacedName]entry[T]
+}
+
+type entry[T any] struct {
+	version uint64
+	value   T
+	until   time.Time
+}
+
+// NewWritten returns a memory of no writes.
+func NewWritten[T any]() *Written[T] {
+	return &Written[T]{entries: map[types.NamespacedName]entry[T]{}}
+}
+
+// Put remembers what was written to the object, which has had the resource version
+// since.
+func (w *Written[T]) Put(key types.NamespacedName, resourceVersion string, value T, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.entries[key] = entry[T]{version(resourceVersion), value, now.Add(WrittenFor)}
+}
+
+// Newer returns what was written to the object, and whether the cache is behind it.
+// The cache holds cachedVersion, "" if it does not hold the object. Once the cache
+// is not behind, or WrittenFor is over, the write is returned a last time and then
+// forgotten.
+func (w *Written[T]) Newer(key types.NamespacedName, cachedVersion string, now time.Time) (value T, behind bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, ok := w.entries[key]
+	if !ok {
+		return value, false
+	}
+	if version(cachedVersion) >= e.version || now.After(e.until) {
+		delete(w.entries, key)
+		return e.value, false
+	}
+	return e.value, true
+}
+
+// Deleted forgets what was written to an object that was deleted afterwards, with
+// that resource version.
+func (w *Written[T]) Deleted(key types.NamespacedName, resourceVersion string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if version(resourceVersion) >= w.entries[key].version {
+		delete(w.entries, key)
+	}
+}
+
+// version returns a resource version as the number that it is, and 0 for one that
+// is not a number.
+func version(resourceVersion string) uint64 {
+	v, err := strconv.ParseUint(resourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
