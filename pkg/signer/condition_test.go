@@ -1,32 +1,44 @@
 package signer
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// said renders what Conditions says of each Service.
+// conditions are the statuses of the Services if nothing is written to the Secret.
+func conditions(s Situation, d Decision) []ServiceStatus {
+	return Settle(s, d, Outcome{}).Services
+}
+
+// readyOf returns the condition that the Service is to have.
+func readyOf(t require.TestingT, s Situation, d Decision, svc *corev1.Service) metav1.Condition {
+	for _, status := range conditions(s, d) {
+		if status.Service.UID == svc.UID {
+			return *status.Ready
+		}
+	}
+	require.Fail(t, "the Service gets no condition")
+	return metav1.Condition{}
+}
+
+// said renders the condition that each Service is to have.
 func said(s Situation, d Decision) map[string]string {
 	out := map[string]string{}
-	for _, change := range Conditions(s, d) {
+	for _, status := range conditions(s, d) {
 		text := "none"
-		if c := change.Ready; c != nil {
+		if c := status.Ready; c != nil {
 			text = fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
 		}
-		out[change.Service.Name] = text
+		out[status.Service.Name] = text
 	}
 	return out
 }
@@ -49,17 +61,17 @@ func TestConditions(t *testing.T) {
 		"not allowed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationDuration, "abc") },
 			map[string]string{"web": "False InvalidAnnotation: " + invalid}},
 		"not allowed, and a Secret from before": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "abc") },
-			map[string]string{"web": "False InvalidAnnotation: " + invalid + `; the certificate in Secret "web-tls" is kept and renewed as it was`}},
+			map[string]string{"web": "False InvalidAnnotation: " + invalid + `; the certificate in Secret "web-tls" is kept, and renewed with what it has`}},
 		"somebody else's Secret": {func(w *scene) { w.secret.Labels, w.secret.OwnerReferences = nil, nil },
-			map[string]string{"web": `False SecretConflict: Secret "web-tls" exists and is not this signer's: it does not carry this signer's label; it is left alone. Delete or rename it, or ask for another name`}},
+			map[string]string{"web": `False SecretConflict: Secret "web-tls" exists and is not managed by this signer: it does not have this signer's label. It is left unchanged: delete it, or ask for another name`}},
 		"annotation removed": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "-") },
-			map[string]string{"web": `True Retained: Secret "web-tls": not asked for any more; kept, and renewed until it is deleted (` + leaf + ")"}},
+			map[string]string{"web": `True Retained: Secret "web-tls": no longer requested; kept, and renewed until it is deleted (` + leaf + ")"}},
 		"annotation removed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationSecretName, "-") },
 			map[string]string{}},
 		"another Secret asked for": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "new-tls") },
 			map[string]string{}}, // that one decides
 		"namespace opted out": {func(w *scene) { w.notOptedIn = true },
-			map[string]string{"web": `True Retained: Secret "web-tls": namespace "shop" is not labelled servingcert.dev/inject=enabled any more; kept`}},
+			map[string]string{"web": `True Retained: Secret "web-tls": namespace "shop" no longer has label servingcert.dev/inject=enabled; kept`}},
 		"namespace opted out, and no Secret": {func(w *scene) { w.notOptedIn, w.secret = true, nil }, map[string]string{"web": "none"}},
 		"a newcomer that contradicts": {func(w *scene) {
 			w.services = append(w.services, service("api", api.AnnotationDuration, "3h"))
@@ -94,7 +106,7 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	s, d := newScene(ca, managed(issued, web), web).decide()
 	s.Kept[web.UID] = []string{"old-tls"}
 	message := said(s, d)["web"]
-	assert.Contains(t, message, `; kept from before and renewed until deleted: ["old-tls"]`)
+	assert.Contains(t, message, `; kept from before, and renewed until deleted: ["old-tls"]`)
 	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: strings.TrimPrefix(message, "True Issued: ")}}
 	leaf, ok := api.LeafOf(web)
 	assert.True(t, ok)
@@ -118,71 +130,6 @@ func TestConditionsSayNothingThatTimeChanges(t *testing.T) {
 		w.now = epoch.Add(5 * day)
 		assert.Equal(t, before, said(w.decide()))
 	}
-}
-
-func TestConditionPatch(t *testing.T) {
-	earlier, now := metav1.NewTime(epoch.Add(-day).Truncate(time.Second)), epoch
-	of := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
-		return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: earlier}
-	}
-	yes, no := metav1.ConditionTrue, metav1.ConditionFalse
-	since := func(c *metav1.Condition, at time.Time) *metav1.Condition {
-		out := *c
-		out.LastTransitionTime = metav1.NewTime(at.Truncate(time.Second))
-		return &out
-	}
-	for name, c := range map[string]struct {
-		have, want *metav1.Condition
-		result     *metav1.Condition
-		writes     bool
-	}{
-		"none, none wanted":         {nil, nil, nil, false},
-		"the same":                  {of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), of(yes, "Issued", "m"), false},
-		"a first":                   {nil, of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), true},
-		"another status and reason": {of(no, "CALost", "m"), of(yes, "Issued", "m"), since(of(yes, "Issued", "m"), now), true},
-		"another status alone":      {of(no, "R", "m"), of(yes, "R", "m"), since(of(yes, "R", "m"), now), true},
-		"another message":           {of(yes, "Issued", "m"), of(yes, "Issued", "n"), of(yes, "Issued", "n"), true},
-		"another reason":            {of(no, "CALost", "m"), of(no, "CACorrupt", "m"), of(no, "CACorrupt", "m"), true},
-		"none wanted any more":      {of(yes, "Issued", "m"), nil, nil, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			patch, err := StatusPatch("uid-of-web", c.have, c.want, nil, now)
-			require.NoError(t, err)
-			require.Equal(t, c.writes, patch != nil)
-			svc := service("web")
-			other := metav1.Condition{Type: api.ConditionServing, Status: yes, Reason: "Serving", LastTransitionTime: earlier}
-			svc.Status.Conditions = []metav1.Condition{other}
-			if c.have != nil {
-				svc.Status.Conditions = append(svc.Status.Conditions, *c.have)
-			}
-			if patch != nil {
-				svc = patchedService(t, svc, patch)
-			}
-			assert.Equal(t, types.UID("uid-of-web"), svc.UID)
-			assert.Equal(t, &other, normal(api.Condition(svc, api.ConditionServing)), "the others' conditions stay")
-			assert.Equal(t, normal(c.result), normal(api.Condition(svc, api.ConditionReady)))
-		})
-	}
-}
-
-func normal(c *metav1.Condition) *metav1.Condition {
-	if c == nil {
-		return nil
-	}
-	out := *c
-	out.LastTransitionTime = metav1.NewTime(c.LastTransitionTime.UTC())
-	return &out
-}
-
-// patchedService applies a strategic merge patch as the API server does.
-func patchedService(t *testing.T, svc *corev1.Service, patch []byte) *corev1.Service {
-	document, err := json.Marshal(svc)
-	require.NoError(t, err)
-	merged, err := strategicpatch.StrategicMergePatch(document, patch, corev1.Service{})
-	require.NoError(t, err)
-	out := &corev1.Service{}
-	require.NoError(t, json.Unmarshal(merged, out))
-	return out
 }
 
 func TestFewNamesAreRepeated(t *testing.T) {

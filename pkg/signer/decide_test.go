@@ -39,7 +39,7 @@ func specify(t *testing.T, ca *pki.Authority, rows []row) {
 			assert.Equal(t, r.action.String(), d.Action.String())
 			assert.Equal(t, r.reason, d.Reason)
 			assert.Contains(t, d.Message, r.message)
-			assert.Equal(t, r.verdict, d.Verdict.Reason)
+			assert.Equal(t, r.verdict, d.Problem.Reason)
 		})
 	}
 }
@@ -55,7 +55,7 @@ func TestDecideWhoAsks(t *testing.T) {
 		return func(w *scene) {
 			s, d := w.decide()
 			s.Key.Name = secret
-			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{*memberCondition(s, d, w.services[0])}
+			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{*settled{Situation: s, d: d, leaf: d.Leaf}.memberCondition(w.services[0])}
 		}
 	}
 	specify(t, testCA(t), []row{
@@ -80,7 +80,7 @@ func TestDecideWhoAsks(t *testing.T) {
 		{name: "Secret being deleted",
 			change: func(w *scene) { w.secret.DeletionTimestamp = &deleted }},
 		{name: "another Service joins", action: Reissue, reason: ReasonNames,
-			message: "the certificate is for web.shop.svc, web.shop.svc.cluster.local, wanted is api.shop.svc, api.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local",
+			message: "the certificate is for web.shop.svc, web.shop.svc.cluster.local, must be for api.shop.svc, api.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local",
 			change:  func(w *scene) { w.services = append(w.services, service("api")) }},
 		{name: "another Service is refused", change: func(w *scene) {
 			w.services = append(w.services, service("api", api.AnnotationDuration, "3h"))
@@ -179,11 +179,11 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 		{name: "neither", action: Reissue, reason: ReasonEmpty, change: use(Issued{})},
 		{name: "garbage", action: Reissue, reason: ReasonGarbage, change: set(corev1.TLSCertKey, []byte("x"))},
 		{name: "key of another", action: Reissue, reason: ReasonMismatch, change: set(corev1.TLSPrivateKeyKey, other.KeyPEM)},
-		{name: "forged: same issuer and key id", action: Reissue, reason: ReasonOtherCA, message: "not by this CA", change: use(forged)},
-		{name: "root served with it", action: Reissue, reason: ReasonChainChanged, message: "the 0 that this CA has served",
+		{name: "forged: same issuer and key id", action: Reissue, reason: ReasonOtherCA, message: "not signed by this CA", change: use(forged)},
+		{name: "root served with it", action: Reissue, reason: ReasonChainChanged, message: "not that of this CA, of 0 certificates",
 			change: use(Issued{CertPEM: pki.EncodeCertificates(good.Leaf, ca.Certificate), KeyPEM: good.KeyPEM})},
 
-		{name: "for clients too, by our CA", action: Reissue, reason: ReasonWrongUsage, message: "not for serving: its extended key usages are", change: use(client)},
+		{name: "for clients too, by our CA", action: Reissue, reason: ReasonWrongUsage, message: "not a serving certificate: its extended key usages are", change: use(client)},
 
 		{name: "a moment before it is due", change: func(w *scene) { use(good)(w); at(due.Add(-1))(w) }},
 		{name: "due", action: Reissue, reason: ReasonDue, message: due.Format(time.RFC3339), change: func(w *scene) { use(good)(w); at(due)(w) }},
@@ -191,8 +191,8 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 
 		{name: "headless now", action: Reissue, reason: ReasonNames, message: "*.web.shop.svc", change: headless},
 		{name: "extra name", action: Reissue, reason: ReasonNames, change: asks(api.AnnotationExtraDNSNames, "a.web.shop.svc")},
-		{name: "another algorithm", action: Reissue, reason: ReasonAlgorithm, message: "the key is ECDSAP256, wanted is RSA2048", change: asks(api.AnnotationKeyAlgorithm, "RSA2048")},
-		{name: "another lifetime", action: Reissue, reason: ReasonDuration, message: "lives for 720h0m0s, wanted is 48h0m0s", change: asks(api.AnnotationDuration, "48h")},
+		{name: "another algorithm", action: Reissue, reason: ReasonAlgorithm, message: "the key is ECDSAP256, must be RSA2048", change: asks(api.AnnotationKeyAlgorithm, "RSA2048")},
+		{name: "another lifetime", action: Reissue, reason: ReasonDuration, message: "lifetime is 720h0m0s, must be 48h0m0s", change: asks(api.AnnotationDuration, "48h")},
 		{name: "the defaults said aloud", change: asks(api.AnnotationKeyAlgorithm, "ECDSAP256", api.AnnotationDuration, "720h")},
 		{name: "renewal asked for, and issued before", action: Reissue, reason: ReasonRequested,
 			change: func(w *scene) { asks(api.AnnotationRenewAfter, "2026-03-01T12:00:01Z")(w); at(epoch.Add(time.Hour))(w) }},
@@ -257,7 +257,7 @@ func TestDecideUnderACAThatCannotSign(t *testing.T) {
 	w := newScene(testCA(t), nil, service("web"))
 	w.caErr = caError(ReasonPending)
 	_, d := w.decide()
-	assert.Equal(t, epoch.Add(WaitForCA), d.NextAt)
+	assert.Equal(t, epoch.Add(waitForCA), d.NextAt)
 }
 
 func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {
@@ -273,7 +273,7 @@ func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {
 		another,
 		{APIVersion: "v1", Kind: "Service", Name: "api", UID: api2.UID, BlockOwnerDeletion: &no},
 		{APIVersion: "v1", Kind: "Service", Name: "web", UID: web.UID, BlockOwnerDeletion: &no},
-	}, d.Owners)
+	}, d.Content.Owners)
 }
 
 func TestDecideWhenToLookAgain(t *testing.T) {
@@ -282,7 +282,7 @@ func TestDecideWhenToLookAgain(t *testing.T) {
 	w := newScene(ca, managed(issued, web), web)
 	_, d := w.decide()
 	assert.Equal(t, pki.RenewAt(issued.Leaf), d.NextAt)
-	assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Verdict.Leaf)
+	assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Leaf)
 
 	w.services[0] = service("web", api.AnnotationRenewAfter, "2026-03-02T00:00:00Z")
 	_, d = w.decide()

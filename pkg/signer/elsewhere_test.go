@@ -118,7 +118,8 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	t.Run("remembered as it is read", func(t *testing.T) {
 		secret := managed(issued, web)
 		secret.Annotations = map[string]string{api.AnnotationRenewedAfter: at}
-		assert.Equal(t, FactsOf(secret, api.DefaultInstance).RenewedAfter, FactsOfIssued(&secret.ObjectMeta, issued, known).RenewedAfter)
+		content := contentOf(Situation{}, nil, nil, &issued)
+		assert.Equal(t, FactsOf(secret, api.DefaultInstance).renewedAfter(), content.Facts(&secret.ObjectMeta, nil, known).renewedAfter())
 	})
 }
 

@@ -22,17 +22,17 @@ type Event struct {
 	Type, Reason, Note string
 }
 
-// Reissued reports a certificate that replaces another.
-func Reissued(svc *corev1.Service, secret string, reason Reason, why string) Event {
+// reissued reports a certificate that replaces another.
+func reissued(svc *corev1.Service, secret string, reason Reason, why string) Event {
 	return Event{svc, corev1.EventTypeNormal, eventReissued, fmt.Sprintf("%s: Secret %q has a new certificate: %s", reason, secret, why)}
 }
 
-// RenewalFailed reports a certificate that could not be replaced, and is good.
-func RenewalFailed(svc *corev1.Service, secret, why string) Event {
-	return Event{svc, corev1.EventTypeWarning, eventRenewalFailed, fmt.Sprintf("Secret %q keeps the certificate it has: %s", secret, why)}
+// renewalFailed reports a certificate that could not be replaced, and is good.
+func renewalFailed(svc *corev1.Service, secret string, why error) Event {
+	return Event{svc, corev1.EventTypeWarning, eventRenewalFailed, fmt.Sprintf("Secret %q keeps the certificate that it has: %s", secret, why)}
 }
 
-// NotReady reports a condition that has just turned False.
-func NotReady(svc *corev1.Service, c *metav1.Condition) Event {
+// notReady reports a condition that has just turned False.
+func notReady(svc *corev1.Service, c *metav1.Condition) Event {
 	return Event{svc, corev1.EventTypeWarning, c.Reason, c.Message}
 }

@@ -35,7 +35,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 	assert.Equal(t, corev1.SecretTypeTLS, f.Type)
 	assert.False(t, f.Immutable)
 	assert.False(t, f.Empty)
-	assert.Equal(t, []string{"b", "ca.crt"}, f.Extra)
+	assert.Equal(t, []string{"b", "ca.crt"}, sortedKeys(f.Other))
 	assert.Empty(t, f.Defect)
 	assert.Equal(t, LeafFacts{
 		Raw: issued.Leaf.Raw, Fingerprint: pki.Fingerprint(issued.Leaf),
@@ -76,7 +76,7 @@ func TestFactsOfDamage(t *testing.T) {
 		"key in a form OpenSSL may refuse": {good.CertPEM, block("EC PRIVATE KEY", keyBlock.Bytes), ReasonGarbage, `tls.key: PEM block is a "EC PRIVATE KEY"`, false},
 		"key of other bytes":               {good.CertPEM, block("PRIVATE KEY", []byte("bytes")), ReasonGarbage, "tls.key: the private key is no valid PKCS #8", false},
 		"two keys":                         {good.CertPEM, append(bytes.Clone(good.KeyPEM), other.KeyPEM...), ReasonGarbage, "tls.key: data after the private key", false},
-		"key of another certificate":       {good.CertPEM, other.KeyPEM, ReasonMismatch, "tls.key does not belong to the certificate", false},
+		"key of another certificate":       {good.CertPEM, other.KeyPEM, ReasonMismatch, "tls.key does not match the certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := managed(Issued{CertPEM: c.cert, KeyPEM: c.key}, web)
@@ -84,7 +84,7 @@ func TestFactsOfDamage(t *testing.T) {
 			assert.Equal(t, c.defect, f.Defect)
 			assert.Contains(t, f.Detail, c.detail)
 			assert.Equal(t, c.empty, f.Empty)
-			assert.False(t, f.Usable(epoch))
+			assert.False(t, f.usable(epoch))
 		})
 	}
 }
@@ -118,7 +118,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	issued := issue(t, ca, wanted, epoch)
 	secret := managed(issued, web)
 
-	want, got := FactsOf(secret, api.DefaultInstance), FactsOfIssued(&secret.ObjectMeta, issued, ca)
+	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, nil, nil, &issued).Facts(&secret.ObjectMeta, nil, ca)
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
 	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
 	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
@@ -152,7 +152,7 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			}
 		}
 		secret := managed(good, web)
-		issuedFacts := everythingIn(reflect.ValueOf(FactsOfIssued(&secret.ObjectMeta, good, ca).Leaf), map[uintptr]bool{})
+		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, nil, nil, &good).Facts(&secret.ObjectMeta, nil, ca).Leaf), map[uintptr]bool{})
 		for _, piece := range piecesOf(t, good.KeyPEM) {
 			require.NotContains(t, issuedFacts, piece, "what was just written")
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"time"
 
@@ -89,7 +88,7 @@ func (w *scene) situation() Situation {
 		Now: w.now, Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"},
 		OptedIn: !w.notOptedIn, Terminating: w.terminating,
 		Limits: w.limits, Authority: w.ca, AuthorityErr: w.caErr,
-		Kept: map[types.UID][]string{},
+		Kept: map[types.UID][]string{}, Instance: api.DefaultInstance,
 	}
 	s.Limits.FormerDomains, s.OpenShift = w.former, w.openShift
 	if w.caErr != nil {
@@ -142,32 +141,33 @@ func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign Sign) {
 
 // write does it with what was issued.
 func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issued) {
+	content := d.Content
+	if issued != nil {
+		content = d.With(s, *issued)
+	}
+	before := s.Secret
 	switch d.Action {
+	case Nothing:
+		return
 	case Create:
 		require.Nil(t, w.secret, "the API server refuses to create what exists")
-		w.secret = managed(*issued)
-		w.secret.OwnerReferences = d.Owners
-		w.annotate(s, d, issued)
+		w.secret = created(content.Secret(s.Key, nil))
 	case Replace:
-		old := w.secret
-		w.secret = managed(*issued)
-		w.secret.OwnerReferences, w.secret.Annotations = d.Owners, old.Annotations
-		maps.Copy(w.secret.Labels, old.Labels)
-		w.secret.Labels[api.LabelManagedBy] = api.DefaultInstance
-		w.annotate(s, d, issued)
+		w.secret = created(content.Secret(s.Key, w.secret))
 	case Reissue, Repair:
-		w.secret = patched(t, w.secret, SecretPatch(s.Secret, d.Owners, api.DefaultInstance, SecretAnnotations(s, d, issued), issued))
+		w.secret = patched(t, w.secret, content.Patch(s.Secret))
 	}
+	// What is remembered of the write is what the cache will show.
+	want, got := FactsOf(w.secret, api.DefaultInstance), content.Facts(&w.secret.ObjectMeta, before, s.Authority)
+	require.Equal(t, want.SignedBy(s.Authority), got.SignedBy(s.Authority))
+	want.verified.Store(got.verified.Load())
+	require.Equal(t, want, got)
 }
 
-func (w *scene) annotate(s Situation, d Decision, issued *Issued) {
-	for key, value := range SecretAnnotations(s, d, issued) {
-		if text, ok := value.(string); ok {
-			metav1.SetMetaDataAnnotation(&w.secret.ObjectMeta, key, text)
-		} else {
-			delete(w.secret.Annotations, key)
-		}
-	}
+// created returns the Secret as the API server answers.
+func created(secret *corev1.Secret) *corev1.Secret {
+	secret.UID, secret.ResourceVersion = "uid-of-secret", "100"
+	return secret
 }
 
 // patched applies a merge patch (RFC 7386) as the API server does: on the object

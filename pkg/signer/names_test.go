@@ -49,12 +49,12 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 	assert.True(t, strings.HasPrefix(before["plain"], "True Issued: "), "it has all that it asks for: %s", before["plain"])
 	request := fmt.Sprintf("(request %s, leaf sha256:%s)", d.Asked.Hash(), leaf.Fingerprint)
 	assert.Equal(t, `False WaitingForTrust: Secret "web-tls": plain.shop.svc, plain.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local; `+
-		`waiting: www.apps.example.com, 10.0.0.1: a root that clients may hold does not permit it, and such a client would reject the whole certificate; `+
-		`added when every older root has retired `+request, before["web"])
+		`waiting: www.apps.example.com, 10.0.0.1: clients may still hold a root that does not permit these names, and would reject the whole certificate; `+
+		`they are added once every older root has retired `+request, before["web"])
 
 	t.Run("the rotator finds the leaf", func(t *testing.T) {
 		asks := asks.DeepCopy()
-		asks.Status.Conditions = []metav1.Condition{*memberCondition(s, d, asks)}
+		asks.Status.Conditions = []metav1.Condition{readyOf(t, s, d, asks)}
 		got, ok := api.LeafOf(asks)
 		assert.True(t, ok)
 		assert.Equal(t, leaf.Fingerprint, got)
@@ -86,7 +86,7 @@ func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
 	w := newScene(l.At(epoch, 2), nil, web)
 	s, d := w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String())
-	require.Equal(t, ReasonWaiting, d.Verdict.Reason)
+	require.Equal(t, ReasonWaiting, d.Problem.Reason)
 	assert.True(t, strings.HasPrefix(said(s, d)["web"], "False WaitingForTrust: "+waits), said(s, d)["web"])
 	assert.NotContains(t, said(s, d)["web"], "leaf")
 
@@ -172,7 +172,7 @@ func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
 		}
 		s, d := w.decide()
 		if d.Action == Nothing {
-			require.Equal(t, ReasonWaiting, d.Verdict.Reason)
+			require.Equal(t, ReasonWaiting, d.Problem.Reason)
 			return
 		}
 		issued, err := Issue(context.Background(), plainSign(), w.ca, d.Wanted, w.now)

@@ -47,24 +47,24 @@ func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 		"a name of no kind": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.ExtraExtensions = []pkix.Extension{namesOf(t, c.DNSNames, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 9, Bytes: []byte("x")})}
 		}, "neither a DNS name nor an IP address: of an unknown kind"},
-		"a name as subject": {func(c *x509.Certificate, _ *pki.Authority) { c.Subject = pkix.Name{CommonName: "db.shop.svc"} }, `its subject names "db.shop.svc"`},
+		"a name as subject": {func(c *x509.Certificate, _ *pki.Authority) { c.Subject = pkix.Name{CommonName: "db.shop.svc"} }, `its common name is "db.shop.svc"`},
 		"a CA":              {func(c *x509.Certificate, _ *pki.Authority) { c.IsCA = true }, "it is a CA"},
 		"a usage more":      {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageCertSign }, "its key usage is 0x21, must be 0x1"},
 		"RSA's usage":       {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageKeyEncipherment }, "its key usage is 0x5, must be 0x1"},
 		"no usage":          {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage = 0 }, "its key usage is 0x0"},
 		"client auth too": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
-		}, "must be serverAuth alone"},
+		}, "must be serverAuth only"},
 		"client auth alone": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-		}, "must be serverAuth alone"},
-		"any usage":        {func(c *x509.Certificate, _ *pki.Authority) { c.ExtKeyUsage = nil }, "must be serverAuth alone"},
-		"an unknown usage": {func(c *x509.Certificate, _ *pki.Authority) { c.UnknownExtKeyUsage = []asn1.ObjectIdentifier{{1, 2, 3}} }, "must be serverAuth alone"},
-		"a later end":      {func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = c.NotAfter.Add(time.Second) }, "after the 2026-03-31T11:55:00Z that was asked for"},
-		"too long ago":     {func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = c.NotBefore.Add(-maxBackdate - time.Second) }, "a certificate may begin 1h10m0s before it is issued at most"},
+		}, "must be serverAuth only"},
+		"any usage":        {func(c *x509.Certificate, _ *pki.Authority) { c.ExtKeyUsage = nil }, "must be serverAuth only"},
+		"an unknown usage": {func(c *x509.Certificate, _ *pki.Authority) { c.UnknownExtKeyUsage = []asn1.ObjectIdentifier{{1, 2, 3}} }, "must be serverAuth only"},
+		"a later end":      {func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = c.NotAfter.Add(time.Second) }, "must not expire after 2026-03-31T11:55:00Z"},
+		"too long ago":     {func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = c.NotBefore.Add(-maxBackdate - time.Second) }, "must not be valid earlier than 1h10m0s before it is issued"},
 		"too short": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.NotAfter = c.NotBefore.Add(15*time.Minute - time.Second)
-		}, "it lives for 14m59s, and must for 15m0s at least"},
+		}, "its lifetime is 14m59s, must be at least 15m0s"},
 		"due already": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.NotBefore, c.NotAfter = epoch.Add(-time.Hour), epoch.Add(4*time.Minute)
 		}, "would be due for renewal at "},
@@ -164,7 +164,7 @@ func TestIssueTimes(t *testing.T) {
 		ca := testCA(t)
 		ca.SignUntil = epoch.Add(47 * time.Hour)
 		_, err := Issue(context.Background(), plainSign(), ca, wanted, epoch)
-		assert.ErrorContains(t, err, "the CA has promised to sign until 2026-03-03T11:00:00Z only")
+		assert.ErrorContains(t, err, "the CA signs nothing that expires after 2026-03-03T11:00:00Z")
 		assert.Equal(t, ReasonSignFailed, ReasonOf(err, ReasonSignFailed))
 	})
 	t.Run("not under a CA that has yet to begin", func(t *testing.T) {

@@ -39,11 +39,11 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, ReasonSucceeded, "", time.Time{}},
 		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, ReasonDue, "", time.Time{}},
 		"due before, later":   {func(w *scene) { w.ca.Reissue = pki.Window{From: due.Add(day)} }, "", "", due},
-		"a chain that is not": {chain(l.Crosses[1]), ReasonChainChanged, "not the 0 that", time.Time{}},
+		"a chain that is not": {chain(l.Crosses[1]), ReasonChainChanged, "not that of this CA, of 0 certificates", time.Time{}},
 		"the root is served":  {chain(l.Roots[0]), ReasonChainChanged, "", time.Time{}},
 		"not known any more":  {func(w *scene) { w.ca.Older = nil }, ReasonOtherCA, "", time.Time{}},
 		"longer than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "24h") },
-			ReasonDuration, "lives for 720h0m0s, wanted is 24h", time.Time{}},
+			ReasonDuration, "lifetime is 720h0m0s, must be 24h", time.Time{}},
 		"shorter than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "1000h") }, "", "", slot},
 		"other names": {func(w *scene) { w.services[0] = service("web", api.AnnotationExtraDNSNames, "a.web.shop.svc") },
 			ReasonNames, "", time.Time{}},
@@ -58,7 +58,7 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 			assert.Equal(t, c.next, d.NextAt)
 			if c.reason == "" {
 				assert.Equal(t, Nothing.String(), d.Action.String())
-				assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Verdict.Leaf)
+				assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Leaf)
 			}
 		})
 	}
@@ -197,15 +197,15 @@ func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
-	web.Status.Conditions = []metav1.Condition{*memberCondition(s, d, web)}
+	web.Status.Conditions = []metav1.Condition{readyOf(t, s, d, web)}
 
 	w.ca = l.At(epoch, 2)
 	w.ca.Reissue = pki.Window{From: epoch.Add(time.Second), Until: epoch.Add(time.Hour)}
 	s, d = w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String())
-	changes := Conditions(s, d)
+	changes := conditions(s, d)
 	require.Len(t, changes, 1)
-	patch, err := StatusPatch(web.UID, api.Condition(web, api.ConditionReady), changes[0].Ready, nil, w.now)
+	patch, err := api.ConditionPatch(web.UID, api.ConditionReady, api.Condition(web, api.ConditionReady), changes[0].Ready, nil, w.now)
 	require.NoError(t, err)
 	assert.Nil(t, patch)
 }

@@ -16,42 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// errSomethingThere is a create that found a Secret which no cache has shown:
-// written by another signer, or stripped of its label.
-var errSomethingThere = errors.New("a Secret of the name exists already")
+// errExists is a create that found a Secret which no cache has shown: written by
+// another signer, or stripped of its label.
+var errExists = errors.New("a Secret with the name exists already")
 
-// act carries a decision out: first the Secret, then the conditions.
-func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decision) (reconcile.Result, error) {
-	facts, err := c.write(ctx, s, d)
-	switch {
-	case err == nil && facts != nil:
-		d.Verdict.Leaf, d.NextAt = facts.Leaf.Fingerprint, signer.NextChange(s.Now, facts, d.Wanted, s.Authority)
-		s.Secret = facts
-	case errors.Is(err, errSomethingThere):
-		return reconcile.Result{}, err
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// The cache was behind; what it missed is on its way and this is for
-		// the case that it comes to nothing.
-		return reconcile.Result{RequeueAfter: time.Second}, nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return reconcile.Result{}, nil
-	case err != nil:
-		d.Verdict.Reason, d.Verdict.Message, d.Verdict.Waits = failure(err), err.Error(), true
-		c.metrics.failures.WithLabelValues(string(d.Verdict.Reason)).Inc()
-	}
-	if statusErr := c.settle(ctx, s, d, err); statusErr != nil {
-		return reconcile.Result{}, errors.Join(err, statusErr)
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("Secret %s: %w", s.Key, err)
-	}
-	return reconcile.Result{RequeueAfter: c.nextLook(s, d)}, nil
-}
-
-// writeError is a certificate that was issued and not written.
+// writeError is a Secret that could not be written.
 type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
@@ -65,17 +38,36 @@ func (e writeError) Reason() string {
 	return string(signer.ReasonWriteFailed)
 }
 
-// failure returns why issuing failed, in one word.
-func failure(err error) signer.Reason { return signer.ReasonOf(err, signer.ReasonSignFailed) }
-
-// nextLook returns when the Secret is to be looked at again without a change.
-func (c *Controller) nextLook(s signer.Situation, d signer.Decision) time.Duration {
-	next := d.NextAt
-	if d.Verdict.Waits {
-		next = s.Now.Add(signer.WaitForCA)
+// act carries a decision out: first the Secret, then the conditions.
+func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decision) (reconcile.Result, error) {
+	outcome := c.write(ctx, s, d)
+	switch err := outcome.Err; {
+	case errors.Is(err, errExists):
+		return reconcile.Result{}, err
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// The cache was behind; what it missed is on its way and this is for
+		// the case that it comes to nothing.
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil
 	}
-	if d.Verdict.Leaf != "" && c.secrets.get(s.Key) == nil {
-		next = s.Now.Add(writtenFor + time.Second) // see written
+	settlement := signer.Settle(s, d, outcome)
+	err := c.settle(ctx, settlement)
+	if outcome.Err != nil {
+		err = errors.Join(fmt.Errorf("Secret %s: %w", s.Key, outcome.Err), err)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: c.requeueAfter(s, settlement)}, nil
+}
+
+// requeueAfter returns when the Secret is to be looked at again without a change,
+// zero for never.
+func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settlement) time.Duration {
+	next := settlement.NextAt
+	if settlement.Leaf != "" && c.secrets.Get(s.Key) == nil {
+		next = s.Now.Add(facts.WrittenFor + time.Second) // it may never come
 	}
 	if next.IsZero() {
 		return 0
@@ -83,74 +75,64 @@ func (c *Controller) nextLook(s signer.Situation, d signer.Decision) time.Durati
 	return max(next.Sub(s.Now), time.Millisecond)
 }
 
-// write does what the decision says about the Secret, in one write, and returns
-// what is in it then; nil if nothing was to be done. (A Secret that is immutable
-// takes two: it is deleted and made again.)
-func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) (*signer.SecretFacts, error) {
+// write does to the Secret what was decided, in one write. (A Secret that is
+// immutable takes two: it is deleted and made again.)
+func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	switch d.Action {
 	case signer.Create, signer.Reissue, signer.Replace:
-		return c.issueInto(ctx, s, d)
+		return c.issue(ctx, s, d)
 	case signer.Repair:
-		return c.repair(ctx, s, d)
+		secret, err := c.writeContent(ctx, s, d, d.Content)
+		if err != nil {
+			return signer.Outcome{Err: err}
+		}
+		log.FromContext(ctx).Info("Secret repaired", "leaf", secret.Leaf.Fingerprint, "owners", len(secret.OwnerReferences))
+		return signer.Outcome{Secret: secret}
 	default:
-		return nil, nil
+		return signer.Outcome{}
 	}
 }
 
-func (c *Controller) issueInto(ctx context.Context, s signer.Situation, d signer.Decision) (*signer.SecretFacts, error) {
+func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	start := c.config.Clock()
 	issued, err := signer.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 	if err != nil {
-		return nil, err
+		return signer.Outcome{Err: err}
 	}
+	secret, err := c.writeContent(ctx, s, d, d.With(s, issued))
+	if err != nil {
+		return signer.Outcome{Err: err}
+	}
+	c.metrics.issued.WithLabelValues(string(d.Reason)).Inc()
+	c.metrics.duration.Observe(c.config.Clock().Sub(start).Seconds())
+	log.FromContext(ctx).Info("certificate issued", "reason", d.Reason, "why", d.Message, "leaf", secret.Leaf.Fingerprint, "notAfter", secret.Leaf.NotAfter)
+	return signer.Outcome{Secret: secret}
+}
+
+// writeContent makes the Secret hold the content, and remembers it.
+func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d signer.Decision, content signer.Content) (*signer.SecretFacts, error) {
 	var object *metav1.ObjectMeta
+	var err error
 	switch d.Action {
-	case signer.Reissue:
-		object, err = c.patchSecret(ctx, s, signer.SecretPatch(s.Secret, d.Owners, c.config.Instance, signer.SecretAnnotations(s, d, &issued), &issued))
+	case signer.Create:
+		object, err = c.createSecret(ctx, content.Secret(s.Key, nil))
 	case signer.Replace:
-		object, err = c.replaceSecret(ctx, s, d, issued)
+		object, err = c.replaceSecret(ctx, s, content)
 	default:
-		object, err = c.createSecret(ctx, s, d, issued, nil)
+		object, err = c.patchSecret(ctx, s, content)
 	}
 	if err != nil {
 		return nil, writeError{err}
 	}
-	facts := signer.FactsOfIssued(object, issued, s.Authority)
-	facts.Words = signer.WordsAfter(s, d, &issued)
-	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
-	c.metrics.issued.WithLabelValues(string(d.Reason)).Inc()
-	c.metrics.duration.Observe(c.config.Clock().Sub(start).Seconds())
-	log.FromContext(ctx).Info("certificate issued", "reason", d.Reason, "why", d.Message, "leaf", facts.Leaf.Fingerprint, "notAfter", facts.Leaf.NotAfter)
-	if d.Reason != signer.ReasonFirst {
-		for _, svc := range d.Members {
-			emit(c.events, signer.Reissued(svc, s.Key.Name, d.Reason, d.Message))
-		}
-	}
-	return facts, nil
+	secret := content.Facts(object, s.Secret, s.Authority)
+	c.wroteSecret.Put(s.Key, object.ResourceVersion, secret, s.Now)
+	return secret, nil
 }
 
-// createSecret makes the Secret. like, if not nil, is the one that it replaces:
-// labels and annotations that others put on it stay.
-func (c *Controller) createSecret(ctx context.Context, s signer.Situation, d signer.Decision, issued signer.Issued, like *corev1.Secret) (*metav1.ObjectMeta, error) {
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name, OwnerReferences: d.Owners},
-		Type:       corev1.SecretTypeTLS,
-		Data:       map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM},
-	}
-	if like != nil {
-		secret.Labels, secret.Annotations = like.Labels, like.Annotations
-	}
-	for key, value := range signer.SecretAnnotations(s, d, &issued) {
-		if text, ok := value.(string); ok {
-			metav1.SetMetaDataAnnotation(&secret.ObjectMeta, key, text)
-		} else {
-			delete(secret.Annotations, key)
-		}
-	}
-	metav1.SetMetaDataLabel(&secret.ObjectMeta, api.LabelManagedBy, c.config.Instance)
+func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*metav1.ObjectMeta, error) {
 	err := c.client.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
-		return nil, errSomethingThere
+		return nil, errExists
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create Secret: %w", err)
@@ -160,7 +142,7 @@ func (c *Controller) createSecret(ctx context.Context, s signer.Situation, d sig
 
 // replaceSecret deletes exactly the Secret that was decided about, and makes it
 // anew. Pods that hold the old one keep it; the kubelet mounts the new.
-func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, d signer.Decision, issued signer.Issued) (*metav1.ObjectMeta, error) {
+func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
 	var old corev1.Secret
 	if err := c.live.Get(ctx, s.Key, &old); err != nil {
 		return nil, fmt.Errorf("read immutable Secret: %w", err)
@@ -169,29 +151,13 @@ func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, d si
 	if err != nil {
 		return nil, fmt.Errorf("delete immutable Secret: %w", err)
 	}
-	return c.createSecret(ctx, s, d, issued, &old)
+	return c.createSecret(ctx, content.Secret(s.Key, &old))
 }
 
-func (c *Controller) repair(ctx context.Context, s signer.Situation, d signer.Decision) (*signer.SecretFacts, error) {
-	object, err := c.patchSecret(ctx, s, signer.SecretPatch(s.Secret, d.Owners, c.config.Instance, signer.SecretAnnotations(s, d, nil), nil))
+func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
+	body, err := json.Marshal(content.Patch(s.Secret))
 	if err != nil {
-		return nil, writeError{err}
-	}
-	facts := &signer.SecretFacts{
-		ObjectMeta: s.Secret.ObjectMeta, Labelled: true, Type: s.Secret.Type, Immutable: s.Secret.Immutable, Leaf: s.Secret.Leaf, RenewedAfter: s.Secret.RenewedAfter,
-		Words: signer.WordsAfter(s, d, nil),
-	}
-	facts.OwnerReferences, facts.ResourceVersion = d.Owners, object.ResourceVersion
-	facts.TakeVerification(s.Secret)
-	c.wroteSecret.put(s.Key, object.ResourceVersion, facts, s.Now)
-	log.FromContext(ctx).Info("Secret repaired", "extraKeys", s.Secret.Extra, "owners", len(d.Owners))
-	return facts, nil
-}
-
-func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, patch map[string]any) (*metav1.ObjectMeta, error) {
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("patch of Secret: %w", err)
+		return nil, fmt.Errorf("encode patch of Secret: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
 	if err := c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body)); err != nil {
@@ -200,41 +166,34 @@ func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, patch 
 	return &secret.ObjectMeta, nil
 }
 
-// settle brings the conditions in line and tells of what changed. cause is why
-// the Secret could not be written, or nil.
-func (c *Controller) settle(ctx context.Context, s signer.Situation, d signer.Decision, cause error) error {
+// settle writes the Services' status, and emits and counts what has happened.
+func (c *Controller) settle(ctx context.Context, settlement signer.Settlement) error {
+	for _, e := range settlement.Events {
+		emit(c.events, e)
+	}
+	c.metrics.failed(settlement.Failure)
 	var errs []error
-	for _, change := range signer.Conditions(s, d) {
-		has := c.told(change.Service, c.config.Clock())
-		written, err := c.setCondition(ctx, change, has, signer.ServiceWords(s, d, change.Service, change.Ready, has.words))
+	for _, status := range settlement.Services {
+		written, err := c.writeStatus(ctx, status)
 		if err != nil {
 			errs = append(errs, err)
-		} else if written && change.Ready != nil && change.Ready.Status == metav1.ConditionFalse {
-			emit(c.events, signer.NotReady(change.Service, change.Ready))
-			if cause == nil && change.Ready.Reason != string(signer.ReasonWaiting) { // or it was counted already
-				c.metrics.failures.WithLabelValues(change.Ready.Reason).Inc()
-			}
 		}
-	}
-	if cause != nil && s.Secret.Usable(s.Now) {
-		for _, svc := range d.Members {
-			emit(c.events, signer.RenewalFailed(svc, s.Key.Name, cause.Error()))
+		if !written {
+			continue
+		}
+		c.metrics.failed(status.Failure)
+		if status.NotReady != nil {
+			emit(c.events, *status.NotReady)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// told is what a Service says of its certificate.
-type told struct {
-	ready *metav1.Condition // nil: none
-	words map[string]string // see OpenShiftOnServices
-}
-
-// setCondition writes a Service's condition, and the words beside it, if they are
-// others than it has, and reports whether it did.
-func (c *Controller) setCondition(ctx context.Context, change signer.ConditionChange, has told, words map[string]any) (bool, error) {
-	svc, now := change.Service, c.config.Clock()
-	patch, err := signer.StatusPatch(svc.UID, has.ready, change.Ready, words, now)
+// writeStatus writes what a Service is to say, if it does not, and reports whether
+// it did.
+func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatus) (bool, error) {
+	svc, now := status.Service, c.config.Clock()
+	patch, err := api.ConditionPatch(svc.UID, api.ConditionReady, api.Condition(svc, api.ConditionReady), status.Ready, status.Annotations, now)
 	if err != nil || patch == nil {
 		return false, err
 	}
@@ -246,19 +205,23 @@ func (c *Controller) setCondition(ctx context.Context, change signer.ConditionCh
 	case err != nil:
 		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	c.wroteStatus.put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, toldBy(patched), now)
+	c.wroteStatus.Put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, statedBy(patched), now)
 	return true, nil
 }
 
-// told returns what the Service says: what this process wrote, if the cache has
-// not seen it yet, else what the cache holds.
-func (c *Controller) told(svc *corev1.Service, now time.Time) told {
-	if ours, behind := c.wroteStatus.newer(client.ObjectKeyFromObject(svc), svc.ResourceVersion, now); behind {
-		return ours
+// tidy removes our condition from the Services of a namespace that ask for
+// nothing and have nothing of ours.
+func (c *Controller) tidy(ctx context.Context, namespace string) error {
+	services, err := c.services.indexed(ctx, namespace, asksNothing)
+	if err != nil {
+		return err
 	}
-	return toldBy(svc)
-}
-
-func toldBy(svc *corev1.Service) told {
-	return told{api.Condition(svc, api.ConditionReady), signer.Only(svc.Annotations, signer.OpenShiftOnServices)}
+	var errs []error
+	for _, svc := range services {
+		if len(c.ownedBy(svc)) == 0 {
+			_, err := c.writeStatus(ctx, signer.ServiceStatus{Service: c.current(svc, c.config.Clock())})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -19,6 +19,6 @@ func TestFailureTellsWhoseItIs(t *testing.T) {
 		signer.ReasonWriteFailed:  writeError{fmt.Errorf("create Secret: %w", assert.AnError)},
 		signer.ReasonSignFailed:   fmt.Errorf("sign: %w", assert.AnError),
 	} {
-		assert.Equal(t, want, failure(err))
+		assert.Equal(t, want, signer.ReasonOf(err, signer.ReasonSignFailed))
 	}
 }

@@ -1,24 +1,20 @@
 package controller
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -37,7 +33,7 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 // CacheOptions are those of the manager that the controller runs in: Services
 // stripped to what a request depends on, opted-in Namespaces, and the names of
 // the Secrets that are not ours, which may be in the way. Our own Secrets are
-// not in it: see secretCache.
+// not in it: see newSecretCache.
 func (c Config) CacheOptions() (cache.Options, error) {
 	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{c.Instance})
 	if err != nil {
@@ -91,7 +87,7 @@ func stripService(svc *corev1.Service) *corev1.Service {
 	}
 	if api.OpenShiftWord(svc) != "" {
 		api.KeepWord(kept, svc)
-		maps.Copy(kept.Annotations, signer.Only(svc.Annotations, signer.OpenShiftOnServices))
+		maps.Copy(kept.Annotations, signer.ServiceAnnotations(svc))
 	}
 	if c := api.Condition(svc, api.ConditionReady); c != nil {
 		kept.Status.Conditions = []metav1.Condition{*c}
@@ -151,124 +147,31 @@ func indexService(object client.Object) []string {
 	return nil
 }
 
-func indexOwner(object any) ([]string, error) {
-	f, ok := object.(*signer.SecretFacts)
-	if !ok {
-		return nil, fmt.Errorf("index of Secrets: unexpected %T", object)
-	}
+func indexOwner(f *signer.SecretFacts) []string {
 	var uids []string
-	for _, r := range f.OwnerReferences {
-		if signer.IsServiceReference(r) {
-			uids = append(uids, string(r.UID))
-		}
+	for _, r := range f.ServiceOwners() {
+		uids = append(uids, string(r.UID))
 	}
-	return uids, nil
+	return uids
 }
 
-// serviceReader finds Services in the cache. What it returns is not to be
-// changed.
-type serviceReader struct{ client.Reader }
-
-func (r serviceReader) indexed(ctx context.Context, namespace, value string) ([]*corev1.Service, error) {
-	var list corev1.ServiceList
-	if err := r.List(ctx, &list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(bySecret, value)}); err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
-	}
-	services := make([]*corev1.Service, len(list.Items))
-	for i := range list.Items {
-		services[i] = &list.Items[i]
-	}
-	return services, nil
-}
-
-// partIn returns the Services that name a Secret and, if it exists, those of
-// its owners that live and do not name it.
-func (r serviceReader) partIn(ctx context.Context, f *signer.SecretFacts) (asking, owning []*corev1.Service, err error) {
-	if asking, err = r.indexed(ctx, f.Namespace, f.Name); err != nil {
-		return nil, nil, err
-	}
-	owners, err := r.ownersOf(ctx, f)
-	owning = slices.DeleteFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
-	return asking, owning, err
-}
-
-// ownersOf returns the owners of a Secret that live.
-func (r serviceReader) ownersOf(ctx context.Context, f *signer.SecretFacts) ([]*corev1.Service, error) {
-	var owners []*corev1.Service
-	for _, ref := range f.OwnerReferences {
-		if !signer.IsServiceReference(ref) {
-			continue
-		}
-		svc := &corev1.Service{}
-		err := r.Get(ctx, types.NamespacedName{Namespace: f.Namespace, Name: ref.Name}, svc)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("get Service %s/%s: %w", f.Namespace, ref.Name, err)
-		case svc.UID == ref.UID && svc.DeletionTimestamp == nil:
-			owners = append(owners, svc)
-		}
-	}
-	return owners, nil
-}
-
-func asksFor(svc *corev1.Service, secret string) bool {
-	name, asks := api.Wants(svc)
-	return asks && name == secret
-}
-
-// secretCache holds the facts of the Secrets with our label. It is an informer
-// of its own because controller-runtime's caches hold an object or its
-// metadata, and nothing derived from it.
-type secretCache struct {
-	toolscache.SharedIndexInformer
-}
-
-func newSecretCache(rest toolscache.Getter, instance string) (*secretCache, error) {
+// ourSecrets lists and watches the Secrets with our label.
+func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatcher {
 	ours := labels.SelectorFromSet(labels.Set{api.LabelManagedBy: instance}).String()
-	source := toolscache.NewFilteredListWatchFromClient(rest, "secrets", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = ours })
-	informer := toolscache.NewSharedIndexInformer(source, &corev1.Secret{}, 0, toolscache.Indexers{byOwner: indexOwner})
-	err := informer.SetTransform(func(object any) (any, error) {
-		if secret, ok := object.(*corev1.Secret); ok {
-			return signer.FactsOf(secret, instance), nil
-		}
-		return object, nil // facts already, or a tombstone of them
+	return toolscache.NewFilteredListWatchFromClient(rest, "secrets", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = ours })
+}
+
+// newSecretCache returns a cache of the facts of our Secrets.
+func newSecretCache(secrets toolscache.ListerWatcher, instance string) (*facts.Informer[*signer.SecretFacts], error) {
+	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
+		Objects:  secrets,
+		Example:  &corev1.Secret{},
+		Derive:   func(secret *corev1.Secret) *signer.SecretFacts { return signer.FactsOf(secret, instance) },
+		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
 	})
-	return &secretCache{informer}, err
 }
 
-// Start runs the cache until ctx ends; a manager calls it.
-func (c *secretCache) Start(ctx context.Context) error {
-	c.RunWithContext(ctx)
-	return nil
-}
-
-// NeedLeaderElection lets a standby fill its cache.
-func (c *secretCache) NeedLeaderElection() bool { return false }
-
-func (c *secretCache) get(key types.NamespacedName) *signer.SecretFacts {
-	if object, ok, err := c.GetStore().GetByKey(key.String()); err == nil && ok {
-		return object.(*signer.SecretFacts)
-	}
-	return nil
-}
-
-func (c *secretCache) ownedBy(uid types.UID) []*signer.SecretFacts {
-	objects, err := c.GetIndexer().ByIndex(byOwner, string(uid))
-	if err != nil {
-		return nil // the index exists
-	}
-	return factsOf(objects)
-}
-
-func (c *secretCache) all() []*signer.SecretFacts { return factsOf(c.GetStore().List()) }
-
-func factsOf(objects []any) []*signer.SecretFacts {
-	facts := make([]*signer.SecretFacts, 0, len(objects))
-	for _, o := range objects {
-		if f, ok := o.(*signer.SecretFacts); ok {
-			facts = append(facts, f)
-		}
-	}
-	return facts
+// ownedBy returns the managed Secrets that the Service owns.
+func (c *Controller) ownedBy(svc client.Object) []*signer.SecretFacts {
+	return c.secrets.ByIndex(byOwner, string(svc.GetUID()))
 }

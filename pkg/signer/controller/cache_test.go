@@ -23,14 +23,17 @@ func TestServicesAreTranslatedOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, kept, again)
 	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftWord(kept.(*corev1.Service)))
-	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, signer.Only(kept.(*corev1.Service).Annotations, signer.OpenShiftOnServices))
+	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, signer.ServiceAnnotations(kept.(*corev1.Service)))
 	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 }
 
 // Without the flag OpenShift's annotations mean nothing: none of them is kept of
 // any Service.
 func TestWithoutTheFlagNoOpenShiftAnnotationIsKept(t *testing.T) {
-	keys := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, signer.OpenShiftOnServices...)
+	keys := []string{
+		api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha, api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha,
+		api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha,
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		svc := signertest.DrawService(t, "web")
 		stripped := stripService(svc)

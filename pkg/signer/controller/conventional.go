@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // conventional publishes which opted-in namespaces have the conventional Secret,
@@ -81,10 +82,10 @@ func addConventional(mgr manager.Manager, namespace string) error {
 // lookSoon enqueues the one thing that there is to look at, when something came
 // or went; what it says otherwise does not matter.
 func lookSoon() handler.EventHandler {
-	soon := func(q queue) { q.AddAfter(reconcile.Request{}, conventionalDelay) }
+	soon := func(q facts.Queue) { q.AddAfter(reconcile.Request{}, conventionalDelay) }
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { soon(q) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { soon(q) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q facts.Queue) { soon(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q facts.Queue) { soon(q) },
 	}
 }
 

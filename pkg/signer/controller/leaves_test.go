@@ -1,14 +1,17 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	fcache "k8s.io/client-go/tools/cache/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -17,14 +20,20 @@ import (
 )
 
 // withSecrets is a controller whose cache holds a Secret for each of the pairs.
-func withSecrets(t require.TestingT, pairs ...signer.Issued) *Controller {
-	secrets, err := newSecretCache(nil, api.DefaultInstance)
-	require.NoError(t, err)
+func withSecrets(t testing.TB, pairs ...signer.Issued) *Controller {
+	source := fcache.NewFakeControllerSource()
 	for i, issued := range pairs {
 		secret := managed(issued)
 		secret.Name = fmt.Sprint("s", i)
-		require.NoError(t, secrets.GetStore().Add(signer.FactsOf(secret, api.DefaultInstance)))
+		source.Add(secret)
 	}
+	secrets, err := newSecretCache(source, api.DefaultInstance)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { defer close(done); _ = secrets.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, secrets.HasSynced, time.Minute, time.Millisecond)
 	return &Controller{secrets: secrets, services: serviceReader{client.Reader(nil)}}
 }
 

@@ -43,6 +43,13 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// failed counts a failure; the empty reason is none.
+func (m *metrics) failed(reason signer.Reason) {
+	if reason != "" {
+		m.failures.WithLabelValues(string(reason)).Inc()
+	}
+}
+
 // expiry tells of every certificate when scraped, from the cache: a series ends
 // with its Secret.
 type expiry struct {
@@ -79,14 +86,14 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 		if issuer == nil {
 			byName[""] += n
 		} else {
-			byName[signer.NameOfCA(issuer)] += n
+			byName[issuer.Certificate.Subject.CommonName] += n
 		}
 	}
 	for name, n := range byName {
 		ch <- prometheus.MustNewConstMetric(e.leaves, prometheus.GaugeValue, float64(n), name)
 	}
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
-	for _, f := range e.secrets.all() {
+	for _, f := range e.secrets.List() {
 		if len(f.Leaf.Raw) == 0 {
 			continue
 		}
@@ -132,7 +139,7 @@ func (c *Controller) leavesByIssuer() map[*pki.Issuer]int {
 	if ca == nil {
 		return leaves
 	}
-	for _, f := range c.secrets.all() {
+	for _, f := range c.secrets.List() {
 		if len(f.Leaf.Raw) > 0 {
 			leaves[f.SignedBy(ca)]++
 		}

@@ -10,6 +10,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
+// Retries of what failed: quickly at first, since most failures are a write
+// that came second, and never less than once a minute.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
 // retries is how long a Secret waits that failed: twice as long each time, and
 // by chance up to half of that less, so that ten thousand Secrets that failed
 // together do not come back together.

@@ -204,9 +204,9 @@ func TestProfilesThatAreNotAsDocumented(t *testing.T) {
 		name, from, to, says string
 		warned               bool
 	}{
-		{"client auth too", `["digital signature", "server auth"]`, `["digital signature", "server auth", "client auth"]`, "must be serverAuth alone", true},
+		{"client auth too", `["digital signature", "server auth"]`, `["digital signature", "server auth", "client auth"]`, "must be serverAuth only", true},
 		{"as for RSA", `["digital signature", "server auth"]`, `["digital signature", "key encipherment", "server auth"]`, "its key usage is 0x5, must be 0x1", true},
-		{"a longer life", `"719h"`, `"8760h"`, "that was asked for", false},
+		{"a longer life", `"719h"`, `"8760h"`, "must not expire after", false},
 		{"in the future", `"10m"`, `"-10m"`, "it is not valid before", false},
 		{"over already", `"719h"`, `"1m"`, "rejects it", false},
 	} {
