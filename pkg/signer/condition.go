@@ -16,14 +16,14 @@ import (
 // Secret.
 func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
 	switch {
-	case s.problem.Reason != "" && s.problem.Reason != ReasonWaiting:
+	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting:
 		return condition(false, s.problem.Reason, s.problem.Message)
 	case s.problem.Reason == "" && s.d.Retained:
-		return condition(true, ReasonRetained, s.retainedMessage(svc))
+		return condition(true, reasonRetained, s.retainedMessage(svc))
 	case len(s.d.Waiting[svc.UID]) > 0:
-		return condition(false, ReasonWaiting, s.waitingMessage(svc))
+		return condition(false, reasonWaiting, s.waitingMessage(svc))
 	}
-	return condition(true, ReasonIssued, s.issuedMessage(svc))
+	return condition(true, reasonIssued, s.issuedMessage(svc))
 }
 
 // refusedMessage says what is wrong, and for a Service that has a certificate

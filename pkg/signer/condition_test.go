@@ -86,7 +86,7 @@ func TestConditions(t *testing.T) {
 		"CA lost, certificate expired": {func(w *scene) {
 			w.caErr, w.services[0].Status.Conditions, w.now = caError("CALost"), ready, epoch.Add(31*day)
 		}, map[string]string{"web": "False CALost: CALost: for a test"}},
-		"CA about to be known": {func(w *scene) { w.caErr, w.secret = caError(ReasonPending), nil }, map[string]string{}},
+		"CA about to be known": {func(w *scene) { w.caErr, w.secret = caError(reasonPending), nil }, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newScene(ca, managed(issued, web), web.DeepCopy())

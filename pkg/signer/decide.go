@@ -130,7 +130,7 @@ func judge(s Situation, d Decision) Decision {
 	d.Leaf, d.NextAt = s.Secret.Leaf.Fingerprint, next
 	switch {
 	case s.Secret.Immutable && len(d.Content.changedKeys(s.Secret)) > 0:
-		return d.issue(Replace, ReasonGarbage, fmt.Sprintf("the Secret is immutable and data under other keys has to change: %q", d.Content.changedKeys(s.Secret)))
+		return d.issue(Replace, reasonGarbage, fmt.Sprintf("the Secret is immutable and data under other keys has to change: %q", d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
 		d.Action = Repair
 	}
@@ -145,7 +145,7 @@ func (d Decision) issue(action Action, reason Reason, message string) Decision {
 // wait leaves everything as it is: no client would accept a certificate with any
 // of the names.
 func (d Decision) wait(s Situation) Decision {
-	d.Problem.Reason = ReasonWaiting
+	d.Problem.Reason = reasonWaiting
 	if s.Secret.usable(s.Now) {
 		d.Leaf = s.Secret.Leaf.Fingerprint
 	}
@@ -155,26 +155,26 @@ func (d Decision) wait(s Situation) Decision {
 // conflict is the problem of a Secret that is not ours.
 func conflict(s Situation, why string) Problem {
 	return Problem{
-		Reason:  ReasonConflict,
+		Reason:  reasonConflict,
 		Message: fmt.Sprintf("Secret %q exists and is not managed by this signer: %s. It is left unchanged: delete it, or ask for another name", s.Key.Name, why),
 	}
 }
 
 // blocked is the problem under a CA that cannot sign.
 func blocked(err error) Problem {
-	return Problem{Reason: ReasonOf(err, ReasonUnavailable), Message: err.Error(), Temporary: true}
+	return Problem{Reason: ReasonOf(err, reasonUnavailable), Message: err.Error(), Temporary: true}
 }
 
 // pending reports whether the CA has not been looked at yet.
-func pending(err error) bool { return err != nil && ReasonOf(err, "") == ReasonPending }
+func pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonPending }
 
 // missingReason tells a Secret that never was from one that somebody deleted: it
 // is the one that the condition of a Service names.
 func missingReason(s Situation) Reason {
 	for _, svc := range s.Asking {
 		if ready, _ := api.ReadyOf(svc); ready.Secret == s.Key.Name {
-			return ReasonMissing
+			return reasonMissing
 		}
 	}
-	return ReasonFirst
+	return reasonFirst
 }

@@ -43,7 +43,7 @@ func (w world) scene(t *rapid.T) *scene {
 	s.now = epoch.Add(time.Duration(rapid.IntRange(0, 40*24).Draw(t, "hours later")) * time.Hour)
 	s.notOptedIn, s.terminating = seldom(t, 5, "not opted in"), seldom(t, 8, "terminating")
 	if seldom(t, 5, "CA cannot sign") {
-		s.caErr = caError(oneOf(t, "why", "CALost", string(ReasonPending)))
+		s.caErr = caError(oneOf(t, "why", "CALost", string(reasonPending)))
 	}
 	return s
 }

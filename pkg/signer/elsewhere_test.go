@@ -86,10 +86,10 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	}{
 		"as it was written":                {known, at, ""},
 		"of a later one":                   {known, "2026-03-01T11:59:30Z", ""},
-		"of an earlier one":                {known, "2026-03-01T11:58:59Z", ReasonRequested},
-		"lost":                             {known, "", ReasonRequested},
-		"no time":                          {known, "yes", ReasonRequested},
-		"the CA is here: the bytes decide": {local, at, ReasonRequested},
+		"of an earlier one":                {known, "2026-03-01T11:58:59Z", reasonRequested},
+		"lost":                             {known, "", reasonRequested},
+		"no time":                          {known, "yes", reasonRequested},
+		"the CA is here: the bytes decide": {local, at, reasonRequested},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newScene(c.ca, managed(issued, web), web)
@@ -135,7 +135,7 @@ func TestRetainedLifetimesDoNotGrow(t *testing.T) {
 		_, d = w.decide()
 		w.now = d.NextAt
 		s, d = w.decide()
-		require.Equal(t, ReasonDue, d.Reason)
+		require.Equal(t, reasonDue, d.Reason)
 		w.apply(t, s, d, sign)
 		leaf := FactsOf(w.secret, api.DefaultInstance).Leaf
 		require.Equal(t, 721*time.Hour, leaf.NotAfter.Sub(leaf.NotBefore))

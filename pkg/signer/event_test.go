@@ -14,9 +14,9 @@ import (
 func TestEvents(t *testing.T) {
 	web := service("web")
 	for want, event := range map[string]Event{
-		`Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since then`: reissued(web, "web-tls", ReasonDue, "due for renewal since then"),
+		`Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since then`: reissued(web, "web-tls", reasonDue, "due for renewal since then"),
 		`Warning RenewalFailed: Secret "web-tls" keeps the certificate that it has: the CA is lost`:                  renewalFailed(web, "web-tls", errors.New("the CA is lost")),
-		`Warning InvalidAnnotation: not a duration`:                                                                  notReady(web, condition(false, ReasonInvalid, "not a duration")),
+		`Warning InvalidAnnotation: not a duration`:                                                                  notReady(web, condition(false, reasonInvalid, "not a duration")),
 	} {
 		assert.Equal(t, want, event.Type+" "+event.Reason+": "+event.Note)
 		assert.Same(t, web, event.Service)
@@ -67,5 +67,5 @@ func TestSettleReports(t *testing.T) {
 	w = newScene(ca, nil, service("web", api.AnnotationDuration, "abc"))
 	settled = Settle(w.situation(), Decide(w.situation()), Outcome{})
 	assert.Equal(t, []string{"InvalidAnnotation"}, reasons(settled))
-	assert.Equal(t, ReasonInvalid, settled.Services[0].Failure)
+	assert.Equal(t, reasonInvalid, settled.Services[0].Failure)
 }

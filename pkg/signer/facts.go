@@ -114,26 +114,26 @@ func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.
 func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	f.Empty = len(certPEM) == 0 && len(keyPEM) == 0
 	if len(certPEM) == 0 {
-		f.Defect, f.Detail = ReasonKeyMissing, "no data under "+corev1.TLSCertKey
+		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSCertKey
 		return
 	}
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
-		f.Defect, f.Detail = ReasonGarbage, corev1.TLSCertKey+": "+err.Error()
+		f.Defect, f.Detail = reasonGarbage, corev1.TLSCertKey+": "+err.Error()
 		return
 	}
 	f.Leaf = leafFacts(certs[0], certs[1:])
 	if len(keyPEM) == 0 {
-		f.Defect, f.Detail = ReasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
+		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
 		return
 	}
 	key, err := pki.ParseKey(keyPEM)
 	if err != nil {
-		f.Defect, f.Detail = ReasonGarbage, corev1.TLSPrivateKeyKey+": "+err.Error()
+		f.Defect, f.Detail = reasonGarbage, corev1.TLSPrivateKeyKey+": "+err.Error()
 		return
 	}
 	if !pki.KeyMatches(certs[0], key) {
-		f.Defect, f.Detail = ReasonMismatch, corev1.TLSPrivateKeyKey+" does not match the certificate"
+		f.Defect, f.Detail = reasonMismatch, corev1.TLSPrivateKeyKey+" does not match the certificate"
 	}
 }
 

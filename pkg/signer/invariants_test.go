@@ -151,16 +151,16 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 	})
 }
 
-// CheckInvariant7 checks the signer's part of it with the signers and a few more:
+// CheckInvariant7 checks the signer's part of it with sign and a few others:
 // whatever lies in a Secret, in whatever place,
 // and however signing fails, no word of ours holds a private key.
-func CheckInvariant7(t *testing.T, sign ...Sign) {
+func CheckInvariant7(t *testing.T, sign Sign) {
 	world := newWorld(t)
 	caKey, err := pki.EncodeKey(world.ca.Key)
 	require.NoError(t, err)
-	signers := append(sign, plainSign(), func(context.Context, *pki.Authority, SigningRequest) (*x509.Certificate, error) {
+	signers := []Sign{sign, plainSign(), func(context.Context, *pki.Authority, SigningRequest) (*x509.Certificate, error) {
 		return nil, errors.New("the CA is away")
-	}, plainSign(func(c *x509.Certificate, by *pki.Authority) { *by = *world.other }))
+	}, plainSign(func(c *x509.Certificate, by *pki.Authority) { *by = *world.other })}
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.scene(t)
 		leafKey := issue(t, world.ca, wantedBy(service("web")), epoch).KeyPEM
@@ -217,7 +217,7 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 		w.now = d.NextAt
 		s, d = w.decide()
 		require.Equal(t, Reissue, d.Action)
-		require.Equal(t, ReasonDue, d.Reason)
+		require.Equal(t, reasonDue, d.Reason)
 		w.apply(t, s, d, plainSign())
 		renewed := FactsOf(w.secret, api.DefaultInstance)
 		require.True(t, renewed.OwnedBy(web.UID))
@@ -256,7 +256,7 @@ func TestInvariant10APartInASharedSecretIsKept(t *testing.T) {
 
 			w.services[1] = service("web", api.AnnotationSecretName, "-")
 			_, d = w.decide()
-			assert.Equal(t, ReasonNames, d.Reason, "one that leaves takes its names with it")
+			assert.Equal(t, reasonNames, d.Reason, "one that leaves takes its names with it")
 			assert.NotContains(t, d.Wanted.DNSNames, "web.shop.svc")
 			assert.Contains(t, d.Wanted.DNSNames, "zoo.shop.svc")
 		})

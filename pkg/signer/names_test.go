@@ -68,7 +68,7 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 
 	w.ca.Anchors = l.Roots[1:]
 	s, d = w.decide()
-	require.Equal(t, ReasonNames, d.Reason)
+	require.Equal(t, reasonNames, d.Reason)
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
 	assert.Contains(t, s.Secret.Leaf.DNSNames, "www.apps.example.com")
@@ -86,7 +86,7 @@ func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
 	w := newScene(l.At(epoch, 2), nil, web)
 	s, d := w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String())
-	require.Equal(t, ReasonWaiting, d.Problem.Reason)
+	require.Equal(t, reasonWaiting, d.Problem.Reason)
 	assert.True(t, strings.HasPrefix(said(s, d)["web"], "False WaitingForTrust: "+waits), said(s, d)["web"])
 	assert.NotContains(t, said(s, d)["web"], "leaf")
 
@@ -172,7 +172,7 @@ func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
 		}
 		s, d := w.decide()
 		if d.Action == Nothing {
-			require.Equal(t, ReasonWaiting, d.Problem.Reason)
+			require.Equal(t, reasonWaiting, d.Problem.Reason)
 			return
 		}
 		issued, err := Issue(context.Background(), plainSign(), w.ca, d.Wanted, w.now)

@@ -15,18 +15,6 @@ import (
 // that asks with its annotations. None of it is ever read back to decide about a
 // certificate; it is only compared with what it is to be.
 
-// The annotations.
-var (
-	openShiftSecretKeys = []string{
-		api.OpenShiftServiceName, api.OpenShiftServiceNameAlpha, api.OpenShiftServiceUID, api.OpenShiftServiceUIDAlpha,
-		api.OpenShiftExpiry, api.OpenShiftExpiryAlpha,
-	}
-	openShiftServiceKeys = []string{
-		api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha,
-		api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha,
-	}
-)
-
 // ServiceAnnotations returns those of a Service's annotations that the signer
 // writes, nil if there are none.
 func ServiceAnnotations(svc *corev1.Service) map[string]string {

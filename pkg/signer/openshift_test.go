@@ -84,7 +84,7 @@ func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
 
 			first := w.secret.Data[corev1.TLSCertKey]
 			w.now = FactsOf(w.secret, api.DefaultInstance).Leaf.RenewAt
-			require.Equal(t, ReasonDue, act(Reissue).Reason)
+			require.Equal(t, reasonDue, act(Reissue).Reason)
 			holds()
 
 			renewed := w.secret.Data[corev1.TLSCertKey]
@@ -240,7 +240,7 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 // A CA that is not known yet takes no condition away.
 func TestNothingIsSaidInOpenShiftWordsBeforeTheCAIsKnown(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName), service("ours"))
-	w.caErr = caError(ReasonPending)
+	w.caErr = caError(reasonPending)
 	assert.Equal(t, map[string]string{"ours": "none"}, said(w.decide()))
 }
 

@@ -77,7 +77,7 @@ func isEmpty(c candidate) (Reason, string, time.Time) {
 	if !c.secret.Empty {
 		return good()
 	}
-	return ReasonEmpty, "the Secret holds neither a certificate nor a key", time.Time{}
+	return reasonEmpty, "the Secret holds neither a certificate nor a key", time.Time{}
 }
 
 func isDefect(c candidate) (Reason, string, time.Time) {
@@ -88,28 +88,28 @@ func isSignedByOther(c candidate) (Reason, string, time.Time) {
 	if c.by.issuer != nil {
 		return good()
 	}
-	return ReasonOtherCA, "the certificate was not signed by this CA", time.Time{}
+	return reasonOtherCA, "the certificate was not signed by this CA", time.Time{}
 }
 
 func hasWrongUsage(c candidate) (Reason, string, time.Time) {
 	if c.secret.Leaf.Usages == nil {
 		return good()
 	}
-	return ReasonWrongUsage, "not a serving certificate: " + c.secret.Leaf.Usages.Error(), time.Time{}
+	return reasonWrongUsage, "not a serving certificate: " + c.secret.Leaf.Usages.Error(), time.Time{}
 }
 
 func hasOtherChain(c candidate) (Reason, string, time.Time) {
 	if c.by.chained {
 		return good()
 	}
-	return ReasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, of %d certificates", len(c.by.issuer.Chain)), time.Time{}
+	return reasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, of %d certificates", len(c.by.issuer.Chain)), time.Time{}
 }
 
 func isExpired(c candidate) (Reason, string, time.Time) {
 	if c.now.Before(c.secret.Leaf.NotAfter) {
 		return good() // isDue comes earlier
 	}
-	return ReasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339), time.Time{}
+	return reasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339), time.Time{}
 }
 
 // isDue leaves a certificate alone that ends no earlier than the CA that signs
@@ -123,7 +123,7 @@ func isDue(c candidate) (Reason, string, time.Time) {
 	case !c.secret.Leaf.NotAfter.Before(c.ca.Certificate.NotAfter):
 		return good()
 	}
-	return ReasonDue, "due for renewal since " + due.Format(time.RFC3339), time.Time{}
+	return reasonDue, "due for renewal since " + due.Format(time.RFC3339), time.Time{}
 }
 
 // isSucceeded replaces what an earlier issuer signed, each certificate at its own
@@ -135,7 +135,7 @@ func isSucceeded(c candidate) (Reason, string, time.Time) {
 	if at := c.ca.Reissue.At(c.secret.Leaf.Raw); c.now.Before(at) {
 		return "", "", at
 	}
-	return ReasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer)), time.Time{}
+	return reasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer)), time.Time{}
 }
 
 // isShortened replaces a certificate that is served with others that are about to
@@ -147,7 +147,7 @@ func isShortened(c candidate) (Reason, string, time.Time) {
 	if at := c.by.issuer.Shorten.At(c.secret.Leaf.Raw); c.now.Before(at) {
 		return "", "", at
 	}
-	return ReasonChainChanged, "a certificate in the chain after the leaf is about to expire", time.Time{}
+	return reasonChainChanged, "a certificate in the chain after the leaf is about to expire", time.Time{}
 }
 
 // nameOfCA returns what a CA is called in messages and labels.
@@ -158,7 +158,7 @@ func hasOtherNames(c candidate) (Reason, string, time.Time) {
 	if slices.Equal(leaf.DNSNames, c.wanted.DNSNames) && slices.Equal(leaf.IPs, c.wanted.IPs) {
 		return good()
 	}
-	return ReasonNames, fmt.Sprintf("the certificate is for %s, must be for %s", describeNames(leaf.DNSNames, leaf.IPs), describeNames(c.wanted.DNSNames, c.wanted.IPs)), time.Time{}
+	return reasonNames, fmt.Sprintf("the certificate is for %s, must be for %s", describeNames(leaf.DNSNames, leaf.IPs), describeNames(c.wanted.DNSNames, c.wanted.IPs)), time.Time{}
 }
 
 func hasOtherAlgorithm(c candidate) (Reason, string, time.Time) {
@@ -169,7 +169,7 @@ func hasOtherAlgorithm(c candidate) (Reason, string, time.Time) {
 	if have == "" {
 		have = "of an unknown kind"
 	}
-	return ReasonAlgorithm, fmt.Sprintf("the key is %s, must be %s", have, c.wanted.Params.KeyAlgorithm), time.Time{}
+	return reasonAlgorithm, fmt.Sprintf("the key is %s, must be %s", have, c.wanted.Params.KeyAlgorithm), time.Time{}
 }
 
 // hasOtherDuration holds a local CA to the second. A remote one may give a
@@ -184,7 +184,7 @@ func hasOtherDuration(c candidate) (Reason, string, time.Time) {
 	} else if leaf.NotAfter.Equal(endOf(leaf.NotBefore, c.wanted.Params.Duration, issuer)) {
 		return good()
 	}
-	return ReasonDuration, fmt.Sprintf("the certificate's lifetime is %s, must be %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration), time.Time{}
+	return reasonDuration, fmt.Sprintf("the certificate's lifetime is %s, must be %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration), time.Time{}
 }
 
 // isRequested looks at a renew-after only once that time has come: before it,
@@ -200,5 +200,5 @@ func isRequested(c candidate) (Reason, string, time.Time) {
 	case c.ca.Key == nil && !c.secret.renewedAfter().Before(at):
 		return good()
 	}
-	return ReasonRequested, "renewal was requested for certificates issued before " + at.Format(time.RFC3339), time.Time{}
+	return reasonRequested, "renewal was requested for certificates issued before " + at.Format(time.RFC3339), time.Time{}
 }

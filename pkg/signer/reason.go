@@ -12,38 +12,38 @@ type Reason string
 
 // Why a certificate is issued.
 const (
-	ReasonFirst        Reason = "FirstIssue"
-	ReasonMissing      Reason = "SecretMissing"
-	ReasonEmpty        Reason = "SecretEmpty"
-	ReasonKeyMissing   Reason = "KeyMissing"
-	ReasonGarbage      Reason = "Garbage"
-	ReasonMismatch     Reason = "KeyMismatch"
-	ReasonOtherCA      Reason = "SignedByOtherCA"
-	ReasonWrongUsage   Reason = "WrongUsage"
-	ReasonChainChanged Reason = "ChainChanged"
-	ReasonNames        Reason = "NamesChanged"
-	ReasonAlgorithm    Reason = "KeyAlgorithmChanged"
-	ReasonDuration     Reason = "DurationChanged"
-	ReasonRequested    Reason = "RenewRequested"
-	ReasonDue          Reason = "RenewalDue"
-	ReasonExpired      Reason = "Expired"
-	ReasonSucceeded    Reason = "CASucceeded"
+	reasonFirst        Reason = "FirstIssue"
+	reasonMissing      Reason = "SecretMissing"
+	reasonEmpty        Reason = "SecretEmpty"
+	reasonKeyMissing   Reason = "KeyMissing"
+	reasonGarbage      Reason = "Garbage"
+	reasonMismatch     Reason = "KeyMismatch"
+	reasonOtherCA      Reason = "SignedByOtherCA"
+	reasonWrongUsage   Reason = "WrongUsage"
+	reasonChainChanged Reason = "ChainChanged"
+	reasonNames        Reason = "NamesChanged"
+	reasonAlgorithm    Reason = "KeyAlgorithmChanged"
+	reasonDuration     Reason = "DurationChanged"
+	reasonRequested    Reason = "RenewRequested"
+	reasonDue          Reason = "RenewalDue"
+	reasonExpired      Reason = "Expired"
+	reasonSucceeded    Reason = "CASucceeded"
 )
 
 // Reasons of the Ready condition beside those of a CA that cannot sign.
 const (
-	ReasonIssued       Reason = "Issued"                  // True
-	ReasonRetained     Reason = api.ReasonRetained        // True: no longer requested, and kept
-	ReasonInvalid      Reason = "InvalidAnnotation"       // False: what is requested is not allowed
-	ReasonWaiting      Reason = api.ReasonWaitingForTrust // False: some names, or all, that not all clients accept yet
-	ReasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer
+	reasonIssued       Reason = "Issued"                  // True
+	reasonRetained     Reason = api.ReasonRetained        // True: no longer requested, and kept
+	reasonInvalid      Reason = "InvalidAnnotation"       // False: what is requested is not allowed
+	reasonWaiting      Reason = api.ReasonWaitingForTrust // False: some names, or all, that not all clients accept yet
+	reasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer
 	ReasonRefused      Reason = "SigningRefused"          // False: what the CA signed is not what was requested
 	ReasonSignFailed   Reason = "SigningFailed"           // False
 	ReasonWriteRefused Reason = "WriteRefused"            // False: the API server does not take the Secret
 	ReasonWriteFailed  Reason = "WriteFailed"             // False: the API server was not reached
-	ReasonUnavailable  Reason = "CAUnavailable"           // False: a CA that does not say why
+	reasonUnavailable  Reason = "CAUnavailable"           // False: a CA that does not say why
 	ReasonClockSkew    Reason = "ClockSkew"               // False: this clock and the API server's differ
-	ReasonPending      Reason = "CAPending"               // never written: the CA is being read
+	reasonPending      Reason = "CAPending"               // never written: the CA is being read
 )
 
 // Reasons of the Ready condition under a remote CA.

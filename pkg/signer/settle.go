@@ -75,7 +75,7 @@ func (s settled) events(o Outcome) []Event {
 		switch {
 		case o.Err != nil && s.Secret.usable(s.Now):
 			events = append(events, renewalFailed(svc, s.Key.Name, o.Err))
-		case o.Secret != nil && s.d.issues() && s.d.Reason != ReasonFirst:
+		case o.Secret != nil && s.d.issues() && s.d.Reason != reasonFirst:
 			events = append(events, reissued(svc, s.Key.Name, s.d.Reason, s.d.Message))
 		}
 	}
@@ -95,7 +95,7 @@ func (s settled) services(count bool) []ServiceStatus {
 		}
 	}
 	for _, m := range s.d.Refused {
-		decide(m.Service, condition(false, ReasonInvalid, s.refusedMessage(m)))
+		decide(m.Service, condition(false, reasonInvalid, s.refusedMessage(m)))
 	}
 	for _, svc := range s.d.Members {
 		if name, asks := api.Wants(svc); asks && name != s.Key.Name {
@@ -121,7 +121,7 @@ func (s settled) status(svc *corev1.Service, ready *metav1.Condition, count bool
 		return status
 	}
 	// Names that wait are not a failure: the certificate is good.
-	waits := ready.Reason == string(ReasonWaiting)
+	waits := ready.Reason == string(reasonWaiting)
 	failed := ready.Status == metav1.ConditionFalse && !(waits && s.leaf != "")
 	status.Annotations = openShiftOnService(svc, ready, s.signedBy(), failed)
 	if ready.Status == metav1.ConditionFalse {

@@ -34,19 +34,19 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 	}{
 		"before the window":   {func(*scene) {}, "", "", slot},
 		"before its moment":   {func(w *scene) { w.now = slot.Add(-1) }, "", "", slot},
-		"at its moment":       {func(w *scene) { w.now = slot }, ReasonSucceeded, `signed by "` + l.Roots[0].Subject.CommonName + `", which "` + l.Roots[1].Subject.CommonName + `" has succeeded`, time.Time{}},
-		"after the window":    {func(w *scene) { w.now = epoch.Add(3 * time.Hour) }, ReasonSucceeded, "", time.Time{}},
-		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, ReasonSucceeded, "", time.Time{}},
-		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, ReasonDue, "", time.Time{}},
+		"at its moment":       {func(w *scene) { w.now = slot }, reasonSucceeded, `signed by "` + l.Roots[0].Subject.CommonName + `", which "` + l.Roots[1].Subject.CommonName + `" has succeeded`, time.Time{}},
+		"after the window":    {func(w *scene) { w.now = epoch.Add(3 * time.Hour) }, reasonSucceeded, "", time.Time{}},
+		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, reasonSucceeded, "", time.Time{}},
+		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, reasonDue, "", time.Time{}},
 		"due before, later":   {func(w *scene) { w.ca.Reissue = pki.Window{From: due.Add(day)} }, "", "", due},
-		"a chain that is not": {chain(l.Crosses[1]), ReasonChainChanged, "not that of this CA, of 0 certificates", time.Time{}},
-		"the root is served":  {chain(l.Roots[0]), ReasonChainChanged, "", time.Time{}},
-		"not known any more":  {func(w *scene) { w.ca.Older = nil }, ReasonOtherCA, "", time.Time{}},
+		"a chain that is not": {chain(l.Crosses[1]), reasonChainChanged, "not that of this CA, of 0 certificates", time.Time{}},
+		"the root is served":  {chain(l.Roots[0]), reasonChainChanged, "", time.Time{}},
+		"not known any more":  {func(w *scene) { w.ca.Older = nil }, reasonOtherCA, "", time.Time{}},
 		"longer than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "24h") },
-			ReasonDuration, "lifetime is 720h0m0s, must be 24h", time.Time{}},
+			reasonDuration, "lifetime is 720h0m0s, must be 24h", time.Time{}},
 		"shorter than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "1000h") }, "", "", slot},
 		"other names": {func(w *scene) { w.services[0] = service("web", api.AnnotationExtraDNSNames, "a.web.shop.svc") },
-			ReasonNames, "", time.Time{}},
+			reasonNames, "", time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newScene(l.At(epoch, 2), managed(issued, web), web)
@@ -73,7 +73,7 @@ func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 	w.ca.Reissue = pki.Window{From: epoch.Add(1000 * day)}
 	w.now = pki.RenewAt(issued.Leaf)
 	_, d := w.decide()
-	assert.Equal(t, ReasonDue, d.Reason)
+	assert.Equal(t, reasonDue, d.Reason)
 	w.ca = l.At(epoch, 1)
 	_, d = w.decide()
 	assert.Equal(t, Nothing.String(), d.Action.String(), "another would end then too")
@@ -100,9 +100,9 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Equal(t, []any{Nothing, slot}, []any{d.Action, d.NextAt})
 	require.Equal(t, Nothing, at(slot.Add(-time.Second)).Action)
 	d = at(slot)
-	require.Equal(t, ReasonChainChanged, d.Reason)
+	require.Equal(t, reasonChainChanged, d.Reason)
 	require.Contains(t, d.Message, "about to expire")
-	require.Equal(t, ReasonChainChanged, at(ends.Add(day)).Reason)
+	require.Equal(t, reasonChainChanged, at(ends.Add(day)).Reason)
 
 	fresh := issue(t, w.ca, wantedBy(web), w.now)
 	w.secret = managed(fresh, web)
@@ -110,7 +110,7 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Equal(t, Nothing.String(), d.Action.String(), "the shorter chain is good")
 	w.secret.Data["tls.crt"] = pki.EncodeCertificates(fresh.Leaf)
 	_, d = w.decide()
-	require.Equal(t, ReasonChainChanged, d.Reason, "none is not")
+	require.Equal(t, reasonChainChanged, d.Reason, "none is not")
 }
 
 // A CA elsewhere may be certified anew for the same key: of the two certificates
@@ -165,11 +165,11 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 		s, d := w.decide()
 		switch {
 		case !w.now.Before(due):
-			require.Equal(t, ReasonDue, d.Reason)
+			require.Equal(t, reasonDue, d.Reason)
 		case by < signing && !w.now.Before(slot):
-			require.Equal(t, ReasonSucceeded, d.Reason)
+			require.Equal(t, reasonSucceeded, d.Reason)
 		case tail > 0 && !w.now.Before(shorten):
-			require.Equal(t, ReasonChainChanged, d.Reason)
+			require.Equal(t, reasonChainChanged, d.Reason)
 		default:
 			require.Equal(t, Nothing, d.Action, "%s: %s", d.Reason, d.Message)
 			next := due

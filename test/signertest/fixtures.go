@@ -24,7 +24,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Epoch is the time of most tests. It is no whole second, as no clock's is.
+// Epoch is the time of most tests. It is not a whole second, as a clock's is not.
 var Epoch = time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
 
 // Day is 24 hours.

@@ -51,7 +51,7 @@ func (b *breaker) resting(now time.Time) *Error {
 	return nil
 }
 
-// failed tells of a request that was sent at asked. Those that were under way
+// failed reports a request that was sent at asked. Those that were under way
 // when the first of them failed are one failure. chance in [0,1) spreads the
 // signers of many clusters that have lost the same server.
 func (b *breaker) failed(asked, now time.Time, err *Error, chance float64) {
@@ -69,15 +69,15 @@ func (b *breaker) failed(asked, now time.Time, err *Error, chance float64) {
 	b.until = now.Add(signer.Jitter(rest, chance))
 }
 
-// answered tells of a server that works.
+// answered reports that the server works.
 func (b *breaker) answered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = 0
 }
 
-// abandoned tells of a request that was given up by the one who made it, which
-// says nothing about the server: the next may ask.
+// abandoned reports a request whose caller gave up, which says nothing about the
+// server: the next may ask.
 func (b *breaker) abandoned(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// Error is a CA elsewhere that gave no certificate, or none that counts.
+// Error is why a remote CA gave no certificate, or none that counts.
 // Its message names the servers and what is wrong with each. It is the same as
 // long as the cause is: no times, no ports of this end, since it goes into
 // conditions. It never holds the key.
@@ -28,12 +28,12 @@ func (e *Error) Error() string { return e.message }
 // Reason is the condition's.
 func (e *Error) Reason() string { return string(e.reason) }
 
-// broken reports whether the server does not work, whoever asks for whatever.
+// broken reports whether the server does not work, whatever is asked of it.
 func (e *Error) broken() bool {
 	return e.reason == signer.ReasonUnreachable || e.reason == signer.ReasonCAAnswer
 }
 
-// maxCause bounds what is told of one server: its words are whatever it likes.
+// maxCause bounds the message about one server, which may quote its answer.
 const maxCause = 300
 
 func remoteError(reason signer.Reason, format string, args ...any) *Error {

@@ -35,22 +35,22 @@ type server struct {
 }
 
 // serverURL reads the URL of a server. Whatever a URL can carry that has no use
-// here is an error, so that it is no secret in a message either.
+// here is an error, so that no secret gets into a message.
 func serverURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil: // which has the URL in it, and that perhaps a password
-		return nil, errors.New("one is no URL: must be https://HOST[:PORT]")
+	case err != nil: // it quotes the URL, which may hold a password
+		return nil, errors.New("a value is not a valid URL, must be https://HOST[:PORT]")
 	case u.Scheme != "https" || u.Hostname() == "":
-		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT]: what is signed for whom, and the CA's certificate, must come from the server that is meant", u.Redacted())
+		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT]: only with HTTPS is it certain which server answers", u.Redacted())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT], without user, query or fragment", u.Redacted())
 	}
 	return u, nil
 }
 
-// newHTTPClient returns the client for all servers. It follows no redirect: who
-// is to be asked is for the operator to say.
+// newHTTPClient returns the client for all servers. It follows no redirects: the
+// operator says which servers are asked.
 func newHTTPClient(cfg RemoteConfig) *http.Client {
 	tlsConfig := &tls.Config{RootCAs: cfg.ServerCAs, MinVersion: tls.VersionTLS12}
 	if cfg.ClientCertificate != nil {
@@ -97,9 +97,9 @@ func (s *server) post(ctx context.Context, endpoint string, body []byte) (json.R
 	case err != nil:
 		return nil, unreachable(err, s.timeout)
 	case len(answer) > maxAnswer:
-		return nil, remoteError(signer.ReasonCAAnswer, "the answer is longer than %d bytes", maxAnswer)
+		return nil, remoteError(signer.ReasonCAAnswer, "the answer is longer than the allowed %d bytes", maxAnswer)
 	case response.StatusCode >= 300 && response.StatusCode < 400:
-		return nil, remoteError(signer.ReasonCAAnswer, "answered with a redirect to %.100q, which is not followed: name the server itself", response.Header.Get("Location"))
+		return nil, remoteError(signer.ReasonCAAnswer, "answered with a redirect to %.100q: redirects are not followed; use the URL of the server itself", response.Header.Get("Location"))
 	}
 	return readAnswer(response.StatusCode, target, answer)
 }
@@ -123,9 +123,9 @@ func readAnswer(status int, target string, body []byte) (json.RawMessage, *Error
 	case said:
 		return nil, remoteError(signer.ReasonCARefused, "refused: %q (code %d, status %d)", answer.Errors[0].Message, answer.Errors[0].Code, status)
 	case status != http.StatusOK:
-		return nil, remoteError(signer.ReasonCAAnswer, "answered with status %d and not as cfssl does: is %s right, and enabled there?", status, target)
+		return nil, remoteError(signer.ReasonCAAnswer, "answered with status %d, not with an answer of the cfssl protocol: check that %s is the right URL and that the endpoint is enabled", status, target)
 	case err != nil || !answer.Success:
-		return nil, remoteError(signer.ReasonCAAnswer, "answered, and not as cfssl does")
+		return nil, remoteError(signer.ReasonCAAnswer, "answered with something other than the cfssl protocol")
 	}
 	return answer.Result, nil
 }

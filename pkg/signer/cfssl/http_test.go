@@ -27,20 +27,20 @@ func TestRemoteConfigSaysWhichFlagIsWrong(t *testing.T) {
 		"two servers":    {func(c *RemoteConfig) { c.URLs = append(c.URLs, "https://[::1]:8888/below") }, ""},
 		"a root":         {func(c *RemoteConfig) { c.Bundle = []*x509.Certificate{root} }, ""},
 		"no server":      {func(c *RemoteConfig) { c.URLs = nil }, "--cfssl-url: must name at least one"},
-		"twice":          {func(c *RemoteConfig) { c.URLs = append(c.URLs, c.URLs[0]) }, "--cfssl-url: https://ca.example.com: named twice"},
+		"twice":          {func(c *RemoteConfig) { c.URLs = append(c.URLs, c.URLs[0]) }, "--cfssl-url: \"https://ca.example.com\": given twice"},
 		"http":           {func(c *RemoteConfig) { c.URLs[0] = "http://ca.example.com" }, `--cfssl-url: "http://ca.example.com": must be https://HOST[:PORT]`},
 		"no scheme":      {func(c *RemoteConfig) { c.URLs[0] = "ca.example.com:8888" }, "--cfssl-url: \"ca.example.com:8888\": must be https://"},
 		"no host":        {func(c *RemoteConfig) { c.URLs[0] = "https://:8888" }, "--cfssl-url: \"https://:8888\": must be https://"},
 		"empty":          {func(c *RemoteConfig) { c.URLs[0] = "" }, "--cfssl-url: \"\": must be https://"},
 		"a password":     {func(c *RemoteConfig) { c.URLs[0] = "https://me:hunter2@ca.example.com" }, "without user, query or fragment"},
-		"an odd one":     {func(c *RemoteConfig) { c.URLs[0] = "https://me:hunter2 @ca.example.com" }, "--cfssl-url: one is no URL"},
+		"an odd one":     {func(c *RemoteConfig) { c.URLs[0] = "https://me:hunter2 @ca.example.com" }, "--cfssl-url: a value is not a valid URL"},
 		"a query":        {func(c *RemoteConfig) { c.URLs[0] = "https://ca.example.com?a=b" }, "without user, query or fragment"},
 		"no key":         {func(c *RemoteConfig) { c.AuthKey = nil }, "--cfssl-auth-key-file: the key has 0 bytes, must have at least 32"},
 		"a short key":    {func(c *RemoteConfig) { c.AuthKey = c.AuthKey[:31] }, "--cfssl-auth-key-file: the key has 31 bytes"},
 		"no profile":     {func(c *RemoteConfig) { c.Profile = "" }, "--cfssl-profile: must not be empty"},
 		"no RSA profile": {func(c *RemoteConfig) { c.ProfileRSA = "" }, "--cfssl-profile-rsa: must not be empty"},
-		"no timeout":     {func(c *RemoteConfig) { c.Timeout = 0 }, "--cfssl-timeout: 0s: must be more than 0"},
-		"no root":        {func(c *RemoteConfig) { c.Bundle = []*x509.Certificate{leaf} }, "--cfssl-bundle: holds no root"},
+		"no timeout":     {func(c *RemoteConfig) { c.Timeout = 0 }, `--cfssl-timeout: "0s": must be positive`},
+		"no root":        {func(c *RemoteConfig) { c.Bundle = []*x509.Certificate{leaf} }, "--cfssl-bundle: has no root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := RemoteConfig{URLs: []string{"https://ca.example.com"}, AuthKey: authKey, Profile: "web", ProfileRSA: "web-rsa", Timeout: time.Second, Clock: time.Now}
@@ -66,7 +66,7 @@ func TestParseAuthKey(t *testing.T) {
 	}
 	for _, bad := range []string{"", "\n", digits[2:], digits + "0", digits + "zz", "env:KEY", "file:/key", `"` + digits + `"`, string(authKey)} {
 		key, err := ParseAuthKey([]byte(bad))
-		require.ErrorContains(t, err, "must hold the key in hex", bad)
+		require.ErrorContains(t, err, "must be the key in hex", bad)
 		assert.Nil(t, key)
 		if bad != "" {
 			assert.NotContains(t, err.Error(), bad)
@@ -99,7 +99,7 @@ func TestRemoteBelievesOnlyTheServerThatIsMeant(t *testing.T) {
 		for _, status := range []int{http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
 			server := serve(t, http.RedirectHandler(other.URL+"/api/v1/cfssl/authsign", status).ServeHTTP)
 			remote, _ := remoteAt(t, []*remoteServer{server}, func(c *RemoteConfig) { c.ServerCAs.AddCert(other.Certificate()) })
-			require.ErrorContains(t, sign(t, remote, ca), "is not followed")
+			require.ErrorContains(t, sign(t, remote, ca), "redirects are not followed")
 		}
 		assert.Zero(t, other.asked.Load())
 	})
@@ -169,7 +169,7 @@ func TestRemoteReadsNoMoreThanItTakes(t *testing.T) {
 		sent <- n
 	})
 	remote, _ := remoteAt(t, []*remoteServer{server})
-	require.ErrorContains(t, sign(t, remote, testCA(t)), "longer than 262144 bytes")
+	require.ErrorContains(t, sign(t, remote, testCA(t)), "longer than the allowed 262144 bytes")
 	assert.Less(t, <-sent, 64<<20, "what the system buffers on the way aside, the rest is not taken")
 }
 

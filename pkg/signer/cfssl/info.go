@@ -41,10 +41,10 @@ func (r *Remote) Info(ctx context.Context) (RemoteInfo, error) {
 		case out.Issuer == nil:
 			out.Server, out.Issuer = server, issuer
 		case !issuer.Equal(out.Issuer):
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: signs with CA %q under profile %q, and with %q under %q: must be the same", server, issuer.Subject, profile, out.Issuer.Subject, r.config.Profile))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: profile %q signs with CA %q and profile %q with CA %q: must be the same CA", server, profile, issuer.Subject, r.config.Profile, out.Issuer.Subject))
 		}
 		if ok, want := hasUsages(answer.Usage, algorithm); !ok {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: profile %q gives usages %.200q, must be %q: what it signs is refused here", server, profile, answer.Usage, want))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: profile %q has usages %.200q, must have %q: its certificates are refused", server, profile, answer.Usage, want))
 		}
 	}
 	var err error

@@ -78,14 +78,14 @@ func signLeaf(signer cfsslsigner.Signer, request signer.SigningRequest) (*x509.C
 	}
 	certs, err := pki.ParseCertificates(answer)
 	if err != nil {
-		return nil, fmt.Errorf("cfssl answered with something else than a certificate: %w", err)
+		return nil, fmt.Errorf("the answer of cfssl is not a certificate: %w", err)
 	}
 	return certs[0], nil
 }
 
-// cfsslRequest says everything that cfssl would otherwise take from elsewhere:
-// the names (even none, so that the CSR's do not count), an empty subject, and
-// both ends of the validity.
+// cfsslRequest sets everything that cfssl would otherwise take from the CSR or its
+// policy: the names (even none, so that the CSR's do not count), an empty subject,
+// and both ends of the validity.
 func cfsslRequest(request signer.SigningRequest) cfsslsigner.SignRequest {
 	hosts := make([]string, 0, len(request.DNSNames)+len(request.IPs))
 	hosts = append(hosts, request.DNSNames...)

@@ -137,7 +137,7 @@ func TestCFSSLErrors(t *testing.T) {
 
 	for _, answer := range []string{"", "not a cert", string(request.CSR)} {
 		_, err := signLeaf(answers{cert: []byte(answer)}, request)
-		assert.ErrorContains(t, err, "cfssl answered with something else than a certificate")
+		assert.ErrorContains(t, err, "the answer of cfssl is not a certificate")
 	}
 	_, err = signLeaf(answers{err: assert.AnError}, request)
 	assert.ErrorIs(t, err, assert.AnError)

@@ -28,7 +28,7 @@ const (
 	minAuthKey = 32
 )
 
-// RemoteConfig says where a CA is that signs itself, and how it is spoken to.
+// RemoteConfig says where the servers of a remote CA are, and how to talk to them.
 type RemoteConfig struct {
 	// URLs of the servers, https, without /api/v1/cfssl. They are asked in this
 	// order; the next when one does not work.
@@ -55,7 +55,7 @@ type RemoteConfig struct {
 	Clock  func() time.Time
 }
 
-// Validate says what is wrong with the values that flags set, naming the flag.
+// Validate returns what is wrong with a value that a flag sets, naming the flag.
 func (c RemoteConfig) Validate() error {
 	if len(c.URLs) == 0 {
 		return errors.New("--cfssl-url: must name at least one server")
@@ -65,20 +65,20 @@ func (c RemoteConfig) Validate() error {
 			return fmt.Errorf("--cfssl-url: %w", err)
 		}
 		if slices.Contains(c.URLs[:i], url) {
-			return fmt.Errorf("--cfssl-url: %s: named twice", url)
+			return fmt.Errorf("--cfssl-url: %q: given twice", url)
 		}
 	}
 	switch {
 	case len(c.AuthKey) < minAuthKey:
 		return fmt.Errorf("--cfssl-auth-key-file: the key has %d bytes, must have at least %d", len(c.AuthKey), minAuthKey)
 	case c.Profile == "":
-		return errors.New("--cfssl-profile: must not be empty: a server would take its default")
+		return errors.New("--cfssl-profile: must not be empty: servers would use their default profile")
 	case c.ProfileRSA == "":
-		return errors.New("--cfssl-profile-rsa: must not be empty: a server would take its default")
+		return errors.New("--cfssl-profile-rsa: must not be empty: servers would use their default profile")
 	case c.Timeout <= 0:
-		return fmt.Errorf("--cfssl-timeout: %s: must be more than 0", c.Timeout)
+		return fmt.Errorf("--cfssl-timeout: %q: must be positive", c.Timeout)
 	case len(c.Bundle) > 0 && !slices.ContainsFunc(c.Bundle, selfSigned):
-		return errors.New("--cfssl-bundle: holds no root: a self-signed CA certificate is what clients trust")
+		return errors.New("--cfssl-bundle: has no root: must have a self-signed CA certificate, which clients are to trust")
 	}
 	return nil
 }
@@ -89,14 +89,14 @@ func ParseAuthKey(data []byte) ([]byte, error) {
 	text := bytes.TrimSpace(data)
 	key := make([]byte, hex.DecodedLen(len(text)))
 	if n, err := hex.Decode(key, text); err != nil || n < minAuthKey {
-		return nil, fmt.Errorf("must hold the key in hex, as auth_keys in the servers' configuration: at least %d digits and nothing else", hex.EncodedLen(minAuthKey))
+		return nil, fmt.Errorf("must be the key in hex, as in auth_keys of the servers' configuration: at least %d digits and nothing else", hex.EncodedLen(minAuthKey))
 	}
 	return key, nil
 }
 
-// Remote is a CA that is elsewhere: cfssl servers (cfssl serve, multirootca) that
-// hold its key and sign what carries the right HMAC. What they answer is not
-// believed: Issue checks it.
+// Remote is a CA whose key is on cfssl servers (cfssl serve, multirootca), which
+// sign what has the right HMAC. Their answers are not trusted: signer.Issue checks
+// them.
 type Remote struct {
 	config  RemoteConfig
 	auth    auth.Provider
@@ -153,7 +153,7 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request signer.Sig
 			return err
 		}
 		if cert.CheckSignatureFrom(ca.Certificate) != nil {
-			return remoteError(signer.ReasonCAChanged, "signed with CA %q, and clients are known to trust %q", cert.Issuer, ca.Certificate.Subject)
+			return remoteError(signer.ReasonCAChanged, "signed with CA %q, but clients trust CA %q", cert.Issuer, ca.Certificate.Subject)
 		}
 		leaf = cert
 		return nil
@@ -165,11 +165,11 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request signer.Sig
 // counts. A result of other types than cfssl's is an error.
 func readCertificate(result json.RawMessage, answer *info.Resp) (*x509.Certificate, *Error) {
 	if err := json.Unmarshal(result, answer); err != nil {
-		return nil, remoteError(signer.ReasonCAAnswer, "answered with something else than a certificate: %v", err)
+		return nil, remoteError(signer.ReasonCAAnswer, "the answer is not a certificate: %v", err)
 	}
 	certs, err := pki.ParseCertificates([]byte(answer.Certificate))
 	if err != nil {
-		return nil, remoteError(signer.ReasonCAAnswer, "answered with something else than a certificate: %v", err)
+		return nil, remoteError(signer.ReasonCAAnswer, "the answer is not a certificate: %v", err)
 	}
 	return certs[0], nil
 }

@@ -53,19 +53,19 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 		reason  signer.Reason
 		says    string
 	}{
-		"nothing":                    {answer(200, ""), signer.ReasonCAAnswer, "not as cfssl does"},
-		"no JSON":                    {answer(200, "<html>hello"), signer.ReasonCAAnswer, "not as cfssl does"},
-		"JSON of another kind":       {answer(200, `[1, 2]`), signer.ReasonCAAnswer, "not as cfssl does"},
-		"null":                       {answer(200, `null`), signer.ReasonCAAnswer, "not as cfssl does"},
-		"another protocol":           {answer(200, `{"ok": true}`), signer.ReasonCAAnswer, "not as cfssl does"},
-		"cut off":                    {answer(200, success(map[string]any{"certificate": "x"})[:20]), signer.ReasonCAAnswer, "not as cfssl does"},
-		"nested without end":         {answer(200, string(slices.Repeat([]byte("["), 100_000))), signer.ReasonCAAnswer, "not as cfssl does"},
-		"no result":                  {answer(200, `{"success": true}`), signer.ReasonCAAnswer, "something else than a certificate"},
-		"result is null":             {answer(200, `{"success": true, "result": null}`), signer.ReasonCAAnswer, "something else than a certificate"},
-		"result is a string":         {answer(200, success("hello")), signer.ReasonCAAnswer, "something else than a certificate"},
-		"result is empty":            {answer(200, success(map[string]any{})), signer.ReasonCAAnswer, "something else than a certificate: no certificate"},
+		"nothing":                    {answer(200, ""), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"no JSON":                    {answer(200, "<html>hello"), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"JSON of another kind":       {answer(200, `[1, 2]`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"null":                       {answer(200, `null`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"another protocol":           {answer(200, `{"ok": true}`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"cut off":                    {answer(200, success(map[string]any{"certificate": "x"})[:20]), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"nested without end":         {answer(200, string(slices.Repeat([]byte("["), 100_000))), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"no result":                  {answer(200, `{"success": true}`), signer.ReasonCAAnswer, "the answer is not a certificate"},
+		"result is null":             {answer(200, `{"success": true, "result": null}`), signer.ReasonCAAnswer, "the answer is not a certificate"},
+		"result is a string":         {answer(200, success("hello")), signer.ReasonCAAnswer, "the answer is not a certificate"},
+		"result is empty":            {answer(200, success(map[string]any{})), signer.ReasonCAAnswer, "the answer is not a certificate: no certificate"},
 		"certificate is a number":    {certificate(7), signer.ReasonCAAnswer, "cannot unmarshal number"},
-		"certificate is null":        {certificate(nil), signer.ReasonCAAnswer, "something else than a certificate: no certificate"},
+		"certificate is null":        {certificate(nil), signer.ReasonCAAnswer, "the answer is not a certificate: no certificate"},
 		"certificate is an object":   {certificate(map[string]any{"a": 1}), signer.ReasonCAAnswer, "cannot unmarshal object"},
 		"certificate is text":        {certificate("not a cert"), signer.ReasonCAAnswer, "certificate 1: not PEM"},
 		"certificate is damaged":     {certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), signer.ReasonCAAnswer, "certificate 1: "},
@@ -74,22 +74,22 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 		"refused":                    {answer(400, refusal("invalid token")), signer.ReasonCARefused, `refused: "invalid token" (code 400, status 400)`},
 		"refused with status 200":    {answer(200, refusal("no")), signer.ReasonCARefused, `refused: "no"`},
 		"refused at length":          {answer(400, refusal(string(slices.Repeat([]byte("no\n"), 5000)))), signer.ReasonCARefused, "…"},
-		"refused without a word":     {answer(200, `{"success": false}`), signer.ReasonCAAnswer, "not as cfssl does"},
-		"not found":                  {answer(404, "404 page not found\n"), signer.ReasonCAAnswer, "/api/v1/cfssl/authsign right, and enabled there?"},
+		"refused without a word":     {answer(200, `{"success": false}`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
+		"not found":                  {answer(404, "404 page not found\n"), signer.ReasonCAAnswer, "/api/v1/cfssl/authsign is the right URL and that the endpoint is enabled"},
 		"forbidden":                  {answer(403, "Invalid CN\n"), signer.ReasonCAAnswer, "answered with status 403"},
 		"success with status 400":    {answer(400, success(map[string]any{"certificate": "x"})), signer.ReasonCAAnswer, "answered with status 400"},
 		"broken":                     {answer(500, "<html>"), signer.ReasonUnreachable, "answered with status 500"},
 		"broken, and says so":        {answer(500, refusal("bad certificate")), signer.ReasonUnreachable, `answered with status 500: "bad certificate"`},
 		"a gateway":                  {answer(502, ""), signer.ReasonUnreachable, "answered with status 502"},
-		"endless":                    {endless, signer.ReasonCAAnswer, "longer than 262144 bytes"},
+		"endless":                    {endless, signer.ReasonCAAnswer, "longer than the allowed 262144 bytes"},
 		"endless headers":            {manyHeaders, signer.ReasonUnreachable, "server response headers exceeded"},
 		"hangs up":                   {hangUp, signer.ReasonUnreachable, ""},
 		"resets the connection":      {reset, signer.ReasonUnreachable, ": read: connection reset by peer"},
 		"begins and hangs up":        {beginAndHangUp, signer.ReasonUnreachable, ""},
-		"redirects":                  {http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect).ServeHTTP, signer.ReasonCAAnswer, `a redirect to "http://127.0.0.1:1/", which is not followed`},
+		"redirects":                  {http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect).ServeHTTP, signer.ReasonCAAnswer, `a redirect to "http://127.0.0.1:1/": redirects are not followed`},
 		"redirects to a path":        {http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, signer.ReasonCAAnswer, `a redirect to "/elsewhere"`},
-		"certificate by another CA":  {signs(testCA(t)), signer.ReasonCAChanged, "and clients are known to trust"},
-		"certificate by a forged CA": {signs(forge(t, ca)), signer.ReasonCAChanged, "and clients are known to trust"},
+		"certificate by another CA":  {signs(testCA(t)), signer.ReasonCAChanged, "but clients trust CA"},
+		"certificate by a forged CA": {signs(forge(t, ca)), signer.ReasonCAChanged, "but clients trust CA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +205,7 @@ func TestRemoteInfoAsks(t *testing.T) {
 	usages["web-rsa"] = nil // as of a default that a server falls back to
 	got, err = remote.Info(context.Background())
 	require.NoError(t, err)
-	assert.Equal(t, []string{server.URL + `/below/: profile "web-rsa" gives usages [], must be ["digital signature" "server auth" "key encipherment"]: what it signs is refused here`}, got.Warnings)
+	assert.Equal(t, []string{server.URL + `/below/: profile "web-rsa" has usages [], must have ["digital signature" "server auth" "key encipherment"]: its certificates are refused`}, got.Warnings)
 	usages["web"] = []string{"digital signature", "server auth", "client auth"}
 	got, err = remote.Info(context.Background())
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestRemoteInfoAsks(t *testing.T) {
 	got, err = remote.Info(context.Background())
 	require.NoError(t, err)
 	require.Len(t, got.Warnings, 1)
-	assert.Regexp(t, `signs with CA "CN=servingcert CA 1 \w+" under profile "web-rsa", and with "CN=servingcert CA 1 \w+" under "web": must be the same`, got.Warnings[0])
+	assert.Regexp(t, `profile "web-rsa" signs with CA "CN=servingcert CA 1 \w+" and profile "web" with CA "CN=servingcert CA 1 \w+": must be the same CA`, got.Warnings[0])
 }
 
 func TestRemoteInfoThatDoesNotCount(t *testing.T) {

@@ -170,8 +170,3 @@ func newSecretCache(secrets toolscache.ListerWatcher, instance string) (*facts.I
 		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
 	})
 }
-
-// ownedBy returns the managed Secrets that the Service owns.
-func (c *Controller) ownedBy(svc client.Object) []*signer.SecretFacts {
-	return c.secrets.ByIndex(byOwner, string(svc.GetUID()))
-}

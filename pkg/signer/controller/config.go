@@ -21,11 +21,11 @@ const DefaultWorkers = 8
 // Config is everything that the signer's controller needs from outside.
 type Config struct {
 	Instance string // value of the managed-by label
-	// Namespace is servingcert's own: where the signer says which namespaces have
-	// the conventional Secret. Empty: nowhere.
+	// Namespace is servingcert's own, in which the signer publishes which namespaces
+	// have the conventional Secret. Empty: it is not published.
 	Namespace string
-	// OpenShift lets Services ask in the words of OpenShift's service-ca too, in
-	// every namespace.
+	// OpenShift lets Services ask with the annotations of OpenShift's service-ca
+	// too, in every namespace.
 	OpenShift bool
 	Limits    api.Limits
 	Workers   int
@@ -40,10 +40,10 @@ type Config struct {
 	Registerer       prometheus.Registerer
 }
 
-// Validate says what is wrong with the values that flags set, naming the flag.
+// Validate returns what is wrong with a value that a flag sets, naming the flag.
 func (c Config) Validate() error {
 	if errs := validation.IsValidLabelValue(c.Instance); len(errs) > 0 || c.Instance == "" {
-		return fmt.Errorf("--instance: %q: must be the value of a label: %s", c.Instance, strings.Join(errs, "; "))
+		return fmt.Errorf("--instance: %q: must be a label value that is not empty: %s", c.Instance, strings.Join(errs, "; "))
 	}
 	if c.Workers < 1 {
 		return fmt.Errorf("--workers: %d: must be at least 1", c.Workers)
@@ -54,13 +54,13 @@ func (c Config) Validate() error {
 func validateLimits(l api.Limits) error {
 	switch {
 	case l.MinDuration < 15*time.Minute:
-		return fmt.Errorf("--min-duration: %s: must be at least 15m: a certificate is backdated by %s and renewed at least 5m before its end", l.MinDuration, pki.Backdate)
+		return fmt.Errorf("--min-duration: %q: must be at least 15m: certificates are backdated by %s and renewed at least 5m before they expire", l.MinDuration, pki.Backdate)
 	case l.MaxDuration < l.MinDuration:
-		return fmt.Errorf("--max-duration: %s: must be at least --min-duration, %s", l.MaxDuration, l.MinDuration)
+		return fmt.Errorf("--max-duration: %q: must be at least --min-duration (%s)", l.MaxDuration, l.MinDuration)
 	case l.DefaultDuration < l.MinDuration || l.DefaultDuration > l.MaxDuration:
-		return fmt.Errorf("--default-duration: %s: must be between --min-duration, %s, and --max-duration, %s", l.DefaultDuration, l.MinDuration, l.MaxDuration)
+		return fmt.Errorf("--default-duration: %q: must be between --min-duration (%s) and --max-duration (%s)", l.DefaultDuration, l.MinDuration, l.MaxDuration)
 	case l.DefaultDuration%time.Second != 0 || l.MinDuration%time.Second != 0 || l.MaxDuration%time.Second != 0:
-		return errors.New("--default-duration, --min-duration, --max-duration: must be in whole seconds: certificates count no less")
+		return errors.New("--default-duration, --min-duration, --max-duration: must be in whole seconds, as the times in certificates are")
 	}
 	return nil
 }

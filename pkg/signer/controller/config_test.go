@@ -19,13 +19,13 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 		want   string
 	}{
 		"as without flags":       {func(*Config) {}, ""},
-		"no instance":            {func(c *Config) { c.Instance = "" }, `--instance: "": must be the value of a label`},
-		"instance is no label":   {func(c *Config) { c.Instance = "a b" }, `--instance: "a b": must be the value of a label`},
+		"no instance":            {func(c *Config) { c.Instance = "" }, `--instance: "": must be a label value that is not empty`},
+		"instance is no label":   {func(c *Config) { c.Instance = "a b" }, `--instance: "a b": must be a label value that is not empty`},
 		"no workers":             {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be at least 1"},
-		"too short":              {func(c *Config) { c.Limits.MinDuration = 10 * time.Minute }, "--min-duration: 10m0s: must be at least 15m"},
-		"shortest over longest":  {func(c *Config) { c.Limits.MaxDuration = 30 * time.Minute }, "--max-duration: 30m0s: must be at least --min-duration, 1h0m0s"},
-		"default below shortest": {func(c *Config) { c.Limits.DefaultDuration = 30 * time.Minute }, "--default-duration: 30m0s: must be between"},
-		"default over longest":   {func(c *Config) { c.Limits.DefaultDuration = 9999 * time.Hour }, "--default-duration: 9999h0m0s: must be between"},
+		"too short":              {func(c *Config) { c.Limits.MinDuration = 10 * time.Minute }, `--min-duration: "10m0s": must be at least 15m`},
+		"shortest over longest":  {func(c *Config) { c.Limits.MaxDuration = 30 * time.Minute }, `--max-duration: "30m0s": must be at least --min-duration (1h0m0s)`},
+		"default below shortest": {func(c *Config) { c.Limits.DefaultDuration = 30 * time.Minute }, `--default-duration: "30m0s": must be between`},
+		"default over longest":   {func(c *Config) { c.Limits.DefaultDuration = 9999 * time.Hour }, `--default-duration: "9999h0m0s": must be between`},
 		"no whole seconds":       {func(c *Config) { c.Limits.MinDuration += time.Millisecond }, "must be in whole seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {

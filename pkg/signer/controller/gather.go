@@ -122,3 +122,8 @@ func (c *Controller) current(svc *corev1.Service, now time.Time) *corev1.Service
 	}
 	return &out
 }
+
+// ownedBy returns the managed Secrets that the Service owns.
+func (c *Controller) ownedBy(svc client.Object) []*signer.SecretFacts {
+	return c.secrets.ByIndex(byOwner, string(svc.GetUID()))
+}

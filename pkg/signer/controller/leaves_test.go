@@ -53,7 +53,7 @@ func TestLeavesByTheirIssuer(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	require.NoError(t, registry.Register(newExpiry(c)))
 	assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
-# HELP servingcert_certificates Certificates in managed Secrets, by the common name of the CA that signed them; empty for none that is known.
+# HELP servingcert_certificates Certificates in managed Secrets, by the common name of the CA that signed them; empty for an unknown one.
 # TYPE servingcert_certificates gauge
 servingcert_certificates{issuer=""} 1
 servingcert_certificates{issuer=%q} 1

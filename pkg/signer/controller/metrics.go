@@ -27,11 +27,11 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_issue_failures_total",
-			Help: "Certificates that were asked for or due and not issued, by reason: each attempt that failed, and each request when it is refused.",
+			Help: "Certificates that were requested or due and not issued, by reason: each failed attempt, and each request when it is refused.",
 		}, []string{"reason"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "servingcert_issue_duration_seconds",
-			Help:    "Time to make a key, have the certificate signed and write the Secret.",
+			Help:    "Time to generate a key, have the certificate signed and write the Secret.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 		}),
 	}
@@ -50,7 +50,7 @@ func (m *metrics) failed(reason signer.Reason) {
 	}
 }
 
-// expiry tells of every certificate when scraped, from the cache: a series ends
+// expiry reports every certificate when scraped, from the cache: a series ends
 // with its Secret.
 type expiry struct {
 	*Controller
@@ -64,10 +64,10 @@ func newExpiry(c *Controller) *expiry {
 	labels := []string{"namespace", "secret"}
 	return &expiry{
 		Controller: c,
-		leaves:     prometheus.NewDesc("servingcert_certificates", "Certificates in managed Secrets, by the common name of the CA that signed them; empty for none that is known.", []string{"issuer"}, nil),
+		leaves:     prometheus.NewDesc("servingcert_certificates", "Certificates in managed Secrets, by the common name of the CA that signed them; empty for an unknown one.", []string{"issuer"}, nil),
 		notAfter:   prometheus.NewDesc("servingcert_certificate_not_after_timestamp_seconds", "When the certificate in a managed Secret expires, in seconds since the epoch.", labels, nil),
 		renewAt:    prometheus.NewDesc("servingcert_certificate_renew_at_timestamp_seconds", "When the certificate in a managed Secret is due for renewal, in seconds since the epoch.", labels, nil),
-		retained:   prometheus.NewDesc("servingcert_certificate_retained", "1 for a managed Secret that no Service asks for any more and that is kept and renewed.", labels, nil),
+		retained:   prometheus.NewDesc("servingcert_certificate_retained", "1 for a managed Secret that no Service requests any more and that is kept and renewed.", labels, nil),
 	}
 }
 

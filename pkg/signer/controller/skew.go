@@ -9,9 +9,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// MaxSkew is by how much this process's clock may differ from the API server's:
+// maxSkew is by how much this process's clock may differ from the API server's:
 // beyond, what it signed would begin in the future, or end early, for others.
-const MaxSkew = 2 * time.Minute
+const maxSkew = 2 * time.Minute
 
 // Skew watches how far the local clock is from the API server's, by the Date of
 // every answer that passes through Wrap.
@@ -40,26 +40,26 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Check returns a *SkewError if the clocks differ by more than MaxSkew.
+// Check returns a *skewError if the clocks differ by more than maxSkew.
 func (s *Skew) Check() error {
-	if behind := time.Duration(s.behind.Load()); behind.Abs() > MaxSkew {
-		return &SkewError{Behind: behind}
+	if behind := time.Duration(s.behind.Load()); behind.Abs() > maxSkew {
+		return &skewError{Behind: behind}
 	}
 	return nil
 }
 
-// SkewError is a clock that is too far from the API server's.
-type SkewError struct {
+// skewError is a clock that is too far from the API server's.
+type skewError struct {
 	Behind time.Duration // how much later the API server's clock is
 }
 
 // Reason is the condition's.
-func (e *SkewError) Reason() string { return string(signer.ReasonClockSkew) }
+func (e *skewError) Reason() string { return string(signer.ReasonClockSkew) }
 
-func (e *SkewError) Error() string {
+func (e *skewError) Error() string {
 	direction := "behind"
 	if e.Behind < 0 {
 		direction = "ahead of"
 	}
-	return fmt.Sprintf("the signer's clock is %s %s the API server's, and may differ by at most %s: nothing is signed until one of them is set right", e.Behind.Abs().Round(time.Second), direction, MaxSkew)
+	return fmt.Sprintf("the signer's clock is %s %s the API server's, must differ by at most %s: nothing is signed until one of them is corrected", e.Behind.Abs().Round(time.Second), direction, maxSkew)
 }

@@ -189,7 +189,7 @@ func TestServersWithAnotherCA(t *testing.T) {
 
 	require.NoError(t, before.Use(newerCA))
 	err := issue(remote, authority)
-	require.ErrorContains(t, err, `signed with CA "CN=new", and clients are known to trust "CN=old"`)
+	require.ErrorContains(t, err, `signed with CA "CN=new", but clients trust CA "CN=old"`)
 	assert.Equal(t, string(signer.ReasonCAChanged), reason(t, err))
 
 	pinned := remoteTo(t, []*cfsslserver.Server{after}, func(c *cfssl.RemoteConfig) { c.Bundle = []*x509.Certificate{oldCA.Certificate} })
@@ -234,7 +234,7 @@ func TestAnIntermediateNeedsItsRoot(t *testing.T) {
 	below, err := newCA(t, "root").Below("intermediate")
 	require.NoError(t, err)
 	_, err = remoteTo(t, []*cfsslserver.Server{start(t, cfsslserver.Serve, below)}).Info(context.Background())
-	require.ErrorContains(t, err, `"CN=intermediate", is no root: --cfssl-bundle must name a file with the root above it`)
+	require.ErrorContains(t, err, `"CN=intermediate", is not a root: --cfssl-bundle must name a file with its root`)
 	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
 }
 
