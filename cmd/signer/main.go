@@ -81,8 +81,8 @@ func command() process.Command {
 }
 
 func (c *Config) register(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; another signer's are left alone")
-	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "take OpenShift's annotation "+api.OpenShiftSecretName+" of a Service for ours, in every namespace, and write what service-ca would; the process does not start where that runs")
+	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; Secrets of other signers are not touched")
+	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "treat OpenShift's annotation "+api.OpenShiftSecretName+" on a Service as servingcert's, in every namespace, and write the annotations that service-ca writes; the process does not start where service-ca runs")
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
@@ -92,7 +92,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	c.Remote.register(fs)
-	fs.IntVar(&c.Workers, "workers", c.Workers, "Secrets that are worked on at a time")
+	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
 }
 
 func (c *Config) validate() error {

@@ -3,7 +3,6 @@ package controller
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +42,7 @@ type Config struct {
 // Validate returns what is wrong with a value that a flag sets, naming the flag.
 func (c Config) Validate() error {
 	if errs := validation.IsValidLabelValue(c.Instance); len(errs) > 0 || c.Instance == "" {
-		return fmt.Errorf("--instance: %q: must be a label value that is not empty: %s", c.Instance, strings.Join(errs, "; "))
+		return fmt.Errorf("--instance: %q: must be a label value: 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends", c.Instance)
 	}
 	if c.Workers < 1 {
 		return fmt.Errorf("--workers: %d: must be at least 1", c.Workers)

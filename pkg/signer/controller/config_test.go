@@ -19,8 +19,8 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 		want   string
 	}{
 		"as without flags":       {func(*Config) {}, ""},
-		"no instance":            {func(c *Config) { c.Instance = "" }, `--instance: "": must be a label value that is not empty`},
-		"instance is no label":   {func(c *Config) { c.Instance = "a b" }, `--instance: "a b": must be a label value that is not empty`},
+		"no instance":            {func(c *Config) { c.Instance = "" }, `--instance: "": must be a label value`},
+		"instance is no label":   {func(c *Config) { c.Instance = "a b" }, `--instance: "a b": must be a label value`},
 		"no workers":             {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be at least 1"},
 		"too short":              {func(c *Config) { c.Limits.MinDuration = 10 * time.Minute }, `--min-duration: "10m0s": must be at least 15m`},
 		"shortest over longest":  {func(c *Config) { c.Limits.MaxDuration = 30 * time.Minute }, `--max-duration: "30m0s": must be at least --min-duration (1h0m0s)`},

@@ -79,8 +79,8 @@ func addConventional(mgr manager.Manager, namespace string) error {
 	return nil
 }
 
-// lookSoon enqueues the one thing that there is to look at, when something came
-// or went; what it says otherwise does not matter.
+// lookSoon enqueues the one request that there is when an object was added or
+// deleted; its updates do not matter.
 func lookSoon() handler.EventHandler {
 	soon := func(q facts.Queue) { q.AddAfter(reconcile.Request{}, conventionalDelay) }
 	return handler.Funcs{
@@ -89,13 +89,13 @@ func lookSoon() handler.EventHandler {
 	}
 }
 
-// Reconcile says where conventional Secrets are, if the ConfigMap does not.
+// Reconcile publishes where conventional Secrets are.
 func (c *conventional) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	where, err := c.gather(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := c.say(ctx, where); err != nil {
+	if err := c.publish(ctx, where); err != nil {
 		return reconcile.Result{}, fmt.Errorf("ConfigMap %s: %w", api.ConventionalStatusName, err)
 	}
 	return reconcile.Result{RequeueAfter: conventionalAgain}, nil
@@ -132,7 +132,8 @@ func (c *conventional) gather(ctx context.Context) (string, error) {
 	return api.FormatNamespaces(where), nil
 }
 
-func (c *conventional) say(ctx context.Context, where string) error {
+// publish writes the namespaces to the ConfigMap, if it does not hold them.
+func (c *conventional) publish(ctx context.Context, where string) error {
 	var cm corev1.ConfigMap
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: api.ConventionalStatusName}, &cm)
 	switch {

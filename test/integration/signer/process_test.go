@@ -138,7 +138,7 @@ func TestWrongFlags(t *testing.T) {
 		"--permit-dns-suffix=*=local":               `"local" overlaps "cluster.local"`,
 		"--permit-dns-suffix=*=x.svc.cluster.local": `"x.svc.cluster.local" overlaps`,
 		"--permit-dns-suffix=example.com":           "must be NAMESPACE-GLOB=SUFFIX",
-		"--instance=a b":                            `--instance: "a b": must be a label value that is not empty`,
+		"--instance=a b":                            `--instance: "a b": must be a label value`,
 		"--workers=0":                               "--workers: 0: must be at least 1",
 		"--namespace=A":                             `--namespace: "A": no name of a namespace`,
 		"--no-such-flag":                            "unknown flag: --no-such-flag",
