@@ -138,18 +138,15 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 // answered, before are the facts until then, nil if it was created, and ca is the
 // CA that signed what was issued.
 func (c Content) Facts(written *metav1.ObjectMeta, before *SecretFacts, ca *pki.Authority) *SecretFacts {
-	f := &SecretFacts{
-		ObjectMeta:  identityOf(written),
-		Labelled:    true,
-		Type:        corev1.SecretTypeTLS,
-		Annotations: withAnnotations(nil, c.Annotations),
-	}
+	f := &SecretFacts{ObjectMeta: identityOf(written), Labelled: true, Type: corev1.SecretTypeTLS}
 	for key, value := range c.Data {
 		f.rememberOther(key, value)
 	}
+	var annotations map[string]string
 	if before != nil {
-		f.Annotations = withAnnotations(before.Annotations, c.Annotations)
+		annotations = before.Annotations
 	}
+	f.Annotations = withAnnotations(annotations, c.Annotations)
 	if c.issued == nil {
 		f.Immutable, f.Leaf = before.Immutable, before.Leaf
 		f.TakeVerification(before)

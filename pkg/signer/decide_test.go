@@ -51,7 +51,7 @@ func (a Action) String() string {
 
 func TestDecideWhoAsks(t *testing.T) {
 	deleted := metav1.NewTime(epoch)
-	told := func(secret string) func(w *scene) {
+	reports := func(secret string) func(w *scene) {
 		return func(w *scene) {
 			s, d := w.decide()
 			s.Key.Name = secret
@@ -62,8 +62,8 @@ func TestDecideWhoAsks(t *testing.T) {
 		{name: "one Service, all is well", change: func(*scene) {}},
 		{name: "no Secret", action: Create, reason: reasonFirst, message: "does not exist",
 			change: func(w *scene) { w.secret = nil }},
-		{name: "no Secret, and the condition tells of it", action: Create, reason: reasonMissing, change: told("web-tls")},
-		{name: "no Secret, and the condition tells of another", action: Create, reason: reasonFirst, change: told("old-tls")},
+		{name: "no Secret, and the condition names it", action: Create, reason: reasonMissing, change: reports("web-tls")},
+		{name: "no Secret, and the condition names another", action: Create, reason: reasonFirst, change: reports("old-tls")},
 		{name: "no Secret, namespace not opted in",
 			change: func(w *scene) { w.secret, w.notOptedIn = nil, true }},
 		{name: "no Secret, namespace being deleted",

@@ -20,23 +20,23 @@ import (
 
 // SecretFacts is all that is remembered of a Secret: what follows from its
 // bytes, and not the bytes. Above all not the private key, which is needed once
-// to see whether it belongs to the certificate and never again.
+// to see whether it matches the certificate and never again.
 //
 // It is a runtime.Object so that an informer can hold it in a Secret's place.
 type SecretFacts struct {
 	metav1.TypeMeta
-	metav1.ObjectMeta // name, UID, resource version, owners, deletion; nothing else
+	// ObjectMeta has what identityOf returns, and those of secretAnnotations that are
+	// there; nothing else.
+	metav1.ObjectMeta
 
-	Labelled  bool              // our instance's label is on it
-	Type      corev1.SecretType //
+	Labelled  bool // our instance's label is on it
+	Type      corev1.SecretType
 	Immutable bool
 	Empty     bool                         // no data under tls.crt and tls.key
 	Other     map[string][sha256.Size]byte // digests of the data under other keys; nil for none
 	Defect    Reason                       // why the two keys are not a usable pair, or empty
 	Detail    string                       // the defect in a sentence, without key material
 	Leaf      LeafFacts
-	// Annotations are those of secretAnnotations that are there; nil for none.
-	Annotations map[string]string
 
 	verified atomic.Pointer[verification]
 }
@@ -73,12 +73,12 @@ func (v *verification) succeeded() bool { return v.issuer != nil && v.issuer != 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	f := &SecretFacts{
-		ObjectMeta:  identityOf(&secret.ObjectMeta),
-		Labelled:    secret.Labels[api.LabelManagedBy] == instance,
-		Type:        secret.Type,
-		Immutable:   secret.Immutable != nil && *secret.Immutable,
-		Annotations: only(secret.Annotations, secretAnnotations),
+		ObjectMeta: identityOf(&secret.ObjectMeta),
+		Labelled:   secret.Labels[api.LabelManagedBy] == instance,
+		Type:       secret.Type,
+		Immutable:  secret.Immutable != nil && *secret.Immutable,
 	}
+	f.Annotations = only(secret.Annotations, secretAnnotations)
 	for key, value := range secret.Data {
 		f.rememberOther(key, value)
 	}

@@ -144,8 +144,8 @@ func TestAnnotationsRememberedAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 	assert.Equal(t, there(), remembered(d.Content), "and without the flag they are left alone")
 }
 
-// told returns a Service's annotations of these words after the decision is
-// carried out, beside those it has; and how many of them were written.
+// tell gives a Service the annotations that it is to have after the decision is
+// carried out, and returns how many of them were written.
 func tell(s Situation, d Decision, svc *corev1.Service) (written int) {
 	svc = api.Translate(svc)
 	for _, status := range conditions(s, d) {

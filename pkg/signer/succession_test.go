@@ -113,7 +113,7 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Equal(t, reasonChainChanged, d.Reason, "none is not")
 }
 
-// A CA elsewhere may be certified anew for the same key: of the two certificates
+// A remote CA may be certified anew for the same key: of the two certificates
 // the one counts that the chain was served for.
 func TestTwoIssuersWithOneKey(t *testing.T) {
 	l, web := generations(t, 2), service("web")

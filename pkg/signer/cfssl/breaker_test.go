@@ -94,7 +94,7 @@ func TestBreakerBounds(t *testing.T) {
 
 // sign has remote sign a new request, and returns who signed it.
 func sign(t *testing.T, remote *Remote, ca *pki.Authority) error {
-	_, err := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wantedBy(service("web")), epoch)
+	_, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 	return err
 }
 

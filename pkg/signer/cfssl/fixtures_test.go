@@ -180,8 +180,8 @@ func readSignRequest(r *http.Request) (signer.SigningRequest, error) {
 	return request, nil
 }
 
-// elsewhere is the CA as the signer knows it when its key is not here.
-func elsewhere(ca *pki.Authority) *pki.Authority {
+// withoutKey is the CA as the signer knows it without its key.
+func withoutKey(ca *pki.Authority) *pki.Authority {
 	out := *ca
 	out.Key = nil
 	return &out

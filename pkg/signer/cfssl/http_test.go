@@ -206,7 +206,7 @@ func TestRemoteGivesUpWithItsCaller(t *testing.T) {
 	remote, _ := remoteAt(t, []*remoteServer{server})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { <-asked; cancel() }()
-	_, err := remote.Sign(ctx, elsewhere(ca), requestFor(t, pki.ECDSAP256, &x509.CertificateRequest{}))
+	_, err := remote.Sign(ctx, withoutKey(ca), requestFor(t, pki.ECDSAP256, &x509.CertificateRequest{}))
 	require.ErrorIs(t, err, context.Canceled)
 	assert.NoError(t, remote.Available(), "which says nothing about the server")
 }

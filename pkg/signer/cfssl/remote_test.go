@@ -32,7 +32,7 @@ func TestRemoteSigns(t *testing.T) {
 	wanted.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.Ed25519, pki.RSA2048} {
 		wanted.Params.KeyAlgorithm = algorithm
-		issued, err := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wanted, epoch)
+		issued, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wanted, epoch)
 		require.NoError(t, err, algorithm)
 		assert.Equal(t, wanted.DNSNames, slices.Sorted(slices.Values(issued.Leaf.DNSNames)))
 		assert.Equal(t, pki.NotBefore(epoch), issued.Leaf.NotBefore, "both ends of the validity are asked for")
@@ -95,7 +95,7 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 			t.Parallel()
 			server := serve(t, c.handler)
 			remote, clock := remoteAt(t, []*remoteServer{server})
-			issued, err := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wantedBy(service("web")), epoch)
+			issued, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 			assert.Zero(t, issued)
 			var remoteErr *Error
 			require.ErrorAs(t, err, &remoteErr)
@@ -108,13 +108,13 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 			assert.NotContains(t, err.Error(), string(authKey))
 
 			clock.advance(time.Hour)
-			_, again := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wantedBy(service("web")), epoch)
+			_, again := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 			assert.EqualError(t, again, err.Error(), "it goes into a condition: the same as long as the cause is")
 		})
 	}
 }
 
-// Invariant 2 with a CA elsewhere: what it signs is refused unless it is what was
+// Invariant 2 with a remote CA: what it signs is refused unless it is what was
 // asked for.
 func TestInvariant2WithACAElsewhere(t *testing.T) {
 	ca := testCA(t)
@@ -132,7 +132,7 @@ func TestInvariant2WithACAElsewhere(t *testing.T) {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
 			remote, _ := remoteAt(t, []*remoteServer{serve(t, signs(ca, change))})
-			issued, err := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wantedBy(service("web")), epoch)
+			issued, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 			assert.Zero(t, issued)
 			var refused *signer.RefusedError
 			require.ErrorAs(t, err, &refused)
@@ -145,7 +145,7 @@ func TestInvariant2WithACAElsewhere(t *testing.T) {
 		c.NotBefore, c.NotAfter = c.NotBefore.Add(-time.Minute), c.NotAfter.Add(-time.Hour)
 	}
 	remote, _ := remoteAt(t, []*remoteServer{serve(t, signs(ca, shorter))})
-	_, err := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wantedBy(service("web")), epoch)
+	_, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 	assert.NoError(t, err, "a shorter lifetime than asked for, and an earlier beginning")
 }
 
@@ -169,7 +169,7 @@ func TestRemoteConcurrently(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				for range 20 {
-					_, err := signer.Issue(context.Background(), remote.Sign, elsewhere(ca), wanted, epoch)
+					_, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wanted, epoch)
 					check(err)
 				}
 			})

@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// notes is an event recorder that remembers what it was told.
+// notes is an event recorder that remembers the events that it got.
 type notes []string
 
 func (n *notes) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {

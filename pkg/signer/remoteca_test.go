@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// distant is the CA as this process knows it when the key is elsewhere, and
+// distant is the CA as this process knows it when the key is remote, and
 // what signs there: it changes what it is asked for as it likes.
 func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority)) (*pki.Authority, Sign) {
 	here := *ca
@@ -25,7 +25,7 @@ func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority
 	}
 }
 
-// Whatever a CA elsewhere makes of the times it is asked for: either it is
+// Whatever a remote CA makes of the times it is asked for: either it is
 // refused, with words, or it is good until it is due, and that is not at once.
 func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	})
 }
 
-// What is retained under a CA elsewhere is asked for with the default: its own
+// What is retained under a remote CA is asked for with the default: its own
 // lifetimes would add up with every renewal.
 func TestRetainedLifetimesDoNotGrow(t *testing.T) {
 	known, sign := distant(testCA(t), func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = c.NotBefore.Add(-time.Hour) })
