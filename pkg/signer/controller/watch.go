@@ -40,8 +40,8 @@ func (c *Controller) serviceHandler() handler.EventHandler {
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { changed(q, e.Object) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) { changed(q, e.ObjectOld, e.ObjectNew) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) {
-			changed(q, e.Object)
 			c.wroteStatus.Deleted(client.ObjectKeyFromObject(e.Object), e.Object.GetResourceVersion())
+			changed(q, e.Object)
 		},
 	}
 }
@@ -101,8 +101,8 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 // ask for now.
 func (c *Controller) secretChanged(ctx context.Context, q facts.Queue, before, after *signer.SecretFacts) {
 	if after == nil {
-		enqueue(q, before.Namespace, before.Name)
 		c.wroteSecret.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
+		enqueue(q, before.Namespace, before.Name)
 		c.enqueueOwners(ctx, q, before)
 		return
 	}
