@@ -25,7 +25,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 )
 
 // leaseName is the Lease of the replica that leads.
@@ -67,7 +67,7 @@ func command() process.Command {
 		CADuration: ca.DefaultCADuration,
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
-		Workers:    signer.DefaultWorkers,
+		Workers:    signercontroller.DefaultWorkers,
 		clock:      time.Now,
 	}
 	return process.Command{
@@ -81,8 +81,8 @@ func command() process.Command {
 }
 
 func (c *Config) register(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; another signer's are left alone")
-	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "take OpenShift's annotation "+api.OpenShiftSecretName+" of a Service for ours, in every namespace, and write what service-ca would; the process does not start where that runs")
+	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; Secrets of other signers are not touched")
+	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "treat OpenShift's annotation "+api.OpenShiftSecretName+" on a Service as servingcert's, in every namespace, and write the annotations that service-ca writes; the process does not start where service-ca runs")
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
@@ -92,7 +92,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	c.Remote.register(fs)
-	fs.IntVar(&c.Workers, "workers", c.Workers, "Secrets that are worked on at a time")
+	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
 }
 
 func (c *Config) validate() error {
@@ -116,8 +116,8 @@ func (c *Config) validate() error {
 }
 
 // signerConfig is complete but for what run wires: Sign and the CA.
-func (c *Config) signerConfig() signer.Config {
-	return signer.Config{
+func (c *Config) signerConfig() signercontroller.Config {
+	return signercontroller.Config{
 		Instance:   c.Instance,
 		Namespace:  c.Common.Namespace,
 		OpenShift:  c.OpenShift,
@@ -132,7 +132,7 @@ func (c *Config) signerConfig() signer.Config {
 // the client that tells a first start from a loss, and the clock's check: a CA made
 // by a clock that is wrong would begin in the future, or be half over. Neither is
 // needed to validate it.
-func (c *Config) caConfig(live client.Reader, skew *signer.Skew) cacontroller.Config {
+func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacontroller.Config {
 	return cacontroller.Config{
 		Namespace: c.Common.Namespace,
 		Parameters: ca.Parameters{
@@ -163,7 +163,7 @@ func managedExist(ctx context.Context, live client.Reader, instance string) (boo
 
 func run(ctx context.Context, cfg *Config) error {
 	bridgeLogs(ctrl.Log.WithName("cfssl"))
-	skew := signer.NewSkew(cfg.clock)
+	skew := signercontroller.NewSkew(cfg.clock)
 	mgr, err := newManager(cfg, skew)
 	if err != nil {
 		return err
@@ -177,11 +177,11 @@ func run(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	var controller *signer.Controller // made below: it needs the CA
+	var issuer *signercontroller.Controller // made below: it needs the CA
 	changed := make(chan struct{}, 1)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
 	keeping.Remote = remote
-	keeping.Leaves = func() map[string]int { return controller.Leaves() }
+	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	keeping.OnChange = func() {
 		select {
 		case changed <- struct{}{}:
@@ -202,7 +202,7 @@ func run(ctx context.Context, cfg *Config) error {
 		return authority.Authority()
 	}
 	issuing.Sign = sign
-	if controller, err = signer.Add(ctx, mgr, issuing); err != nil {
+	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
@@ -212,7 +212,7 @@ func run(ctx context.Context, cfg *Config) error {
 	return mgr.Start(ctx)
 }
 
-func newManager(cfg *Config, skew *signer.Skew) (manager.Manager, error) {
+func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("scheme: %w", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 // remoteFlagPrefix is what the flags of a remote CA begin with.
@@ -34,11 +35,11 @@ type remoteFlags struct {
 	timeout               time.Duration
 
 	given  func() []string // the names of those that were given
-	config signer.RemoteConfig
+	config cfssl.RemoteConfig
 }
 
 func (f *remoteFlags) register(fs *pflag.FlagSet) {
-	f.profile, f.timeout = signer.DefaultRemoteProfile, signer.DefaultRemoteTimeout
+	f.profile, f.timeout = cfssl.DefaultProfile, cfssl.DefaultTimeout
 	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a remote CA, a cfssl server that signs in place of the CA of this signer; may be given several times or comma-separated: if a server does not work, the next one is asked")
 	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the TLS certificates of the servers are verified with (default: the system's)")
 	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that authenticates requests: hex, at least 64 digits, as in auth_keys of the servers' configuration; required with --cfssl-url")
@@ -78,7 +79,7 @@ func (f *remoteFlags) validate(clock func() time.Time) error {
 	if f.profileRSA == "" && f.profile != "" {
 		f.profileRSA = f.profile + "-rsa"
 	}
-	f.config = signer.RemoteConfig{
+	f.config = cfssl.RemoteConfig{
 		URLs: f.urls, Profile: f.profile, ProfileRSA: f.profileRSA, Label: f.label, Timeout: f.timeout, Clock: clock,
 	}
 	for _, read := range []func() error{f.readAuthKey, f.readServerCAs, f.readBundle, f.readClientCertificate} {
@@ -97,7 +98,7 @@ func (f *remoteFlags) readAuthKey() error {
 	if err != nil {
 		return fmt.Errorf("--cfssl-auth-key-file: %w", err)
 	}
-	if f.config.AuthKey, err = signer.ParseAuthKey(data); err != nil {
+	if f.config.AuthKey, err = cfssl.ParseAuthKey(data); err != nil {
 		return fmt.Errorf("--cfssl-auth-key-file: %s: %w", f.authKey, err)
 	}
 	return nil
@@ -151,11 +152,11 @@ func (f *remoteFlags) readClientCertificate() error {
 // signer returns what signs, and what asks which the remote CA is now; nil: there
 // is no remote CA.
 func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate, error), error) {
-	local, err := signer.NewCFSSL()
+	local, err := cfssl.NewLocal()
 	if err != nil || !f.enabled() {
 		return local, nil, err
 	}
-	remote, err := signer.NewRemote(f.config)
+	remote, err := cfssl.NewRemote(f.config)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 // files writes what flags name into a directory, and returns that.
@@ -63,7 +63,7 @@ func TestRemoteFlags(t *testing.T) {
 	assert.Equal(t, 10*time.Second, f.config.Timeout)
 	assert.Nil(t, f.config.ServerCAs, "what the system trusts")
 	assert.Nil(t, f.config.ClientCertificate)
-	_, err = signer.NewRemote(f.config)
+	_, err = cfssl.NewRemote(f.config)
 	require.NoError(t, err)
 
 	f, err = remoteFlagsOf(t, dir, "--cfssl-url=https://a --cfssl-auth-key-file $D/auth.key --cfssl-ca $D/ca.crt --cfssl-bundle $D/ca.crt --cfssl-profile web --cfssl-label one --cfssl-timeout 1s --cfssl-client-cert $D/ca.crt --cfssl-client-key $D/ca.key")
@@ -94,15 +94,15 @@ func TestRemoteFlagsThatAreWrong(t *testing.T) {
 		"--cfssl-url=http://a --cfssl-auth-key-file=$D/auth.key":                  `--cfssl-url: "http://a": must be https://`,
 		"--cfssl-url=https://a, --cfssl-auth-key-file=$D/auth.key":                `--cfssl-url: "": must be https://`,
 		"--cfssl-url=https://a --cfssl-auth-key-file=$D/none":                     "--cfssl-auth-key-file: open ",
-		"--cfssl-url=https://a --cfssl-auth-key-file=$D/empty":                    "/empty: must hold the key in hex",
-		"--cfssl-url=https://a --cfssl-auth-key-file=$D/short.key":                "/short.key: must hold the key in hex, as auth_keys in the servers' configuration: at least 64 digits",
-		"--cfssl-url=https://a --cfssl-auth-key-file=$D/raw.key":                  "/raw.key: must hold the key in hex",
+		"--cfssl-url=https://a --cfssl-auth-key-file=$D/empty":                    "/empty: must be the key in hex",
+		"--cfssl-url=https://a --cfssl-auth-key-file=$D/short.key":                "/short.key: must be the key in hex, as in auth_keys of the servers' configuration: at least 64 digits",
+		"--cfssl-url=https://a --cfssl-auth-key-file=$D/raw.key":                  "/raw.key: must be the key in hex",
 		complete + "--cfssl-ca=$D/none":                                           "--cfssl-ca: open ",
 		complete + "--cfssl-ca=$D/empty":                                          "/empty: no certificate",
 		complete + "--cfssl-ca=$D/ca.key":                                         `/ca.key: certificate 1: PEM block is a "PRIVATE KEY"`,
 		complete + "--cfssl-bundle=$D/none":                                       "--cfssl-bundle: open ",
 		complete + "--cfssl-bundle=$D/auth.key":                                   "--cfssl-bundle: ",
-		complete + "--cfssl-timeout=-1s":                                          "--cfssl-timeout: -1s: must be more than 0",
+		complete + "--cfssl-timeout=-1s":                                          `--cfssl-timeout: "-1s": must be positive`,
 		complete + "--cfssl-profile=":                                             "--cfssl-profile: must not be empty",
 		complete + "--cfssl-client-cert=$D/ca.crt":                                "--cfssl-client-key: must be given with --cfssl-client-cert",
 		complete + "--cfssl-client-key=$D/ca.key":                                 "--cfssl-client-cert: must be given with --cfssl-client-key",

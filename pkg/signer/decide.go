@@ -2,7 +2,6 @@ package signer
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,35 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Situation is everything that a decision about one Secret depends on.
-type Situation struct {
-	Now time.Time
-	// Key names the Secret that the decision is about.
-	Key types.NamespacedName
-	// OptedIn: the namespace carries the label. Terminating: it is being deleted.
-	OptedIn, Terminating bool
-	// Asking are the Services that name the Secret, Owning those among its
-	// owners that do not; none of them is being deleted.
-	Asking, Owning []*corev1.Service
-	// Secret is what exists under the name and carries our label, or was read
-	// because it might be ours; nil if there is none.
-	Secret *SecretFacts
-	// Obstacle is what exists under the name without our label, known by its
-	// metadata only. At most one of Secret and Obstacle is set.
-	Obstacle *metav1.ObjectMeta
-	// Kept are the other Secrets that an asking Service owns, by its UID.
-	Kept map[types.UID][]string
-
-	Limits api.Limits
-	// OpenShift: OpenShift's words count, and are written.
-	OpenShift bool
-	Authority *pki.Authority // nil exactly if AuthorityErr is not
-	// AuthorityErr is why nothing can be signed.
-	AuthorityErr error
-}
+// waitForCA is how long a Secret waits for a CA that cannot sign before it is
+// looked at again without a change: a clock that was set right notifies nobody.
+const waitForCA = 30 * time.Second
 
 // Action is what is to be done with the Secret.
 type Action int
@@ -50,19 +25,26 @@ const (
 	Create         // a new Secret with a new certificate
 	Reissue        // a new certificate into the Secret that is there
 	Replace        // as Reissue, for a Secret that is immutable: delete it and create it anew
-	Repair         // label, owners or extra keys, with the certificate as it is
+	Repair         // what the Content says, with the certificate as it is
 )
 
-// Decision is what follows from a Situation.
+// Decision is what follows from a Situation for the Secret. What follows for the
+// Services is in a Settlement, since it depends on whether the write succeeds.
 type Decision struct {
 	Action  Action
 	Reason  Reason // of an action that issues
 	Message string // the reason in a sentence, for people
+	// Content is what the Secret is to hold, with the pair that it has. With gives
+	// that with a pair that was issued.
+	Content Content
 	// Asked is what the Services ask for together, Wanted what the certificate is
 	// to hold of it now.
 	Asked, Wanted api.Wanted
-	Owners        []metav1.OwnerReference // what the Secret's are to be
-	Verdict       Verdict
+	Problem       Problem
+	// Retained: nobody asks for the Secret (validly) any more.
+	Retained bool
+	// Leaf is the fingerprint of the leaf that is served, if all is well.
+	Leaf string
 	// Refused are the Services that asked and have no part in the Secret.
 	Refused []api.Member
 	// Members are the Services that have one.
@@ -72,6 +54,28 @@ type Decision struct {
 	Waiting map[types.UID][]string
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
+
+	owners []metav1.OwnerReference // what the Secret's are to be
+}
+
+// Problem is why all is not well with a Secret, for the Services that have a part
+// in it. Zero: all is well.
+type Problem struct {
+	Reason  Reason
+	Message string
+	// Temporary: nothing can be done now. A certificate that is good goes on, and
+	// what its Services say of it stays.
+	Temporary bool
+}
+
+// With returns what the Secret is to hold with the pair that was issued.
+func (d Decision) With(s Situation, issued Issued) Content {
+	return contentOf(s, d.Members, d.owners, &issued)
+}
+
+// issues reports whether the decision is to issue a certificate.
+func (d Decision) issues() bool {
+	return d.Action == Create || d.Action == Reissue || d.Action == Replace
 }
 
 // Decide returns what is to be done about the Secret. It is pure.
@@ -82,19 +86,22 @@ func Decide(s Situation) Decision {
 	d := claim(s)
 	switch {
 	case pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(waitForCA)} // about to be known: no word of it yet
+		return Decision{NextAt: s.Now.Add(waitForCA)} // about to be known: nothing is said of it yet
 	case len(d.Members) == 0:
 		return d
 	case s.AuthorityErr != nil:
-		d.Verdict = blocked(s.AuthorityErr)
+		d.Problem, d.NextAt = blocked(s.AuthorityErr), s.Now.Add(waitForCA)
 		return d
 	}
-	d = d.withNames(s)
+	var waits bool
+	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
+		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
+	}
 	switch {
 	case s.Obstacle != nil && hasOwnerNamed(s.Obstacle, d.Members):
 		return Decision{Action: Look}
 	case s.Obstacle != nil:
-		d.Verdict = conflict(s, "it does not carry this signer's label")
+		d.Problem = conflict(s, noLabel)
 		return d
 	case s.Secret == nil && nameless(d.Wanted):
 		return d.wait(s)
@@ -102,84 +109,16 @@ func Decide(s Situation) Decision {
 		return d.issue(Create, missingReason(s), "the Secret does not exist")
 	}
 	if why := foreign(s, d.Members); why != "" {
-		d.Verdict = conflict(s, why)
+		d.Problem = conflict(s, why)
 		return d
 	}
 	return judge(s, d)
 }
 
-// claim finds out who has a part in the Secret and what they want together. If
-// nobody asks for it validly, those whose it was go on as before: nothing that
-// is in use is taken away.
-func claim(s Situation) Decision {
-	var d Decision
-	asking := slices.DeleteFunc(slices.Clone(s.Asking), func(svc *corev1.Service) bool { return !s.optedIn(svc) })
-	wanted, members, ok := api.Merge(asking, s.Limits)
-	for _, m := range members {
-		if m.Err != nil {
-			d.Refused = append(d.Refused, m)
-		} else {
-			d.Members = append(d.Members, m.Service)
-		}
-	}
-	if ok {
-		stay := refusedOwners(s, d.Refused)
-		d.Asked = wanted.With(api.Retained(stay, s.Limits))
-		d.Owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
-		return d
-	}
-	if s.Secret == nil {
-		return d // nothing to go on with
-	}
-	for _, svc := range slices.Concat(s.Owning, s.Asking) {
-		if s.Secret.OwnedBy(svc.UID) {
-			d.Members = append(d.Members, svc)
-		}
-	}
-	d.Verdict.Retained = true
-	d.Asked = retainedWanted(s, d.Members)
-	d.Owners = s.Secret.OwnerReferences
-	return d
-}
-
-// refusedOwners are the Services that have a part in the Secret and ask for what
-// is not allowed now. A mistake in an annotation does not cost them what they had.
-func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
-	var owners []*corev1.Service
-	for _, m := range refused {
-		if s.Secret != nil && s.Secret.OwnedBy(m.Service.UID) {
-			owners = append(owners, m.Service)
-		}
-	}
-	return owners
-}
-
-// retainedWanted is what a Secret that nobody asks for validly is renewed with:
-// key and lifetime as they are, and the names that its Services may have. Never
-// the names in the certificate: it could be a copy of another Service's. A CA
-// elsewhere gives lifetimes of its own, which would add up; it is asked for the
-// default.
-func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
-	wanted := api.Retained(members, s.Limits)
-	leaf := s.Secret.Leaf
-	if leaf.KeyAlgorithm != "" {
-		wanted.Params.KeyAlgorithm = leaf.KeyAlgorithm
-	}
-	here := s.Authority != nil && s.Authority.Key != nil
-	if d := leaf.NotAfter.Sub(leaf.NotBefore); d > 0 && here {
-		wanted.Params.Duration = min(max(d, s.Limits.MinDuration), s.Limits.MaxDuration)
-	}
-	return wanted
-}
-
 // judge decides about a Secret that exists and is ours.
 func judge(s Situation, d Decision) Decision {
-	c := candidate{s.Now, s.Secret, d.Wanted, s.Authority, s.Secret.verify(s.Authority)}
-	checks := [][]check{brokenChecks(), changedChecks()}
-	if d.Verdict.Retained {
-		checks = checks[:1]
-	}
-	reason, message := firstReason(c, checks...)
+	d.Content = contentOf(s, d.Members, d.owners, nil)
+	reason, message, next := evaluate(newCandidate(s, d, s.Secret))
 	switch {
 	case reason != "" && nameless(d.Wanted):
 		return d.wait(s)
@@ -188,35 +127,14 @@ func judge(s Situation, d Decision) Decision {
 	case reason != "":
 		return d.issue(Reissue, reason, message)
 	}
-	if !s.Secret.Labelled || len(s.Secret.Extra) > 0 || !slices.EqualFunc(s.Secret.OwnerReferences, d.Owners, sameOwner) || hasOtherWords(s, d) {
+	d.Leaf, d.NextAt = s.Secret.Leaf.Fingerprint, next
+	switch {
+	case s.Secret.Immutable && len(d.Content.changedKeys(s.Secret)) > 0:
+		return d.issue(Replace, reasonGarbage, fmt.Sprintf("the Secret is immutable and data under other keys has to change: %q", d.Content.changedKeys(s.Secret)))
+	case d.Content.differs(s.Secret):
 		d.Action = Repair
-		if s.Secret.Immutable && len(s.Secret.Extra) > 0 {
-			d = d.issue(Replace, ReasonGarbage, fmt.Sprintf("the Secret is immutable and has more keys than it should: %q", s.Secret.Extra))
-		}
 	}
-	d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
-	d.NextAt = nextChange(s.Now, s.Secret, d.Wanted, s.Authority)
 	return d
-}
-
-// nextChange returns when a certificate that is good now is to be replaced, zero
-// if no time is known.
-func nextChange(now time.Time, secret *SecretFacts, wanted api.Wanted, ca *pki.Authority) time.Time {
-	times := []time.Time{secret.Leaf.RenewAt, wanted.RenewAfter}
-	by := secret.verify(ca)
-	if by.succeeded() {
-		times = append(times, ca.Reissue.At(secret.Leaf.Raw))
-	}
-	if by.tail {
-		times = append(times, by.issuer.Shorten.At(secret.Leaf.Raw))
-	}
-	var next time.Time
-	for _, at := range times {
-		if at.After(now) && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	return next
 }
 
 func (d Decision) issue(action Action, reason Reason, message string) Decision {
@@ -224,64 +142,39 @@ func (d Decision) issue(action Action, reason Reason, message string) Decision {
 	return d
 }
 
-// foreign says why the Secret is not ours (invariant 1), or nothing. Two marks
-// make it ours: our label, an owner reference to one of its Services as it
-// lives, and a leaf that this CA signed (or no data at all). Any two, with one
-// of the first: so a Secret that we made and somebody filled with rubbish is
-// healed, and one that somebody copied our label onto is left alone.
-func foreign(s Situation, members []*corev1.Service) string {
-	owned := slices.ContainsFunc(members, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
-	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, members)
-	known := s.Secret.Empty && len(s.Secret.Extra) == 0 || s.Secret.SignedBy(s.Authority) != nil
-	switch {
-	case s.Secret.Type != corev1.SecretTypeTLS:
-		return fmt.Sprintf("it is of type %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)
-	case s.Secret.Labelled && owned, (s.Secret.Labelled || ownedByName) && known:
-		return ""
-	case s.Secret.Labelled:
-		return "it carries this signer's label, but belongs to none of the Services and holds no certificate of this CA"
+// wait leaves everything as it is: no client would accept a certificate with any
+// of the names.
+func (d Decision) wait(s Situation) Decision {
+	d.Problem.Reason = reasonWaiting
+	if s.Secret.usable(s.Now) {
+		d.Leaf = s.Secret.Leaf.Fingerprint
 	}
-	return "it does not carry this signer's label and holds no certificate of this CA"
+	return d
 }
 
-// hasOwnerNamed reports whether an owner is, or by its name was, one of the
-// Services: one that was deleted and made again has another UID.
-func hasOwnerNamed(object *metav1.ObjectMeta, services []*corev1.Service) bool {
-	return slices.ContainsFunc(object.OwnerReferences, func(r metav1.OwnerReference) bool {
-		return isServiceReference(r) && slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == r.Name })
-	})
+// conflict is the problem of a Secret that is not ours.
+func conflict(s Situation, why string) Problem {
+	return Problem{
+		Reason:  reasonConflict,
+		Message: fmt.Sprintf("Secret %q exists and is not managed by this signer: %s. It is left unchanged: delete it, or ask for another name", s.Key.Name, why),
+	}
 }
 
-// ownerReferences returns the Secret's owners as they should be: the members,
-// and whatever owners somebody else added that are no Services.
-func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.OwnerReference {
-	var refs []metav1.OwnerReference
-	if secret != nil {
-		for _, r := range secret.OwnerReferences {
-			if !isServiceReference(r) {
-				refs = append(refs, r)
-			}
-		}
-	}
-	no := false
-	for _, svc := range members {
-		refs = append(refs, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID, BlockOwnerDeletion: &no})
-	}
-	return refs
+// blocked is the problem under a CA that cannot sign.
+func blocked(err error) Problem {
+	return Problem{Reason: ReasonOf(err, reasonUnavailable), Message: err.Error(), Temporary: true}
 }
 
-// sameOwner compares what counts; the API server fills in the rest.
-func sameOwner(a, b metav1.OwnerReference) bool {
-	return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
-}
+// pending reports whether the CA has not been looked at yet.
+func pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonPending }
 
 // missingReason tells a Secret that never was from one that somebody deleted: it
-// is the one that the condition of a Service tells of.
+// is the one that the condition of a Service names.
 func missingReason(s Situation) Reason {
 	for _, svc := range s.Asking {
-		if issued, _ := api.ReadyOf(svc); issued.Secret == s.Key.Name {
-			return ReasonMissing
+		if ready, _ := api.ReadyOf(svc); ready.Secret == s.Key.Name {
+			return reasonMissing
 		}
 	}
-	return ReasonFirst
+	return reasonFirst
 }

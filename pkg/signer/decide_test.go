@@ -39,7 +39,7 @@ func specify(t *testing.T, ca *pki.Authority, rows []row) {
 			assert.Equal(t, r.action.String(), d.Action.String())
 			assert.Equal(t, r.reason, d.Reason)
 			assert.Contains(t, d.Message, r.message)
-			assert.Equal(t, r.verdict, d.Verdict.Reason)
+			assert.Equal(t, r.verdict, d.Problem.Reason)
 		})
 	}
 }
@@ -51,19 +51,19 @@ func (a Action) String() string {
 
 func TestDecideWhoAsks(t *testing.T) {
 	deleted := metav1.NewTime(epoch)
-	told := func(secret string) func(w *scene) {
+	reports := func(secret string) func(w *scene) {
 		return func(w *scene) {
 			s, d := w.decide()
 			s.Key.Name = secret
-			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{*memberCondition(s, d, w.services[0])}
+			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{*settled{Situation: s, d: d, leaf: d.Leaf}.memberCondition(w.services[0])}
 		}
 	}
 	specify(t, testCA(t), []row{
 		{name: "one Service, all is well", change: func(*scene) {}},
-		{name: "no Secret", action: Create, reason: ReasonFirst, message: "does not exist",
+		{name: "no Secret", action: Create, reason: reasonFirst, message: "does not exist",
 			change: func(w *scene) { w.secret = nil }},
-		{name: "no Secret, and the condition tells of it", action: Create, reason: ReasonMissing, change: told("web-tls")},
-		{name: "no Secret, and the condition tells of another", action: Create, reason: ReasonFirst, change: told("old-tls")},
+		{name: "no Secret, and the condition names it", action: Create, reason: reasonMissing, change: reports("web-tls")},
+		{name: "no Secret, and the condition names another", action: Create, reason: reasonFirst, change: reports("old-tls")},
 		{name: "no Secret, namespace not opted in",
 			change: func(w *scene) { w.secret, w.notOptedIn = nil, true }},
 		{name: "no Secret, namespace being deleted",
@@ -72,15 +72,15 @@ func TestDecideWhoAsks(t *testing.T) {
 			change: func(w *scene) { w.secret, w.services[0].DeletionTimestamp = nil, &deleted }},
 		{name: "no Secret, what is asked for is not allowed",
 			change: func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationDuration, "abc") }},
-		{name: "no Secret, one of two asks for what is not allowed", action: Create, reason: ReasonFirst,
+		{name: "no Secret, one of two asks for what is not allowed", action: Create, reason: reasonFirst,
 			change: func(w *scene) {
 				w.secret = nil
 				w.services = append(w.services, service("api", api.AnnotationKeyAlgorithm, "DSA"))
 			}},
 		{name: "Secret being deleted",
 			change: func(w *scene) { w.secret.DeletionTimestamp = &deleted }},
-		{name: "another Service joins", action: Reissue, reason: ReasonNames,
-			message: "the certificate is for web.shop.svc, web.shop.svc.cluster.local, wanted is api.shop.svc, api.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local",
+		{name: "another Service joins", action: Reissue, reason: reasonNames,
+			message: "the certificate is for web.shop.svc, web.shop.svc.cluster.local, must be for api.shop.svc, api.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local",
 			change:  func(w *scene) { w.services = append(w.services, service("api")) }},
 		{name: "another Service is refused", change: func(w *scene) {
 			w.services = append(w.services, service("api", api.AnnotationDuration, "3h"))
@@ -109,40 +109,40 @@ func TestDecideWhoseItIs(t *testing.T) {
 		}
 	}
 	specify(t, ca, []row{
-		{name: "no mark, our leaf", verdict: ReasonConflict, change: all(unlabel, disown)},
-		{name: "no mark, a leaf of another CA", verdict: ReasonConflict, change: all(unlabel, disown, use(foreign))},
-		{name: "no mark, no data", verdict: ReasonConflict, change: all(unlabel, disown, use(Issued{}))},
-		{name: "label of another instance", verdict: ReasonConflict,
+		{name: "no mark, our leaf", verdict: reasonConflict, change: all(unlabel, disown)},
+		{name: "no mark, a leaf of another CA", verdict: reasonConflict, change: all(unlabel, disown, use(foreign))},
+		{name: "no mark, no data", verdict: reasonConflict, change: all(unlabel, disown, use(Issued{}))},
+		{name: "label of another instance", verdict: reasonConflict,
 			change: all(disown, func(w *scene) { w.secret.Labels[api.LabelManagedBy] = "another" })},
 
 		{name: "label, our leaf", action: Repair, change: disown},
-		{name: "label, a leaf of another CA", verdict: ReasonConflict, change: all(disown, use(foreign))},
-		{name: "label, garbage", verdict: ReasonConflict, change: all(disown, use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
-		{name: "label, no data", action: Reissue, reason: ReasonEmpty, change: all(disown, use(Issued{}))},
-		{name: "label, no data but under other keys", verdict: ReasonConflict,
+		{name: "label, a leaf of another CA", verdict: reasonConflict, change: all(disown, use(foreign))},
+		{name: "label, garbage", verdict: reasonConflict, change: all(disown, use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
+		{name: "label, no data", action: Reissue, reason: reasonEmpty, change: all(disown, use(Issued{}))},
+		{name: "label, no data but under other keys", verdict: reasonConflict,
 			change: all(disown, use(Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
 
 		{name: "owner, our leaf", action: Repair, change: unlabel},
-		{name: "owner, a leaf of another CA", verdict: ReasonConflict, change: all(unlabel, use(foreign))},
-		{name: "owner, garbage", verdict: ReasonConflict, change: all(unlabel, use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
-		{name: "owner, no data", action: Reissue, reason: ReasonEmpty, change: all(unlabel, use(Issued{}))},
-		{name: "owner, no data but under other keys", verdict: ReasonConflict,
+		{name: "owner, a leaf of another CA", verdict: reasonConflict, change: all(unlabel, use(foreign))},
+		{name: "owner, garbage", verdict: reasonConflict, change: all(unlabel, use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
+		{name: "owner, no data", action: Reissue, reason: reasonEmpty, change: all(unlabel, use(Issued{}))},
+		{name: "owner, no data but under other keys", verdict: reasonConflict,
 			change: all(unlabel, use(Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
 
 		{name: "owner of the Service before, label, our leaf", action: Repair,
 			change: func(w *scene) { w.secret.OwnerReferences = []metav1.OwnerReference{stale} }},
 		{name: "owner of the Service before, our leaf", action: Repair,
 			change: all(unlabel, func(w *scene) { w.secret.OwnerReferences = []metav1.OwnerReference{stale} })},
-		{name: "owner of the Service before, label, a leaf of another CA", verdict: ReasonConflict,
+		{name: "owner of the Service before, label, a leaf of another CA", verdict: reasonConflict,
 			change: all(use(foreign), func(w *scene) { w.secret.OwnerReferences = []metav1.OwnerReference{stale} })},
-		{name: "owner of another kind", verdict: ReasonConflict,
+		{name: "owner of another kind", verdict: reasonConflict,
 			change: all(unlabel, func(w *scene) { w.secret.OwnerReferences[0].Kind = "Ingress" })},
 
-		{name: "label and owner, a leaf of another CA", action: Reissue, reason: ReasonOtherCA, change: use(foreign)},
-		{name: "label and owner, garbage", action: Reissue, reason: ReasonGarbage, change: use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")})},
-		{name: "label and owner, no data but under other keys", action: Reissue, reason: ReasonEmpty,
+		{name: "label and owner, a leaf of another CA", action: Reissue, reason: reasonOtherCA, change: use(foreign)},
+		{name: "label and owner, garbage", action: Reissue, reason: reasonGarbage, change: use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")})},
+		{name: "label and owner, no data but under other keys", action: Reissue, reason: reasonEmpty,
 			change: all(use(Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
-		{name: "all three, of another type", verdict: ReasonConflict,
+		{name: "all three, of another type", verdict: reasonConflict,
 			change: func(w *scene) { w.secret.Type = corev1.SecretTypeOpaque }},
 	})
 }
@@ -174,36 +174,36 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 	}
 	headless := func(w *scene) { w.services[0].Spec.ClusterIP = corev1.ClusterIPNone }
 	specify(t, ca, []row{
-		{name: "no key", action: Reissue, reason: ReasonKeyMissing, change: set(corev1.TLSPrivateKeyKey, nil)},
-		{name: "no certificate", action: Reissue, reason: ReasonKeyMissing, change: set(corev1.TLSCertKey, nil)},
-		{name: "neither", action: Reissue, reason: ReasonEmpty, change: use(Issued{})},
-		{name: "garbage", action: Reissue, reason: ReasonGarbage, change: set(corev1.TLSCertKey, []byte("x"))},
-		{name: "key of another", action: Reissue, reason: ReasonMismatch, change: set(corev1.TLSPrivateKeyKey, other.KeyPEM)},
-		{name: "forged: same issuer and key id", action: Reissue, reason: ReasonOtherCA, message: "not by this CA", change: use(forged)},
-		{name: "root served with it", action: Reissue, reason: ReasonChainChanged, message: "the 0 that this CA has served",
+		{name: "no key", action: Reissue, reason: reasonKeyMissing, change: set(corev1.TLSPrivateKeyKey, nil)},
+		{name: "no certificate", action: Reissue, reason: reasonKeyMissing, change: set(corev1.TLSCertKey, nil)},
+		{name: "neither", action: Reissue, reason: reasonEmpty, change: use(Issued{})},
+		{name: "garbage", action: Reissue, reason: reasonGarbage, change: set(corev1.TLSCertKey, []byte("x"))},
+		{name: "key of another", action: Reissue, reason: reasonMismatch, change: set(corev1.TLSPrivateKeyKey, other.KeyPEM)},
+		{name: "forged: same issuer and key id", action: Reissue, reason: reasonOtherCA, message: "not signed by this CA", change: use(forged)},
+		{name: "root served with it", action: Reissue, reason: reasonChainChanged, message: "not that of this CA, of 0 certificates",
 			change: use(Issued{CertPEM: pki.EncodeCertificates(good.Leaf, ca.Certificate), KeyPEM: good.KeyPEM})},
 
-		{name: "for clients too, by our CA", action: Reissue, reason: ReasonWrongUsage, message: "not for serving: its extended key usages are", change: use(client)},
+		{name: "for clients too, by our CA", action: Reissue, reason: reasonWrongUsage, message: "not a serving certificate: its extended key usages are", change: use(client)},
 
 		{name: "a moment before it is due", change: func(w *scene) { use(good)(w); at(due.Add(-1))(w) }},
-		{name: "due", action: Reissue, reason: ReasonDue, message: due.Format(time.RFC3339), change: func(w *scene) { use(good)(w); at(due)(w) }},
-		{name: "expired", action: Reissue, reason: ReasonExpired, change: at(epoch.Add(31 * day))},
+		{name: "due", action: Reissue, reason: reasonDue, message: due.Format(time.RFC3339), change: func(w *scene) { use(good)(w); at(due)(w) }},
+		{name: "expired", action: Reissue, reason: reasonExpired, change: at(epoch.Add(31 * day))},
 
-		{name: "headless now", action: Reissue, reason: ReasonNames, message: "*.web.shop.svc", change: headless},
-		{name: "extra name", action: Reissue, reason: ReasonNames, change: asks(api.AnnotationExtraDNSNames, "a.web.shop.svc")},
-		{name: "another algorithm", action: Reissue, reason: ReasonAlgorithm, message: "the key is ECDSAP256, wanted is RSA2048", change: asks(api.AnnotationKeyAlgorithm, "RSA2048")},
-		{name: "another lifetime", action: Reissue, reason: ReasonDuration, message: "lives for 720h0m0s, wanted is 48h0m0s", change: asks(api.AnnotationDuration, "48h")},
+		{name: "headless now", action: Reissue, reason: reasonNames, message: "*.web.shop.svc", change: headless},
+		{name: "extra name", action: Reissue, reason: reasonNames, change: asks(api.AnnotationExtraDNSNames, "a.web.shop.svc")},
+		{name: "another algorithm", action: Reissue, reason: reasonAlgorithm, message: "the key is ECDSAP256, must be RSA2048", change: asks(api.AnnotationKeyAlgorithm, "RSA2048")},
+		{name: "another lifetime", action: Reissue, reason: reasonDuration, message: "lifetime is 720h0m0s, must be 48h0m0s", change: asks(api.AnnotationDuration, "48h")},
 		{name: "the defaults said aloud", change: asks(api.AnnotationKeyAlgorithm, "ECDSAP256", api.AnnotationDuration, "720h")},
-		{name: "renewal asked for, and issued before", action: Reissue, reason: ReasonRequested,
+		{name: "renewal asked for, and issued before", action: Reissue, reason: reasonRequested,
 			change: func(w *scene) { asks(api.AnnotationRenewAfter, "2026-03-01T12:00:01Z")(w); at(epoch.Add(time.Hour))(w) }},
 		{name: "renewal asked for, and issued since", change: asks(api.AnnotationRenewAfter, "2026-03-01T12:00:00Z")},
 		{name: "renewal asked for, later", change: asks(api.AnnotationRenewAfter, "2026-03-01T12:00:01Z")},
 
 		{name: "extra keys", action: Repair, change: set("ca.crt", []byte("x"))},
 		{name: "immutable, all is well", change: immutable(func(*scene) {})},
-		{name: "immutable, due", action: Replace, reason: ReasonDue, change: immutable(func(w *scene) { use(good)(w); at(due)(w) })},
+		{name: "immutable, due", action: Replace, reason: reasonDue, change: immutable(func(w *scene) { use(good)(w); at(due)(w) })},
 		{name: "immutable, owner missing", action: Repair, change: immutable(func(w *scene) { w.secret.OwnerReferences = nil })},
-		{name: "immutable, extra keys", action: Replace, reason: ReasonGarbage, message: `"ca.crt"`, change: immutable(set("ca.crt", []byte("x")))},
+		{name: "immutable, extra keys", action: Replace, reason: reasonGarbage, message: `"ca.crt"`, change: immutable(set("ca.crt", []byte("x")))},
 	})
 }
 
@@ -235,7 +235,7 @@ func TestDecideClusterIPs(t *testing.T) {
 	for _, ips := range [][]string{{"10.0.0.1"}, {"10.0.0.1", "fd00::1"}, {"10.0.0.2"}} {
 		asks.Spec.ClusterIPs = ips
 		s, d := w.decide()
-		require.Equal(t, ReasonNames, d.Reason)
+		require.Equal(t, reasonNames, d.Reason)
 		assert.Contains(t, d.Message, ips[0])
 		w.apply(t, s, d, plainSign())
 		_, d = w.decide()
@@ -251,11 +251,11 @@ func TestDecideUnderACAThatCannotSign(t *testing.T) {
 		{name: "due", verdict: "CALost", change: func(w *scene) { lost(w); w.now = epoch.Add(40 * day) }},
 		{name: "somebody else's Secret", verdict: "CALost", change: func(w *scene) { lost(w); w.secret.Labels = nil }},
 		{name: "nobody asks", change: func(w *scene) { lost(w); w.services, w.secret = nil, nil }},
-		{name: "without a reason", verdict: ReasonUnavailable, change: func(w *scene) { w.caErr = assert.AnError }},
-		{name: "about to be known", change: func(w *scene) { w.caErr, w.secret = caError(ReasonPending), nil }},
+		{name: "without a reason", verdict: reasonUnavailable, change: func(w *scene) { w.caErr = assert.AnError }},
+		{name: "about to be known", change: func(w *scene) { w.caErr, w.secret = caError(reasonPending), nil }},
 	})
 	w := newScene(testCA(t), nil, service("web"))
-	w.caErr = caError(ReasonPending)
+	w.caErr = caError(reasonPending)
 	_, d := w.decide()
 	assert.Equal(t, epoch.Add(waitForCA), d.NextAt)
 }
@@ -273,7 +273,7 @@ func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {
 		another,
 		{APIVersion: "v1", Kind: "Service", Name: "api", UID: api2.UID, BlockOwnerDeletion: &no},
 		{APIVersion: "v1", Kind: "Service", Name: "web", UID: web.UID, BlockOwnerDeletion: &no},
-	}, d.Owners)
+	}, d.Content.Owners)
 }
 
 func TestDecideWhenToLookAgain(t *testing.T) {
@@ -282,7 +282,7 @@ func TestDecideWhenToLookAgain(t *testing.T) {
 	w := newScene(ca, managed(issued, web), web)
 	_, d := w.decide()
 	assert.Equal(t, pki.RenewAt(issued.Leaf), d.NextAt)
-	assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Verdict.Leaf)
+	assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Leaf)
 
 	w.services[0] = service("web", api.AnnotationRenewAfter, "2026-03-02T00:00:00Z")
 	_, d = w.decide()

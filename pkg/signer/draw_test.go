@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // world is what all drawn scenes have in common: our CA, another and a forged one.
@@ -27,22 +28,13 @@ func newWorld(t interface {
 	return world{ca, testCA(t), forge(t, ca)}
 }
 
-func oneOf[T any](t *rapid.T, label string, values ...T) T {
-	return rapid.SampledFrom(values).Draw(t, label)
-}
-
-// seldom is true once in n draws.
-func seldom(t *rapid.T, n int, label string) bool {
-	return rapid.IntRange(1, n).Draw(t, label) == n
-}
-
 // scene draws a namespace in any state that its users, and somebody with ill
 // intent, can bring it to.
 func (w world) scene(t *rapid.T) *scene {
 	s := newScene(w.ca, nil)
 	for _, name := range []string{"api", "db", "web"} {
 		if rapid.Bool().Draw(t, name) {
-			s.services = append(s.services, drawService(t, name))
+			s.services = append(s.services, signertest.DrawService(t, name))
 		}
 	}
 	if !seldom(t, 4, "no Secret") {
@@ -51,30 +43,9 @@ func (w world) scene(t *rapid.T) *scene {
 	s.now = epoch.Add(time.Duration(rapid.IntRange(0, 40*24).Draw(t, "hours later")) * time.Hour)
 	s.notOptedIn, s.terminating = seldom(t, 5, "not opted in"), seldom(t, 8, "terminating")
 	if seldom(t, 5, "CA cannot sign") {
-		s.caErr = caError(oneOf(t, "why", "CALost", string(ReasonPending)))
+		s.caErr = caError(oneOf(t, "why", "CALost", string(reasonPending)))
 	}
 	return s
-}
-
-// drawService draws a Service that may ask for web-tls, for another Secret or for
-// none, and for what is allowed or not.
-func drawService(t *rapid.T, name string) *corev1.Service {
-	svc := service(name,
-		api.AnnotationSecretName, oneOf(t, "secret", "web-tls", "web-tls", "web-tls", "other-tls", "Not_Valid", "-"),
-		api.AnnotationDuration, oneOf(t, "duration", "-", "-", "24h", "48h", "abc"),
-		api.AnnotationKeyAlgorithm, oneOf(t, "algorithm", "-", "-", "ECDSAP256", "ED25519", "DSA"),
-		api.AnnotationExtraDNSNames, oneOf(t, "extra", "-", "-", "x."+name+".shop.svc", "example.com"),
-		api.AnnotationRenewAfter, oneOf(t, "renew", "-", "-", "2026-02-28T00:00:00Z", "2026-03-10T00:00:00Z", "soon"),
-	)
-	svc.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * day))
-	if rapid.Bool().Draw(t, "headless") {
-		svc.Spec.ClusterIP = corev1.ClusterIPNone
-	}
-	if seldom(t, 8, "deleted") {
-		now := metav1.NewTime(epoch)
-		svc.DeletionTimestamp = &now
-	}
-	return svc
 }
 
 func (w world) drawSecret(t *rapid.T, services []*corev1.Service) *corev1.Secret {
@@ -139,3 +110,9 @@ func (w world) drawPair(t *rapid.T, services []*corev1.Service) Issued {
 func split(keyAndValue string) []string { return strings.SplitN(keyAndValue, "=", 2) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func oneOf[T any](t *rapid.T, label string, values ...T) T {
+	return signertest.OneOf(t, label, values...)
+}
+
+func seldom(t *rapid.T, n int, label string) bool { return signertest.Seldom(t, n, label) }

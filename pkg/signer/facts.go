@@ -20,26 +20,23 @@ import (
 
 // SecretFacts is all that is remembered of a Secret: what follows from its
 // bytes, and not the bytes. Above all not the private key, which is needed once
-// to see whether it belongs to the certificate and never again.
+// to see whether it matches the certificate and never again.
 //
 // It is a runtime.Object so that an informer can hold it in a Secret's place.
 type SecretFacts struct {
 	metav1.TypeMeta
-	metav1.ObjectMeta // name, UID, resource version, owners, deletion; nothing else
+	// ObjectMeta has what identityOf returns, and those of secretAnnotations that are
+	// there; nothing else.
+	metav1.ObjectMeta
 
-	Labelled  bool              // our instance's label is on it
-	Type      corev1.SecretType //
+	Labelled  bool // our instance's label is on it
+	Type      corev1.SecretType
 	Immutable bool
-	Empty     bool     // no data under tls.crt and tls.key
-	Extra     []string // other data keys, sorted
-	Defect    Reason   // why the two keys are no usable pair, or empty
-	Detail    string   // the defect in words, without key material
+	Empty     bool                         // no data under tls.crt and tls.key
+	Other     map[string][sha256.Size]byte // digests of the data under other keys; nil for none
+	Defect    Reason                       // why the two keys are not a usable pair, or empty
+	Detail    string                       // the defect in a sentence, without key material
 	Leaf      LeafFacts
-	// RenewedAfter is what api.AnnotationRenewedAfter says; zero if nothing.
-	RenewedAfter time.Time
-	// Words are the annotations that service-ca writes on Secrets, of those that
-	// are there; nil for none.
-	Words map[string]string
 
 	verified atomic.Pointer[verification]
 }
@@ -76,53 +73,67 @@ func (v *verification) succeeded() bool { return v.issuer != nil && v.issuer != 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	f := &SecretFacts{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:         secret.Namespace,
-			Name:              secret.Name,
-			UID:               secret.UID,
-			ResourceVersion:   secret.ResourceVersion,
-			DeletionTimestamp: secret.DeletionTimestamp,
-			OwnerReferences:   secret.OwnerReferences,
-		},
-		Labelled:  secret.Labels[api.LabelManagedBy] == instance,
-		Type:      secret.Type,
-		Immutable: secret.Immutable != nil && *secret.Immutable,
+		ObjectMeta: identityOf(&secret.ObjectMeta),
+		Labelled:   secret.Labels[api.LabelManagedBy] == instance,
+		Type:       secret.Type,
+		Immutable:  secret.Immutable != nil && *secret.Immutable,
 	}
-	for key := range secret.Data {
-		if key != corev1.TLSCertKey && key != corev1.TLSPrivateKeyKey {
-			f.Extra = append(f.Extra, key)
-		}
+	f.Annotations = only(secret.Annotations, secretAnnotations)
+	for key, value := range secret.Data {
+		f.rememberOther(key, value)
 	}
-	slices.Sort(f.Extra)
-	f.RenewedAfter, _ = time.Parse(time.RFC3339, secret.Annotations[api.AnnotationRenewedAfter])
-	f.Words = only(secret.Annotations, openShiftOnSecrets)
 	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	return f
 }
 
+// identityOf returns what is remembered of a Secret's metadata.
+func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:         m.Namespace,
+		Name:              m.Name,
+		UID:               m.UID,
+		ResourceVersion:   m.ResourceVersion,
+		DeletionTimestamp: m.DeletionTimestamp,
+		OwnerReferences:   m.OwnerReferences,
+	}
+}
+
+// rememberOther remembers data under another key than those of the pair.
+func (f *SecretFacts) rememberOther(key string, value []byte) {
+	if isPair(key) {
+		return
+	}
+	if f.Other == nil {
+		f.Other = map[string][sha256.Size]byte{}
+	}
+	f.Other[key] = sha256.Sum256(value)
+}
+
+func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey }
+
 func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	f.Empty = len(certPEM) == 0 && len(keyPEM) == 0
 	if len(certPEM) == 0 {
-		f.Defect, f.Detail = ReasonKeyMissing, "no data under "+corev1.TLSCertKey
+		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSCertKey
 		return
 	}
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
-		f.Defect, f.Detail = ReasonGarbage, corev1.TLSCertKey+": "+err.Error()
+		f.Defect, f.Detail = reasonGarbage, corev1.TLSCertKey+": "+err.Error()
 		return
 	}
 	f.Leaf = leafFacts(certs[0], certs[1:])
 	if len(keyPEM) == 0 {
-		f.Defect, f.Detail = ReasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
+		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
 		return
 	}
 	key, err := pki.ParseKey(keyPEM)
 	if err != nil {
-		f.Defect, f.Detail = ReasonGarbage, corev1.TLSPrivateKeyKey+": "+err.Error()
+		f.Defect, f.Detail = reasonGarbage, corev1.TLSPrivateKeyKey+": "+err.Error()
 		return
 	}
 	if !pki.KeyMatches(certs[0], key) {
-		f.Defect, f.Detail = ReasonMismatch, corev1.TLSPrivateKeyKey+" does not belong to the certificate"
+		f.Defect, f.Detail = reasonMismatch, corev1.TLSPrivateKeyKey+" does not match the certificate"
 	}
 }
 
@@ -141,26 +152,6 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 		Usages:       checkUsages(leaf, algorithm),
 		Chain:        chainDigest(chain),
 	}
-}
-
-// factsOfIssued are the facts that a Secret has right after Issued was written
-// to it: the same that FactsOf would derive once the cache has seen it.
-func factsOfIssued(written *metav1.ObjectMeta, issued Issued, by *pki.Authority) *SecretFacts {
-	f := &SecretFacts{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:       written.Namespace,
-			Name:            written.Name,
-			UID:             written.UID,
-			ResourceVersion: written.ResourceVersion,
-			OwnerReferences: written.OwnerReferences,
-		},
-		Labelled:     true,
-		Type:         corev1.SecretTypeTLS,
-		Leaf:         leafFacts(issued.Leaf, by.Chain),
-		RenewedAfter: issued.RenewedAfter,
-	}
-	f.verified.Store(&verification{by: by, issuer: &by.Issuer, chained: true})
-	return f
 }
 
 // SignedBy returns the issuer that ca knows whose key signed the leaf, or nil.
@@ -196,6 +187,10 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 	return v
 }
 
+// TakeVerification takes over who signed the leaf, which is the same in both, so
+// that its signature is not checked again.
+func (f *SecretFacts) TakeVerification(from *SecretFacts) { f.verified.Store(from.verified.Load()) }
+
 func (l LeafFacts) signedBy(ca *x509.Certificate) bool {
 	leaf, err := x509.ParseCertificate(l.Raw)
 	return err == nil && bytes.Equal(leaf.RawIssuer, ca.RawSubject) && leaf.CheckSignatureFrom(ca) == nil
@@ -219,10 +214,20 @@ func (f *SecretFacts) OwnedBy(uid types.UID) bool {
 	})
 }
 
-// isServiceReference reports whether an owner reference is of the kind that the
-// signer writes.
-func isServiceReference(r metav1.OwnerReference) bool {
-	return r.APIVersion == "v1" && r.Kind == "Service"
+// ServiceOwners returns the owner references to Services.
+func (f *SecretFacts) ServiceOwners() []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(f.OwnerReferences), func(r metav1.OwnerReference) bool { return !isServiceReference(r) })
+}
+
+// SameOwners reports whether both Secrets have the same owners.
+func (f *SecretFacts) SameOwners(other *SecretFacts) bool {
+	return sameOwners(f.OwnerReferences, other.OwnerReferences)
+}
+
+// renewedAfter is what api.AnnotationRenewedAfter records, zero if nothing.
+func (f *SecretFacts) renewedAfter() time.Time {
+	at, _ := time.Parse(time.RFC3339, f.Annotations[api.AnnotationRenewedAfter])
+	return at
 }
 
 // DeepCopyObject makes SecretFacts a runtime.Object. Facts are never changed
@@ -238,19 +243,7 @@ func chainDigest(chain []*x509.Certificate) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-func sortedNames(leaf *x509.Certificate) []string {
-	names := slices.Clone(leaf.DNSNames)
-	slices.Sort(names)
-	return names
-}
-
-func sortedIPs(leaf *x509.Certificate) []netip.Addr {
-	var ips []netip.Addr
-	for _, ip := range leaf.IPAddresses {
-		if a, ok := netip.AddrFromSlice(ip); ok {
-			ips = append(ips, a.Unmap())
-		}
-	}
-	slices.SortFunc(ips, netip.Addr.Compare)
-	return ips
+// usable reports whether a server can go on with what the Secret holds.
+func (f *SecretFacts) usable(now time.Time) bool {
+	return f != nil && !f.Empty && f.Defect == "" && now.Before(f.Leaf.NotAfter)
 }

@@ -35,7 +35,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 	assert.Equal(t, corev1.SecretTypeTLS, f.Type)
 	assert.False(t, f.Immutable)
 	assert.False(t, f.Empty)
-	assert.Equal(t, []string{"b", "ca.crt"}, f.Extra)
+	assert.Equal(t, []string{"b", "ca.crt"}, sortedKeys(f.Other))
 	assert.Empty(t, f.Defect)
 	assert.Equal(t, LeafFacts{
 		Raw: issued.Leaf.Raw, Fingerprint: pki.Fingerprint(issued.Leaf),
@@ -60,23 +60,23 @@ func TestFactsOfDamage(t *testing.T) {
 		detail    string
 		empty     bool
 	}{
-		"nothing":                          {nil, nil, ReasonKeyMissing, "no data under tls.crt", true},
-		"empty values":                     {[]byte{}, []byte{}, ReasonKeyMissing, "no data under tls.crt", true},
-		"no certificate":                   {nil, good.KeyPEM, ReasonKeyMissing, "no data under tls.crt", false},
-		"no key":                           {good.CertPEM, nil, ReasonKeyMissing, "no data under tls.key", false},
-		"blanks for a certificate":         {[]byte(" \n"), good.KeyPEM, ReasonGarbage, "tls.crt: no certificate", false},
-		"text for a certificate":           {[]byte("hello"), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 1: not PEM", false},
-		"PEM without an end":               {good.CertPEM[:len(good.CertPEM)-30], good.KeyPEM, ReasonGarbage, "tls.crt: certificate 1: damaged PEM", false},
-		"text after the certificate":       {append(bytes.Clone(good.CertPEM), "# web"...), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 2: not PEM", false},
-		"key in the certificate's place":   {good.KeyPEM, good.KeyPEM, ReasonGarbage, `tls.crt: certificate 1: PEM block is a "PRIVATE KEY", must be a "CERTIFICATE"`, false},
-		"key after the certificate":        {append(bytes.Clone(good.CertPEM), good.KeyPEM...), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 2: PEM block is", false},
-		"certificate of other bytes":       {block("CERTIFICATE", []byte("bytes")), good.KeyPEM, ReasonGarbage, "tls.crt: certificate 1: x509: malformed certificate", false},
-		"text for a key":                   {good.CertPEM, []byte("hello"), ReasonGarbage, "tls.key: no PEM block in the private key", false},
-		"certificate in the key's place":   {good.CertPEM, good.CertPEM, ReasonGarbage, `tls.key: PEM block is a "CERTIFICATE", must be a "PRIVATE KEY" (PKCS #8)`, false},
-		"key in a form OpenSSL may refuse": {good.CertPEM, block("EC PRIVATE KEY", keyBlock.Bytes), ReasonGarbage, `tls.key: PEM block is a "EC PRIVATE KEY"`, false},
-		"key of other bytes":               {good.CertPEM, block("PRIVATE KEY", []byte("bytes")), ReasonGarbage, "tls.key: the private key is not valid PKCS #8", false},
-		"two keys":                         {good.CertPEM, append(bytes.Clone(good.KeyPEM), other.KeyPEM...), ReasonGarbage, "tls.key: data after the private key", false},
-		"key of another certificate":       {good.CertPEM, other.KeyPEM, ReasonMismatch, "tls.key does not belong to the certificate", false},
+		"nothing":                          {nil, nil, reasonKeyMissing, "no data under tls.crt", true},
+		"empty values":                     {[]byte{}, []byte{}, reasonKeyMissing, "no data under tls.crt", true},
+		"no certificate":                   {nil, good.KeyPEM, reasonKeyMissing, "no data under tls.crt", false},
+		"no key":                           {good.CertPEM, nil, reasonKeyMissing, "no data under tls.key", false},
+		"blanks for a certificate":         {[]byte(" \n"), good.KeyPEM, reasonGarbage, "tls.crt: no certificate", false},
+		"text for a certificate":           {[]byte("hello"), good.KeyPEM, reasonGarbage, "tls.crt: certificate 1: not PEM", false},
+		"PEM without an end":               {good.CertPEM[:len(good.CertPEM)-30], good.KeyPEM, reasonGarbage, "tls.crt: certificate 1: damaged PEM", false},
+		"text after the certificate":       {append(bytes.Clone(good.CertPEM), "# web"...), good.KeyPEM, reasonGarbage, "tls.crt: certificate 2: not PEM", false},
+		"key in the certificate's place":   {good.KeyPEM, good.KeyPEM, reasonGarbage, `tls.crt: certificate 1: PEM block is a "PRIVATE KEY", must be a "CERTIFICATE"`, false},
+		"key after the certificate":        {append(bytes.Clone(good.CertPEM), good.KeyPEM...), good.KeyPEM, reasonGarbage, "tls.crt: certificate 2: PEM block is", false},
+		"certificate of other bytes":       {block("CERTIFICATE", []byte("bytes")), good.KeyPEM, reasonGarbage, "tls.crt: certificate 1: x509: malformed certificate", false},
+		"text for a key":                   {good.CertPEM, []byte("hello"), reasonGarbage, "tls.key: no PEM block in the private key", false},
+		"certificate in the key's place":   {good.CertPEM, good.CertPEM, reasonGarbage, `tls.key: PEM block is a "CERTIFICATE", must be a "PRIVATE KEY" (PKCS #8)`, false},
+		"key in a form OpenSSL may refuse": {good.CertPEM, block("EC PRIVATE KEY", keyBlock.Bytes), reasonGarbage, `tls.key: PEM block is a "EC PRIVATE KEY"`, false},
+		"key of other bytes":               {good.CertPEM, block("PRIVATE KEY", []byte("bytes")), reasonGarbage, "tls.key: the private key is not valid PKCS #8", false},
+		"two keys":                         {good.CertPEM, append(bytes.Clone(good.KeyPEM), other.KeyPEM...), reasonGarbage, "tls.key: data after the private key", false},
+		"key of another certificate":       {good.CertPEM, other.KeyPEM, reasonMismatch, "tls.key does not match the certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := managed(Issued{CertPEM: c.cert, KeyPEM: c.key}, web)
@@ -118,7 +118,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	issued := issue(t, ca, wanted, epoch)
 	secret := managed(issued, web)
 
-	want, got := FactsOf(secret, api.DefaultInstance), factsOfIssued(&secret.ObjectMeta, issued, ca)
+	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, nil, nil, &issued).Facts(&secret.ObjectMeta, nil, ca)
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
 	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
 	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
@@ -152,9 +152,18 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			}
 		}
 		secret := managed(good, web)
-		issuedFacts := everythingIn(reflect.ValueOf(factsOfIssued(&secret.ObjectMeta, good, ca).Leaf), map[uintptr]bool{})
+		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, nil, nil, &good).Facts(&secret.ObjectMeta, nil, ca).Leaf), map[uintptr]bool{})
 		for _, piece := range piecesOf(t, good.KeyPEM) {
 			require.NotContains(t, issuedFacts, piece, "what was just written")
 		}
+	}
+}
+
+// BenchmarkFacts is what the arrival of a Secret costs.
+func BenchmarkFacts(b *testing.B) {
+	web := service("web")
+	secret := managed(issue(b, testCA(b), wantedBy(web), epoch), web)
+	for b.Loop() {
+		FactsOf(secret, "servingcert")
 	}
 }

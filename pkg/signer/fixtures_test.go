@@ -2,17 +2,10 @@ package signer
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
-	"crypto/sha1" // RFC 5280, 4.2.1.2, method 1
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"maps"
-	"net"
-	"slices"
+	"strconv"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -23,104 +16,32 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
-// epoch is the time of most tests. It is no whole second, as no clock's is.
-var epoch = time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
+// What the tests of several packages start from.
+var (
+	epoch        = signertest.Epoch
+	clusterNames = signertest.ClusterNames
+	newCA        = signertest.NewCA
+	testCA       = signertest.CA
+	forge        = signertest.Forge
+	service      = signertest.Service
+	wantedBy     = signertest.WantedBy
+	newLadder    = signertest.NewLadder
+	generations  = signertest.Generations
+)
 
-const day = 24 * time.Hour
+type ladder = signertest.Ladder
 
-// clusterNames is what a CA permits by default.
-var clusterNames = pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}
-
-// newCA returns the Authority of a CA of one generation.
-func newCA(t require.TestingT, constraints pki.Constraints, notBefore, notAfter time.Time) *pki.Authority {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	root, err := pki.NewRoot(key, 1, constraints, notBefore, notAfter)
-	require.NoError(t, err)
-	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
-}
-
-func testCA(t require.TestingT) *pki.Authority {
-	return newCA(t, clusterNames, epoch.Add(-day), epoch.Add(1000*day))
-}
-
-// forge returns a CA with the subject and the key id of the given one, and
-// another key.
-func forge(t require.TestingT, ca *pki.Authority) *pki.Authority {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	template := *ca.Certificate
-	template.PublicKey = key.Public()
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-	require.NoError(t, err)
-	root, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	require.Equal(t, ca.Certificate.SubjectKeyId, root.SubjectKeyId)
-	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
-}
+const day = signertest.Day
 
 // plainSign signs with crypto/x509 alone what the request asks for, changed by
-// the given functions: a CA that does as it likes.
-func plainSign(change ...func(template *x509.Certificate, ca *pki.Authority)) Sign {
+// the given functions.
+func plainSign(change ...signertest.Change) Sign {
 	return func(_ context.Context, ca *pki.Authority, request SigningRequest) (*x509.Certificate, error) {
-		block, _ := pem.Decode(request.CSR)
-		csr, err := x509.ParseCertificateRequest(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		serial, err := pki.NewSerial()
-		if err != nil {
-			return nil, err
-		}
-		usage := x509.KeyUsageDigitalSignature
-		if request.KeyAlgorithm.IsRSA() {
-			usage |= x509.KeyUsageKeyEncipherment
-		}
-		template := &x509.Certificate{
-			SerialNumber:          serial,
-			PublicKey:             csr.PublicKey,
-			DNSNames:              slices.Clone(request.DNSNames),
-			NotBefore:             request.NotBefore,
-			NotAfter:              request.NotAfter,
-			KeyUsage:              usage,
-			ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			BasicConstraintsValid: true,
-		}
-		for _, ip := range request.IPs {
-			template.IPAddresses = append(template.IPAddresses, net.IP(ip.AsSlice()))
-		}
-		signing := *ca
-		for _, f := range change {
-			f(template, &signing)
-		}
-		if template.SubjectKeyId == nil {
-			template.SubjectKeyId = sha1KeyID(template.PublicKey)
-		}
-		der, err := x509.CreateCertificate(rand.Reader, template, signing.Certificate, template.PublicKey, signing.Key)
-		if err != nil {
-			return nil, err
-		}
-		return x509.ParseCertificate(der)
+		return signertest.Sign(ca, signertest.Request(request), change...)
 	}
-}
-
-// sha1KeyID is the key identifier that most CAs use, cfssl among them.
-func sha1KeyID(pub crypto.PublicKey) []byte {
-	der, err := x509.MarshalPKIXPublicKey(pub)
-	if err != nil {
-		return nil
-	}
-	var info struct {
-		Algorithm asn1.RawValue
-		Key       asn1.BitString
-	}
-	if _, err := asn1.Unmarshal(der, &info); err != nil {
-		return nil
-	}
-	sum := sha1.Sum(info.Key.Bytes)
-	return sum[:]
 }
 
 // issue makes the pair that ca gives at a time.
@@ -128,32 +49,6 @@ func issue(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.Tim
 	issued, err := Issue(context.Background(), plainSign(), ca, wanted, at)
 	require.NoError(t, err)
 	return issued
-}
-
-func wantedBy(services ...*corev1.Service) api.Wanted {
-	wanted, _, _ := api.Merge(services, api.DefaultLimits())
-	return wanted
-}
-
-// service returns a Service of namespace shop that asks for Secret web-tls,
-// unless annotations (key, value, …) say otherwise; "-" takes one away.
-func service(name string, annotations ...string) *corev1.Service {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "1",
-			CreationTimestamp: metav1.NewTime(epoch.Add(-10 * day)),
-			Annotations:       map[string]string{api.AnnotationSecretName: "web-tls"},
-		},
-		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"}, Selector: map[string]string{"app": name}},
-	}
-	for pair := range slices.Chunk(annotations, 2) {
-		if pair[1] == "-" {
-			delete(svc.Annotations, pair[0])
-		} else {
-			svc.Annotations[pair[0]] = pair[1]
-		}
-	}
-	return svc
 }
 
 // managed returns Secret web-tls as the signer makes it for the owners.
@@ -193,7 +88,7 @@ func (w *scene) situation() Situation {
 		Now: w.now, Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"},
 		OptedIn: !w.notOptedIn, Terminating: w.terminating,
 		Limits: w.limits, Authority: w.ca, AuthorityErr: w.caErr,
-		Kept: map[types.UID][]string{},
+		Kept: map[types.UID][]string{}, Instance: api.DefaultInstance,
 	}
 	s.Limits.FormerDomains, s.OpenShift = w.former, w.openShift
 	if w.caErr != nil {
@@ -246,32 +141,33 @@ func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign Sign) {
 
 // write does it with what was issued.
 func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issued) {
+	content := d.Content
+	if issued != nil {
+		content = d.With(s, *issued)
+	}
+	before := s.Secret
 	switch d.Action {
+	case Nothing:
+		return
 	case Create:
 		require.Nil(t, w.secret, "the API server refuses to create what exists")
-		w.secret = managed(*issued)
-		w.secret.OwnerReferences = d.Owners
-		w.annotate(s, d, issued)
+		w.secret = created(content.Secret(s.Key, nil))
 	case Replace:
-		old := w.secret
-		w.secret = managed(*issued)
-		w.secret.OwnerReferences, w.secret.Annotations = d.Owners, old.Annotations
-		maps.Copy(w.secret.Labels, old.Labels)
-		w.secret.Labels[api.LabelManagedBy] = api.DefaultInstance
-		w.annotate(s, d, issued)
+		w.secret = created(content.Secret(s.Key, w.secret))
 	case Reissue, Repair:
-		w.secret = patched(t, w.secret, secretPatch(s.Secret, d.Owners, api.DefaultInstance, secretAnnotations(s, d, issued), issued))
+		w.secret = patched(t, w.secret, content.Patch(s.Secret))
 	}
+	// What is remembered of the write is what the cache will show.
+	want, got := FactsOf(w.secret, api.DefaultInstance), content.Facts(&w.secret.ObjectMeta, before, s.Authority)
+	require.Equal(t, want.SignedBy(s.Authority), got.SignedBy(s.Authority))
+	want.verified.Store(got.verified.Load())
+	require.Equal(t, want, got)
 }
 
-func (w *scene) annotate(s Situation, d Decision, issued *Issued) {
-	for key, value := range secretAnnotations(s, d, issued) {
-		if text, ok := value.(string); ok {
-			metav1.SetMetaDataAnnotation(&w.secret.ObjectMeta, key, text)
-		} else {
-			delete(w.secret.Annotations, key)
-		}
-	}
+// created returns the Secret as the API server answers.
+func created(secret *corev1.Secret) *corev1.Secret {
+	secret.UID, secret.ResourceVersion = "uid-of-secret", "100"
+	return secret
 }
 
 // patched applies a merge patch (RFC 7386) as the API server does: on the object
@@ -295,7 +191,9 @@ func patched(t require.TestingT, secret *corev1.Secret, patch map[string]any) *c
 	require.NoError(t, err)
 	out := &corev1.Secret{}
 	require.NoError(t, json.Unmarshal(merged, out))
-	out.ResourceVersion = fmt.Sprint(version(secret.ResourceVersion) + 1)
+	version, err := strconv.Atoi(secret.ResourceVersion)
+	require.NoError(t, err)
+	out.ResourceVersion = fmt.Sprint(version + 1)
 	return out
 }
 

@@ -74,14 +74,14 @@ func TestInvariant3AnnotationsOfSecretsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.scene(t)
 		s, before := w.decide()
-		said := Conditions(s, before)
+		said := conditions(s, before)
 		if w.secret != nil {
 			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"", "true", "1h", "web-tls", "RSA4096"})).Draw(t, "annotations")
 			w.secret.Labels[oneOf(t, "label key", "a", api.LabelInject)] = "enabled"
 		}
 		s, after := w.decide()
 		require.Equal(t, before, after)
-		require.Equal(t, said, Conditions(s, after))
+		require.Equal(t, said, conditions(s, after))
 	})
 }
 
@@ -99,7 +99,7 @@ func TestOneWriteIsEnough(t *testing.T) {
 			require.Equal(t, d, again)
 			return
 		}
-		require.NotEmpty(t, again.Verdict.Leaf, "after a write all is well")
+		require.NotEmpty(t, again.Leaf, "after a write all is well")
 		require.True(t, again.NextAt.After(w.now))
 		w.now = again.NextAt.Add(-1)
 		_, before := w.decide()
@@ -143,7 +143,7 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 	})
 	t.Run("in one body", func(t *testing.T) {
 		issued := issue(t, world.ca, wantedBy(service("web")), epoch)
-		body, err := json.Marshal(secretPatch(FactsOf(managed(issued), api.DefaultInstance), nil, api.DefaultInstance, nil, &issued))
+		body, err := json.Marshal(contentOf(Situation{}, nil, nil, &issued).Patch(FactsOf(managed(issued), api.DefaultInstance)))
 		require.NoError(t, err)
 		var patch struct{ Data map[string][]byte }
 		require.NoError(t, json.Unmarshal(body, &patch))
@@ -151,13 +151,14 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 	})
 }
 
-// Invariant 7, the signer's part: whatever lies in a Secret, in whatever place,
+// CheckInvariant7 checks the signer's part of it with sign and a few others:
+// whatever lies in a Secret, in whatever place,
 // and however signing fails, no word of ours holds a private key.
-func TestInvariant7NoPrivateKeyInAnyWord(t *testing.T) {
+func CheckInvariant7(t *testing.T, sign Sign) {
 	world := newWorld(t)
 	caKey, err := pki.EncodeKey(world.ca.Key)
 	require.NoError(t, err)
-	signers := []Sign{plainSign(), cfsslSign(t), func(context.Context, *pki.Authority, SigningRequest) (*x509.Certificate, error) {
+	signers := []Sign{sign, plainSign(), func(context.Context, *pki.Authority, SigningRequest) (*x509.Certificate, error) {
 		return nil, errors.New("the CA is away")
 	}, plainSign(func(c *x509.Certificate, by *pki.Authority) { *by = *world.other })}
 	rapid.Check(t, func(t *rapid.T) {
@@ -170,15 +171,14 @@ func TestInvariant7NoPrivateKeyInAnyWord(t *testing.T) {
 			}
 		}
 		s, d := w.decide()
-		words := fmt.Sprint(d.Message, d.Verdict, said(s, d))
+		words := fmt.Sprint(d.Message, d.Problem, said(s, d))
 		if d.Wanted.Params.KeyAlgorithm != "" && s.Authority != nil {
 			issued, err := Issue(context.Background(), oneOf(t, "sign", signers...), s.Authority, d.Wanted, w.now)
-			var n notes
 			if err != nil {
-				emitRenewalFailed(&n, service("web"), "web-tls", err.Error())
+				words += renewalFailed(service("web"), "web-tls", err).Note
 			}
-			emitReissued(&n, service("web"), "web-tls", d.Reason, d.Message)
-			words += fmt.Sprint(err, n, string(issued.CertPEM))
+			words += reissued(service("web"), "web-tls", d.Reason, d.Message).Note
+			words += fmt.Sprint(err, string(issued.CertPEM))
 			if issued.KeyPEM != nil {
 				leafKey = append(leafKey[:0:0], issued.KeyPEM...)
 			}
@@ -211,13 +211,13 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 		w.notOptedIn = seldom(t, 4, "opted out")
 		_, d = w.decide()
 		require.Equal(t, Nothing, d.Action, "%s", d.Message)
-		require.True(t, d.Verdict.Retained)
+		require.True(t, d.Retained)
 		require.Equal(t, first.RenewAt, d.NextAt)
 
 		w.now = d.NextAt
 		s, d = w.decide()
 		require.Equal(t, Reissue, d.Action)
-		require.Equal(t, ReasonDue, d.Reason)
+		require.Equal(t, reasonDue, d.Reason)
 		w.apply(t, s, d, plainSign())
 		renewed := FactsOf(w.secret, api.DefaultInstance)
 		require.True(t, renewed.OwnedBy(web.UID))
@@ -252,11 +252,11 @@ func TestInvariant10APartInASharedSecretIsKept(t *testing.T) {
 			words := said(s, d)
 			assert.Contains(t, words["api"], "True Issued: ")
 			assert.Contains(t, words["web"], "False InvalidAnnotation: ")
-			assert.Contains(t, words["web"], `; its names stay in the certificate of Secret "web-tls"`)
+			assert.Contains(t, words["web"], `; the certificate in Secret "web-tls" keeps this Service's names`)
 
 			w.services[1] = service("web", api.AnnotationSecretName, "-")
 			_, d = w.decide()
-			assert.Equal(t, ReasonNames, d.Reason, "one that leaves takes its names with it")
+			assert.Equal(t, reasonNames, d.Reason, "one that leaves takes its names with it")
 			assert.NotContains(t, d.Wanted.DNSNames, "web.shop.svc")
 			assert.Contains(t, d.Wanted.DNSNames, "zoo.shop.svc")
 		})

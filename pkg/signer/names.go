@@ -55,22 +55,3 @@ func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authori
 
 // nameless reports whether there is nothing that a certificate could hold.
 func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
-
-// withNames finds out what of the names asked for the certificate is to hold now.
-func (d Decision) withNames(s Situation) Decision {
-	var waits bool
-	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
-		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
-	}
-	return d
-}
-
-// wait leaves everything as it is: no client would accept a certificate with any
-// of the names.
-func (d Decision) wait(s Situation) Decision {
-	d.Verdict.Reason = ReasonWaiting
-	if s.Secret.usable(s.Now) {
-		d.Verdict.Leaf = s.Secret.Leaf.Fingerprint
-	}
-	return d
-}

@@ -34,7 +34,7 @@ func permissive() api.Limits {
 func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 	l := widened(t)
 	plain, asks := service("plain"), service("web", api.AnnotationExtraDNSNames, "www.apps.example.com", api.AnnotationClusterIPs, "true")
-	w := newScene(l.at(epoch, 1), nil, plain, asks)
+	w := newScene(l.At(epoch, 1), nil, plain, asks)
 	w.limits = permissive()
 
 	s, d := w.decide()
@@ -49,26 +49,26 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 	assert.True(t, strings.HasPrefix(before["plain"], "True Issued: "), "it has all that it asks for: %s", before["plain"])
 	request := fmt.Sprintf("(request %s, leaf sha256:%s)", d.Asked.Hash(), leaf.Fingerprint)
 	assert.Equal(t, `False WaitingForTrust: Secret "web-tls": plain.shop.svc, plain.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local; `+
-		`waiting: www.apps.example.com, 10.0.0.1: a root that clients may hold does not permit it, and such a client would reject the whole certificate; `+
-		`added when every older root has retired `+request, before["web"])
+		`waiting: www.apps.example.com, 10.0.0.1: clients may still hold a root that does not permit these names, and would reject the whole certificate; `+
+		`they are added once every older root has retired `+request, before["web"])
 
 	t.Run("the rotator finds the leaf", func(t *testing.T) {
 		asks := asks.DeepCopy()
-		asks.Status.Conditions = []metav1.Condition{*memberCondition(s, d, asks)}
+		asks.Status.Conditions = []metav1.Condition{readyOf(t, s, d, asks)}
 		got, ok := api.LeafOf(asks)
 		assert.True(t, ok)
 		assert.Equal(t, leaf.Fingerprint, got)
 	})
 
-	w.ca = l.at(epoch, 2)
+	w.ca = l.At(epoch, 2)
 	w.ca.Reissue.From = epoch.Add(day)
 	s, d = w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String(), "the older root is still out there")
 	assert.Equal(t, before, said(s, d), "nothing new to say: no write")
 
-	w.ca.Anchors = l.roots[1:]
+	w.ca.Anchors = l.Roots[1:]
 	s, d = w.decide()
-	require.Equal(t, ReasonNames, d.Reason)
+	require.Equal(t, reasonNames, d.Reason)
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
 	assert.Contains(t, s.Secret.Leaf.DNSNames, "www.apps.example.com")
@@ -80,13 +80,13 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
 	l := newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"example.com"}})
 	web := service("web")
-	issued := issue(t, l.at(epoch, 1), wantedBy(web), epoch)
+	issued := issue(t, l.At(epoch, 1), wantedBy(web), epoch)
 	waits := `Secret "web-tls": no certificate; waiting: web.shop.svc, web.shop.svc.cluster.local: `
 
-	w := newScene(l.at(epoch, 2), nil, web)
+	w := newScene(l.At(epoch, 2), nil, web)
 	s, d := w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String())
-	require.Equal(t, ReasonWaiting, d.Verdict.Reason)
+	require.Equal(t, reasonWaiting, d.Problem.Reason)
 	assert.True(t, strings.HasPrefix(said(s, d)["web"], "False WaitingForTrust: "+waits), said(s, d)["web"])
 	assert.NotContains(t, said(s, d)["web"], "leaf")
 
@@ -105,7 +105,7 @@ func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
 // A Service that has joined one that waits, or is retained, is judged by itself.
 func TestOnlyFewNamesThatWaitAreShown(t *testing.T) {
 	l := widened(t)
-	w := newScene(l.at(epoch, 1), nil, service("web", api.AnnotationExtraDNSNames, "a.apps.example.com,b.apps.example.com,c.apps.example.com,d.apps.example.com,e.apps.example.com"))
+	w := newScene(l.At(epoch, 1), nil, service("web", api.AnnotationExtraDNSNames, "a.apps.example.com,b.apps.example.com,c.apps.example.com,d.apps.example.com,e.apps.example.com"))
 	w.limits = permissive()
 	s, d := w.decide()
 	assert.Contains(t, said(s, d)["web"], "waiting: a.apps.example.com, b.apps.example.com, c.apps.example.com, d.apps.example.com and 1 more: ")
@@ -114,7 +114,7 @@ func TestOnlyFewNamesThatWaitAreShown(t *testing.T) {
 func TestAChangedClusterDomainServesBoth(t *testing.T) {
 	l := newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "new.domain"}}, pki.Constraints{PermittedDNS: []string{"svc", "new.domain"}})
 	web := service("web")
-	w := newScene(l.at(epoch, 1), nil, web)
+	w := newScene(l.At(epoch, 1), nil, web)
 	namesAfter := func(step string) []string {
 		s, d := w.decide()
 		w.apply(t, s, d, plainSign())
@@ -128,9 +128,9 @@ func TestAChangedClusterDomainServesBoth(t *testing.T) {
 	w.limits.ClusterDomain = "new.domain"
 	w.former = []string{"cluster.local"}
 	require.Equal(t, old, namesAfter("the flag has changed, the CA not"))
-	w.ca = l.at(epoch, 2)
+	w.ca = l.At(epoch, 2)
 	require.Equal(t, old, namesAfter("the new one signs, the old root is out there"))
-	w.ca.Anchors = l.roots[1:2]
+	w.ca.Anchors = l.Roots[1:2]
 	require.Equal(t, []string{"web.shop.svc", "web.shop.svc.cluster.local", "web.shop.svc.new.domain"}, namesAfter("every root permits both"))
 	w.former = nil
 	require.Equal(t, []string{"web.shop.svc", "web.shop.svc.new.domain"}, namesAfter("over"))
@@ -159,7 +159,7 @@ func TestFormerNamesFillTheRestOfTheRoom(t *testing.T) {
 func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLadder(t, drawConstraints(t), drawConstraints(t), drawConstraints(t))
-		w := newScene(l.at(epoch, rapid.IntRange(1, 3).Draw(t, "signing")), nil)
+		w := newScene(l.At(epoch, rapid.IntRange(1, 3).Draw(t, "signing")), nil)
 		w.limits = permissive()
 		w.limits.ClusterDomain = oneOf(t, "cluster domain", "cluster.local", "new.domain")
 		w.former = oneOf(t, "former", nil, []string{"old.domain"}, []string{"old.domain", "cluster.local"})
@@ -172,7 +172,7 @@ func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
 		}
 		s, d := w.decide()
 		if d.Action == Nothing {
-			require.Equal(t, ReasonWaiting, d.Verdict.Reason)
+			require.Equal(t, reasonWaiting, d.Problem.Reason)
 			return
 		}
 		issued, err := Issue(context.Background(), plainSign(), w.ca, d.Wanted, w.now)

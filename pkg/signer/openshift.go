@@ -1,7 +1,6 @@
 package signer
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -13,106 +12,37 @@ import (
 )
 
 // What OpenShift's service-ca writes beside a certificate, and we for a Service
-// that asks in its words. None of it is ever read back to decide about a
+// that asks with its annotations. None of it is ever read back to decide about a
 // certificate; it is only compared with what it is to be.
 
-// openShiftOnSecrets and openShiftOnServices are the annotations.
-var (
-	openShiftOnSecrets = []string{
-		api.OpenShiftServiceName, api.OpenShiftServiceNameAlpha, api.OpenShiftServiceUID, api.OpenShiftServiceUIDAlpha,
-		api.OpenShiftExpiry, api.OpenShiftExpiryAlpha,
+// openShiftOnSecret returns the annotations that are to be on the Secret, "" for
+// one that is not: the Service that it is for, in the form of the annotation that
+// asks, and the end of the certificate in both forms. Of several Services it is the
+// oldest, as the owners are in order; without any, nothing is to be there.
+func openShiftOnSecret(members []*corev1.Service, notAfter time.Time) map[string]string {
+	annotations := map[string]string{}
+	for _, key := range openShiftSecretKeys {
+		annotations[key] = ""
 	}
-	openShiftOnServices = []string{
-		api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha,
-		api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha,
+	i := slices.IndexFunc(members, func(svc *corev1.Service) bool { return api.OpenShiftAnnotation(svc) != "" })
+	if i < 0 {
+		return annotations
 	}
-)
-
-// only returns the annotations with the keys, nil if there are none.
-func only(annotations map[string]string, keys []string) map[string]string {
-	var out map[string]string
-	for _, key := range keys {
-		if value, ok := annotations[key]; ok {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[key] = value
-		}
-	}
-	return out
-}
-
-// optedIn reports whether what the Service asks for counts: in OpenShift's words
-// it does in every namespace.
-func (s Situation) optedIn(svc *corev1.Service) bool {
-	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
-}
-
-// secretWords returns what is to be on the Secret: whose it is, in the form of the
-// word that was asked with, and when it ends in both; nil if nobody asks in these
-// words. Of several Services it is the oldest's, as the owners are in order.
-func secretWords(members []*corev1.Service, notAfter time.Time) map[string]string {
-	for _, svc := range members {
-		word := api.OpenShiftAnnotation(svc)
-		if word == "" {
-			continue
-		}
-		ends := notAfter.UTC().Format(time.RFC3339)
-		words := map[string]string{api.OpenShiftExpiry: ends, api.OpenShiftExpiryAlpha: ends}
-		if word == api.OpenShiftSecretNameAlpha {
-			words[api.OpenShiftServiceNameAlpha], words[api.OpenShiftServiceUIDAlpha] = svc.Name, string(svc.UID)
-		} else {
-			words[api.OpenShiftServiceName], words[api.OpenShiftServiceUID] = svc.Name, string(svc.UID)
-		}
-		return words
-	}
-	return nil
-}
-
-// hasOtherWords reports whether the Secret lacks any of the words or has others.
-func hasOtherWords(s Situation, d Decision) bool {
-	return s.OpenShift && !maps.Equal(s.Secret.Words, secretWords(d.Members, s.Secret.Leaf.NotAfter))
-}
-
-// secretAnnotations returns what is to be written of the Secret's annotations
-// with its certificate, or with that which is issued; nil for what is to go.
-func secretAnnotations(s Situation, d Decision, issued *Issued) map[string]any {
-	annotations := map[string]any{}
-	if s.OpenShift {
-		words := wordsAfter(s, d, issued)
-		if s.Secret != nil {
-			for key := range s.Secret.Words {
-				annotations[key] = nil
-			}
-		}
-		for key, value := range words {
-			annotations[key] = value
-		}
-	}
-	if issued != nil && !issued.RenewedAfter.IsZero() {
-		annotations[api.AnnotationRenewedAfter] = issued.RenewedAfter.Format(time.RFC3339)
+	svc, expiry := members[i], notAfter.UTC().Format(time.RFC3339)
+	annotations[api.OpenShiftExpiry], annotations[api.OpenShiftExpiryAlpha] = expiry, expiry
+	if api.OpenShiftAnnotation(svc) == api.OpenShiftSecretNameAlpha {
+		annotations[api.OpenShiftServiceNameAlpha], annotations[api.OpenShiftServiceUIDAlpha] = svc.Name, string(svc.UID)
+	} else {
+		annotations[api.OpenShiftServiceName], annotations[api.OpenShiftServiceUID] = svc.Name, string(svc.UID)
 	}
 	return annotations
 }
 
-// wordsAfter is what the Secret has of these words once it was written.
-func wordsAfter(s Situation, d Decision, issued *Issued) map[string]string {
-	switch {
-	case !s.OpenShift && s.Secret == nil:
-		return nil
-	case !s.OpenShift:
-		return s.Secret.Words
-	case issued != nil:
-		return secretWords(d.Members, issued.Leaf.NotAfter)
-	}
-	return secretWords(d.Members, s.Secret.Leaf.NotAfter)
-}
-
-// serviceWords returns what is to be written of the Service's annotations beside
-// the condition, nil for what is to go; nothing if has is as it is to be. service-ca
-// counts attempts and gives up after ten. Here the number is of different errors
-// in a row, so that it costs no write of its own, and nobody gives up.
-func serviceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Condition, has map[string]string) map[string]any {
+// openShiftOnService returns what has to be written of the Service's annotations
+// beside its condition, nil for one that has to be removed. service-ca counts
+// attempts and gives up after ten. Here the number is of different errors in a row,
+// so that it costs no write of its own, and nobody gives up.
+func openShiftOnService(svc *corev1.Service, ready *metav1.Condition, signedBy string, failed bool) map[string]any {
 	if api.OpenShiftAnnotation(svc) == "" || ready == nil {
 		return nil
 	}
@@ -122,46 +52,23 @@ func serviceWords(s Situation, d Decision, svc *corev1.Service, ready *metav1.Co
 			want[key] = value
 		}
 	}
-	if by := signedBy(s); by != "" {
-		set(by, api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha)
+	if signedBy != "" { // who signed last stays, if that is not known now
+		set(signedBy, api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha)
 	}
-	if ready.Status != metav1.ConditionTrue && !(ready.Reason == string(ReasonWaiting) && d.Verdict.Leaf != "") {
+	set("", api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha)
+	if failed {
 		set(ready.Message, api.OpenShiftError, api.OpenShiftErrorAlpha)
-		set(strconv.Itoa(errorNumber(has, ready.Message)), api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha)
+		set(strconv.Itoa(errorNumber(svc.Annotations, ready.Message)), api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha)
 	}
-	patch := map[string]any{}
-	for _, key := range openShiftOnServices {
-		value, wanted := want[key]
-		old, there := has[key]
-		switch {
-		case wanted && (!there || old != value):
-			patch[key] = value
-		case !wanted && there && !slices.Contains([]string{api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha}, key):
-			patch[key] = nil
-		}
-	}
-	return patch
+	return changedAnnotations(svc.Annotations, want)
 }
 
-// signedBy returns the common name of the CA that signed what is in the Secret,
-// empty if that is not known.
-func signedBy(s Situation) string {
-	if s.Secret == nil || s.Authority == nil {
-		return ""
-	}
-	issuer := s.Secret.SignedBy(s.Authority)
-	if issuer == nil {
-		return ""
-	}
-	return nameOfCA(issuer)
-}
-
-func errorNumber(has map[string]string, message string) int {
-	n, err := strconv.Atoi(has[api.OpenShiftErrorNum])
+func errorNumber(annotations map[string]string, message string) int {
+	n, err := strconv.Atoi(annotations[api.OpenShiftErrorNum])
 	if err != nil || n < 1 {
 		n = 0
 	}
-	if n > 0 && has[api.OpenShiftError] == message {
+	if n > 0 && annotations[api.OpenShiftError] == message {
 		return n
 	}
 	return n + 1

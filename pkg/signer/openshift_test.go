@@ -84,7 +84,7 @@ func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
 
 			first := w.secret.Data[corev1.TLSCertKey]
 			w.now = FactsOf(w.secret, api.DefaultInstance).Leaf.RenewAt
-			require.Equal(t, ReasonDue, act(Reissue).Reason)
+			require.Equal(t, reasonDue, act(Reissue).Reason)
 			holds()
 
 			renewed := w.secret.Data[corev1.TLSCertKey]
@@ -118,42 +118,48 @@ func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
 	}
 }
 
-func TestFactsAfterAWriteAreThoseOfTheSecret(t *testing.T) {
+func TestAnnotationsRememberedAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
 	s, d := w.decide()
 	issued, err := Issue(t.Context(), plainSign(), s.Authority, d.Wanted, w.now)
 	require.NoError(t, err)
 	w.write(t, s, d, &issued)
-	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, &issued))
+	remembered := func(content Content) map[string]string {
+		return content.Facts(&w.secret.ObjectMeta, s.Secret, s.Authority).Annotations
+	}
+	there := func() map[string]string { return FactsOf(w.secret, api.DefaultInstance).Annotations }
+	assert.Len(t, there(), 4)
+	assert.Equal(t, there(), remembered(d.With(s, issued)))
 
 	w.secret.Annotations = nil
 	s, d = w.decide()
 	w.write(t, s, d, nil)
-	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil))
+	assert.Len(t, there(), 4)
+	assert.Equal(t, there(), remembered(d.Content))
 
 	w.openShift = false
 	s, d = w.decide()
 	assert.Equal(t, Nothing.String(), d.Action.String())
-	assert.Equal(t, FactsOf(w.secret, api.DefaultInstance).Words, wordsAfter(s, d, nil), "and without the flag they are left alone")
+	assert.Len(t, there(), 4)
+	assert.Equal(t, there(), remembered(d.Content), "and without the flag they are left alone")
 }
 
-// told returns a Service's annotations of these words after the decision is
-// carried out, beside those it has; and how many of them were written.
+// tell gives a Service the annotations that it is to have after the decision is
+// carried out, and returns how many of them were written.
 func tell(s Situation, d Decision, svc *corev1.Service) (written int) {
 	svc = api.Translate(svc)
-	for _, change := range Conditions(s, d) {
-		if change.Service.UID != svc.UID {
+	for _, status := range conditions(s, d) {
+		if status.Service.UID != svc.UID {
 			continue
 		}
-		words := serviceWords(s, d, change.Service, change.Ready, only(svc.Annotations, openShiftOnServices))
-		for key, value := range words {
+		for key, value := range status.Annotations {
 			if value == nil {
 				delete(svc.Annotations, key)
 			} else {
 				svc.Annotations[key] = fmt.Sprint(value)
 			}
 		}
-		written += len(words)
+		written += len(status.Annotations)
 	}
 	return written
 }
@@ -164,8 +170,8 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 	words := func() map[string]string {
 		s, d := w.decide()
 		// The condition is what the API server has; the words go with it.
-		for _, change := range Conditions(s, d) {
-			web.Status.Conditions = []metav1.Condition{*change.Ready}
+		for _, status := range conditions(s, d) {
+			web.Status.Conditions = []metav1.Condition{*status.Ready}
 		}
 		before := maps.Clone(web.Annotations)
 		translated := api.Translate(web)
@@ -177,7 +183,7 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 		require.Equal(t, before[api.OpenShiftSecretName], web.Annotations[api.OpenShiftSecretName])
 		again, d2 := w.decide()
 		require.Zero(t, tell(again, d2, api.Translate(web)), "once is enough")
-		return only(web.Annotations, openShiftOnServices)
+		return only(web.Annotations, openShiftServiceKeys)
 	}
 	failing := func(message, n string) map[string]string {
 		return map[string]string{api.OpenShiftError: message, api.OpenShiftErrorAlpha: message, api.OpenShiftErrorNum: n, api.OpenShiftErrorNumAlpha: n}
@@ -212,27 +218,14 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 func TestNamesThatWaitAreNoFailure(t *testing.T) {
 	l := widened(t)
 	web := inOpenShiftWords("web", api.OpenShiftSecretName, api.AnnotationExtraDNSNames, "www.apps.example.com")
-	w := newScene(l.at(epoch, 1), nil, web)
+	w := newScene(l.At(epoch, 1), nil, web)
 	w.limits, w.openShift = permissive(), true
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
 	require.Contains(t, said(s, d)["web"], "False WaitingForTrust: ")
-	words := serviceWords(s, d, api.Translate(web), Conditions(s, d)[0].Ready, nil)
+	words := conditions(s, d)[0].Annotations
 	assert.Equal(t, []string{api.OpenShiftSignedByAlpha, api.OpenShiftSignedBy}, sortedKeys(words))
-}
-
-// An informer may strip what was stripped already.
-func TestServicesAreTranslatedOnce(t *testing.T) {
-	svc := inOpenShiftWords("web", api.OpenShiftSecretNameAlpha, api.OpenShiftError, "no", "kubectl.kubernetes.io/last-applied-configuration", "{}")
-	kept, err := serviceTransform(true)(svc)
-	require.NoError(t, err)
-	again, err := serviceTransform(true)(kept)
-	require.NoError(t, err)
-	assert.Equal(t, kept, again)
-	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftAnnotation(kept.(*corev1.Service)))
-	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, only(kept.(*corev1.Service).Annotations, openShiftOnServices))
-	assert.NotContains(t, kept.(*corev1.Service).Annotations, "kubectl.kubernetes.io/last-applied-configuration")
 }
 
 // Nobody has labelled the namespace, so that it has not been opted out.
@@ -241,13 +234,13 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	w.services[0] = service("web", api.AnnotationSecretName, "-")
-	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": not asked for any more; `))
+	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": no longer requested; `))
 }
 
 // A CA that is not known yet takes no condition away.
 func TestNothingIsSaidInOpenShiftWordsBeforeTheCAIsKnown(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName), service("ours"))
-	w.caErr = caError(ReasonPending)
+	w.caErr = caError(reasonPending)
 	assert.Equal(t, map[string]string{"ours": "none"}, said(w.decide()))
 }
 
@@ -255,29 +248,24 @@ func TestNothingIsSaidInOpenShiftWordsBeforeTheCAIsKnown(t *testing.T) {
 // whatever they are: nothing is decided from them, written to them or said.
 func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 	world := newWorld(t)
-	onServices := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, openShiftOnServices...)
+	onServices := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, openShiftServiceKeys...)
 	values := []string{"web-tls", "other-tls", "", "A_B", "10"}
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.scene(t)
 		s, before := w.decide()
-		said := Conditions(s, before)
-		stripped := make([]*corev1.Service, len(w.services))
-		for i, svc := range w.services {
-			stripped[i] = api.StripService(svc, keptOfService(svc))
+		said := conditions(s, before)
+		for _, svc := range w.services {
 			maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(onServices), rapid.SampledFrom(values)).Draw(t, svc.Name))
-			kept, err := serviceTransform(false)(svc)
-			require.NoError(t, err)
-			require.Equal(t, stripped[i], kept)
 		}
 		if w.secret != nil {
-			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftOnSecrets), rapid.SampledFrom(values)).Draw(t, "Secret")
+			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftSecretKeys), rapid.SampledFrom(values)).Draw(t, "Secret")
 		}
 		s, after := w.decide()
 		require.Equal(t, before, after)
-		require.Equal(t, said, Conditions(s, after))
-		require.Empty(t, secretAnnotations(s, after, nil))
-		for _, change := range said {
-			require.Empty(t, serviceWords(s, after, change.Service, change.Ready, nil))
+		require.Equal(t, said, conditions(s, after))
+		require.Empty(t, after.Content.Annotations)
+		for _, status := range said {
+			require.Empty(t, status.Annotations)
 		}
 	})
 }
@@ -296,14 +284,14 @@ func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 			}
 		}
 		if w.secret != nil {
-			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftOnSecrets), rapid.SampledFrom([]string{"web", "uid-of-web", "x"})).Draw(t, "Secret")
+			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftSecretKeys), rapid.SampledFrom([]string{"web", "uid-of-web", "x"})).Draw(t, "Secret")
 		}
 		s, d := w.decide()
 		w.apply(t, s, d, plainSign())
 		s, again := w.decide()
 		require.Equal(t, Nothing, again.Action, "after %s %s: %s %s", d.Action, d.Reason, again.Action, again.Message)
 		if d.Action != Nothing {
-			require.Equal(t, secretWords(again.Members, s.Secret.Leaf.NotAfter), s.Secret.Words)
+			require.Equal(t, withAnnotations(nil, openShiftOnSecret(again.Members, s.Secret.Leaf.NotAfter)), s.Secret.Annotations)
 		}
 	})
 }

@@ -16,7 +16,7 @@ func TestConditionsNameTheirSecret(t *testing.T) {
 	situation := Situation{Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"}}
 	for _, asks := range []map[string]string{nil, {api.AnnotationSecretName: "web-tls"}} { // the annotation went, or the namespace's label
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: asks}}
-		svc.Status.Conditions = []metav1.Condition{*condition(true, ReasonRetained, retainedMessage(situation, Decision{Verdict: Verdict{Leaf: "0a"}}, svc))}
+		svc.Status.Conditions = []metav1.Condition{*condition(true, reasonRetained, settled{Situation: situation, leaf: "0a"}.retainedMessage(svc))}
 		svc.Annotations = nil
 		got, ok := api.PartIn(svc)
 		assert.True(t, ok)

@@ -9,194 +9,196 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Reason says in one word why a certificate is issued, or why it is not. It is
-// the value of a condition's reason, of an event's and of a metric's label.
-type Reason string
-
-// Why a certificate is issued.
-const (
-	ReasonFirst        Reason = "FirstIssue"
-	ReasonMissing      Reason = "SecretMissing"
-	ReasonEmpty        Reason = "SecretEmpty"
-	ReasonKeyMissing   Reason = "KeyMissing"
-	ReasonGarbage      Reason = "Garbage"
-	ReasonMismatch     Reason = "KeyMismatch"
-	ReasonOtherCA      Reason = "SignedByOtherCA"
-	ReasonWrongUsage   Reason = "WrongUsage"
-	ReasonChainChanged Reason = "ChainChanged"
-	ReasonNames        Reason = "NamesChanged"
-	ReasonAlgorithm    Reason = "KeyAlgorithmChanged"
-	ReasonDuration     Reason = "DurationChanged"
-	ReasonRequested    Reason = "RenewRequested"
-	ReasonDue          Reason = "RenewalDue"
-	ReasonExpired      Reason = "Expired"
-	ReasonSucceeded    Reason = "CASucceeded"
-)
-
 // candidate is a Secret that exists, held against what is wanted.
 type candidate struct {
-	now    time.Time
-	secret *SecretFacts
-	wanted api.Wanted
-	ca     *pki.Authority
-	by     *verification // who signed it, as far as ca knows
+	now      time.Time
+	secret   *SecretFacts
+	wanted   api.Wanted
+	retained bool
+	ca       *pki.Authority
+	by       *verification // who signed it, as far as ca knows
 }
 
-// check says why the certificate must be replaced, in one word and in a
-// sentence, or returns an empty Reason.
-type check func(candidate) (Reason, string)
+func newCandidate(s Situation, d Decision, secret *SecretFacts) candidate {
+	return candidate{s.Now, secret, d.Wanted, d.Retained, s.Authority, secret.verify(s.Authority)}
+}
+
+// check returns why the certificate must be replaced now, in one word and in a
+// sentence. With an empty Reason it returns when it must be asked again, after now:
+// zero if time alone does not change the answer.
+type check func(candidate) (reason Reason, message string, at time.Time)
 
 // brokenChecks find a Secret that no server can use, or no client accept. They
 // hold for every Secret of ours, asked for or retained.
-func brokenChecks() []check {
-	return []check{
-		isEmpty,
-		isDefect,
-		isSignedByOther,
-		hasWrongUsage,
-		hasOtherChain,
-		isExpired,
-		isDue,
-		isSucceeded,
-		isShortened,
-	}
+var brokenChecks = []check{
+	isEmpty,
+	isDefect,
+	isSignedByOther,
+	hasWrongUsage,
+	hasOtherChain,
+	isExpired,
+	isDue,
+	isSucceeded,
+	isShortened,
 }
 
 // changedChecks find a certificate that is other than what is asked for now.
-func changedChecks() []check {
-	return []check{
-		hasOtherNames,
-		hasOtherAlgorithm,
-		hasOtherDuration,
-		isRequested,
-	}
+var changedChecks = []check{
+	hasOtherNames,
+	hasOtherAlgorithm,
+	hasOtherDuration,
+	isRequested,
 }
 
-// firstReason returns the answer of the first check that has one.
-func firstReason(c candidate, checks ...[]check) (Reason, string) {
-	for _, check := range slices.Concat(checks...) {
-		if reason, message := check(c); reason != "" {
-			return reason, message
+// evaluate returns the answer of the first check that has a reason. If none has,
+// at is the earliest time at which one of them must be asked again, or zero.
+func evaluate(c candidate) (reason Reason, message string, at time.Time) {
+	for _, checks := range [][]check{brokenChecks, changedChecks} {
+		for _, check := range checks {
+			reason, message, again := check(c)
+			if reason != "" {
+				return reason, message, time.Time{}
+			}
+			if !again.IsZero() && (at.IsZero() || again.Before(at)) {
+				at = again
+			}
+		}
+		if c.retained {
+			break
 		}
 	}
-	return "", ""
+	return "", "", at
 }
 
-func isEmpty(c candidate) (Reason, string) {
+// good is the answer of a check that only a change can make another.
+func good() (Reason, string, time.Time) { return "", "", time.Time{} }
+
+func isEmpty(c candidate) (Reason, string, time.Time) {
 	if !c.secret.Empty {
-		return "", ""
+		return good()
 	}
-	return ReasonEmpty, "the Secret holds neither certificate nor key"
+	return reasonEmpty, "the Secret holds neither a certificate nor a key", time.Time{}
 }
 
-func isDefect(c candidate) (Reason, string) { return c.secret.Defect, c.secret.Detail }
+func isDefect(c candidate) (Reason, string, time.Time) {
+	return c.secret.Defect, c.secret.Detail, time.Time{}
+}
 
-func isSignedByOther(c candidate) (Reason, string) {
+func isSignedByOther(c candidate) (Reason, string, time.Time) {
 	if c.by.issuer != nil {
-		return "", ""
+		return good()
 	}
-	return ReasonOtherCA, "the certificate's signature is not by this CA"
+	return reasonOtherCA, "the certificate was not signed by this CA", time.Time{}
 }
 
-func hasWrongUsage(c candidate) (Reason, string) {
+func hasWrongUsage(c candidate) (Reason, string, time.Time) {
 	if c.secret.Leaf.Usages == nil {
-		return "", ""
+		return good()
 	}
-	return ReasonWrongUsage, "the certificate is not for serving: " + c.secret.Leaf.Usages.Error()
+	return reasonWrongUsage, "not a serving certificate: " + c.secret.Leaf.Usages.Error(), time.Time{}
 }
 
-func hasOtherChain(c candidate) (Reason, string) {
+func hasOtherChain(c candidate) (Reason, string, time.Time) {
 	if c.by.chained {
-		return "", ""
+		return good()
 	}
-	return ReasonChainChanged, fmt.Sprintf("the certificates after the leaf are not the %d that this CA has served with it", len(c.by.issuer.Chain))
+	return reasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, of %d certificates", len(c.by.issuer.Chain)), time.Time{}
 }
 
-func isExpired(c candidate) (Reason, string) {
+func isExpired(c candidate) (Reason, string, time.Time) {
 	if c.now.Before(c.secret.Leaf.NotAfter) {
-		return "", ""
+		return good() // isDue comes earlier
 	}
-	return ReasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339)
+	return reasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339), time.Time{}
 }
 
 // isDue leaves a certificate alone that ends no earlier than the CA that signs
 // now: another would end then too, and close to that end be due the moment it is
 // issued.
-func isDue(c candidate) (Reason, string) {
-	if c.now.Before(c.secret.Leaf.RenewAt) || !c.secret.Leaf.NotAfter.Before(c.ca.Certificate.NotAfter) {
-		return "", ""
+func isDue(c candidate) (Reason, string, time.Time) {
+	due := c.secret.Leaf.RenewAt
+	switch {
+	case c.now.Before(due):
+		return "", "", due
+	case !c.secret.Leaf.NotAfter.Before(c.ca.Certificate.NotAfter):
+		return good()
 	}
-	return ReasonDue, "due for renewal since " + c.secret.Leaf.RenewAt.Format(time.RFC3339)
+	return reasonDue, "due for renewal since " + due.Format(time.RFC3339), time.Time{}
 }
 
 // isSucceeded replaces what an earlier issuer signed, each certificate at its own
 // time: all of them at once would be a burst for everyone who reads them.
-func isSucceeded(c candidate) (Reason, string) {
-	if !c.by.succeeded() || c.now.Before(c.ca.Reissue.At(c.secret.Leaf.Raw)) {
-		return "", ""
+func isSucceeded(c candidate) (Reason, string, time.Time) {
+	if !c.by.succeeded() {
+		return good()
 	}
-	return ReasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer))
+	if at := c.ca.Reissue.At(c.secret.Leaf.Raw); c.now.Before(at) {
+		return "", "", at
+	}
+	return reasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer)), time.Time{}
 }
 
 // isShortened replaces a certificate that is served with others that are about to
 // expire: GnuTLS refuses what ends with one that has.
-func isShortened(c candidate) (Reason, string) {
-	if !c.by.tail || c.now.Before(c.by.issuer.Shorten.At(c.secret.Leaf.Raw)) {
-		return "", ""
+func isShortened(c candidate) (Reason, string, time.Time) {
+	if !c.by.tail {
+		return good()
 	}
-	return ReasonChainChanged, "a certificate that is served after the leaf is about to expire"
+	if at := c.by.issuer.Shorten.At(c.secret.Leaf.Raw); c.now.Before(at) {
+		return "", "", at
+	}
+	return reasonChainChanged, "a certificate in the chain after the leaf is about to expire", time.Time{}
 }
 
-// nameOfCA returns what a CA is called in words and labels.
+// nameOfCA returns what a CA is called in messages and labels.
 func nameOfCA(issuer *pki.Issuer) string { return issuer.Certificate.Subject.CommonName }
 
-func hasOtherNames(c candidate) (Reason, string) {
+func hasOtherNames(c candidate) (Reason, string, time.Time) {
 	leaf := c.secret.Leaf
 	if slices.Equal(leaf.DNSNames, c.wanted.DNSNames) && slices.Equal(leaf.IPs, c.wanted.IPs) {
-		return "", ""
+		return good()
 	}
-	return ReasonNames, fmt.Sprintf("the certificate is for %s, wanted is %s", describeNames(leaf.DNSNames, leaf.IPs), describeNames(c.wanted.DNSNames, c.wanted.IPs))
+	return reasonNames, fmt.Sprintf("the certificate is for %s, must be for %s", describeNames(leaf.DNSNames, leaf.IPs), describeNames(c.wanted.DNSNames, c.wanted.IPs)), time.Time{}
 }
 
-func hasOtherAlgorithm(c candidate) (Reason, string) {
-	if c.secret.Leaf.KeyAlgorithm == c.wanted.Params.KeyAlgorithm {
-		return "", ""
+func hasOtherAlgorithm(c candidate) (Reason, string, time.Time) {
+	have := c.secret.Leaf.KeyAlgorithm
+	if have == c.wanted.Params.KeyAlgorithm {
+		return good()
 	}
-	return ReasonAlgorithm, fmt.Sprintf("the key is %s, wanted is %s", orUnknown(c.secret.Leaf.KeyAlgorithm), c.wanted.Params.KeyAlgorithm)
+	if have == "" {
+		have = "of an unknown kind"
+	}
+	return reasonAlgorithm, fmt.Sprintf("the key is %s, must be %s", have, c.wanted.Params.KeyAlgorithm), time.Time{}
 }
 
-// hasOtherDuration holds the CA here to the second. One elsewhere may give a
+// hasOtherDuration holds a local CA to the second. A remote one may give a
 // shorter lifetime than it was asked for, and date back: what it, or a CA of
 // before, has signed is only not to live longer.
-func hasOtherDuration(c candidate) (Reason, string) {
+func hasOtherDuration(c candidate) (Reason, string, time.Time) {
 	leaf, issuer := c.secret.Leaf, c.by.issuer.Certificate
 	if c.ca.Key == nil || c.by.succeeded() {
 		if !leaf.NotAfter.After(endOf(leaf.NotBefore.Add(maxBackdate), c.wanted.Params.Duration, issuer)) {
-			return "", ""
+			return good()
 		}
 	} else if leaf.NotAfter.Equal(endOf(leaf.NotBefore, c.wanted.Params.Duration, issuer)) {
-		return "", ""
+		return good()
 	}
-	return ReasonDuration, fmt.Sprintf("the certificate lives for %s, wanted is %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration)
+	return reasonDuration, fmt.Sprintf("the certificate's lifetime is %s, must be %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration), time.Time{}
 }
 
 // isRequested looks at a renew-after only once that time has come: before it,
 // a new certificate would be older than the time too, and the next as well. What
-// a CA elsewhere issued does not tell when; of that the record counts too.
-func isRequested(c candidate) (Reason, string) {
+// a remote CA issued does not tell when; of that the record counts too.
+func isRequested(c candidate) (Reason, string, time.Time) {
 	at := c.wanted.RenewAfter
-	if at.IsZero() || at.After(c.now) || !c.secret.Leaf.IssuedAt.Before(at) {
-		return "", ""
+	switch {
+	case at.After(c.now):
+		return "", "", at
+	case at.IsZero() || !c.secret.Leaf.IssuedAt.Before(at):
+		return good()
+	case c.ca.Key == nil && !c.secret.renewedAfter().Before(at):
+		return good()
 	}
-	if c.ca.Key == nil && !c.secret.RenewedAfter.Before(at) {
-		return "", ""
-	}
-	return ReasonRequested, "renewal of what was issued before " + at.Format(time.RFC3339) + " was requested"
-}
-
-func orUnknown(a pki.KeyAlgorithm) string {
-	if a == "" {
-		return "of another kind"
-	}
-	return string(a)
+	return reasonRequested, "renewal was requested for certificates issued before " + at.Format(time.RFC3339), time.Time{}
 }

@@ -17,7 +17,7 @@ import (
 
 func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 	l, web := generations(t, 2), service("web")
-	issued := issue(t, l.at(epoch, 1), wantedBy(web), epoch)
+	issued := issue(t, l.At(epoch, 1), wantedBy(web), epoch)
 	window := pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(2 * time.Hour)}
 	slot := window.At(issued.Leaf.Raw)
 	due := pki.RenewAt(issued.Leaf)
@@ -34,22 +34,22 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 	}{
 		"before the window":   {func(*scene) {}, "", "", slot},
 		"before its moment":   {func(w *scene) { w.now = slot.Add(-1) }, "", "", slot},
-		"at its moment":       {func(w *scene) { w.now = slot }, ReasonSucceeded, `signed by "` + l.roots[0].Subject.CommonName + `", which "` + l.roots[1].Subject.CommonName + `" has succeeded`, time.Time{}},
-		"after the window":    {func(w *scene) { w.now = epoch.Add(3 * time.Hour) }, ReasonSucceeded, "", time.Time{}},
-		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, ReasonSucceeded, "", time.Time{}},
-		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, ReasonDue, "", time.Time{}},
+		"at its moment":       {func(w *scene) { w.now = slot }, reasonSucceeded, `signed by "` + l.Roots[0].Subject.CommonName + `", which "` + l.Roots[1].Subject.CommonName + `" has succeeded`, time.Time{}},
+		"after the window":    {func(w *scene) { w.now = epoch.Add(3 * time.Hour) }, reasonSucceeded, "", time.Time{}},
+		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, reasonSucceeded, "", time.Time{}},
+		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, reasonDue, "", time.Time{}},
 		"due before, later":   {func(w *scene) { w.ca.Reissue = pki.Window{From: due.Add(day)} }, "", "", due},
-		"a chain that is not": {chain(l.crosses[1]), ReasonChainChanged, "not the 0 that", time.Time{}},
-		"the root is served":  {chain(l.roots[0]), ReasonChainChanged, "", time.Time{}},
-		"not known any more":  {func(w *scene) { w.ca.Older = nil }, ReasonOtherCA, "", time.Time{}},
+		"a chain that is not": {chain(l.Crosses[1]), reasonChainChanged, "not that of this CA, of 0 certificates", time.Time{}},
+		"the root is served":  {chain(l.Roots[0]), reasonChainChanged, "", time.Time{}},
+		"not known any more":  {func(w *scene) { w.ca.Older = nil }, reasonOtherCA, "", time.Time{}},
 		"longer than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "24h") },
-			ReasonDuration, "lives for 720h0m0s, wanted is 24h", time.Time{}},
+			reasonDuration, "lifetime is 720h0m0s, must be 24h", time.Time{}},
 		"shorter than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "1000h") }, "", "", slot},
 		"other names": {func(w *scene) { w.services[0] = service("web", api.AnnotationExtraDNSNames, "a.web.shop.svc") },
-			ReasonNames, "", time.Time{}},
+			reasonNames, "", time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newScene(l.at(epoch, 2), managed(issued, web), web)
+			w := newScene(l.At(epoch, 2), managed(issued, web), web)
 			w.ca.Reissue = window
 			c.change(w)
 			_, d := w.decide()
@@ -58,7 +58,7 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 			assert.Equal(t, c.next, d.NextAt)
 			if c.reason == "" {
 				assert.Equal(t, Nothing.String(), d.Action.String())
-				assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Verdict.Leaf)
+				assert.Equal(t, pki.Fingerprint(issued.Leaf), d.Leaf)
 			}
 		})
 	}
@@ -67,14 +67,14 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 // A leaf that ends when its CA does is left alone only as long as that CA signs.
 func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 	l, web := generations(t, 2), service("web", api.AnnotationDuration, "2160h")
-	issued := issue(t, l.at(epoch, 1), wantedBy(web), epoch.Add(20*day))
-	require.Equal(t, l.roots[0].NotAfter, issued.Leaf.NotAfter)
-	w := newScene(l.at(epoch, 2), managed(issued, web), web)
+	issued := issue(t, l.At(epoch, 1), wantedBy(web), epoch.Add(20*day))
+	require.Equal(t, l.Roots[0].NotAfter, issued.Leaf.NotAfter)
+	w := newScene(l.At(epoch, 2), managed(issued, web), web)
 	w.ca.Reissue = pki.Window{From: epoch.Add(1000 * day)}
 	w.now = pki.RenewAt(issued.Leaf)
 	_, d := w.decide()
-	assert.Equal(t, ReasonDue, d.Reason)
-	w.ca = l.at(epoch, 1)
+	assert.Equal(t, reasonDue, d.Reason)
+	w.ca = l.At(epoch, 1)
 	_, d = w.decide()
 	assert.Equal(t, Nothing.String(), d.Action.String(), "another would end then too")
 }
@@ -84,12 +84,12 @@ func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	l, web := generations(t, 3), service("web", api.AnnotationDuration, "2160h")
 	ends := epoch.Add(100 * day)
-	before := l.at(ends.Add(-10*day), 3)
+	before := l.At(ends.Add(-10*day), 3)
 	require.Len(t, before.Chain, 2)
 	issued := issue(t, before, wantedBy(web), ends.Add(-10*day))
 	w := newScene(before, managed(issued, web), web)
 	at := func(now time.Time) Decision {
-		w.now, w.ca = now, l.at(now, 3)
+		w.now, w.ca = now, l.At(now, 3)
 		_, d := w.decide()
 		return d
 	}
@@ -100,9 +100,9 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Equal(t, []any{Nothing, slot}, []any{d.Action, d.NextAt})
 	require.Equal(t, Nothing, at(slot.Add(-time.Second)).Action)
 	d = at(slot)
-	require.Equal(t, ReasonChainChanged, d.Reason)
+	require.Equal(t, reasonChainChanged, d.Reason)
 	require.Contains(t, d.Message, "about to expire")
-	require.Equal(t, ReasonChainChanged, at(ends.Add(day)).Reason)
+	require.Equal(t, reasonChainChanged, at(ends.Add(day)).Reason)
 
 	fresh := issue(t, w.ca, wantedBy(web), w.now)
 	w.secret = managed(fresh, web)
@@ -110,19 +110,19 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Equal(t, Nothing.String(), d.Action.String(), "the shorter chain is good")
 	w.secret.Data["tls.crt"] = pki.EncodeCertificates(fresh.Leaf)
 	_, d = w.decide()
-	require.Equal(t, ReasonChainChanged, d.Reason, "none is not")
+	require.Equal(t, reasonChainChanged, d.Reason, "none is not")
 }
 
-// A CA elsewhere may be certified anew for the same key: of the two certificates
+// A remote CA may be certified anew for the same key: of the two certificates
 // the one counts that the chain was served for.
 func TestTwoIssuersWithOneKey(t *testing.T) {
 	l, web := generations(t, 2), service("web")
-	older, newer := l.issuer(2, epoch), l.issuer(2, epoch)
+	older, newer := l.Issuer(2, epoch), l.Issuer(2, epoch)
 	newer.Chain = nil
-	ca := l.at(epoch, 2)
+	ca := l.At(epoch, 2)
 	ca.Issuer, ca.Older = newer, []pki.Issuer{older}
-	ca.Anchors = l.roots[1:]
-	issued := issue(t, l.at(epoch, 2), wantedBy(web), epoch)
+	ca.Anchors = l.Roots[1:]
+	issued := issue(t, l.At(epoch, 2), wantedBy(web), epoch)
 	f := FactsOf(managed(issued, web), api.DefaultInstance)
 	assert.Same(t, &ca.Older[0], f.SignedBy(ca))
 	f = FactsOf(managed(issue(t, ca, wantedBy(web), epoch), web), api.DefaultInstance)
@@ -150,13 +150,13 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 		signing := rapid.IntRange(1, 4).Draw(t, "signing")
 		by := rapid.IntRange(1, signing).Draw(t, "signed by")
 		issuedAt := epoch.Add(time.Duration(rapid.IntRange(0, 60*24).Draw(t, "issued")) * time.Hour)
-		issued := issue(t, l.at(issuedAt, by), wantedBy(web), issuedAt)
+		issued := issue(t, l.At(issuedAt, by), wantedBy(web), issuedAt)
 		w := newScene(nil, managed(issued, web), web)
 		w.now = issuedAt.Add(time.Duration(rapid.IntRange(0, 20*24*60).Draw(t, "minutes later")) * time.Minute)
-		w.ca = l.at(w.now, signing)
+		w.ca = l.At(w.now, signing)
 		w.ca.Reissue.From = issuedAt.Add(time.Duration(rapid.IntRange(-100, 600).Draw(t, "window")) * time.Hour)
 		w.ca.Reissue.Until = w.ca.Reissue.From.Add(time.Duration(rapid.IntRange(0, 1000).Draw(t, "length")) * time.Minute)
-		issuer := l.issuer(by, w.now)
+		issuer := l.Issuer(by, w.now)
 		tail := rapid.IntRange(0, len(issuer.Ending)).Draw(t, "served of what is ending")
 		served := slices.Concat([]*x509.Certificate{issued.Leaf}, issuer.Chain, issuer.Ending[:tail])
 		w.secret.Data["tls.crt"] = pki.EncodeCertificates(served...)
@@ -165,11 +165,11 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 		s, d := w.decide()
 		switch {
 		case !w.now.Before(due):
-			require.Equal(t, ReasonDue, d.Reason)
+			require.Equal(t, reasonDue, d.Reason)
 		case by < signing && !w.now.Before(slot):
-			require.Equal(t, ReasonSucceeded, d.Reason)
+			require.Equal(t, reasonSucceeded, d.Reason)
 		case tail > 0 && !w.now.Before(shorten):
-			require.Equal(t, ReasonChainChanged, d.Reason)
+			require.Equal(t, reasonChainChanged, d.Reason)
 		default:
 			require.Equal(t, Nothing, d.Action, "%s: %s", d.Reason, d.Message)
 			next := due
@@ -193,19 +193,19 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 // come are left alone, their Services' conditions too.
 func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
 	l, web := generations(t, 2), service("web")
-	w := newScene(l.at(epoch, 1), nil, web)
+	w := newScene(l.At(epoch, 1), nil, web)
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
-	web.Status.Conditions = []metav1.Condition{*memberCondition(s, d, web)}
+	web.Status.Conditions = []metav1.Condition{readyOf(t, s, d, web)}
 
-	w.ca = l.at(epoch, 2)
+	w.ca = l.At(epoch, 2)
 	w.ca.Reissue = pki.Window{From: epoch.Add(time.Second), Until: epoch.Add(time.Hour)}
 	s, d = w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String())
-	changes := Conditions(s, d)
+	changes := conditions(s, d)
 	require.Len(t, changes, 1)
-	patch, err := statusPatch(web.UID, api.Condition(web, api.ConditionReady), changes[0].Ready, nil, w.now)
+	patch, err := api.ConditionPatch(web.UID, api.ConditionReady, api.Condition(web, api.ConditionReady), changes[0].Ready, nil, w.now)
 	require.NoError(t, err)
 	assert.Nil(t, patch)
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 // pair is a server and a bundle that a client of it holds.
@@ -71,7 +71,7 @@ func try(ctx context.Context, sc *scene, all []stack, now time.Time) (*matrix, e
 // start serves everything until ctx ends, and returns every pair that there is
 // with the attempt to make.
 func (s *scene) start(ctx context.Context, dir string, now time.Time) ([]pair, []attempt, error) {
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	if err != nil {
 		return nil, nil, err
 	}

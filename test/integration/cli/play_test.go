@@ -18,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 // system is a namespace in which the test plays the signer and the rotator.
@@ -163,7 +164,7 @@ func newCA(t *testing.T) *pki.Authority {
 // issue makes what the signer makes for a Service: the Secret and the condition.
 func issue(t *testing.T, ca *pki.Authority, svc *corev1.Service) signer.Issued {
 	t.Helper()
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	wanted, _, ok := api.Merge([]*corev1.Service{svc}, api.DefaultLimits())
 	require.True(t, ok)

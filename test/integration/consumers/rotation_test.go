@@ -223,7 +223,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 	s.servers[0].pair.Store(s.pair)
 	setReady(t, s.svc, metav1.Condition{
 		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonRetained, LastTransitionTime: metav1.Now(),
-		Message: api.ReadyFacts{Secret: "web-tls", Leaf: fingerprint(s.pair)}.Message("not asked for any more; kept, and renewed until it is deleted"),
+		Message: api.ReadyFacts{Secret: "web-tls", Leaf: fingerprint(s.pair)}.Message("no longer requested; kept, and renewed until it is deleted"),
 	})
 	change(t, s.svc, func(svc *corev1.Service) { delete(svc.Annotations, api.AnnotationSecretName) })
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
 
@@ -26,17 +27,17 @@ func TestRealServersRefuse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		kind   cfsslserver.Kind // "": both
-		change func(*signer.RemoteConfig)
+		change func(*cfssl.RemoteConfig)
 		want   signer.Reason
 		says   string
 	}{
-		{"another HMAC key", "", func(c *signer.RemoteConfig) { c.AuthKey = bytes.Repeat([]byte{1}, 32) }, signer.ReasonCARefused, `refused: "invalid token"`},
-		{"another TLS CA", "", func(c *signer.RemoteConfig) { c.ServerCAs = x509.NewCertPool() }, signer.ReasonUnreachable, "certificate signed by unknown authority"},
-		{"a profile that does not exist", cfsslserver.Serve, func(c *signer.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "`},
-		{"a profile that does not exist", cfsslserver.Multirootca, func(c *signer.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "invalid profile"`},
-		{"a label that does not exist", cfsslserver.Multirootca, func(c *signer.RemoteConfig) { c.Label = "other" }, signer.ReasonCARefused, `refused: "bad request"`},
-		{"another path", "", func(c *signer.RemoteConfig) { c.URLs[0] += "/api" }, signer.ReasonCAAnswer, "answered with status 404"},
-		{"another name", "", func(c *signer.RemoteConfig) { c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "localhost", 1) }, signer.ReasonUnreachable, "wanted to match localhost"},
+		{"another HMAC key", "", func(c *cfssl.RemoteConfig) { c.AuthKey = bytes.Repeat([]byte{1}, 32) }, signer.ReasonCARefused, `refused: "invalid token"`},
+		{"another TLS CA", "", func(c *cfssl.RemoteConfig) { c.ServerCAs = x509.NewCertPool() }, signer.ReasonUnreachable, "certificate signed by unknown authority"},
+		{"a profile that does not exist", cfsslserver.Serve, func(c *cfssl.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "`},
+		{"a profile that does not exist", cfsslserver.Multirootca, func(c *cfssl.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "invalid profile"`},
+		{"a label that does not exist", cfsslserver.Multirootca, func(c *cfssl.RemoteConfig) { c.Label = "other" }, signer.ReasonCARefused, `refused: "bad request"`},
+		{"another path", "", func(c *cfssl.RemoteConfig) { c.URLs[0] += "/api" }, signer.ReasonCAAnswer, "answered with status 404"},
+		{"another name", "", func(c *cfssl.RemoteConfig) { c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "localhost", 1) }, signer.ReasonUnreachable, "wanted to match localhost"},
 	} {
 		for _, kind := range kinds {
 			if c.kind != "" && c.kind != kind {
@@ -105,7 +106,7 @@ func (c *movableClock) advance(d time.Duration) {
 func TestFailover(t *testing.T) {
 	ca, clock := newCA(t, "root"), &movableClock{}
 	first, second := start(t, cfsslserver.Multirootca, ca), start(t, cfsslserver.Serve, ca)
-	remote := remoteTo(t, []*cfsslserver.Server{first, second}, func(c *signer.RemoteConfig) { c.Clock = clock.now })
+	remote := remoteTo(t, []*cfsslserver.Server{first, second}, func(c *cfssl.RemoteConfig) { c.Clock = clock.now })
 	authority := known(t, remote)
 	require.NoError(t, issue(remote, authority))
 	assert.NotContains(t, second.Log(), "signature request received")
@@ -188,10 +189,10 @@ func TestServersWithAnotherCA(t *testing.T) {
 
 	require.NoError(t, before.Use(newerCA))
 	err := issue(remote, authority)
-	require.ErrorContains(t, err, `signed with CA "CN=new", and clients are known to trust "CN=old"`)
+	require.ErrorContains(t, err, `signed with CA "CN=new", but clients trust CA "CN=old"`)
 	assert.Equal(t, string(signer.ReasonCAChanged), reason(t, err))
 
-	pinned := remoteTo(t, []*cfsslserver.Server{after}, func(c *signer.RemoteConfig) { c.Bundle = []*x509.Certificate{oldCA.Certificate} })
+	pinned := remoteTo(t, []*cfsslserver.Server{after}, func(c *cfssl.RemoteConfig) { c.Bundle = []*x509.Certificate{oldCA.Certificate} })
 	_, err = pinned.Info(context.Background())
 	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
 }
@@ -203,9 +204,9 @@ func TestProfilesThatAreNotAsDocumented(t *testing.T) {
 		name, from, to, says string
 		warned               bool
 	}{
-		{"client auth too", `["digital signature", "server auth"]`, `["digital signature", "server auth", "client auth"]`, "must be serverAuth alone", true},
+		{"client auth too", `["digital signature", "server auth"]`, `["digital signature", "server auth", "client auth"]`, "must be serverAuth only", true},
 		{"as for RSA", `["digital signature", "server auth"]`, `["digital signature", "key encipherment", "server auth"]`, "its key usage is 0x5, must be 0x1", true},
-		{"a longer life", `"719h"`, `"8760h"`, "that was asked for", false},
+		{"a longer life", `"719h"`, `"8760h"`, "must not expire after", false},
 		{"in the future", `"10m"`, `"-10m"`, "it is not valid before", false},
 		{"over already", `"719h"`, `"1m"`, "rejects it", false},
 	} {
@@ -233,7 +234,7 @@ func TestAnIntermediateNeedsItsRoot(t *testing.T) {
 	below, err := newCA(t, "root").Below("intermediate")
 	require.NoError(t, err)
 	_, err = remoteTo(t, []*cfsslserver.Server{start(t, cfsslserver.Serve, below)}).Info(context.Background())
-	require.ErrorContains(t, err, `"CN=intermediate", is no root: --cfssl-bundle must name a file with the root above it`)
+	require.ErrorContains(t, err, `"CN=intermediate", is not a root: --cfssl-bundle must name a file with its root`)
 	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
 }
 

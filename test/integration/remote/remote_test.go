@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
@@ -61,18 +62,18 @@ func newCA(t *testing.T, name string) *cfsslserver.CA {
 }
 
 // remoteTo returns a CA that is at the servers.
-func remoteTo(t *testing.T, servers []*cfsslserver.Server, change ...func(*signer.RemoteConfig)) *signer.Remote {
+func remoteTo(t *testing.T, servers []*cfsslserver.Server, change ...func(*cfssl.RemoteConfig)) *cfssl.Remote {
 	trusted, err := os.ReadFile(site.ServerCAFile)
 	require.NoError(t, err)
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(trusted))
 	hex, err := os.ReadFile(site.AuthKeyFile)
 	require.NoError(t, err)
-	key, err := signer.ParseAuthKey(hex)
+	key, err := cfssl.ParseAuthKey(hex)
 	require.NoError(t, err)
-	cfg := signer.RemoteConfig{
-		ServerCAs: pool, AuthKey: key, Clock: time.Now, Timeout: signer.DefaultRemoteTimeout,
-		Profile: signer.DefaultRemoteProfile, ProfileRSA: signer.DefaultRemoteProfile + "-rsa",
+	cfg := cfssl.RemoteConfig{
+		ServerCAs: pool, AuthKey: key, Clock: time.Now, Timeout: cfssl.DefaultTimeout,
+		Profile: cfssl.DefaultProfile, ProfileRSA: cfssl.DefaultProfile + "-rsa",
 	}
 	for _, s := range servers {
 		cfg.URLs = append(cfg.URLs, s.URL)
@@ -80,13 +81,13 @@ func remoteTo(t *testing.T, servers []*cfsslserver.Server, change ...func(*signe
 	for _, f := range change {
 		f(&cfg)
 	}
-	remote, err := signer.NewRemote(cfg)
+	remote, err := cfssl.NewRemote(cfg)
 	require.NoError(t, err)
 	return remote
 }
 
 // known is the CA as the signer knows it from what the servers say.
-func known(t *testing.T, remote *signer.Remote) *pki.Authority {
+func known(t *testing.T, remote *cfssl.Remote) *pki.Authority {
 	info, err := remote.Info(context.Background())
 	require.NoError(t, err)
 	assert.Empty(t, info.Warnings)
@@ -103,14 +104,14 @@ func wanted(algorithm pki.KeyAlgorithm) api.Wanted {
 	}
 }
 
-func issue(remote *signer.Remote, ca *pki.Authority) error {
+func issue(remote *cfssl.Remote, ca *pki.Authority) error {
 	_, err := signer.Issue(context.Background(), remote.Sign, ca, wanted(pki.ECDSAP256), time.Now())
 	return err
 }
 
 // reason is the condition's under this error.
 func reason(t *testing.T, err error) string {
-	var remoteErr *signer.RemoteError
+	var remoteErr *cfssl.Error
 	require.ErrorAs(t, err, &remoteErr)
 	return remoteErr.Reason()
 }
@@ -130,7 +131,7 @@ func TestRealServersSign(t *testing.T) {
 					require.NoError(t, err)
 					bundle = []*x509.Certificate{root.Certificate}
 				}
-				remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, ca)}, func(c *signer.RemoteConfig) { c.Bundle = bundle })
+				remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, ca)}, func(c *cfssl.RemoteConfig) { c.Bundle = bundle })
 				authority := known(t, remote)
 				require.True(t, authority.Certificate.Equal(ca.Certificate))
 				for _, algorithm := range pki.KeyAlgorithms() {

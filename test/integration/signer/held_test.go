@@ -16,6 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -32,7 +33,7 @@ func (h *held) set(ca *pki.Authority) {
 }
 
 // startUnder runs a signer in this process under a CA of the test's.
-func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *signer.Controller) {
+func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *controller.Controller) {
 	t.Helper()
 	d := newDeployment(t)
 	r := &running{deployment: d, log: &harness.Log{}, clock: &clock{}, registry: prometheus.NewRegistry()}
@@ -43,7 +44,7 @@ func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap
 	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	controller, err := signer.Add(ctx, mgr, signer.Config{
+	issuer, err := controller.Setup(ctx, mgr, controller.Config{
 		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
 		AuthorityChanged: h.changed, Clock: r.clock.now, Registerer: r.registry,
@@ -56,7 +57,7 @@ func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap
 	go func() { done <- mgr.Start(ctx) }()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() { finish(t, r) })
-	return r, controller
+	return r, issuer
 }
 
 // generation is one of a CA.

@@ -159,7 +159,7 @@ func TestOptIn(t *testing.T) {
 
 	label(ns, nil)
 	c := waitReady(t, ns, "web", metav1.ConditionTrue, "Retained")
-	assert.Contains(t, c.Message, "is not labelled")
+	assert.Contains(t, c.Message, "no longer has label")
 	makeService(t, ns, "later")
 	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: ""}})
 	r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
@@ -180,7 +180,7 @@ func TestRenewAfter(t *testing.T) {
 	assert.False(t, pki.IssuedAt(second.leaf).Before(at), "nor before it was asked for")
 	assert.NotEqual(t, first.secret.Data[corev1.TLSPrivateKeyKey], second.secret.Data[corev1.TLSPrivateKeyKey], "a new key (invariant 5)")
 	assert.Equal(t, first.secret.UID, second.secret.UID)
-	waitEvent(t, ns, "web", fmt.Sprintf(`Normal CertificateReissued: RenewRequested: Secret "web-tls" has a new certificate: renewal of what was issued before %s was requested`, at.Format(time.RFC3339)))
+	waitEvent(t, ns, "web", fmt.Sprintf(`Normal CertificateReissued: RenewRequested: Secret "web-tls" has a new certificate: renewal was requested for certificates issued before %s`, at.Format(time.RFC3339)))
 
 	annotate(t, ns, "web", map[string]any{"touched": "yes"})
 	makeService(t, ns, "barrier")

@@ -51,7 +51,7 @@ func TestForeignSecretsAreLeftAlone(t *testing.T) {
 			require.NoError(t, err)
 			makeService(t, ns, "web")
 			condition := waitReady(t, ns, "web", metav1.ConditionFalse, "SecretConflict")
-			assert.Contains(t, condition.Message, `Secret "web-tls" exists and is not this signer's: `)
+			assert.Contains(t, condition.Message, `Secret "web-tls" exists and is not managed by this signer: `)
 			waitEvent(t, ns, "web", `Warning SecretConflict: Secret "web-tls" exists`)
 			annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "24h"})
 			makeService(t, ns, "barrier")
@@ -93,10 +93,10 @@ func TestRetained(t *testing.T) {
 			makeService(t, ns, "web", api.AnnotationKeyAlgorithm, "ED25519", api.AnnotationDuration, "24h")
 			first := r.waitGood(t, ns, "web", "web-tls")
 			annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: annotation, api.AnnotationKeyAlgorithm: nil, api.AnnotationDuration: nil})
-			kept := `Secret "web-tls": not asked for any more; kept`
+			kept := `Secret "web-tls": no longer requested; kept`
 			if annotation != nil {
 				r.waitGood(t, ns, "web", "new-tls")
-				kept = `; kept from before and renewed until deleted: ["web-tls"]`
+				kept = `; kept from before, and renewed until deleted: ["web-tls"]`
 			}
 			waitMessage(t, ns, "web", kept, true)
 			waitRest(t, ns)
@@ -189,7 +189,7 @@ func TestSharedSecret(t *testing.T) {
 	three := in(t, "a", "b", "c")
 
 	annotate(t, ns, "b", map[string]any{api.AnnotationDuration: "abc"})
-	waitMessage(t, ns, "b", `its names stay in the certificate of Secret "all-tls"`, true)
+	waitMessage(t, ns, "b", `the certificate in Secret "all-tls" keeps this Service's names`, true)
 	waitRest(t, ns)
 	assert.Equal(t, three.secret.ResourceVersion, getSecret(t, ns, "all-tls").ResourceVersion)
 

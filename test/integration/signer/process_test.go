@@ -81,7 +81,7 @@ func TestFlagsThatPermitOtherNamesThanTheCA(t *testing.T) {
 
 		r = startProcess(t, d)
 		c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-		assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept and renewed as it was`)
+		assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept, and renewed with what it has`)
 		makeService(t, ns, "plain")
 		r.waitGood(t, ns, "plain", "plain-tls")
 		require.Equal(t, have.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)
@@ -130,15 +130,15 @@ func TestAStandbyTakesOver(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for flag, says := range map[string]string{
-		"--min-duration=1m":                         "--min-duration: 1m0s: must be at least 15m",
-		"--default-duration=99999h":                 "--default-duration: 99999h0m0s: must be between --min-duration",
+		"--min-duration=1m":                         `--min-duration: "1m0s": must be at least 15m`,
+		"--default-duration=99999h":                 `--default-duration: "99999h0m0s": must be between --min-duration`,
 		"--max-duration=abc":                        `invalid argument "abc" for "--max-duration"`,
 		"--ca-duration=1h":                          "--ca-duration: 1h0m0s: a third of it must hold",
 		"--permit-dns-suffix=*=svc":                 `--permit-dns-suffix: "*=svc": "svc" overlaps "svc"`,
 		"--permit-dns-suffix=*=local":               `"local" overlaps "cluster.local"`,
 		"--permit-dns-suffix=*=x.svc.cluster.local": `"x.svc.cluster.local" overlaps`,
 		"--permit-dns-suffix=example.com":           "must be NAMESPACE-GLOB=SUFFIX",
-		"--instance=a b":                            `--instance: "a b": must be the value of a label`,
+		"--instance=a b":                            `--instance: "a b": must be a label value`,
 		"--workers=0":                               "--workers: 0: must be at least 1",
 		"--namespace=A":                             `--namespace: "A": no name of a namespace`,
 		"--no-such-flag":                            "unknown flag: --no-such-flag",

@@ -26,9 +26,10 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -96,7 +97,7 @@ func here(d deployment, o options) (*running, error) {
 		return nil, err
 	}
 	changed := make(chan struct{}, 1)
-	authority, err := controller.Setup(mgr, controller.Config{
+	authority, err := cacontroller.Setup(mgr, cacontroller.Config{
 		Namespace:    d.namespace,
 		Parameters:   ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain},
 		Clock:        o.clock.now,
@@ -112,12 +113,12 @@ func here(d deployment, o options) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = signer.Add(ctx, mgr, signer.Config{
+	_, err = controller.Setup(ctx, mgr, controller.Config{
 		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.now, Registerer: r.registry,
@@ -133,7 +134,7 @@ func here(d deployment, o options) (*running, error) {
 }
 
 func newManager(cfg *rest.Config, d deployment, log io.Writer, openShift bool) (ctrl.Manager, error) {
-	cacheOptions, err := signer.Config{Instance: d.instance, OpenShift: openShift}.CacheOptions()
+	cacheOptions, err := controller.Config{Instance: d.instance, OpenShift: openShift}.CacheOptions()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -55,7 +56,7 @@ func TestSuccessionIsPaced(t *testing.T) {
 	names := api.DefaultLimits().Constraints()
 	first := newGeneration(t, 1, names, nil)
 	second := newGeneration(t, 2, names, first)
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	count := requests{of: ns}
 	h := &held{changed: make(chan struct{})}
@@ -112,7 +113,7 @@ func TestNamesThatWait(t *testing.T) {
 		ca.FormerDomains = []string{"cluster.local"}
 		return ca
 	}
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	h := &held{changed: make(chan struct{})}
 	h.ca.Store(former(first.signing()))
@@ -146,7 +147,7 @@ func TestNamesThatWait(t *testing.T) {
 func TestACAElsewhereIsAskedOnce(t *testing.T) {
 	ns := newNamespace(t)
 	here := newGeneration(t, 1, api.DefaultLimits().Constraints(), nil).signing()
-	local, err := signer.NewCFSSL()
+	local, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	sign := func(ctx context.Context, _ *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
 		request.NotBefore = request.NotBefore.Add(-time.Hour)

@@ -70,7 +70,7 @@ func TestElsewhereIsReplacedInItsPlace(t *testing.T) {
 
 	require.NoError(t, server.Use(newer))
 	newService(t, "new")
-	notReady(t, "new", "CAChanged", `signed with CA "CN=Remote CA 2", and clients are known to trust "CN=Remote CA 1"`)
+	notReady(t, "new", "CAChanged", `signed with CA "CN=Remote CA 2", but clients trust CA "CN=Remote CA 1"`)
 	require.Eventually(t, func() bool { return status(t).Data[api.CAPhase] == api.PhaseWait }, 2*time.Minute, tick, "the servers are asked about once a minute")
 	waiting := status(t)
 	assert.Equal(t, 2, strings.Count(waiting.Data[api.BundleKey], "BEGIN CERTIFICATE"))

@@ -170,7 +170,7 @@ func profiles(t *testing.T, kind cfsslserver.Kind, server *cfsslserver.Server) {
 
 	configured(`"digital signature", "server auth"`, `"digital signature", "server auth", "client auth"`)
 	newService(t, "wrong")
-	notReady(t, "wrong", "SigningRefused", "must be serverAuth alone")
+	notReady(t, "wrong", "SigningRefused", "must be serverAuth only")
 	require.NoError(t, server.Configure(func(profiles string) string { return profiles }))
 	issued(t, "wrong")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 // imported is a signer whose first CA is the one that is brought, without an API
@@ -33,7 +34,7 @@ func imported(t *testing.T, secret map[string][]byte, now time.Time) *pki.Author
 
 // A CA with a key of each algorithm signs for leaves of each.
 func TestImportWithKeysOfEachAlgorithm(t *testing.T) {
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	for _, of := range pki.KeyAlgorithms() {
 		root := newAuthority(t, "Example Root", of, nil)

@@ -27,9 +27,10 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -58,9 +59,9 @@ func startTimed(t *testing.T) *timed {
 
 	log := &harness.Log{}
 	issuing := w.manager(t, log)
-	var issuer *signer.Controller
+	var issuer *signercontroller.Controller
 	changed := make(chan struct{}, 1)
-	authority, err := controller.Setup(issuing, controller.Config{
+	authority, err := cacontroller.Setup(issuing, cacontroller.Config{
 		Namespace: w.namespace, Clock: w.now,
 		Parameters: ca.Parameters{
 			CADuration: lifeOfCA, MaxDuration: lifeOfLeaf, Soak: 2 * time.Second, Reissue: time.Hour,
@@ -76,9 +77,9 @@ func startTimed(t *testing.T) *timed {
 		},
 	})
 	require.NoError(t, err)
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
-	issuer, err = signer.Add(t.Context(), issuing, signer.Config{
+	issuer, err = signercontroller.Setup(t.Context(), issuing, signercontroller.Config{
 		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.now, Registerer: prometheus.NewRegistry(),
 		Authority: func() (*pki.Authority, error) { return authority.Authority() }, AuthorityChanged: changed,
 	})
@@ -109,7 +110,7 @@ func (w *timed) manager(t *testing.T, log *harness.Log) ctrl.Manager {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trustcontroller.AddToScheme(scheme)))
-	cacheOptions, err := signer.Config{Instance: "timed"}.CacheOptions()
+	cacheOptions, err := signercontroller.Config{Instance: "timed"}.CacheOptions()
 	require.NoError(t, err)
 	anyName := true
 	mgr, err := ctrl.NewManager(plane.AdminConfig(), ctrl.Options{

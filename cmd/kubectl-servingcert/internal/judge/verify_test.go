@@ -13,6 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,7 +30,7 @@ func newCA(t *testing.T) *pki.Authority {
 }
 
 func issue(t *testing.T, ca *pki.Authority, names ...string) signer.Issued {
-	sign, err := signer.NewCFSSL()
+	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	wanted := api.Wanted{DNSNames: names, Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: 24 * time.Hour}}
 	issued, err := signer.Issue(t.Context(), sign, ca, wanted, epoch)

@@ -1,0 +1,131 @@
+package cfssl
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// What one answer may be at most. A certificate is some 2 KiB.
+const (
+	maxAnswer        = 256 << 10
+	maxAnswerHeaders = 64 << 10
+	// maxIdleConnections to a server are kept: one for each worker that a signer has
+	// by default.
+	maxIdleConnections = 8
+)
+
+// server is one of those that sign for a CA.
+type server struct {
+	name    string // as the flag has it
+	base    *url.URL
+	client  *http.Client
+	timeout time.Duration
+	breaker breaker
+}
+
+// serverURL reads the URL of a server. Whatever a URL can carry that has no use
+// here is an error, so that no secret gets into a message.
+func serverURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil: // it quotes the URL, which may hold a password
+		return nil, errors.New("a value is not a valid URL, must be https://HOST[:PORT]")
+	case u.Scheme != "https" || u.Hostname() == "":
+		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT]: only with HTTPS is it certain which server answers", u.Redacted())
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT], without user, query or fragment", u.Redacted())
+	}
+	return u, nil
+}
+
+// newHTTPClient returns the client for all servers. It follows no redirects: the
+// operator says which servers are asked.
+func newHTTPClient(cfg RemoteConfig) *http.Client {
+	tlsConfig := &tls.Config{RootCAs: cfg.ServerCAs, MinVersion: tls.VersionTLS12}
+	if cfg.ClientCertificate != nil {
+		tlsConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return cfg.ClientCertificate()
+		}
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: cfg.Timeout}).DialContext,
+			TLSClientConfig:        tlsConfig,
+			TLSHandshakeTimeout:    cfg.Timeout,
+			MaxIdleConnsPerHost:    maxIdleConnections,
+			IdleConnTimeout:        time.Minute,
+			MaxResponseHeaderBytes: maxAnswerHeaders,
+			DisableCompression:     true, // the limit is on what is read
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// post sends a request of cfssl's protocol and returns the result.
+func (s *server) post(ctx context.Context, endpoint string, body []byte) (json.RawMessage, *Error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	target := s.base.JoinPath("api/v1/cfssl", endpoint).String()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, unreachable(err, s.timeout)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "servingcert-signer")
+	// Not sent; it lets the transport try again on a connection that the server
+	// has closed meanwhile. Signed twice, one of the two is never seen.
+	request.Header["Idempotency-Key"] = []string{}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, unreachable(err, s.timeout)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, unreachable(err, s.timeout)
+	case len(answer) > maxAnswer:
+		return nil, remoteError(signer.ReasonCAAnswer, "the answer is longer than the allowed %d bytes", maxAnswer)
+	case response.StatusCode >= 300 && response.StatusCode < 400:
+		return nil, remoteError(signer.ReasonCAAnswer, "answered with a redirect to %.100q: redirects are not followed; use the URL of the server itself", response.Header.Get("Location"))
+	}
+	return readAnswer(response.StatusCode, target, answer)
+}
+
+// readAnswer reads what every answer of cfssl's protocol is wrapped in.
+func readAnswer(status int, target string, body []byte) (json.RawMessage, *Error) {
+	var answer struct {
+		Success bool            `json:"success"`
+		Result  json.RawMessage `json:"result"`
+		Errors  []struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
+	err := json.Unmarshal(body, &answer)
+	switch said := err == nil && !answer.Success && len(answer.Errors) > 0; {
+	case status >= http.StatusInternalServerError && said:
+		return nil, remoteError(signer.ReasonUnreachable, "answered with status %d: %q", status, answer.Errors[0].Message)
+	case status >= http.StatusInternalServerError:
+		return nil, remoteError(signer.ReasonUnreachable, "answered with status %d", status)
+	case said:
+		return nil, remoteError(signer.ReasonCARefused, "refused: %q (code %d, status %d)", answer.Errors[0].Message, answer.Errors[0].Code, status)
+	case status != http.StatusOK:
+		return nil, remoteError(signer.ReasonCAAnswer, "answered with status %d, not with an answer of the cfssl protocol: check that %s is the right URL and that the endpoint is enabled", status, target)
+	case err != nil || !answer.Success:
+		return nil, remoteError(signer.ReasonCAAnswer, "answered with something other than the cfssl protocol")
+	}
+	return answer.Result, nil
+}

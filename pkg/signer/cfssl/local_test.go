@@ -1,0 +1,174 @@
+package cfssl
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cloudflare/cfssl/config"
+	cfssllog "github.com/cloudflare/cfssl/log"
+	cfsslsigner "github.com/cloudflare/cfssl/signer"
+	"github.com/cloudflare/cfssl/signer/local"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+func TestMain(m *testing.M) {
+	cfssllog.Level = cfssllog.LevelError // it has a line for every certificate
+	m.Run()
+}
+
+func cfsslSign(t *testing.T) signer.Sign {
+	sign, err := NewLocal()
+	require.NoError(t, err)
+	return sign
+}
+
+// requestFor returns a request for a new key.
+func requestFor(t require.TestingT, algorithm pki.KeyAlgorithm, csr *x509.CertificateRequest) signer.SigningRequest {
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(nil, csr, key)
+	require.NoError(t, err)
+	return signer.SigningRequest{
+		CSR:          pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		DNSNames:     []string{"*.web.shop.svc", "web.shop.svc", "web.shop.svc.cluster.local"},
+		KeyAlgorithm: algorithm,
+		NotBefore:    pki.NotBefore(epoch),
+		NotAfter:     pki.NotBefore(epoch).Add(day),
+	}
+}
+
+// What cfssl signs is what crypto/x509 signs, field for field. Only the serial
+// number is drawn, and the signature with it.
+func TestCFSSLDiffersFromPlainX509InSerialAndSignatureOnly(t *testing.T) {
+	sign := cfsslSign(t)
+	withIPs := newCA(t, pki.Constraints{PermittedDNS: clusterNames.PermittedDNS, PermitIPs: true}, epoch.Add(-day), epoch.Add(1000*day))
+	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
+	for _, algorithm := range pki.KeyAlgorithms() {
+		t.Run(string(algorithm), func(t *testing.T) {
+			t.Parallel()
+			request := requestFor(t, algorithm, &x509.CertificateRequest{})
+			for _, request.IPs = range [][]netip.Addr{nil, {v4}, {v4, v6}} {
+				got, err := sign(context.Background(), withIPs, request)
+				require.NoError(t, err)
+				want, err := plainSign()(context.Background(), withIPs, request)
+				require.NoError(t, err)
+				require.NotEqual(t, want.SerialNumber, got.SerialNumber)
+				require.Equal(t, withoutChance(want), withoutChance(got), "%v", request.IPs)
+			}
+		})
+	}
+}
+
+// withoutChance is the certificate without what is drawn and what follows from it.
+func withoutChance(c *x509.Certificate) x509.Certificate {
+	out := *c
+	out.SerialNumber = big.NewInt(0)
+	out.Raw, out.RawTBSCertificate, out.Signature = nil, nil, nil
+	return out
+}
+
+// Nothing of a CSR but its key gets into the certificate.
+func TestCFSSLTakesOnlyTheKeyFromTheCSR(t *testing.T) {
+	csr := &x509.CertificateRequest{DNSNames: []string{"db.shop.svc"}, IPAddresses: []net.IP{{10, 0, 0, 1}}, EmailAddresses: []string{"a@db.shop.svc"}}
+	csr.Subject.CommonName = "db.shop.svc"
+	request := requestFor(t, pki.ECDSAP256, csr)
+	leaf, err := cfsslSign(t)(context.Background(), testCA(t), request)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, request.DNSNames, leaf.DNSNames)
+	assert.Empty(t, leaf.IPAddresses)
+	assert.Empty(t, leaf.EmailAddresses)
+	assert.Empty(t, leaf.Subject.String())
+
+	request.DNSNames = nil
+	leaf, err = cfsslSign(t)(context.Background(), testCA(t), request)
+	require.NoError(t, err)
+	assert.Empty(t, leaf.DNSNames, "asked for no name, it must not fall back to the CSR's")
+}
+
+// cfssl signs whatever it is asked to; the CA's name constraints, checked after
+// signing, let nothing out of it.
+func TestNamesOutsideTheConstraintsAreRefusedAfterSigning(t *testing.T) {
+	ca, sign := testCA(t), cfsslSign(t)
+	for _, name := range []string{"example.com", "*.example.com", "svc.example.com", "web.shop.svc.cluster.local.example.com", "xsvc", "xcluster.local"} {
+		wanted := wantedBy(service("web"))
+		wanted.DNSNames = []string{name}
+		_, err := signer.Issue(context.Background(), sign, ca, wanted, epoch)
+		var refused *signer.RefusedError
+		require.ErrorAs(t, err, &refused, name)
+		require.ErrorContains(t, err, "is not permitted by any constraint", name)
+	}
+	wanted := wantedBy(service("web"))
+	wanted.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	_, err := signer.Issue(context.Background(), sign, ca, wanted, epoch)
+	assert.ErrorContains(t, err, "is not permitted by any constraint", "every IP address")
+}
+
+func TestCFSSLRefusesAnUnknownProfile(t *testing.T) {
+	policy, err := config.LoadConfig([]byte(servingPolicy))
+	require.NoError(t, err)
+	ca := testCA(t)
+	signer, err := local.NewSigner(ca.Key, ca.Certificate, cfsslsigner.DefaultSigAlgo(ca.Key), policy.Signing)
+	require.NoError(t, err)
+	for _, profile := range []string{"", "default", "server", "Serving"} {
+		request := cfsslRequest(requestFor(t, pki.ECDSAP256, &x509.CertificateRequest{}))
+		request.Profile = profile
+		_, err := signer.Sign(request)
+		assert.Error(t, err, "profile %q", profile)
+	}
+}
+
+func TestCFSSLErrors(t *testing.T) {
+	request := requestFor(t, pki.ECDSAP256, &x509.CertificateRequest{})
+	request.CSR = []byte("no CSR")
+	_, err := cfsslSign(t)(context.Background(), testCA(t), request)
+	require.ErrorContains(t, err, "cfssl: ")
+
+	for _, answer := range []string{"", "not a cert", string(request.CSR)} {
+		_, err := signLeaf(answers{cert: []byte(answer)}, request)
+		assert.ErrorContains(t, err, "the answer of cfssl is not a certificate")
+	}
+	_, err = signLeaf(answers{err: assert.AnError}, request)
+	assert.ErrorIs(t, err, assert.AnError)
+}
+
+// answers is a cfssl signer that always answers the same.
+type answers struct {
+	cfsslsigner.Signer
+	cert []byte
+	err  error
+}
+
+func (a answers) Sign(cfsslsigner.SignRequest) ([]byte, error) { return a.cert, a.err }
+
+// One Sign serves several workers while the CA changes under it: each
+// certificate is by the CA that was asked for it. The race detector watches.
+func TestSignConcurrentlyUnderChangingCAs(t *testing.T) {
+	sign := cfsslSign(t)
+	cas := []*pki.Authority{testCA(t), testCA(t), testCA(t)}
+	wanted := wantedBy(service("web", api.AnnotationDuration, "1h"))
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := range 10 {
+				ca := cas[(worker+i)%len(cas)]
+				issued, err := signer.Issue(context.Background(), sign, ca, wanted, epoch.Add(time.Duration(i)*time.Second))
+				if assert.NoError(t, err) {
+					assert.NoError(t, issued.Leaf.CheckSignatureFrom(ca.Certificate))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

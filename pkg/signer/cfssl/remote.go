@@ -1,0 +1,230 @@
+package cfssl
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/cloudflare/cfssl/auth"
+	"github.com/cloudflare/cfssl/info"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// Defaults of RemoteConfig.
+const (
+	DefaultTimeout = 10 * time.Second
+	DefaultProfile = "serving"
+	// minAuthKey is the length of what the HMAC of cfssl's protocol is made of.
+	minAuthKey = 32
+)
+
+// RemoteConfig says where the servers of a remote CA are, and how to talk to them.
+type RemoteConfig struct {
+	// URLs of the servers, https, without /api/v1/cfssl. They are asked in this
+	// order; the next when one does not work.
+	URLs []string
+	// ServerCAs are what the servers' own certificates must lead to; nil: what the
+	// system trusts.
+	ServerCAs *x509.CertPool
+	// ClientCertificate, if not nil, is asked in each handshake for what this end
+	// shows of itself.
+	ClientCertificate func() (*tls.Certificate, error)
+	// AuthKey is the key of the HMAC that each request carries (cfssl's auth_keys,
+	// type "standard"), decoded.
+	AuthKey []byte
+	// Profile and ProfileRSA name the servers' profiles for leaves with a key that
+	// can only sign, and for RSA keys, which may encipher too.
+	Profile, ProfileRSA string
+	// Label names the CA on a server that has several; may be empty.
+	Label string
+	// Timeout is how long one server may take for one answer.
+	Timeout time.Duration
+	// Bundle holds the root that clients are to trust and whatever lies between it
+	// and the CA; empty if the CA is a root and whatever the servers say it is.
+	Bundle []*x509.Certificate
+	Clock  func() time.Time
+}
+
+// Validate returns what is wrong with a value that a flag sets, naming the flag.
+func (c RemoteConfig) Validate() error {
+	if len(c.URLs) == 0 {
+		return errors.New("--cfssl-url: must name at least one server")
+	}
+	for i, url := range c.URLs {
+		if _, err := serverURL(url); err != nil {
+			return fmt.Errorf("--cfssl-url: %w", err)
+		}
+		if slices.Contains(c.URLs[:i], url) {
+			return fmt.Errorf("--cfssl-url: %q: given twice", url)
+		}
+	}
+	switch {
+	case len(c.AuthKey) < minAuthKey:
+		return fmt.Errorf("--cfssl-auth-key-file: the key has %d bytes, must have at least %d", len(c.AuthKey), minAuthKey)
+	case c.Profile == "":
+		return errors.New("--cfssl-profile: must not be empty: servers would use their default profile")
+	case c.ProfileRSA == "":
+		return errors.New("--cfssl-profile-rsa: must not be empty: servers would use their default profile")
+	case c.Timeout <= 0:
+		return fmt.Errorf("--cfssl-timeout: %q: must be positive", c.Timeout)
+	case len(c.Bundle) > 0 && !slices.ContainsFunc(c.Bundle, selfSigned):
+		return errors.New("--cfssl-bundle: has no root: must have a self-signed CA certificate, which clients are to trust")
+	}
+	return nil
+}
+
+// ParseAuthKey reads the key of an HMAC as cfssl's configuration has it: hex, at
+// least 32 bytes, white space around it aside. Errors never contain any of it.
+func ParseAuthKey(data []byte) ([]byte, error) {
+	text := bytes.TrimSpace(data)
+	key := make([]byte, hex.DecodedLen(len(text)))
+	if n, err := hex.Decode(key, text); err != nil || n < minAuthKey {
+		return nil, fmt.Errorf("must be the key in hex, as in auth_keys of the servers' configuration: at least %d digits and nothing else", hex.EncodedLen(minAuthKey))
+	}
+	return key, nil
+}
+
+// Remote is a CA whose key is on cfssl servers (cfssl serve, multirootca), which
+// sign what has the right HMAC. Their answers are not trusted: signer.Issue checks
+// them.
+type Remote struct {
+	config  RemoteConfig
+	auth    auth.Provider
+	servers []*server
+}
+
+// NewRemote returns the CA. It asks nothing yet.
+func NewRemote(cfg RemoteConfig) (*Remote, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	// In hex, so that no key is taken for the name of a variable or file.
+	provider, err := auth.New(hex.EncodeToString(cfg.AuthKey), nil)
+	if err != nil {
+		return nil, fmt.Errorf("--cfssl-auth-key-file: %w", err)
+	}
+	r := &Remote{config: cfg, auth: provider}
+	client := newHTTPClient(cfg)
+	for _, raw := range cfg.URLs {
+		base, err := serverURL(raw)
+		if err != nil {
+			return nil, fmt.Errorf("--cfssl-url: %w", err)
+		}
+		r.servers = append(r.servers, &server{name: raw, base: base, client: client, timeout: cfg.Timeout})
+	}
+	return r, nil
+}
+
+// Sign has a server sign the request. It is a signer.Sign: ca says whose
+// signature clients accept, and has no key. Errors are a *Error, or ctx's.
+func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+	wire := cfsslRequest(request)
+	wire.Profile, wire.Label = r.config.Profile, r.config.Label
+	if request.KeyAlgorithm.IsRSA() {
+		wire.Profile = r.config.ProfileRSA
+	}
+	inner, err := json.Marshal(wire)
+	if err != nil {
+		return nil, fmt.Errorf("encode signing request: %w", err)
+	}
+	token, err := r.auth.Token(inner)
+	if err != nil {
+		return nil, fmt.Errorf("authenticate signing request: %w", err)
+	}
+	body, err := json.Marshal(auth.AuthenticatedRequest{Timestamp: r.config.Clock().Unix(), Token: token, Request: inner})
+	if err != nil {
+		return nil, fmt.Errorf("encode signing request: %w", err)
+	}
+	var leaf *x509.Certificate
+	_, err = r.ask(ctx, "authsign", body, func(result json.RawMessage) *Error {
+		var answer info.Resp // of which a signature has the certificate alone
+		cert, err := readCertificate(result, &answer)
+		if err != nil {
+			return err
+		}
+		if cert.CheckSignatureFrom(ca.Certificate) != nil {
+			return remoteError(signer.ReasonCAChanged, "signed with CA %q, but clients trust CA %q", cert.Issuer, ca.Certificate.Subject)
+		}
+		leaf = cert
+		return nil
+	})
+	return leaf, err
+}
+
+// readCertificate decodes the result of a request, whose first certificate
+// counts. A result of other types than cfssl's is an error.
+func readCertificate(result json.RawMessage, answer *info.Resp) (*x509.Certificate, *Error) {
+	if err := json.Unmarshal(result, answer); err != nil {
+		return nil, remoteError(signer.ReasonCAAnswer, "the answer is not a certificate: %v", err)
+	}
+	certs, err := pki.ParseCertificates([]byte(answer.Certificate))
+	if err != nil {
+		return nil, remoteError(signer.ReasonCAAnswer, "the answer is not a certificate: %v", err)
+	}
+	return certs[0], nil
+}
+
+// Available returns nil if a request may be sent to one of the servers, and
+// otherwise what Sign would return at once: each has just failed and is left
+// alone for a while.
+func (r *Remote) Available() error {
+	now := r.config.Clock()
+	var errs []*Error
+	for _, s := range r.servers {
+		err := s.breaker.resting(now)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return allFailed(errs)
+}
+
+// ask posts body to the servers in turn until one gives an answer that read
+// takes, and returns that server's name. A server that refuses ends it: the
+// others would have the same policy. One that does not work is left alone for a
+// while.
+func (r *Remote) ask(ctx context.Context, endpoint string, body []byte, read func(json.RawMessage) *Error) (string, error) {
+	var errs []*Error
+	for _, s := range r.servers {
+		asked := r.config.Clock()
+		if err := s.breaker.allow(asked, s.timeout); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		result, err := s.post(ctx, endpoint, body)
+		if err == nil {
+			err = read(result)
+		}
+		if ctx.Err() != nil && err != nil {
+			s.breaker.abandoned(r.config.Clock())
+			return "", ctx.Err()
+		}
+		if err != nil {
+			err = err.at(s.name)
+		}
+		if err != nil && err.broken() {
+			s.breaker.failed(asked, r.config.Clock(), err, rand.Float64())
+		} else {
+			s.breaker.answered()
+		}
+		switch {
+		case err == nil:
+			return s.name, nil
+		case err.reason == signer.ReasonCARefused:
+			return "", err
+		}
+		errs = append(errs, err)
+	}
+	return "", allFailed(errs)
+}

@@ -1,0 +1,94 @@
+package signer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// memberCondition is the Ready condition of a Service that has a part in the
+// Secret.
+func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
+	switch {
+	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting:
+		return condition(false, s.problem.Reason, s.problem.Message)
+	case s.problem.Reason == "" && s.d.Retained:
+		return condition(true, reasonRetained, s.retainedMessage(svc))
+	case len(s.d.Waiting[svc.UID]) > 0:
+		return condition(false, reasonWaiting, s.waitingMessage(svc))
+	}
+	return condition(true, reasonIssued, s.issuedMessage(svc))
+}
+
+// refusedMessage says what is wrong, and for a Service that has a certificate
+// what becomes of that.
+func (s settled) refusedMessage(m api.Member) string {
+	message := m.Err.Error()
+	switch {
+	case !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID):
+	case s.d.Retained:
+		message += fmt.Sprintf("; the certificate in Secret %q is kept, and renewed with what it has", s.Key.Name)
+	default:
+		message += fmt.Sprintf("; the certificate in Secret %q keeps this Service's names", s.Key.Name)
+	}
+	return message
+}
+
+func (s settled) issuedMessage(svc *corev1.Service) string {
+	text := describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
+	if kept := s.Kept[svc.UID]; len(kept) > 0 {
+		text += fmt.Sprintf("; kept from before, and renewed until deleted: %q", kept)
+	}
+	return s.issuedFacts().Message(text)
+}
+
+// waitingMessage says which names of the Service wait, for what, and what there
+// is meanwhile.
+func (s settled) waitingMessage(svc *corev1.Service) string {
+	have := "no certificate"
+	if !nameless(s.d.Wanted) {
+		have = describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
+	}
+	return s.issuedFacts().Message(fmt.Sprintf("%s; waiting: %s: clients may still hold a root that does not permit these names, and would reject the whole certificate; they are added once every older root has retired",
+		have, describeNames(s.d.Waiting[svc.UID], nil)))
+}
+
+func (s settled) issuedFacts() api.ReadyFacts {
+	return api.ReadyFacts{Secret: s.Key.Name, Request: s.d.Asked.Hash(), Leaf: s.leaf}
+}
+
+func (s settled) retainedMessage(svc *corev1.Service) string {
+	why := "no longer requested"
+	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
+		why = fmt.Sprintf("namespace %q no longer has label %s=%s", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
+	}
+	return api.ReadyFacts{Secret: s.Key.Name, Leaf: s.leaf}.Message(why + "; kept, and renewed until it is deleted")
+}
+
+func condition(ready bool, reason Reason, message string) *metav1.Condition {
+	status := metav1.ConditionFalse
+	if ready {
+		status = metav1.ConditionTrue
+	}
+	return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: string(reason), Message: message}
+}
+
+// maxNamesShown bounds how many names a message repeats.
+const maxNamesShown = 4
+
+func describeNames(dns []string, ips []netip.Addr) string {
+	names := slices.Clone(dns)
+	for _, ip := range ips {
+		names = append(names, ip.String())
+	}
+	if n := len(names) - maxNamesShown; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesShown], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,138 @@
+package signer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// conditions are the statuses of the Services if nothing is written to the Secret.
+func conditions(s Situation, d Decision) []ServiceStatus {
+	return Settle(s, d, Outcome{}).Services
+}
+
+// readyOf returns the condition that the Service is to have.
+func readyOf(t require.TestingT, s Situation, d Decision, svc *corev1.Service) metav1.Condition {
+	for _, status := range conditions(s, d) {
+		if status.Service.UID == svc.UID {
+			return *status.Ready
+		}
+	}
+	require.Fail(t, "the Service gets no condition")
+	return metav1.Condition{}
+}
+
+// said renders the condition that each Service is to have.
+func said(s Situation, d Decision) map[string]string {
+	out := map[string]string{}
+	for _, status := range conditions(s, d) {
+		text := "none"
+		if c := status.Ready; c != nil {
+			text = fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+		}
+		out[status.Service.Name] = text
+	}
+	return out
+}
+
+func TestConditions(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issue(t, ca, wantedBy(web), epoch)
+	leaf := "leaf sha256:" + pki.Fingerprint(issued.Leaf)
+	ready := []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}}
+	deleted := metav1.NewTime(epoch)
+	invalid := `servingcert.dev/duration: "abc": not a valid duration: must be a Go duration between 1h and 2160h, such as 720h`
+
+	for name, c := range map[string]struct {
+		change func(w *scene)
+		want   map[string]string // prefixes
+	}{
+		"all is well": {func(*scene) {}, map[string]string{
+			"web": `True Issued: Secret "web-tls": web.shop.svc, web.shop.svc.cluster.local (request ` + wantedBy(web).Hash() + ", " + leaf + ")"}},
+		"Service being deleted": {func(w *scene) { w.services[0].DeletionTimestamp = &deleted }, map[string]string{}},
+		"not allowed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationDuration, "abc") },
+			map[string]string{"web": "False InvalidAnnotation: " + invalid}},
+		"not allowed, and a Secret from before": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "abc") },
+			map[string]string{"web": "False InvalidAnnotation: " + invalid + `; the certificate in Secret "web-tls" is kept, and renewed with what it has`}},
+		"somebody else's Secret": {func(w *scene) { w.secret.Labels, w.secret.OwnerReferences = nil, nil },
+			map[string]string{"web": `False SecretConflict: Secret "web-tls" exists and is not managed by this signer: it does not have this signer's label. It is left unchanged: delete it, or ask for another name`}},
+		"annotation removed": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "-") },
+			map[string]string{"web": `True Retained: Secret "web-tls": no longer requested; kept, and renewed until it is deleted (` + leaf + ")"}},
+		"annotation removed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationSecretName, "-") },
+			map[string]string{}},
+		"another Secret asked for": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "new-tls") },
+			map[string]string{}}, // that one decides
+		"namespace opted out": {func(w *scene) { w.notOptedIn = true },
+			map[string]string{"web": `True Retained: Secret "web-tls": namespace "shop" no longer has label servingcert.dev/inject=enabled; kept`}},
+		"namespace opted out, and no Secret": {func(w *scene) { w.notOptedIn, w.secret = true, nil }, map[string]string{"web": "none"}},
+		"a newcomer that contradicts": {func(w *scene) {
+			w.services = append(w.services, service("api", api.AnnotationDuration, "3h"))
+			w.services[1].CreationTimestamp = metav1.NewTime(epoch)
+		}, map[string]string{
+			"web": "True Issued: ",
+			"api": `False InvalidAnnotation: servingcert.dev/duration: "3h": must be 720h, because Secret "web-tls" is shared with the older Service "web"`}},
+		"CA lost, certificate there and said":     {func(w *scene) { w.caErr, w.services[0].Status.Conditions = caError("CALost"), ready }, map[string]string{}},
+		"CA lost, certificate there and not said": {func(w *scene) { w.caErr = caError("CALost") }, map[string]string{"web": "False CALost: CALost: for a test"}},
+		"CA lost, no certificate": {func(w *scene) { w.caErr, w.secret, w.services[0].Status.Conditions = caError("CALost"), nil, ready },
+			map[string]string{"web": "False CALost: CALost: for a test"}},
+		"CA lost, certificate expired": {func(w *scene) {
+			w.caErr, w.services[0].Status.Conditions, w.now = caError("CALost"), ready, epoch.Add(31*day)
+		}, map[string]string{"web": "False CALost: CALost: for a test"}},
+		"CA about to be known": {func(w *scene) { w.caErr, w.secret = caError(reasonPending), nil }, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScene(ca, managed(issued, web), web.DeepCopy())
+			c.change(w)
+			got := said(w.decide())
+			require.Len(t, got, len(c.want), "%v", got)
+			for name, want := range c.want {
+				assert.Truef(t, strings.HasPrefix(got[name], want), "got  %s\nwant %s", got[name], want)
+			}
+		})
+	}
+}
+
+func TestConditionNamesWhatIsKept(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issue(t, ca, wantedBy(web), epoch)
+	s, d := newScene(ca, managed(issued, web), web).decide()
+	s.Kept[web.UID] = []string{"old-tls"}
+	message := said(s, d)["web"]
+	assert.Contains(t, message, `; kept from before, and renewed until deleted: ["old-tls"]`)
+	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: strings.TrimPrefix(message, "True Issued: ")}}
+	leaf, ok := api.LeafOf(web)
+	assert.True(t, ok)
+	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)
+}
+
+// A condition that holds what changes by itself would be written again and
+// again, and every Service update goes to kube-proxy on every node.
+func TestConditionsSayNothingThatTimeChanges(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	for _, change := range []func(w *scene){
+		func(*scene) {},
+		func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "-") },
+		func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "abc") },
+		func(w *scene) { w.secret.Labels, w.secret.OwnerReferences = nil, nil },
+	} {
+		w := newScene(ca, managed(issue(t, ca, wantedBy(web), epoch), web), web.DeepCopy())
+		change(w)
+		before := said(w.decide())
+		require.NotEmpty(t, before)
+		w.now = epoch.Add(5 * day)
+		assert.Equal(t, before, said(w.decide()))
+	}
+}
+
+func TestFewNamesAreRepeated(t *testing.T) {
+	assert.Equal(t, "a, b, c, d", describeNames([]string{"a", "b", "c", "d"}, nil))
+	assert.Equal(t, "a, b, c, d and 2 more", describeNames([]string{"a", "b", "c", "d", "e", "f"}, nil))
+}

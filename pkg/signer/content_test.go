@@ -1,0 +1,97 @@
+package signer
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// A key of the Secret beside the pair is created, restored when it is changed or
+// removed, and otherwise no reason to write.
+func TestContentBesideThePair(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issue(t, ca, wantedBy(web), epoch)
+	s := newScene(ca, nil, web).situation()
+	content := contentOf(s, s.Asking, ownerReferences(nil, s.Asking), &issued)
+	content.Data["ca.crt"] = []byte("root")
+	secret := created(content.Secret(s.Key, nil))
+	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, "ca.crt": []byte("root")}, secret.Data)
+	written := content.Facts(&secret.ObjectMeta, nil, ca)
+	assert.Equal(t, FactsOf(secret, api.DefaultInstance).Other, written.Other)
+
+	kept := contentOf(s, s.Asking, content.Owners, nil) // with the pair as it is
+	kept.Data["ca.crt"] = []byte("root")
+	assert.False(t, kept.differs(FactsOf(secret, api.DefaultInstance)))
+	assert.False(t, kept.differs(written))
+
+	for name, c := range map[string]struct {
+		change  func(data map[string][]byte)
+		changed []string
+	}{
+		"changed":          {func(data map[string][]byte) { data["ca.crt"] = []byte("another") }, []string{"ca.crt"}},
+		"emptied":          {func(data map[string][]byte) { data["ca.crt"] = nil }, []string{"ca.crt"}},
+		"removed":          {func(data map[string][]byte) { delete(data, "ca.crt") }, []string{"ca.crt"}},
+		"one more":         {func(data map[string][]byte) { data["b"] = []byte("x") }, []string{"b"}},
+		"another in place": {func(data map[string][]byte) { delete(data, "ca.crt"); data["b"] = []byte("x") }, []string{"b", "ca.crt"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			damaged := secret.DeepCopy()
+			c.change(damaged.Data)
+			facts := FactsOf(damaged, api.DefaultInstance)
+			require.True(t, kept.differs(facts))
+			assert.Equal(t, c.changed, kept.changedKeys(facts))
+			healed := patched(t, damaged, kept.Patch(facts))
+			assert.Equal(t, secret.Data, healed.Data, "and the pair stays")
+			want := FactsOf(healed, api.DefaultInstance)
+			got := kept.Facts(&healed.ObjectMeta, facts, ca)
+			want.TakeVerification(got)
+			assert.Equal(t, want, got)
+			assert.False(t, kept.differs(got))
+		})
+	}
+}
+
+// Each annotation that the signer answers for is written or removed, and those of
+// others stay.
+func TestContentAnnotations(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	content := Content{Labels: map[string]string{api.LabelManagedBy: "servingcert"}, Annotations: map[string]string{"wanted": "yes", "unwanted": ""}}
+	secret := managed(issue(t, ca, wantedBy(web), epoch))
+	for name, c := range map[string]struct {
+		have, after map[string]string
+		writes      bool
+	}{
+		"none":              {nil, map[string]string{"wanted": "yes"}, true},
+		"as they should be": {map[string]string{"wanted": "yes", "team": "shop"}, map[string]string{"wanted": "yes", "team": "shop"}, false},
+		"another value":     {map[string]string{"wanted": "no"}, map[string]string{"wanted": "yes"}, true},
+		"one to be removed": {map[string]string{"wanted": "yes", "unwanted": "x", "team": "shop"}, map[string]string{"wanted": "yes", "team": "shop"}, true},
+		"even if empty":     {map[string]string{"wanted": "yes", "unwanted": ""}, map[string]string{"wanted": "yes"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := secret.DeepCopy()
+			before.Annotations = c.have
+			facts := FactsOf(before, api.DefaultInstance)
+			facts.Annotations = c.have // as if contentOf returned all of them
+			assert.Equal(t, c.writes, content.differs(facts))
+			assert.Equal(t, c.after, patched(t, before, content.Patch(facts)).Annotations)
+			assert.Equal(t, c.after, content.Facts(&before.ObjectMeta, facts, ca).Annotations)
+			assert.Equal(t, c.after, content.Secret(types.NamespacedName{}, before).Annotations)
+		})
+	}
+}
+
+// A Secret that takes another's place keeps the labels that others put on it.
+func TestContentKeepsLabels(t *testing.T) {
+	content := Content{Labels: map[string]string{api.LabelManagedBy: "servingcert"}}
+	replaced := managed(Issued{})
+	replaced.Labels = map[string]string{"team": "shop", api.LabelManagedBy: "another"}
+	before := maps.Clone(replaced.Labels)
+	assert.Equal(t, map[string]string{"team": "shop", api.LabelManagedBy: "servingcert"}, content.Secret(types.NamespacedName{}, replaced).Labels)
+	assert.Equal(t, before, replaced.Labels)
+}

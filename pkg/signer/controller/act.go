@@ -1,0 +1,227 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// errExists is a create that found a Secret which no cache has shown: written by
+// another signer, or stripped of its label.
+var errExists = errors.New("a Secret with the name exists already")
+
+// writeError is a Secret that could not be written.
+type writeError struct{ error }
+
+func (e writeError) Unwrap() error { return e.error }
+
+// Reason is the condition's.
+func (e writeError) Reason() string {
+	var status apierrors.APIStatus
+	if errors.As(e.error, &status) {
+		return string(signer.ReasonWriteRefused)
+	}
+	return string(signer.ReasonWriteFailed)
+}
+
+// act carries a decision out: first the Secret, then the conditions.
+func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decision) (reconcile.Result, error) {
+	outcome := c.write(ctx, s, d)
+	switch err := outcome.Err; {
+	case errors.Is(err, errExists):
+		return reconcile.Result{}, err
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// The cache was behind; what it missed is on its way and this is for
+		// the case that it comes to nothing.
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil
+	}
+	settlement := signer.Settle(s, d, outcome)
+	err := c.settle(ctx, settlement)
+	if outcome.Err != nil {
+		err = errors.Join(fmt.Errorf("Secret %s: %w", s.Key, outcome.Err), err)
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: c.requeueAfter(s, settlement)}, nil
+}
+
+// requeueAfter returns when the Secret is to be looked at again without a change,
+// zero for never.
+func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settlement) time.Duration {
+	next := settlement.NextAt
+	if settlement.Leaf != "" && c.secrets.Get(s.Key) == nil {
+		next = s.Now.Add(facts.WrittenFor + time.Second) // it may never come
+	}
+	if next.IsZero() {
+		return 0
+	}
+	return max(next.Sub(s.Now), time.Millisecond)
+}
+
+// write does to the Secret what was decided, in one write. (A Secret that is
+// immutable takes two: it is deleted and made again.)
+func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
+	switch d.Action {
+	case signer.Create, signer.Reissue, signer.Replace:
+		return c.issue(ctx, s, d)
+	case signer.Repair:
+		secret, err := c.writeContent(ctx, s, d, d.Content)
+		if err != nil {
+			return signer.Outcome{Err: err}
+		}
+		log.FromContext(ctx).Info("Secret repaired", "leaf", secret.Leaf.Fingerprint, "owners", len(secret.OwnerReferences))
+		return signer.Outcome{Secret: secret}
+	default:
+		return signer.Outcome{}
+	}
+}
+
+func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
+	start := c.config.Clock()
+	issued, err := signer.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
+	if err != nil {
+		return signer.Outcome{Err: err}
+	}
+	secret, err := c.writeContent(ctx, s, d, d.With(s, issued))
+	if err != nil {
+		return signer.Outcome{Err: err}
+	}
+	c.metrics.issued.WithLabelValues(string(d.Reason)).Inc()
+	c.metrics.duration.Observe(c.config.Clock().Sub(start).Seconds())
+	log.FromContext(ctx).Info("certificate issued", "reason", d.Reason, "why", d.Message, "leaf", secret.Leaf.Fingerprint, "notAfter", secret.Leaf.NotAfter)
+	return signer.Outcome{Secret: secret}
+}
+
+// writeContent makes the Secret hold the content, and remembers it.
+func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d signer.Decision, content signer.Content) (*signer.SecretFacts, error) {
+	var object *metav1.ObjectMeta
+	var err error
+	switch d.Action {
+	case signer.Create:
+		object, err = c.createSecret(ctx, content.Secret(s.Key, nil))
+	case signer.Replace:
+		object, err = c.replaceSecret(ctx, s, content)
+	default:
+		object, err = c.patchSecret(ctx, s, content)
+	}
+	if err != nil {
+		return nil, writeError{err}
+	}
+	secret := content.Facts(object, s.Secret, s.Authority)
+	c.wroteSecret.Put(s.Key, object.ResourceVersion, secret, s.Now)
+	return secret, nil
+}
+
+func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*metav1.ObjectMeta, error) {
+	err := c.client.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		return nil, errExists
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create Secret: %w", err)
+	}
+	return &secret.ObjectMeta, nil
+}
+
+// replaceSecret deletes exactly the Secret that was decided about, and makes it
+// anew. Pods that hold the old one keep it; the kubelet mounts the new.
+func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
+	var old corev1.Secret
+	if err := c.live.Get(ctx, s.Key, &old); err != nil {
+		return nil, fmt.Errorf("read immutable Secret: %w", err)
+	}
+	err := c.client.Delete(ctx, &old, client.Preconditions{UID: &s.Secret.UID, ResourceVersion: &s.Secret.ResourceVersion})
+	if err != nil {
+		return nil, fmt.Errorf("delete immutable Secret: %w", err)
+	}
+	return c.createSecret(ctx, content.Secret(s.Key, &old))
+}
+
+func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
+	body, err := json.Marshal(content.Patch(s.Secret))
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of Secret: %w", err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
+	if err := c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return nil, fmt.Errorf("patch Secret: %w", err)
+	}
+	return &secret.ObjectMeta, nil
+}
+
+// settle writes the Services' status, and emits and counts what has happened.
+func (c *Controller) settle(ctx context.Context, settlement signer.Settlement) error {
+	for _, e := range settlement.Events {
+		emit(c.events, e)
+	}
+	c.metrics.failed(settlement.Failure)
+	var errs []error
+	for _, status := range settlement.Services {
+		written, err := c.writeStatus(ctx, status)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if !written {
+			continue
+		}
+		c.metrics.failed(status.Failure)
+		if status.NotReady != nil {
+			emit(c.events, *status.NotReady)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeStatus writes what a Service is to say, if it does not, and reports whether
+// it did.
+func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatus) (bool, error) {
+	svc, now := status.Service, c.config.Clock()
+	patch, err := api.ConditionPatch(svc.UID, api.ConditionReady, api.Condition(svc, api.ConditionReady), status.Ready, status.Annotations, now)
+	if err != nil || patch == nil {
+		return false, err
+	}
+	patched := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
+	err = c.client.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil // deleted, or made again: an event of its own
+	case err != nil:
+		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
+	}
+	c.wroteStatus.Put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, statedBy(patched), now)
+	return true, nil
+}
+
+// tidy removes our condition from the Services of a namespace that ask for
+// nothing and have nothing of ours.
+func (c *Controller) tidy(ctx context.Context, namespace string) error {
+	services, err := c.services.indexed(ctx, namespace, asksNothing)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, svc := range services {
+		if len(c.ownedBy(svc)) == 0 {
+			_, err := c.writeStatus(ctx, signer.ServiceStatus{Service: c.current(svc, c.config.Clock())})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// The kinds that are watched by their metadata alone.
+var (
+	secretKind    = corev1.SchemeGroupVersion.WithKind("Secret")
+	namespaceKind = corev1.SchemeGroupVersion.WithKind("Namespace")
+)
+
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(kind)
+	return o
+}
+
+// CacheOptions are those of the manager that the controller runs in: Services
+// stripped to what a request depends on, opted-in Namespaces, and the names of
+// the Secrets that are not ours, which may be in the way. Our own Secrets are
+// not in it: see newSecretCache.
+func (c Config) CacheOptions() (cache.Options, error) {
+	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{c.Instance})
+	if err != nil {
+		return cache.Options{}, fmt.Errorf("--instance: %w", err)
+	}
+	noCopy := true
+	return cache.Options{
+		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with their data
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Service{}: {Transform: facts.ServiceTransform(c.OpenShift, signer.Keep), UnsafeDisableDeepCopy: &noCopy},
+			metadataOf(namespaceKind): {
+				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
+				Transform:             facts.KeepOwners,
+				UnsafeDisableDeepCopy: &noCopy,
+			},
+			metadataOf(secretKind): {
+				Label:                 labels.NewSelector().Add(*notOurs),
+				Transform:             facts.KeepOwners,
+				UnsafeDisableDeepCopy: &noCopy,
+			},
+		},
+	}, nil
+}
+
+// Indices.
+const (
+	// bySecret finds the Services that name a Secret; under asksNothing those
+	// that name none and still have our condition.
+	bySecret    = "servingcert.secret"
+	asksNothing = "\x00none" // no annotation value that kubectl can write
+	// byOwner finds the managed Secrets that a Service's UID owns.
+	byOwner = "owner"
+)
+
+func indexService(object client.Object) []string {
+	svc, ok := object.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	if name, asks := api.Wants(svc); asks {
+		return []string{name}
+	}
+	if svc.DeletionTimestamp == nil && api.Condition(svc, api.ConditionReady) != nil {
+		return []string{asksNothing}
+	}
+	return nil
+}
+
+func indexOwner(f *signer.SecretFacts) []string {
+	var uids []string
+	for _, r := range f.ServiceOwners() {
+		uids = append(uids, string(r.UID))
+	}
+	return uids
+}
+
+// ourSecrets lists and watches the Secrets with our label.
+func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatcher {
+	ours := labels.SelectorFromSet(labels.Set{api.LabelManagedBy: instance}).String()
+	return toolscache.NewFilteredListWatchFromClient(rest, "secrets", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = ours })
+}
+
+// newSecretCache returns a cache of the facts of our Secrets.
+func newSecretCache(secrets toolscache.ListerWatcher, instance string) (*facts.Informer[*signer.SecretFacts], error) {
+	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
+		Objects:  secrets,
+		Example:  &corev1.Secret{},
+		Derive:   func(secret *corev1.Secret) *signer.SecretFacts { return signer.FactsOf(secret, instance) },
+		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
+	})
+}

@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// DefaultWorkers is how many Secrets are worked on at a time: enough to keep two
+// cores and an API server busy, few enough to leave it to others.
+const DefaultWorkers = 8
+
+// Config is everything that the signer's controller needs from outside.
+type Config struct {
+	Instance string // value of the managed-by label
+	// Namespace is servingcert's own, in which the signer publishes which namespaces
+	// have the conventional Secret. Empty: it is not published.
+	Namespace string
+	// OpenShift lets Services ask with the annotations of OpenShift's service-ca
+	// too, in every namespace.
+	OpenShift bool
+	Limits    api.Limits
+	Workers   int
+	Sign      signer.Sign
+	// Authority returns the CA as it is now, or why there is none. An error with
+	// a method Reason() string names the condition's reason.
+	Authority func() (*pki.Authority, error)
+	// AuthorityChanged is received from whenever Authority may answer
+	// differently: every Secret is then looked at again.
+	AuthorityChanged <-chan struct{}
+	Clock            func() time.Time
+	Registerer       prometheus.Registerer
+}
+
+// Validate returns what is wrong with a value that a flag sets, naming the flag.
+func (c Config) Validate() error {
+	if errs := validation.IsValidLabelValue(c.Instance); len(errs) > 0 || c.Instance == "" {
+		return fmt.Errorf("--instance: %q: must be a label value: 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends", c.Instance)
+	}
+	if c.Workers < 1 {
+		return fmt.Errorf("--workers: %d: must be at least 1", c.Workers)
+	}
+	return validateLimits(c.Limits)
+}
+
+func validateLimits(l api.Limits) error {
+	switch {
+	case l.MinDuration < 15*time.Minute:
+		return fmt.Errorf("--min-duration: %q: must be at least 15m: certificates are backdated by %s and renewed at least 5m before they expire", l.MinDuration, pki.Backdate)
+	case l.MaxDuration < l.MinDuration:
+		return fmt.Errorf("--max-duration: %q: must be at least --min-duration (%s)", l.MaxDuration, l.MinDuration)
+	case l.DefaultDuration < l.MinDuration || l.DefaultDuration > l.MaxDuration:
+		return fmt.Errorf("--default-duration: %q: must be between --min-duration (%s) and --max-duration (%s)", l.DefaultDuration, l.MinDuration, l.MaxDuration)
+	case l.DefaultDuration%time.Second != 0 || l.MinDuration%time.Second != 0 || l.MaxDuration%time.Second != 0:
+		return errors.New("--default-duration, --min-duration, --max-duration: must be in whole seconds, as the times in certificates are")
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// Controller issues certificates. Setup makes it.
+type Controller struct {
+	config   Config
+	client   client.Client // writes
+	live     client.Reader // the API server itself
+	services serviceReader
+	secrets  *facts.Informer[*signer.SecretFacts]
+	events   events.EventRecorder
+	metrics  *metrics
+
+	wroteSecret *facts.Written[*signer.SecretFacts]
+	wroteStatus *facts.Written[stated]
+	// known is the CA as it was when last there was one.
+	known atomic.Pointer[pki.Authority]
+}
+
+// Reconcile brings one Secret, and the conditions of the Services that have a
+// part in it, to what they should be.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if request.Name == "" { // see secretOf
+		if err := c.tidy(ctx, request.Namespace); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	s, err := c.gather(ctx, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := signer.Decide(s)
+	if d.Action == signer.Look {
+		return c.lookAndAct(ctx, s)
+	}
+	result, err := c.act(ctx, s, d)
+	if errors.Is(err, errExists) {
+		return c.lookAndAct(ctx, s)
+	}
+	return result, err
+}
+
+// lookAndAct decides once more, with what the API server itself says is there.
+func (c *Controller) lookAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
+	var secret corev1.Secret
+	err := c.live.Get(ctx, s.Key, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Secret, s.Obstacle = nil, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("read Secret %s: %w", s.Key, err)
+	default:
+		s.Secret, s.Obstacle = signer.FactsOf(&secret, c.config.Instance), nil
+	}
+	return c.act(ctx, s, signer.Decide(s))
+}

@@ -1,0 +1,153 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+)
+
+// conventional publishes which opted-in namespaces have the conventional Secret,
+// whoever made it. The signer is the one process that may see Secrets of others;
+// the rotator, which sees the pods, may see none.
+type conventional struct {
+	client    client.Client
+	live      client.Reader
+	secrets   client.Reader // metadata of the conventional Secrets alone
+	opted     client.Reader // metadata of the opted-in Namespaces
+	namespace string
+}
+
+const (
+	// conventionalDelay gathers changes: at most one look in that time.
+	conventionalDelay = time.Second
+	// conventionalAgain is when the ConfigMap, which is not watched, is looked at
+	// again without a change.
+	conventionalAgain = 10 * time.Minute
+)
+
+// addConventional adds the publisher to the manager. Its cache is its own: the
+// manager's holds Secrets by another selector.
+func addConventional(mgr manager.Manager, namespace string) error {
+	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{
+			metadataOf(secretKind): {
+				Field:     fields.SelectorFromSet(fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}),
+				Transform: facts.KeepOwners,
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("cache of conventional Secrets: %w", err)
+	}
+	if err := mgr.Add(secrets); err != nil {
+		return fmt.Errorf("cache of conventional Secrets: %w", err)
+	}
+	anyName := true // several managers run in one process of a test
+	c, err := controller.New("conventional-secrets", mgr, controller.Options{
+		SkipNameValidation: &anyName,
+		Reconciler:         &conventional{client: mgr.GetClient(), live: mgr.GetAPIReader(), secrets: secrets, opted: mgr.GetCache(), namespace: namespace},
+	})
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	for _, s := range []source.Source{
+		source.Kind[client.Object](secrets, metadataOf(secretKind), lookSoon()),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), lookSoon()),
+	} {
+		if err := c.Watch(s); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
+}
+
+// lookSoon enqueues the one request that there is when an object was added or
+// deleted; its updates do not matter.
+func lookSoon() handler.EventHandler {
+	soon := func(q facts.Queue) { q.AddAfter(reconcile.Request{}, conventionalDelay) }
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q facts.Queue) { soon(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q facts.Queue) { soon(q) },
+	}
+}
+
+// Reconcile publishes where conventional Secrets are.
+func (c *conventional) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	where, err := c.gather(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := c.publish(ctx, where); err != nil {
+		return reconcile.Result{}, fmt.Errorf("ConfigMap %s: %w", api.ConventionalStatusName, err)
+	}
+	return reconcile.Result{RequeueAfter: conventionalAgain}, nil
+}
+
+// gather returns the namespaces, as they are to be published.
+func (c *conventional) gather(ctx context.Context) (string, error) {
+	list := func(r client.Reader, kind string) ([]metav1.PartialObjectMetadata, error) {
+		var l metav1.PartialObjectMetadataList
+		l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
+		if err := r.List(ctx, &l); err != nil {
+			return nil, fmt.Errorf("list the metadata of %ss: %w", kind, err)
+		}
+		return l.Items, nil
+	}
+	namespaces, err := list(c.opted, "Namespace")
+	if err != nil {
+		return "", err
+	}
+	secrets, err := list(c.secrets, "Secret")
+	if err != nil {
+		return "", err
+	}
+	optedIn := map[string]bool{}
+	for i := range namespaces {
+		optedIn[namespaces[i].Name] = true
+	}
+	var where []string
+	for i := range secrets {
+		if optedIn[secrets[i].Namespace] {
+			where = append(where, secrets[i].Namespace)
+		}
+	}
+	return api.FormatNamespaces(where), nil
+}
+
+// publish writes the namespaces to the ConfigMap, if it does not hold them.
+func (c *conventional) publish(ctx context.Context, where string) error {
+	var cm corev1.ConfigMap
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: api.ConventionalStatusName}, &cm)
+	switch {
+	case apierrors.IsNotFound(err) && where == "":
+		return nil
+	case apierrors.IsNotFound(err):
+		cm.Namespace, cm.Name = c.namespace, api.ConventionalStatusName
+		cm.Data = map[string]string{api.ConventionalNamespacesKey: where}
+		return c.client.Create(ctx, &cm)
+	case err != nil:
+		return err
+	case cm.Data[api.ConventionalNamespacesKey] == where:
+		return nil
+	}
+	cm.Data = map[string]string{api.ConventionalNamespacesKey: where}
+	return c.client.Update(ctx, &cm)
+}

@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// gather collects the situation from the caches, and from what this process wrote
+// and they have not seen.
+func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (signer.Situation, error) {
+	s := signer.Situation{Now: c.config.Clock(), Key: key, Instance: c.config.Instance, Limits: c.config.Limits, OpenShift: c.config.OpenShift}
+	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
+		c.known.Store(s.Authority)
+	}
+	if known := c.known.Load(); known != nil {
+		s.Limits.FormerDomains = known.FormerDomains
+	}
+	namespace, obstacle := metadataOf(namespaceKind), metadataOf(secretKind)
+	switch err := c.services.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {
+	case err == nil:
+		s.OptedIn, s.Terminating = true, namespace.DeletionTimestamp != nil
+	case !apierrors.IsNotFound(err):
+		return s, fmt.Errorf("get Namespace %s: %w", key.Namespace, err)
+	}
+
+	s.Secret = c.secret(key, s.Now)
+	if s.Secret == nil {
+		switch err := c.services.Get(ctx, key, obstacle); {
+		case err == nil:
+			s.Obstacle = &obstacle.ObjectMeta
+		case !apierrors.IsNotFound(err):
+			return s, fmt.Errorf("get metadata of Secret %s: %w", key, err)
+		}
+	}
+	return s, c.gatherServices(ctx, &s)
+}
+
+// gatherServices collects the Services that have, or may want, a part in the
+// Secret.
+func (c *Controller) gatherServices(ctx context.Context, s *signer.Situation) error {
+	known := s.Secret
+	if known == nil {
+		known = &signer.SecretFacts{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
+	}
+	var err error
+	if s.Asking, s.Owning, err = c.services.partIn(ctx, known); err != nil {
+		return err
+	}
+	for _, services := range [][]*corev1.Service{s.Asking, s.Owning} {
+		for i, svc := range services {
+			services[i] = c.current(svc, s.Now)
+		}
+	}
+	s.Kept = map[types.UID][]string{}
+	for _, svc := range s.Asking {
+		for _, f := range c.ownedBy(svc) {
+			if f.Name != s.Key.Name {
+				s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// secret returns the facts of the Secret: what this process wrote, if the cache
+// has not seen it yet, else what the cache holds.
+func (c *Controller) secret(key types.NamespacedName, now time.Time) *signer.SecretFacts {
+	cached := c.secrets.Get(key)
+	var seen string
+	if cached != nil {
+		seen = cached.ResourceVersion
+	}
+	ours, behind := c.wroteSecret.Newer(key, seen, now)
+	switch {
+	case behind:
+		return ours
+	case cached != nil && ours != nil && cached.Leaf.Fingerprint == ours.Leaf.Fingerprint:
+		cached.TakeVerification(ours)
+	}
+	return cached
+}
+
+// stated is what a Service says of its certificate.
+type stated struct {
+	ready       *metav1.Condition // nil: none
+	annotations map[string]string // as signer.ServiceAnnotations
+}
+
+func statedBy(svc *corev1.Service) stated {
+	return stated{api.Condition(svc, api.ConditionReady), signer.ServiceAnnotations(svc)}
+}
+
+// current returns the Service of the cache with what it says now: what this process
+// wrote, if the cache has not seen it yet.
+func (c *Controller) current(svc *corev1.Service, now time.Time) *corev1.Service {
+	ours, behind := c.wroteStatus.Newer(client.ObjectKeyFromObject(svc), svc.ResourceVersion, now)
+	if !behind {
+		return svc
+	}
+	out := *svc
+	out.Status.Conditions = nil
+	if ours.ready != nil {
+		out.Status.Conditions = []metav1.Condition{*ours.ready}
+	}
+	out.Annotations = maps.Clone(svc.Annotations)
+	for key := range signer.ServiceAnnotations(svc) {
+		delete(out.Annotations, key)
+	}
+	for key, value := range ours.annotations {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
+	}
+	return &out
+}
+
+// ownedBy returns the managed Secrets that the Service owns.
+func (c *Controller) ownedBy(svc client.Object) []*signer.SecretFacts {
+	return c.secrets.ByIndex(byOwner, string(svc.GetUID()))
+}

@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// metrics are what the controller counts as it goes.
+type metrics struct {
+	issued   *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	duration prometheus.Histogram
+}
+
+func newMetrics(r prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		issued: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_certificates_issued_total",
+			Help: "Certificates issued and written to their Secrets, by reason.",
+		}, []string{"reason"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_issue_failures_total",
+			Help: "Certificates that were requested or due and not issued, by reason: each failed attempt, and each request when it is refused.",
+		}, []string{"reason"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "servingcert_issue_duration_seconds",
+			Help:    "Time to generate a key, have the certificate signed and write the Secret.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+		}),
+	}
+	for _, c := range []prometheus.Collector{m.issued, m.failures, m.duration} {
+		if err := r.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// failed counts a failure; the empty reason is none.
+func (m *metrics) failed(reason signer.Reason) {
+	if reason != "" {
+		m.failures.WithLabelValues(string(reason)).Inc()
+	}
+}
+
+// expiry reports every certificate when scraped, from the cache: a series ends
+// with its Secret.
+type expiry struct {
+	*Controller
+	leaves   *prometheus.Desc
+	notAfter *prometheus.Desc
+	renewAt  *prometheus.Desc
+	retained *prometheus.Desc
+}
+
+func newExpiry(c *Controller) *expiry {
+	labels := []string{"namespace", "secret"}
+	return &expiry{
+		Controller: c,
+		leaves:     prometheus.NewDesc("servingcert_certificates", "Certificates in managed Secrets, by the common name of the CA that signed them; empty for an unknown one.", []string{"issuer"}, nil),
+		notAfter:   prometheus.NewDesc("servingcert_certificate_not_after_timestamp_seconds", "When the certificate in a managed Secret expires, in seconds since the epoch.", labels, nil),
+		renewAt:    prometheus.NewDesc("servingcert_certificate_renew_at_timestamp_seconds", "When the certificate in a managed Secret is due for renewal, in seconds since the epoch.", labels, nil),
+		retained:   prometheus.NewDesc("servingcert_certificate_retained", "1 for a managed Secret that no Service requests any more and that is kept and renewed.", labels, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (e *expiry) Describe(ch chan<- *prometheus.Desc) {
+	ch <- e.leaves
+	ch <- e.notAfter
+	ch <- e.renewAt
+	ch <- e.retained
+}
+
+// Collect implements prometheus.Collector.
+func (e *expiry) Collect(ch chan<- prometheus.Metric) {
+	byName := map[string]int{} // CAs may bear the same
+	for issuer, n := range e.leavesByIssuer() {
+		if issuer == nil {
+			byName[""] += n
+		} else {
+			byName[issuer.Certificate.Subject.CommonName] += n
+		}
+	}
+	for name, n := range byName {
+		ch <- prometheus.MustNewConstMetric(e.leaves, prometheus.GaugeValue, float64(n), name)
+	}
+	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
+	for _, f := range e.secrets.List() {
+		if len(f.Leaf.Raw) == 0 {
+			continue
+		}
+		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
+		ch <- prometheus.MustNewConstMetric(e.renewAt, prometheus.GaugeValue, seconds(f.Leaf.RenewAt), f.Namespace, f.Name)
+		if e.isRetained(f) {
+			ch <- prometheus.MustNewConstMetric(e.retained, prometheus.GaugeValue, 1, f.Namespace, f.Name)
+		}
+	}
+}
+
+// isRetained reports whether owners of the Secret live and none of them asks for
+// it.
+func (e *expiry) isRetained(f *signer.SecretFacts) bool {
+	owners, err := e.services.ownersOf(context.Background(), f)
+	return err == nil && len(owners) > 0 && !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
+}
+
+// Leaves returns how many of the managed Secrets hold a certificate of each
+// issuer, by the issuer's pki.Fingerprint; under "" of none that is known. It
+// reads caches, and may be called at any time: it returns nil as long as they may
+// not be filled, or no CA was ever known.
+func (c *Controller) Leaves() map[string]int {
+	if c.known.Load() == nil {
+		return nil
+	}
+	leaves := map[string]int{}
+	for issuer, n := range c.leavesByIssuer() {
+		if issuer == nil {
+			leaves[""] += n
+		} else {
+			leaves[pki.Fingerprint(issuer.Certificate)] += n
+		}
+	}
+	return leaves
+}
+
+// leavesByIssuer is empty as long as no CA was ever known: of a replica that does
+// not lead.
+func (c *Controller) leavesByIssuer() map[*pki.Issuer]int {
+	leaves := map[*pki.Issuer]int{}
+	ca := c.known.Load()
+	if ca == nil {
+		return leaves
+	}
+	for _, f := range c.secrets.List() {
+		if len(f.Leaf.Raw) > 0 {
+			leaves[f.SignedBy(ca)]++
+		}
+	}
+	return leaves
+}

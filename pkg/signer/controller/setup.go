@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// Setup makes the controller and adds it to the manager, whose cache must have
+// been made with CacheOptions.
+func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	secrets, err := managedSecrets(mgr, cfg.Instance)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, bySecret, indexService); err != nil {
+		return nil, fmt.Errorf("index Services: %w", err)
+	}
+	metrics, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	c := &Controller{
+		config:      cfg,
+		client:      mgr.GetClient(),
+		live:        mgr.GetAPIReader(),
+		services:    serviceReader{mgr.GetCache()},
+		secrets:     secrets,
+		events:      mgr.GetEventRecorder("servingcert-signer"),
+		metrics:     metrics,
+		wroteSecret: facts.NewWritten[*signer.SecretFacts](),
+		wroteStatus: facts.NewWritten[stated](),
+	}
+	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	if cfg.Namespace != "" {
+		if err := addConventional(mgr, cfg.Namespace); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.watch(mgr)
+}
+
+// managedSecrets starts a cache of our Secrets with the manager. It uses protobuf,
+// in which a Secret is half as long as in JSON.
+func managedSecrets(mgr manager.Manager, instance string) (*facts.Informer[*signer.SecretFacts], error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	core, err := corev1client.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("client for Secrets: %w", err)
+	}
+	secrets, err := newSecretCache(ourSecrets(core.RESTClient(), instance), instance)
+	if err != nil {
+		return nil, fmt.Errorf("cache of Secrets: %w", err)
+	}
+	return secrets, mgr.Add(secrets)
+}
+
+func (c *Controller) watch(mgr manager.Manager) error {
+	ctrl, err := controller.New("signer", mgr, controller.Options{
+		Reconciler:              c,
+		MaxConcurrentReconciles: c.config.Workers,
+		RateLimiter:             newRetries(firstRetry, lastRetry),
+	})
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	for _, s := range c.sources(mgr) {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	return nil
+}
+
+// sources are what the controller watches.
+func (c *Controller) sources(mgr manager.Manager) []source.Source {
+	return []source.Source{
+		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, c.serviceHandler()),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler()),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler()),
+		c.secrets.Source("managed Secrets", c.secretChanged),
+		source.Func(c.watchAuthority),
+	}
+}

@@ -1,0 +1,128 @@
+package controller
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+func enqueue(q facts.Queue, namespace, name string) {
+	q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
+}
+
+// serviceHandler enqueues the Secret that a Service names, the one that it named
+// before, and those that it owns. The empty name stands for the Services of the
+// namespace that name none and may still have our condition.
+func (c *Controller) serviceHandler() handler.EventHandler {
+	changed := func(q facts.Queue, objects ...client.Object) {
+		for _, o := range objects {
+			svc, ok := o.(*corev1.Service)
+			if !ok {
+				continue
+			}
+			if name, ok := secretOf(svc); ok {
+				enqueue(q, svc.Namespace, name)
+			}
+			for _, f := range c.ownedBy(svc) {
+				enqueue(q, f.Namespace, f.Name)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { changed(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) { changed(q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) {
+			c.wroteStatus.Deleted(client.ObjectKeyFromObject(e.Object), e.Object.GetResourceVersion())
+			changed(q, e.Object)
+		},
+	}
+}
+
+// namespaceHandler enqueues every Secret of a namespace that was opted in or out.
+func (c *Controller) namespaceHandler() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		return c.requestsIn(ctx, o.GetName())
+	})
+}
+
+// obstacleHandler enqueues what may have waited for a Secret that is not ours,
+// or have lost its label.
+func obstacleHandler() handler.EventHandler { return &handler.EnqueueRequestForObject{} }
+
+// requestsIn returns the requests of a namespace, or of all if it is empty.
+func (c *Controller) requestsIn(ctx context.Context, namespace string) []reconcile.Request {
+	seen := map[types.NamespacedName]bool{}
+	var list corev1.ServiceList
+	if err := c.services.List(ctx, &list, client.InNamespace(namespace)); err == nil { // the cache does not fail
+		for i := range list.Items {
+			if name, ok := secretOf(&list.Items[i]); ok {
+				seen[types.NamespacedName{Namespace: list.Items[i].Namespace, Name: name}] = true
+			}
+		}
+	}
+	for _, f := range c.secrets.List() {
+		if namespace == "" || f.Namespace == namespace {
+			seen[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = true
+		}
+	}
+	requests := make([]reconcile.Request, 0, len(seen))
+	for key := range seen {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
+}
+
+// watchAuthority enqueues everything whenever the CA changed.
+func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.config.AuthorityChanged:
+				for _, r := range c.requestsIn(ctx, "") {
+					q.Add(r)
+				}
+			}
+		}
+	}()
+	return nil
+}
+
+// secretChanged enqueues a managed Secret, and the Secrets that those who owned it
+// ask for now.
+func (c *Controller) secretChanged(ctx context.Context, q facts.Queue, before, after *signer.SecretFacts) {
+	if after == nil {
+		c.wroteSecret.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
+		enqueue(q, before.Namespace, before.Name)
+		c.enqueueOwners(ctx, q, before)
+		return
+	}
+	enqueue(q, after.Namespace, after.Name)
+	if before != nil && !before.SameOwners(after) {
+		c.enqueueOwners(ctx, q, before)
+	}
+}
+
+// enqueueOwners enqueues the Secrets that the owners of one ask for now: their
+// conditions report it if it is another. One that asks for none any more is
+// filed under the empty name, and has nothing of ours left.
+func (c *Controller) enqueueOwners(ctx context.Context, q facts.Queue, f *signer.SecretFacts) {
+	_, owning, err := c.services.partIn(ctx, f)
+	if err != nil {
+		return // the cache does not fail
+	}
+	for _, svc := range owning {
+		if name, ok := secretOf(svc); ok {
+			enqueue(q, svc.Namespace, name)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package signer
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Keep returns what a cache has to keep of a Service: what Parse, Merge and the
+// conditions read. Of a Service that neither asks for a Secret nor has condition
+// Ready that is next to nothing.
+func Keep(svc *corev1.Service) api.Keep {
+	keep := api.Keep{
+		CreationTimestamp: true, Type: true, ClusterIP: true, ClusterIPs: true,
+		Conditions: []string{api.ConditionReady},
+		Annotations: []string{
+			api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
+			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter,
+		},
+	}
+	if api.OpenShiftAnnotation(svc) != "" {
+		keep.Annotations = append(append(keep.Annotations, api.TranslatedFrom), openShiftServiceKeys...)
+	}
+	keep.Selector = len(only(svc.Annotations, keep.Annotations)) > 0
+	return keep
+}
+
+// ServiceAnnotations returns those of a Service's annotations that the signer
+// writes, nil if there are none.
+func ServiceAnnotations(svc *corev1.Service) map[string]string {
+	return only(svc.Annotations, openShiftServiceKeys)
+}

@@ -1,0 +1,165 @@
+// Package signertest holds what the tests of the signer's packages start from:
+// CAs of one generation and of several, a CA that signs whatever it is asked to,
+// and Services.
+package signertest
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/sha1" // RFC 5280, 4.2.1.2, method 1
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Epoch is the time of most tests. It is not a whole second, as a clock's is not.
+var Epoch = time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
+
+// Day is 24 hours.
+const Day = 24 * time.Hour
+
+// ClusterNames is what a CA permits by default.
+var ClusterNames = pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}
+
+// NewCA returns the Authority of a CA of one generation.
+func NewCA(t require.TestingT, constraints pki.Constraints, notBefore, notAfter time.Time) *pki.Authority {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 1, constraints, notBefore, notAfter)
+	require.NoError(t, err)
+	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
+}
+
+// CA returns a CA of one generation that is valid at Epoch.
+func CA(t require.TestingT) *pki.Authority {
+	return NewCA(t, ClusterNames, Epoch.Add(-Day), Epoch.Add(1000*Day))
+}
+
+// Forge returns a CA with the subject and the key id of the given one, and
+// another key.
+func Forge(t require.TestingT, ca *pki.Authority) *pki.Authority {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	template := *ca.Certificate
+	template.PublicKey = key.Public()
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+	require.NoError(t, err)
+	root, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	require.Equal(t, ca.Certificate.SubjectKeyId, root.SubjectKeyId)
+	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
+}
+
+// Request is a signer.SigningRequest: this package cannot import pkg/signer, whose
+// own tests import this one.
+type Request struct {
+	CSR          []byte
+	DNSNames     []string
+	IPs          []netip.Addr
+	KeyAlgorithm pki.KeyAlgorithm
+	NotBefore    time.Time
+	NotAfter     time.Time
+}
+
+// Change makes the template of a certificate, or the CA that signs it, other than
+// what was requested.
+type Change = func(template *x509.Certificate, ca *pki.Authority)
+
+// Sign signs with crypto/x509 alone what the request asks for, changed by the
+// given functions: a CA that does as it likes.
+func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certificate, error) {
+	block, _ := pem.Decode(request.CSR)
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := pki.NewSerial()
+	if err != nil {
+		return nil, err
+	}
+	usage := x509.KeyUsageDigitalSignature
+	if request.KeyAlgorithm.IsRSA() {
+		usage |= x509.KeyUsageKeyEncipherment
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial,
+		PublicKey:             csr.PublicKey,
+		DNSNames:              slices.Clone(request.DNSNames),
+		NotBefore:             request.NotBefore,
+		NotAfter:              request.NotAfter,
+		KeyUsage:              usage,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	for _, ip := range request.IPs {
+		template.IPAddresses = append(template.IPAddresses, net.IP(ip.AsSlice()))
+	}
+	signing := *ca
+	for _, f := range change {
+		f(template, &signing)
+	}
+	if template.SubjectKeyId == nil {
+		template.SubjectKeyId = sha1KeyID(template.PublicKey)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, signing.Certificate, template.PublicKey, signing.Key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// sha1KeyID is the key identifier that most CAs use, cfssl among them.
+func sha1KeyID(pub crypto.PublicKey) []byte {
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return nil
+	}
+	var info struct {
+		Algorithm asn1.RawValue
+		Key       asn1.BitString
+	}
+	if _, err := asn1.Unmarshal(der, &info); err != nil {
+		return nil
+	}
+	sum := sha1.Sum(info.Key.Bytes)
+	return sum[:]
+}
+
+// WantedBy returns what the Services ask for together.
+func WantedBy(services ...*corev1.Service) api.Wanted {
+	wanted, _, _ := api.Merge(services, api.DefaultLimits())
+	return wanted
+}
+
+// Service returns a Service of namespace shop that asks for Secret web-tls,
+// unless annotations (key, value, …) say otherwise; "-" takes one away.
+func Service(name string, annotations ...string) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "1",
+			CreationTimestamp: metav1.NewTime(Epoch.Add(-10 * Day)),
+			Annotations:       map[string]string{api.AnnotationSecretName: "web-tls"},
+		},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"}, Selector: map[string]string{"app": name}},
+	}
+	for pair := range slices.Chunk(annotations, 2) {
+		if pair[1] == "-" {
+			delete(svc.Annotations, pair[0])
+		} else {
+			svc.Annotations[pair[0]] = pair[1]
+		}
+	}
+	return svc
+}
