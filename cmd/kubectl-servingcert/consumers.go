@@ -13,22 +13,22 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // consumer is a pod that mounts the key of a Secret of ours, or the bundle.
 type consumer struct {
 	namespace string
 	pod       string
-	workload  rotator.Workload // zero for a pod that nothing makes
-	secrets   []string         // those of ours whose key it mounts
+	workload  pods.Workload // zero for a pod that nothing makes
+	secrets   []string      // those of ours whose key it mounts
 	onRotate  api.OnRotate
 	created   time.Time
 }
 
 // name is "shop Deployment/web", or "shop Pod/web-0" of a pod that nothing makes.
 func (c consumer) name() string {
-	if c.workload == (rotator.Workload{}) {
+	if c.workload == (pods.Workload{}) {
 		return c.namespace + " Pod/" + c.pod
 	}
 	return c.namespace + " " + c.workload.Kind + "/" + c.workload.Name
@@ -69,7 +69,7 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (consumer, bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return consumer{}, false
 	}
-	t := rotator.FactsOf(pod).Template.Value()
+	t := pods.FactsOf(pod).Template.Value()
 	c := consumer{namespace: pod.Namespace, pod: pod.Name, workload: t.Workload, onRotate: t.OnRotate, created: pod.CreationTimestamp.Time}
 	for secret := range strings.SplitSeq(t.Mounts, ",") {
 		if ours[pod.Namespace+"/"+secret] {

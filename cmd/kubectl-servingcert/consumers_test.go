@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func deployment(name string) rotator.Workload {
-	return rotator.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+func deployment(name string) pods.Workload {
+	return pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 }
 
 // service asks for Secret NAME-tls, which holds leaf "new" since noon.

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // servingStatus is what the rotator says of who serves a Service's certificate, in
@@ -52,7 +52,7 @@ func (s *servingStatus) word() string {
 
 // isStale reports whether the workload is one of those that are said to serve an
 // older certificate.
-func (s *servingStatus) isStale(w rotator.Workload) bool {
+func (s *servingStatus) isStale(w pods.Workload) bool {
 	if s.Reason != api.ServingStale {
 		return false
 	}
