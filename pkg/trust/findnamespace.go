@@ -164,7 +164,7 @@ func (f annotatedConfigMaps) list(ctx context.Context, r client.Reader) ([]place
 
 // isOwn reports whether the ConfigMap is another's concern in this program.
 func (f annotatedConfigMaps) isOwn(ctx context.Context, r client.Reader, key types.NamespacedName) (bool, error) {
-	if slices.Contains([]string{api.CAStatusName, api.TrustStatusName, api.ConventionalStatusName}, key.Name) {
+	if slices.Contains([]string{api.CAStatusName, api.TrustStatusName, api.ServingStatusName, api.ConventionalStatusName}, key.Name) {
 		return true, nil
 	}
 	if key.Name != api.BundleName {
