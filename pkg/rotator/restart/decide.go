@@ -39,38 +39,6 @@ type Situation struct {
 	memory   memory
 }
 
-// Limits bound the restarts, and say when to look again.
-type Limits struct {
-	Max        int           // workloads that roll out at a time, in the cluster
-	Poll       time.Duration // until a rollout is looked at again
-	Retry      time.Duration // until a workload is that waits for something else
-	StuckAfter time.Duration // without progress, until a rollout counts as stuck
-	Patience   time.Duration // until an event reports why a workload is not restarted
-}
-
-// Key is what is restarted at most once.
-type Key struct {
-	workload     pods.Workload
-	pod          string // the first of bare pods, which are no workload
-	secret, leaf string
-}
-
-// KeyOf returns the key of a stale workload.
-func KeyOf(w serving.StaleWorkload) Key {
-	k := Key{workload: w.Workload, secret: w.Secret, leaf: w.Leaf}
-	if w.Workload.Bare() {
-		k.pod = w.Pod
-	}
-	return k
-}
-
-// ServiceStanding is what the API server says of the Service that asks for a
-// Secret.
-type ServiceStanding struct {
-	Ready bool
-	Leaf  string // that its condition names
-}
-
 // Need is what must be read before a decision can be made; nothing if it is zero.
 type Need struct {
 	Workload *pods.Workload

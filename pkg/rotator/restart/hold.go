@@ -72,3 +72,12 @@ func (h Hold) lookAgain(limits Limits) time.Duration {
 	}
 	return limits.Retry
 }
+
+// Limits bound the restarts, and say when to look again.
+type Limits struct {
+	Max        int           // workloads that roll out at a time, in the cluster
+	Poll       time.Duration // until a rollout is looked at again
+	Retry      time.Duration // until a workload is that waits for something else
+	StuckAfter time.Duration // without progress, until a rollout counts as stuck
+	Patience   time.Duration // until an event reports why a workload is not restarted
+}

@@ -72,6 +72,13 @@ func StandingOf(workload runtime.Object) (Standing, bool) {
 	return Standing{}, false
 }
 
+// ServiceStanding is what the API server says of the Service that asks for a
+// Secret.
+type ServiceStanding struct {
+	Ready bool
+	Leaf  string // that its condition names
+}
+
 // ServiceStandingOf returns the standing of a Service.
 func ServiceStandingOf(svc *corev1.Service) ServiceStanding {
 	leaf, _ := api.LeafOf(svc)

@@ -28,7 +28,7 @@ func BenchmarkDecide(b *testing.B) {
 	for b.Loop() {
 		d = Decide(s)
 	}
-	require.Equal(b, 2000, d.States[StateCurrent])
+	require.Equal(b, 2000, d.States[stateCurrent])
 }
 
 func heap() uint64 {

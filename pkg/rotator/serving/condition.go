@@ -16,7 +16,7 @@ import (
 // ones are in the report (package report).
 const maxWorkloads = 5
 
-// stateNew is StatePending of a pod that came while its Service was followed.
+// stateNew is statePending of a pod that came while its Service was followed.
 // Until it is dialled, the condition says what the others serve, so that a Service
 // whose pods come and go is not undecided for ever.
 const stateNew State = "new"
@@ -44,7 +44,7 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 		if !rule.applies(total) {
 			continue
 		}
-		undecided := rule.state == StatePending || rule.state == StateNotReady && absent < p.settle()
+		undecided := rule.state == statePending || rule.state == stateNotReady && absent < p.settle()
 		if undecided && !fresh {
 			return nil
 		}
@@ -69,16 +69,16 @@ var servingRules = []struct {
 	text    string // with the Secret's name
 	advice  func(groups []group, state State) string
 }{
-	{StateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q", nil},
-	{StatePropagating, anyIn(StatePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
-	{StateStale, anyIn(StateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ", adviceStale},
-	{StatePending, anyIn(StatePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
-	{StateForeign, anyIn(StateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
-	{StatePlaintext, anyIn(StatePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ", because("")},
-	{StateUnreachable, anyIn(StateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
-	{StateCurrent, anyIn(StateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate", nil},
-	{StatePending, anyIn(stateNew), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet", nil},
-	{StateNoPort, anyIn(StateNoPort), metav1.ConditionUnknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service", nil},
+	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q", nil},
+	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
+	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ", adviceStale},
+	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
+	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
+	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ", because("")},
+	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
+	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate", nil},
+	{statePending, anyIn(stateNew), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet", nil},
+	{stateNoPort, anyIn(stateNoPort), metav1.ConditionUnknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service", nil},
 }
 
 func anyIn(state State) func(map[State]int) bool {
@@ -87,7 +87,7 @@ func anyIn(state State) func(map[State]int) bool {
 
 func noneReady(total map[State]int) bool {
 	for state, n := range total {
-		if state != StateNotReady && n > 0 {
+		if state != stateNotReady && n > 0 {
 			return false
 		}
 	}

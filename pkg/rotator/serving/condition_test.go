@@ -52,31 +52,31 @@ func TestServingCondition(t *testing.T) {
 		{"nobody does any more", same, nil, 29 * time.Second, "", "", ""},
 		{"nobody did for a while", same, nil, 30 * time.Second, no, api.ServingNoConsumers, ""},
 		{"nobody, and a new certificate", older, nil, 0, no, api.ServingNoConsumers, ""},
-		{"none is ready", fresh, []group{groupOf(fresh, "web", StateNotReady)}, 0, no, api.ServingNoConsumers, ""},
-		{"those of another Service", fresh, []group{groupOf(other, "web", StateCurrent)}, 0, no, api.ServingNoConsumers, ""},
+		{"none is ready", fresh, []group{groupOf(fresh, "web", stateNotReady)}, 0, no, api.ServingNoConsumers, ""},
+		{"those of another Service", fresh, []group{groupOf(other, "web", stateCurrent)}, 0, no, api.ServingNoConsumers, ""},
 
-		{"all current", fresh, []group{groupOf(fresh, "web", StateCurrent, StateCurrent)}, 0, yes, api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf`},
-		{"all but one that is not ready", same, []group{groupOf(same, "web", StateCurrent, StateNotReady)}, 0, yes, api.ServingCurrent, ""},
-		{"all but one that cannot be asked", same, []group{groupOf(same, "web", StateCurrent), groupOf(same, "job", StateNoPort)}, 0, yes, api.ServingCurrent, ""},
-		{"all but one that is new", same, []group{groupOf(same, "web", StateCurrent, stateNew)}, 0, yes, api.ServingCurrent, ""},
-		{"none can be asked", same, []group{groupOf(same, "web", StateNoPort)}, 0, unknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret \"web-tls\" serves TLS: set targetPort"},
+		{"all current", fresh, []group{groupOf(fresh, "web", stateCurrent, stateCurrent)}, 0, yes, api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf`},
+		{"all but one that is not ready", same, []group{groupOf(same, "web", stateCurrent, stateNotReady)}, 0, yes, api.ServingCurrent, ""},
+		{"all but one that cannot be asked", same, []group{groupOf(same, "web", stateCurrent), groupOf(same, "job", stateNoPort)}, 0, yes, api.ServingCurrent, ""},
+		{"all but one that is new", same, []group{groupOf(same, "web", stateCurrent, stateNew)}, 0, yes, api.ServingCurrent, ""},
+		{"none can be asked", same, []group{groupOf(same, "web", stateNoPort)}, 0, unknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret \"web-tls\" serves TLS: set targetPort"},
 
-		{"none was asked", fresh, []group{groupOf(fresh, "web", StatePending)}, 0, no, api.ServingPropagating, ""},
-		{"none was asked again", same, []group{groupOf(same, "web", StatePending)}, 0, "", "", ""},
-		{"none was asked since it changed", older, []group{groupOf(older, "web", StatePending)}, 0, no, api.ServingPropagating, `Secret "web-tls" holds a new certificate`},
+		{"none was asked", fresh, []group{groupOf(fresh, "web", statePending)}, 0, no, api.ServingPropagating, ""},
+		{"none was asked again", same, []group{groupOf(same, "web", statePending)}, 0, "", "", ""},
+		{"none was asked since it changed", older, []group{groupOf(older, "web", statePending)}, 0, no, api.ServingPropagating, `Secret "web-tls" holds a new certificate`},
 		{"the first pods", fresh, []group{groupOf(fresh, "web", stateNew)}, 0, no, api.ServingPropagating, "no pod of this Service has been dialled"},
 		{"the first pods after a time without", same, []group{groupOf(same, "web", stateNew)}, 0, "", "", ""},
-		{"one was not asked again", same, []group{groupOf(same, "web", StatePending, StateCurrent)}, 0, "", "", ""},
-		{"on its way", same, []group{groupOf(same, "web", StatePropagating, StateCurrent)}, 0, no, api.ServingPropagating, ""},
-		{"on its way to some", same, []group{groupOf(same, "web", StatePropagating, StateStale)}, 0, no, api.ServingPropagating, ""},
+		{"one was not asked again", same, []group{groupOf(same, "web", statePending, stateCurrent)}, 0, "", "", ""},
+		{"on its way", same, []group{groupOf(same, "web", statePropagating, stateCurrent)}, 0, no, api.ServingPropagating, ""},
+		{"on its way to some", same, []group{groupOf(same, "web", statePropagating, stateStale)}, 0, no, api.ServingPropagating, ""},
 
-		{"stale", same, []group{groupOf(same, "web", StateStale, StateCurrent), groupOf(same, "api", StateCurrent)}, 0, no, api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart`},
-		{"stale, others pending", same, []group{groupOf(same, "web", StateStale, StatePending)}, 0, no, api.ServingStale, ""},
-		{"stale, and restarted", same, []group{restart(groupOf(same, "web", StateStale))}, 0, no, api.ServingStale, "served by Deployment web; annotation servingcert.dev/on-rotate asks for a restart: they are restarted, or an event says why not"},
-		{"stale, one restarted", same, []group{restart(groupOf(same, "web", StateStale)), groupOf(same, "api", StateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart what does not"},
-		{"foreign", same, []group{groupOf(same, "web", StateForeign, StateCurrent, StatePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
-		{"plaintext", same, []group{groupOf(same, "web", StatePlaintext, StateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web (leaf"},
-		{"unreachable", same, []group{groupOf(same, "web", StateUnreachable, StateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
+		{"stale", same, []group{groupOf(same, "web", stateStale, stateCurrent), groupOf(same, "api", stateCurrent)}, 0, no, api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart`},
+		{"stale, others pending", same, []group{groupOf(same, "web", stateStale, statePending)}, 0, no, api.ServingStale, ""},
+		{"stale, and restarted", same, []group{restart(groupOf(same, "web", stateStale))}, 0, no, api.ServingStale, "served by Deployment web; annotation servingcert.dev/on-rotate asks for a restart: they are restarted, or an event says why not"},
+		{"stale, one restarted", same, []group{restart(groupOf(same, "web", stateStale)), groupOf(same, "api", stateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart what does not"},
+		{"foreign", same, []group{groupOf(same, "web", stateForeign, stateCurrent, statePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
+		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web (leaf"},
+		{"unreachable", same, []group{groupOf(same, "web", stateUnreachable, stateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
 	var groups []group
 	for i := range 9 {
 		for range 3 { // as the pods of a StatefulSet, which have a template each
-			groups = append(groups, groupOf(svc, fmt.Sprintf("w%d", i), StateStale))
+			groups = append(groups, groupOf(svc, fmt.Sprintf("w%d", i), stateStale))
 		}
 	}
 	want := servingCondition(svc, "web-tls", groups, cert2, testPace, 0).Message
@@ -111,7 +111,7 @@ func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
 		rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 		assert.Equal(t, want, servingCondition(svc, "web-tls", groups, cert2, testPace, 0).Message)
 	}
-	bare := groupOf(svc, "", StateStale)
+	bare := groupOf(svc, "", stateStale)
 	bare.workload = pods.Workload{}
 	assert.Contains(t, servingCondition(svc, "web-tls", []group{bare}, cert2, testPace, 0).Message, "served by pods without a controller: ")
 }

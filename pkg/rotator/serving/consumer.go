@@ -15,19 +15,19 @@ type State string
 // The states. Of a pod with several ports it is the first of these that one of
 // them is in.
 const (
-	StateNotReady    State = "not_ready"   // gets no requests, and is not dialled
-	StateNoPort      State = "no_port"     // no TCP port of it is known
-	StateStale       State = "stale"       // an older certificate of the Secret, after the propagation time
-	StatePropagating State = "propagating" // an older certificate of the Secret, within it
-	StatePending     State = "pending"     // not dialled yet, or not since the certificate changed
-	StateCurrent     State = "current"     // the certificate that it should
-	StateForeign     State = "foreign"     // another certificate: a mesh's, or one of its own
-	StatePlaintext   State = "plaintext"   // no TLS
-	StateUnreachable State = "unreachable" // no answer
+	stateNotReady    State = "not_ready"   // gets no requests, and is not dialled
+	stateNoPort      State = "no_port"     // no TCP port of it is known
+	stateStale       State = "stale"       // an older certificate of the Secret, after the propagation time
+	statePropagating State = "propagating" // an older certificate of the Secret, within it
+	statePending     State = "pending"     // not dialled yet, or not since the certificate changed
+	stateCurrent     State = "current"     // the certificate that it should
+	stateForeign     State = "foreign"     // another certificate: a mesh's, or one of its own
+	statePlaintext   State = "plaintext"   // no TLS
+	stateUnreachable State = "unreachable" // no answer
 )
 
 // byWeight is the order of the states that a port can be in.
-var byWeight = []State{StateStale, StatePropagating, StatePending, StateCurrent, StateForeign, StatePlaintext, StateUnreachable}
+var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateUnreachable}
 
 // consumer is a pod that mounts the key, and what it answered.
 type consumer struct {
@@ -55,13 +55,13 @@ func (p Pace) settle() time.Duration { return 3 * p.Pause }
 func (c consumer) state(cert certificate, p Pace) State {
 	switch {
 	case !c.pod.Ready:
-		return StateNotReady
+		return stateNotReady
 	case len(c.endpoint.ports) == 0:
-		return StateNoPort
+		return stateNoPort
 	case len(c.answers) < len(c.endpoint.ports):
-		return c.heaviest(cert, p, StatePending)
+		return c.heaviest(cert, p, statePending)
 	}
-	return c.heaviest(cert, p, StateUnreachable)
+	return c.heaviest(cert, p, stateUnreachable)
 }
 
 // heaviest returns the first state in order of weight of lightest and those of
@@ -77,23 +77,23 @@ func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
 func answerState(a probe.Answer, cert certificate, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
-		return StatePlaintext
+		return statePlaintext
 	case a.Kind == probe.TLS && slices.Contains(cert.named, a.Leaf):
-		return StateCurrent
+		return stateCurrent
 	case a.At.Before(cert.since):
-		return StatePending
+		return statePending
 	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():
-		return StatePending
+		return statePending
 	case a.Kind == probe.NoAnswer:
-		return StateUnreachable
+		return stateUnreachable
 	case !isOlder(a, cert) && a.Ours:
-		return StatePending // the signer has written the Secret, and not yet the condition
+		return statePending // the signer has written the Secret, and not yet the condition
 	case !isOlder(a, cert):
-		return StateForeign
+		return stateForeign
 	case a.At.Before(cert.since.Add(p.Propagation)):
-		return StatePropagating
+		return statePropagating
 	}
-	return StateStale
+	return stateStale
 }
 
 // isOlder reports whether the leaf is an earlier one of the Secret: one that it is
@@ -118,7 +118,7 @@ func isOlder(a probe.Answer, cert certificate) bool {
 func (c consumer) firstExpiry(cert certificate, p Pace) time.Time {
 	var first time.Time
 	for _, a := range c.answers {
-		if answerState(a, cert, p) == StateStale && (first.IsZero() || a.NotAfter.Before(first)) {
+		if answerState(a, cert, p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
 			first = a.NotAfter
 		}
 	}

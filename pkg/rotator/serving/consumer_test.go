@@ -56,33 +56,33 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		cert certificate
 		want State
 	}{
-		{"current", showed(fixture.Leaf(2), soon), cert2, StateCurrent},
-		{"current, long ago", showed(fixture.Leaf(2), -time.Hour), cert2, StateCurrent},
-		{"current, as another Service says", showed(fixture.Leaf(3), soon), both, StateCurrent},
+		{"current", showed(fixture.Leaf(2), soon), cert2, stateCurrent},
+		{"current, long ago", showed(fixture.Leaf(2), -time.Hour), cert2, stateCurrent},
+		{"current, as another Service says", showed(fixture.Leaf(3), soon), both, stateCurrent},
 
-		{"the one before, soon", showed(fixture.Leaf(1), soon), cert2, StatePropagating},
-		{"the one before, late", showed(fixture.Leaf(1), late), cert2, StateStale},
-		{"the one before, to the second", showed(fixture.Leaf(1), 2*time.Minute), cert2, StateStale},
-		{"the one before, seen before it was renewed", showed(fixture.Leaf(1), -time.Second), cert2, StatePending},
+		{"the one before, soon", showed(fixture.Leaf(1), soon), cert2, statePropagating},
+		{"the one before, late", showed(fixture.Leaf(1), late), cert2, stateStale},
+		{"the one before, to the second", showed(fixture.Leaf(1), 2*time.Minute), cert2, stateStale},
+		{"the one before, seen before it was renewed", showed(fixture.Leaf(1), -time.Second), cert2, statePending},
 
-		{"an older one that nobody remembers", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(-time.Hour)), cert2, StateStale},
-		{"an older one that nobody remembers, soon", ours(showed(fixture.Leaf(7), soon), fixture.Noon.Add(-time.Hour)), cert2, StatePropagating},
-		{"an older one, by the one that another pod serves", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(-time.Hour)), seen, StateStale},
-		{"one of the same second", ours(showed(fixture.Leaf(7), late), fixture.Noon), seen, StateStale},
-		{"a newer one, whose condition is on its way", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(time.Second)), cert2, StatePending},
-		{"a newer one, by the one that another pod serves", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(time.Second)), seen, StatePending},
-		{"former, however young", ours(showed(fixture.Leaf(1), late), fixture.Noon.Add(time.Hour)), seen, StateStale},
+		{"an older one that nobody remembers", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(-time.Hour)), cert2, stateStale},
+		{"an older one that nobody remembers, soon", ours(showed(fixture.Leaf(7), soon), fixture.Noon.Add(-time.Hour)), cert2, statePropagating},
+		{"an older one, by the one that another pod serves", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(-time.Hour)), seen, stateStale},
+		{"one of the same second", ours(showed(fixture.Leaf(7), late), fixture.Noon), seen, stateStale},
+		{"a newer one, whose condition is on its way", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(time.Second)), cert2, statePending},
+		{"a newer one, by the one that another pod serves", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(time.Second)), seen, statePending},
+		{"former, however young", ours(showed(fixture.Leaf(1), late), fixture.Noon.Add(time.Hour)), seen, stateStale},
 
-		{"another certificate", showed(fixture.Leaf(9), late), cert2, StateForeign},
-		{"another certificate, soon", showed(fixture.Leaf(9), soon), cert2, StateForeign},
-		{"another certificate, seen before", showed(fixture.Leaf(9), -time.Second), cert2, StatePending},
+		{"another certificate", showed(fixture.Leaf(9), late), cert2, stateForeign},
+		{"another certificate, soon", showed(fixture.Leaf(9), soon), cert2, stateForeign},
+		{"another certificate, seen before", showed(fixture.Leaf(9), -time.Second), cert2, statePending},
 
-		{"plaintext", probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(soon)}, cert2, StatePlaintext},
-		{"plaintext, long ago", probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(-time.Hour)}, cert2, StatePlaintext},
-		{"no answer", silentFor(0, late), cert2, StatePending},
-		{"no answer for a while", silentFor(29*time.Second, late), cert2, StatePending},
-		{"no answer for long", silentFor(30*time.Second, late), cert2, StateUnreachable},
-		{"no answer for long, before it was renewed", silentFor(time.Hour, -time.Second), cert2, StatePending},
+		{"plaintext", probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(soon)}, cert2, statePlaintext},
+		{"plaintext, long ago", probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(-time.Hour)}, cert2, statePlaintext},
+		{"no answer", silentFor(0, late), cert2, statePending},
+		{"no answer for a while", silentFor(29*time.Second, late), cert2, statePending},
+		{"no answer for long", silentFor(30*time.Second, late), cert2, stateUnreachable},
+		{"no answer for long, before it was renewed", silentFor(time.Hour, -time.Second), cert2, statePending},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, answerState(tt.a, tt.cert, testPace)) })
@@ -95,25 +95,25 @@ func TestStatesOfAPod(t *testing.T) {
 	plain, silent := probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(late)}, silentFor(time.Minute, late)
 	propagating, outdated := showed(fixture.Leaf(1), time.Second), showed(fixture.Leaf(1), -time.Second)
 	for want, many := range map[State][][]probe.Answer{
-		StateStale:       {{stale}, {current, stale}, {stale, outdated}, {silent, stale, plain}},
-		StatePropagating: {{propagating}, {current, propagating}},
-		StatePending:     {{outdated}, {current, outdated}},
-		StateCurrent:     {{current}, {current, foreign}, {plain, current}, {silent, current}},
-		StateForeign:     {{foreign}, {plain, foreign}, {silent, foreign}},
-		StatePlaintext:   {{plain}, {silent, plain}},
-		StateUnreachable: {{silent}, {silent, silent}},
+		stateStale:       {{stale}, {current, stale}, {stale, outdated}, {silent, stale, plain}},
+		statePropagating: {{propagating}, {current, propagating}},
+		statePending:     {{outdated}, {current, outdated}},
+		stateCurrent:     {{current}, {current, foreign}, {plain, current}, {silent, current}},
+		stateForeign:     {{foreign}, {plain, foreign}, {silent, foreign}},
+		statePlaintext:   {{plain}, {silent, plain}},
+		stateUnreachable: {{silent}, {silent, silent}},
 	} {
 		for _, answers := range many {
 			assert.Equal(t, want, consumerOf(answers).state(cert2, testPace), "%v", answers)
 		}
 	}
-	assert.Equal(t, StateNoPort, consumerOf(nil).state(cert2, testPace))
-	assert.Equal(t, StatePending, consumerOf(nil, 443).state(cert2, testPace))
-	assert.Equal(t, StatePending, consumerOf([]probe.Answer{current}, 443).state(cert2, testPace), "not of every port")
-	assert.Equal(t, StateStale, consumerOf([]probe.Answer{stale}, 443).state(cert2, testPace), "one is enough")
+	assert.Equal(t, stateNoPort, consumerOf(nil).state(cert2, testPace))
+	assert.Equal(t, statePending, consumerOf(nil, 443).state(cert2, testPace))
+	assert.Equal(t, statePending, consumerOf([]probe.Answer{current}, 443).state(cert2, testPace), "not of every port")
+	assert.Equal(t, stateStale, consumerOf([]probe.Answer{stale}, 443).state(cert2, testPace), "one is enough")
 	unready := consumerOf([]probe.Answer{stale})
 	unready.pod.Ready = false
-	assert.Equal(t, StateNotReady, unready.state(cert2, testPace))
+	assert.Equal(t, stateNotReady, unready.state(cert2, testPace))
 }
 
 func TestWhatReadsOtherFiles(t *testing.T) {
@@ -134,6 +134,6 @@ func TestPropertyForeignIsNeverStale(t *testing.T) {
 		if rapid.Bool().Draw(t, "seen") {
 			cert.notBefore = fixture.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "current")))
 		}
-		assert.Contains(t, []State{StateForeign, StatePending}, answerState(a, cert, testPace))
+		assert.Contains(t, []State{stateForeign, statePending}, answerState(a, cert, testPace))
 	})
 }

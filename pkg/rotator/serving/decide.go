@@ -141,7 +141,7 @@ func (v *view) decide() Decision {
 	for _, c := range v.consumers {
 		v.addConsumer(c)
 	}
-	if v.d.States[StateNotReady] < len(v.consumers) {
+	if v.d.States[stateNotReady] < len(v.consumers) {
 		v.d.Memory.empty = time.Time{}
 	} else if v.d.Memory.empty.IsZero() {
 		v.d.Memory.empty = v.Now
@@ -158,14 +158,14 @@ func (v *view) addConsumer(c consumer) {
 	v.d.States[state]++
 	v.schedule(c)
 	v.remember(c)
-	if state == StatePending && len(c.answers) == 0 && c.seen.After(v.Memory.begun) {
+	if state == statePending && len(c.answers) == 0 && c.seen.After(v.Memory.begun) {
 		state = stateNew
 	}
-	if state == StatePending && len(c.answers) < len(c.endpoint.ports) {
+	if state == statePending && len(c.answers) < len(c.endpoint.ports) {
 		v.d.Judged = false
 	}
 	v.groups.add(c, state)
-	if state == StateStale {
+	if state == stateStale {
 		if notAfter := c.firstExpiry(v.cert, v.Pace); v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter) {
 			v.d.NotAfter = notAfter
 		}
@@ -238,7 +238,7 @@ func (v *view) setStale() {
 		g.Service, g.ServiceUID = v.Services[0].Name, v.Services[0].UID
 		slices.Sort(g.BarePods)
 		v.d.Stale = append(v.d.Stale, *g)
-		if v.d.States[StatePropagating] == 0 && !v.d.Memory.notified[key] {
+		if v.d.States[statePropagating] == 0 && !v.d.Memory.notified[key] {
 			v.d.Memory.notified[key] = true
 			v.d.Notify = append(v.d.Notify, *g)
 		}

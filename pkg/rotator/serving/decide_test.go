@@ -72,7 +72,7 @@ func TestDecideConsumers(t *testing.T) {
 	d := Decide(s)
 	assert.Empty(t, d.Dial)
 	assert.InDelta(t, 59+15, d.After.Seconds(), 15, "60 to 90 s after the last dial: they are stale since 60")
-	assert.Equal(t, map[State]int{StateStale: 6, StateCurrent: 1}, d.States)
+	assert.Equal(t, map[State]int{stateStale: 6, stateCurrent: 1}, d.States)
 	assert.Equal(t, fixture.Noon.Add(time.Minute), d.NotAfter)
 	assert.True(t, d.Judged)
 	require.Len(t, d.Conditions, 1)
@@ -160,7 +160,7 @@ func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {
 	d := Decide(lookAt(time.Minute, svc, current, unasked))
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingCurrent, d.Conditions[0].Want.Reason)
-	assert.Equal(t, map[State]int{StateCurrent: 1, StatePending: 1}, d.States)
+	assert.Equal(t, map[State]int{stateCurrent: 1, statePending: 1}, d.States)
 
 	s := lookAt(time.Minute, svc, current, unasked) // by a leader that has just begun
 	s.Memory.begun = fixture.Noon

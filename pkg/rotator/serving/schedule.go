@@ -23,7 +23,7 @@ func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 		return c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)), true
 	}
 	state := c.state(cert, p)
-	settled := state == StatePlaintext || state == StateCurrent
+	settled := state == statePlaintext || state == stateCurrent
 	switch {
 	case last.At.Before(c.seen): // it was not ready in between: another process may serve
 		soon := c.seen.Add(c.jitter(c.seen, 0, p.Pause/5))
@@ -38,8 +38,8 @@ func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 	}
 	var lasted time.Duration // in a state that may stay
 	switch state {
-	case StatePropagating:
-	case StateStale:
+	case statePropagating:
+	case stateStale:
 		lasted = last.At.Sub(cert.since.Add(p.Propagation))
 	default:
 		lasted = last.At.Sub(last.Since)

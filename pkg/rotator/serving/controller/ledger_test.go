@@ -45,7 +45,7 @@ func TestLedger(t *testing.T) {
 	l.Record(of("replaced"), answers)
 	l.put(key, followed{memory: d.Memory, judged: d.Judged})
 	_, _, d = look(fixture.Noon.Add(time.Hour), "a")
-	assert.Equal(t, 1, d.States[serving.StateCurrent], "what came in meanwhile is kept")
+	assert.Equal(t, 1, d.States["current"], "what came in meanwhile is kept")
 	assert.Empty(t, d.Dial, "it was first seen an hour ago, and has answered")
 	assert.True(t, d.Judged)
 
