@@ -91,10 +91,10 @@ func TestDecide(t *testing.T) {
 	d = look(at(3602), two, d.Records)
 	assert.Empty(t, d.Notify)
 	d = look(at(3640), two, d.Records)
-	assert.Equal(t, two[1:], d.Notify, "and told again if it comes back")
+	assert.Equal(t, two[1:], d.Notify, "and reported again if it comes back")
 }
 
-func TestManyAtOnceAreToldTogether(t *testing.T) {
+func TestManyAtOnceAreReportedTogether(t *testing.T) {
 	found := misses(1000)
 	d := Situation{MaxEvents: 10}.decide(found)
 	assert.Equal(t, found[:10], d.Notify)
@@ -105,14 +105,14 @@ func TestManyAtOnceAreToldTogether(t *testing.T) {
 	assert.Empty(t, Situation{MaxEvents: 10}.decide(found[:10]).Rest)
 }
 
-// Whatever comes and goes: what stays for long enough is told exactly once, and
-// nothing is told early.
-func TestEachMissIsToldOnce(t *testing.T) {
+// Whatever comes and goes: what stays for long enough is reported exactly once, and
+// nothing is reported early.
+func TestEachGroupIsReportedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := misses(6)
 		const patience = 10 * time.Second
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-		since, told := map[Key]time.Time{}, map[Key]bool{}
+		since, reported := map[Key]time.Time{}, map[Key]bool{}
 		var records map[Key]Record
 		for range rapid.IntRange(1, 30).Draw(t, "looks") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "seconds")) * time.Second)
@@ -126,7 +126,7 @@ func TestEachMissIsToldOnce(t *testing.T) {
 			for _, m := range all {
 				if !there[m.Key] {
 					delete(since, m.Key)
-					delete(told, m.Key)
+					delete(reported, m.Key)
 				} else if _, ok := since[m.Key]; !ok {
 					since[m.Key] = now
 				}
@@ -135,13 +135,13 @@ func TestEachMissIsToldOnce(t *testing.T) {
 			records = d.Records
 			for _, m := range append(d.Notify, d.Rest...) {
 				require.True(t, there[m.Key])
-				require.False(t, told[m.Key], "twice")
+				require.False(t, reported[m.Key], "twice")
 				require.GreaterOrEqual(t, now.Sub(since[m.Key]), patience, "early")
-				told[m.Key] = true
+				reported[m.Key] = true
 			}
 			for _, m := range found {
 				waited := now.Sub(since[m.Key])
-				require.Equal(t, waited >= patience, told[m.Key], "after %s", waited)
+				require.Equal(t, waited >= patience, reported[m.Key], "after %s", waited)
 				if waited < patience {
 					require.LessOrEqual(t, d.After, patience-waited)
 					require.Positive(t, d.After)

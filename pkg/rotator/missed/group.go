@@ -15,7 +15,7 @@ import (
 type Group struct {
 	Key
 	Service string // that asks for the Secret; empty if none does
-	// Conventional: the Secret is the conventional one, for which nobody asks.
+	// Conventional: the Secret is the conventional one, for which no Service asks.
 	Conventional bool
 	Mistake      string // why one of the pods would be refused, or empty
 	Pods         int

@@ -40,7 +40,7 @@ type Choose func(labels map[string]string, secretName string, conventional bool,
 type Choice struct {
 	Secret  string // empty if it would get none
 	Service string // that asks for it and selects the pod; empty if none does
-	// Conventional: it is the conventional one, for which nobody asks.
+	// Conventional: it is the conventional one, for which no Service asks.
 	Conventional bool
 }
 

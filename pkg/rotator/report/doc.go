@@ -6,7 +6,8 @@
 // A leader that has just begun knows nothing yet. It goes on with what the one
 // before it reported about a Secret until its pods have been dialled ([Decide]).
 // Where nothing was reported before, it reports nothing before it knows all: a
-// report without workloads says that none is stale, no report that nobody knows.
+// report without workloads says that none is stale; without a report, that is not
+// known yet.
 //
 // The package is pure; its controller is in package report/controller.
 package report

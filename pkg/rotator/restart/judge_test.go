@@ -119,7 +119,7 @@ func TestWhatHoldsARestart(t *testing.T) {
 	}
 }
 
-// What a person has to do is told; what is not told passes, is asked again, and
+// What a person has to do is reported; what is not reported passes, is asked again, and
 // gives no alert.
 func TestHolds(t *testing.T) {
 	alerts, err := os.ReadFile("../../../deploy/alerts.yaml")

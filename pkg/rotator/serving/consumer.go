@@ -108,8 +108,8 @@ func isOlder(a probe.Answer, cert certificate) bool {
 	case !cert.notBefore.IsZero():
 		return !a.NotBefore.After(cert.notBefore)
 	}
-	// Nobody was seen to serve the one that it holds: what was issued before that
-	// was known of is older.
+	// No pod was seen to serve the leaf that the Secret holds. A leaf that was issued
+	// before that one was known is older.
 	return !a.NotBefore.Add(pki.Backdate).After(cert.since)
 }
 
