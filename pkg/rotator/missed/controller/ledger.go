@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,8 +52,9 @@ func (l *ledger) Describe(ch chan<- *prometheus.Desc) { ch <- missedDesc }
 // Collect implements prometheus.Collector.
 func (l *ledger) Collect(ch chan<- prometheus.Metric) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for namespace, e := range l.namespaces {
+	namespaces := maps.Clone(l.namespaces)
+	l.mu.Unlock()
+	for namespace, e := range namespaces {
 		ch <- prometheus.MustNewConstMetric(missedDesc, prometheus.GaugeValue, float64(e.pods), namespace)
 	}
 }
