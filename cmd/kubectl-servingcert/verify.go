@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
 )
 
 // verifyFlags are what verify was asked.
@@ -82,22 +81,12 @@ func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error
 	return writeFindings(std.out, judge.Verify(seen, now))
 }
 
-// fetch returns the certificates that a server presents for a name. Nothing is
-// trusted here: they are judged afterwards, whatever they are.
+// fetch returns the certificates that a server shows for a name, by the dial with
+// which the rotator judges pods. Nothing is trusted here: they are judged
+// afterwards, whatever they are.
 func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]*x509.Certificate, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	dialer := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}}
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
-	certs := conn.(*tls.Conn).ConnectionState().PeerCertificates
-	if len(certs) == 0 {
-		return nil, errors.New("the server presented no certificate")
-	}
-	return certs, nil
+	outcome := dial.Dial(ctx, address, host, timeout)
+	return outcome.Chain, outcome.Err
 }
 
 func writeFindings(w io.Writer, findings []judge.Finding) error {

@@ -36,16 +36,19 @@ The bundle comes from ConfigMap servingcert-ca-status in --namespace, which the 
 As long as that is missing or damaged, no target is changed. ConfigMap servingcert-trust-status
 in --namespace says which targets hold the bundle, and which do not and why.
 
-It also finds the pods that would get a Secret if they were created now and run without it: those
-older than their namespace's label or their Service, or created while the webhook was away. Metric
-servingcert_missed_pods counts them by namespace, and an event on their workload says what to do.
+It also finds the pods that run without a Secret that they would get if they were created now: they
+are older than the label of their namespace or than their Service, or were created while the webhook
+was not available. Metric servingcert_missed_pods counts them by namespace, and an event on their
+workload says what to do.
 
-A rotation is done when the pods serve the new certificate: those that mount one are dialled at their
-Service's port, and compared with what the Service's condition servingcert.dev/Ready names. Condition
-servingcert.dev/Serving says what was found. What does not reload is told of by event
-ServesOldCertificate, or restarted if its pod template is annotated servingcert.dev/on-rotate: restart.
+A rotation is complete when the pods serve the new certificate. The rotator dials the pods that mount
+a certificate, at the port of their Service, and compares what they serve with the certificate that
+condition servingcert.dev/Ready of the Service names. Condition servingcert.dev/Serving says what it
+found. A workload that still serves an older certificate gets event ServesOldCertificate, or is
+restarted if its pod template is annotated servingcert.dev/on-rotate: restart. ConfigMap
+servingcert-serving-status in --namespace lists all such workloads, and why one is not restarted.
 
-It reads no Secrets. Two replicas are enough: one works, the other waits.`
+The rotator does not read Secrets. Two replicas are enough: one works, the other waits.`
 
 // Config is all that the flags say.
 type Config struct {
@@ -59,7 +62,7 @@ func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())
 func command() process.Command {
 	cfg := Config{Common: process.NewCommon(true), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
-	cfg.Rotator.Now, cfg.Rotator.Metrics, cfg.Rotator.Choose = time.Now, metrics.Registry, decision.Choose
+	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics, cfg.Rotator.Missed.Choose = time.Now, metrics.Registry, decision.Choose
 	return process.Command{
 		Name:   "rotator",
 		About:  about,
@@ -70,21 +73,21 @@ func command() process.Command {
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
 				"honor OpenShift's annotation "+api.OpenShiftInjectCABundle+" too; the rotator does not start in a cluster where service-ca runs")
 			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "maximum number of targets of each kind to write at the same time")
-			fs.BoolVar(&cfg.Rotator.VerifyConsumers, "verify-consumers", cfg.Rotator.VerifyConsumers,
-				"dial the pods that mount an issued certificate, to see whether they serve it; without, condition "+api.ConditionServing+" says nothing and nothing is restarted")
-			fs.DurationVar(&cfg.Rotator.VerifyInterval, "verify-interval", cfg.Rotator.VerifyInterval,
-				"how long a pod that serves its certificate is left alone, give or take a tenth; one that does not is dialled less and less often, down to this")
-			fs.DurationVar(&cfg.Rotator.PropagationTime, "propagation-time", cfg.Rotator.PropagationTime,
-				"how long a new certificate may take until a pod serves it (the kubelet takes up to 92s); after that the pod is stale")
-			fs.IntVar(&cfg.Rotator.ProbeConcurrency, "probe-concurrency", cfg.Rotator.ProbeConcurrency, "pods that are dialled at a time")
-			fs.DurationVar(&cfg.Rotator.ProbeTimeout, "probe-timeout", cfg.Rotator.ProbeTimeout, "how long a port of a pod may take to show its certificate")
-			fs.IntVar(&cfg.Rotator.Restarts.Max, "max-restarts", cfg.Rotator.Restarts.Max,
-				"workloads that may roll out at a time, in the whole cluster, because their pods serve an old certificate and say "+api.AnnotationOnRotate+": restart; 0: none is restarted")
+			fs.BoolVar(&cfg.Rotator.Serving.Verify, "verify-consumers", cfg.Rotator.Serving.Verify,
+				"dial the pods that mount an issued certificate, to see whether they serve it; if false, condition "+api.ConditionServing+" is unknown and nothing is restarted")
+			fs.DurationVar(&cfg.Rotator.Serving.Interval, "verify-interval", cfg.Rotator.Serving.Interval,
+				"time between two dials of a pod that serves its certificate, give or take 10%; a pod that does not is dialled less and less often, until this is the time between two dials")
+			fs.DurationVar(&cfg.Rotator.Serving.PropagationTime, "propagation-time", cfg.Rotator.Serving.PropagationTime,
+				"time that a new certificate may take until a pod serves it (the kubelet takes up to 92s); after that the pod is stale")
+			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "pods that are dialled at a time")
+			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
+			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
+				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a failed write to a target is retried")
 		},
 		Validate: func() error {
-			cfg.Trust.Namespace, cfg.Rotator.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
-			cfg.Rotator.OpenShift = cfg.Trust.OpenShift
+			cfg.Trust.Namespace, cfg.Rotator.Cluster.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
+			cfg.Rotator.Cluster.OpenShift = cfg.Trust.OpenShift
 			return errors.Join(cfg.Trust.Validate(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },

@@ -13,7 +13,7 @@ func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	assert.Equal(t, process.ExitOK, process.Main([]string{"--help"}, &stdout, &stderr, command()))
 	assert.Empty(t, stderr.String())
-	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
+	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "servingcert-serving-status", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
 		assert.Contains(t, stdout.String(), word)
 	}
 }
@@ -30,10 +30,11 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--targets="}, `--targets: "": must list at least one of NamespaceConfigMap, `},
 		{[]string{"--workers=many"}, "invalid argument"},
 		{[]string{"--max-backoff=1ms"}, `--max-backoff: "1ms": must be at least 100ms`},
-		{[]string{"--verify-interval=1ms"}, "--verify-interval: 1ms: must be 1s or more"},
-		{[]string{"--propagation-time=0"}, "--propagation-time: 0s: must be 1s or more"},
-		{[]string{"--probe-concurrency=0"}, "--probe-concurrency: 0: must be from 1 to 512"},
-		{[]string{"--probe-timeout=2m"}, "--probe-timeout: 2m0s: must be from 10ms to 1m"},
+		{[]string{"--verify-interval=1ms"}, `--verify-interval: "1ms": must be at least 1s`},
+		{[]string{"--propagation-time=0"}, `--propagation-time: "0s": must be at least 1s`},
+		{[]string{"--probe-concurrency=0"}, `--probe-concurrency: "0": must be from 1 to 512`},
+		{[]string{"--probe-timeout=2m"}, `--probe-timeout: "2m0s": must be from 10ms to 1m`},
+		{[]string{"--max-restarts=-1"}, `--max-restarts: "-1": must not be negative`},
 		{[]string{"--namespace=No_Name"}, `--namespace: "No_Name"`},
 	}
 	for _, tt := range tests {

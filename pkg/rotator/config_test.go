@@ -7,24 +7,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
 )
+
+func chooseNone(map[string]string, string, bool, []*corev1.Service) missed.Choice {
+	return missed.Choice{}
+}
 
 func TestConfig(t *testing.T) {
 	valid := DefaultConfig()
-	valid.Choose, valid.Now, valid.Metrics = chooseFirst, time.Now, prometheus.NewRegistry()
+	valid.Missed.Choose, valid.Cluster.Now, valid.Cluster.Metrics = chooseNone, time.Now, prometheus.NewRegistry()
 	require.NoError(t, valid.Validate())
 	for name, tt := range map[string]struct {
 		wrong func(*Config)
 		want  string
 	}{
-		"namespace": {func(c *Config) { c.Namespace = "No Name" }, `namespace "No Name": no name of a namespace`},
-		"workers":   {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be 1 or more"},
-		"delay":     {func(c *Config) { c.Delay = -1 }, "delay -1ns: must be 0 or more"},
-		"patience":  {func(c *Config) { c.Patience = -1 }, "patience -1ns: must be 0 or more"},
-		"events":    {func(c *Config) { c.MaxEvents = 0 }, "events 0: must be 1 or more"},
-		"choose":    {func(c *Config) { c.Choose = nil }, "nothing says which Secret"},
-		"clock":     {func(c *Config) { c.Now = nil }, "no clock"},
-		"metrics":   {func(c *Config) { c.Metrics = nil }, "no registry for metrics"},
+		"namespace":         {func(c *Config) { c.Cluster.Namespace = "No Name" }, `namespace: "No Name": not a valid namespace name`},
+		"workers":           {func(c *Config) { c.Cluster.Workers = 0 }, `workers of the rotator's controllers: "0": must be at least 1`},
+		"delay":             {func(c *Config) { c.Cluster.Delay = -1 }, `delay: "-1ns": must not be negative`},
+		"clock":             {func(c *Config) { c.Cluster.Now = nil }, "clock: must be set"},
+		"metrics":           {func(c *Config) { c.Cluster.Metrics = nil }, "registry for metrics: must be set"},
+		"patience":          {func(c *Config) { c.Missed.Patience = -1 }, `"-1ns": must not be negative`},
+		"events":            {func(c *Config) { c.Missed.MaxEvents = 0 }, `events for missed pods: "0": must be at least 1`},
+		"choose":            {func(c *Config) { c.Missed.Choose = nil }, "choice of the Secret that a pod would get: must be set"},
+		"concurrency":       {func(c *Config) { c.Probe.Concurrency = 0 }, `--probe-concurrency: "0": must be from 1 to 512`},
+		"timeout":           {func(c *Config) { c.Probe.Timeout = time.Hour }, `--probe-timeout: "1h0m0s": must be from 10ms to 1m`},
+		"interval":          {func(c *Config) { c.Serving.Interval = 0 }, `--verify-interval: "0s": must be at least 1s`},
+		"propagation":       {func(c *Config) { c.Serving.PropagationTime = 0 }, `--propagation-time: "0s": must be at least 1s`},
+		"pause":             {func(c *Config) { c.Serving.Pause = 0 }, `pause between two dials of a pod: "0s": must be at least 1ms`},
+		"restarts":          {func(c *Config) { c.Restart.Max = -1 }, `--max-restarts: "-1": must not be negative`},
+		"stuck":             {func(c *Config) { c.Restart.StuckAfter = 0 }, `restarts: time until stuck: "0s": must be positive`},
+		"patience of holds": {func(c *Config) { c.Restart.Patience = -1 }, `restarts: patience: "-1ns": must not be negative`},
+		"report":            {func(c *Config) { c.Report.Interval = 0 }, `interval of the serving status: "0s": must be positive`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := valid
@@ -34,4 +50,12 @@ func TestConfig(t *testing.T) {
 		})
 	}
 	assert.NoError(t, valid.Validate())
+}
+
+// --workers sets the workers of package trust: an error about others must not blame
+// it.
+func TestNoFlagIsBlamedThatSetsSomethingElse(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Cluster.Workers = 0
+	assert.NotContains(t, cfg.Cluster.Validate().Error(), "--workers")
 }

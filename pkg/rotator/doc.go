@@ -1,45 +1,20 @@
-// Package rotator carries a rotation through to the pods: who of them serves
-// what, and what to do about it.
+// Package rotator carries a rotation through to the pods: which of them serve
+// what, and what to do about it. It only wires its parts together ([Setup]).
 //
-// # Missed pods
+// Each concern is a package: a pure part that decides, and below it a controller
+// that gathers what the decision is made from and carries it out.
 //
-// A pod is injected while it is created, or never. One that was created before
-// its namespace was labelled or its Service annotated, or while the webhook was
-// away, runs without the Secret that it would get today, until it is replaced.
-// Nothing here replaces it: it is found, counted by namespace in metric
-// servingcert_missed_pods, and an event on its workload says what to do.
+//	missed    the pods that the webhook missed
+//	probe     what a dial of a pod means; probe/dial dials
+//	serving   who serves what: condition Serving, stale workloads
+//	restart   which stale workloads are restarted, when, and why not
+//	report    ConfigMap servingcert-serving-status: all of them, for other processes
 //
-// The unit of work is a namespace. Its reconcile gathers from caches, decides in
-// pure functions, and acts:
+// They share the facts of pods (package pods) and the caches (package cluster). A
+// rotation passes through them in this order: serving sees in a Service's condition
+// Ready that a Secret holds a new certificate, has the pods that mount it dialled by
+// probe, and finds those stale that still serve an older one after the propagation
+// time; restart restarts those that ask for it; report says what is left.
 //
-//	FactsOf(pod)                  // what is remembered of a pod (facts.go)
-//	Judge(facts, place, choose)   // is it missed, and why or why not (missed.go)
-//	group, decide                 // whom to tell of it, once (decide.go)
-//
-// Which Secret a pod would get is the webhook's decision, which comes in as a
-// function value ([Choose]), so that the two cannot differ.
-//
-// # Who serves what
-//
-// A rotation is done when the pods serve the new certificate. The unit of work is
-// a Secret: its Services name in condition Ready the leaf that it holds, and the
-// pods that mount its key are dialled and compared with that.
-//
-//	certificate.follow(services, now)   // what is to be served, and since when (certificate.go)
-//	doorOf(template, secret, services)  // where a pod is dialled (ports.go)
-//	consumer.state(certificate, pace)   // what a pod is called, by its answers (consumers.go)
-//	consumer.next(certificate, pace)    // when it is dialled again (schedule.go)
-//	servingCondition(service, …)        // what its Service says of it (serving.go)
-//
-// decideConsumers (consumersdecide.go) puts them together; a prober dials. Which
-// leaf is an older one of the Secret, and may be acted on, and which is not ours,
-// is said in recognise.go. Nothing here reads a Secret.
-//
-// # Restarts
-//
-// What is stale and says so in its template is restarted (restart.go): once for a
-// certificate, as kubectl rollout restart does.
-//
-// Pods are many: of each, what is held is who it is and a reference to what it
-// has in common with the others of its template ([Template]).
+// Nothing here reads a Secret.
 package rotator

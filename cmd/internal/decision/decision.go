@@ -9,16 +9,16 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
 )
 
 // Choose is the webhook's decision for a pod of which no more is known; see
-// rotator.Choose.
-func Choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) rotator.Choice {
+// missed.Choose.
+func Choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) missed.Choice {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
 	if conventional { // then it declares one
 		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{}}}}
 	}
 	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
-	return rotator.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
+	return missed.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
 }

@@ -18,7 +18,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // readGolden returns the pod of one of the webhook's goldens and what is beside
@@ -76,39 +77,39 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 	goldens, err := filepath.Glob("../../../pkg/mutate/testdata/*.in.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, goldens)
-	met := map[rotator.Reason]int{}
+	met := map[pods.Reason]int{}
 	for _, file := range goldens {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
-			place := rotator.Place{OptedIn: true, Services: asking(known.Services), Conventional: known.ConventionalSecret}
-			before := rotator.Judge(rotator.FactsOf(pod), place, Choose)
+			place := missed.Place{OptedIn: true, Services: asking(known.Services), Conventional: known.ConventionalSecret}
+			before := missed.Judge(pods.FactsOf(pod), place, Choose)
 			met[before.Reason]++
 
 			patch, report, denied := mutate.Mutate(pod, known)
 			if denied != nil {
-				assert.NotEqual(t, rotator.ReasonNotInjected, before.Reason, "a restart alone would not help")
+				assert.NotEqual(t, missed.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
-			after := rotator.Judge(rotator.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
+			after := missed.Judge(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
 			met[after.Reason]++
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
-			assert.Equal(t, wouldGetAPair(report) && before.Reason != rotator.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
+			assert.Equal(t, wouldGetAPair(report) && before.Reason != missed.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
 			if wouldGetAPair(report) {
-				assert.Equal(t, rotator.Choice{Secret: report.Secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
+				assert.Equal(t, missed.Choice{Secret: report.Secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
 			}
-			if before.Reason == rotator.ReasonMounts {
+			if before.Reason == missed.ReasonMounts {
 				assert.True(t, mountsByHand(pod, report.Secret))
 			}
 		})
 	}
-	for _, reason := range []rotator.Reason{
-		rotator.ReasonNotInjected, rotator.ReasonMistake, rotator.ReasonMounts, rotator.ReasonExplained,
-		rotator.ReasonNotConcerned, rotator.ReasonOptedOut, rotator.ReasonMirrorPod, rotator.ReasonWindows,
+	for _, reason := range []pods.Reason{
+		missed.ReasonNotInjected, missed.ReasonMistake, missed.ReasonMounts, missed.ReasonExplained,
+		missed.ReasonNotConcerned, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
 	} {
 		assert.Positive(t, met[reason], "no golden for %s", reason)
 	}
-	assert.Greater(t, met[rotator.ReasonNotInjected], 20)
+	assert.Greater(t, met[missed.ReasonNotInjected], 20)
 }
 
 // wouldGetAPair reports whether the webhook chose a Secret for the pod, and had

@@ -48,7 +48,7 @@ func plainHTTP(t *testing.T, at netip.AddrPort) host {
 // TestWhatPodsMayBe has a Service with one pod for each, and looks at what is said
 // when everything has settled.
 func TestWhatPodsMayBe(t *testing.T) {
-	r := startRotator(t, func(c *rotatorConfig) { c.ProbeTimeout = time.Second })
+	r := startRotator(t, func(c *rotatorConfig) { c.Probe.Timeout = time.Second })
 	ns := newNamespace(t)
 	port := freePort(t)
 	other := newAuthority(7, false)
@@ -176,7 +176,7 @@ func TestAPodThatIsBeingDeleted(t *testing.T) {
 // Fifty Services over one pod are dialled once, and each says what was found.
 func TestFiftyServicesOverOnePod(t *testing.T) {
 	const n = 50
-	startRotator(t, func(c *rotatorConfig) { c.VerifyInterval = time.Hour })
+	startRotator(t, func(c *rotatorConfig) { c.Serving.Interval = time.Hour })
 	ns, port := newNamespace(t), freePort(t)
 	pair := ours.issue(t, time.Now().Add(-10*time.Minute), "web."+ns+".svc")
 	server := serve(t, netip.AddrPortFrom(nextAddress(), port), pair)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -78,16 +78,16 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.InDelta(t, old.Leaf.NotAfter.Unix(), notAfter, 0)
 
 	harness.Eventually(t, func() error {
-		if n := len(events(t, s.ns, rotator.EventServesOld)); n != 1 {
+		if n := len(events(t, s.ns, servingcontroller.EventServesOld)); n != 1 {
 			return fmt.Errorf("%d events, want 1", n)
 		}
 		return nil
 	})
-	e := events(t, s.ns, rotator.EventServesOld)[0]
+	e := events(t, s.ns, servingcontroller.EventServesOld)[0]
 	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
 	require.NotNil(t, e.Related)
 	assert.Equal(t, s.svc.UID, e.Related.UID)
-	assert.Contains(t, e.Note, "2 pods (web-abc-0001 and others) serve an older certificate than Secret web-tls holds since ")
+	assert.Contains(t, e.Note, "2 pods (web-abc-0001 and others) serve an older certificate than Secret web-tls has held since ")
 	assert.Contains(t, e.Note, "kubectl rollout restart deployment/web -n "+s.ns)
 
 	s.servers[1].pair.Store(renewed)
@@ -99,7 +99,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	n, _ := r.metric(t, "servingcert_propagation_seconds", nil)
 	assert.InDelta(t, 3, n, 0)
 	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.all(), "nothing is written that changes nothing")
-	assert.Len(t, events(t, s.ns, rotator.EventServesOld), 1)
+	assert.Len(t, events(t, s.ns, servingcontroller.EventServesOld), 1)
 	assert.Equal(t, "True Current", before[len(before)-1])
 }
 
@@ -141,7 +141,7 @@ func TestPodsThatComeAndGo(t *testing.T) {
 }
 
 func TestANewLeaderGoesOn(t *testing.T) {
-	first := startRotator(t, func(c *rotatorConfig) { c.PropagationTime = time.Hour })
+	first := startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour })
 	s := newShop(t, 2)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	s.renew(t)
@@ -176,7 +176,7 @@ func TestNobodyLooks(t *testing.T) {
 	dials := s.servers[0].dials.Load()
 
 	h := watchServing(t, s.svc)
-	off := startRotator(t, func(c *rotatorConfig) { c.VerifyConsumers = false })
+	off := startRotator(t, func(c *rotatorConfig) { c.Serving.Verify = false })
 	becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified)
 	becomes(t, untouched, metav1.ConditionUnknown, api.ServingNotVerified)
 	fresh := newService(t, s.ns, "fresh", intstr.FromInt32(1))

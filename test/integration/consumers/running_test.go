@@ -16,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -30,9 +31,10 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	t.Helper()
 	r := &running{registry: prometheus.NewRegistry()}
 	cfg := rotator.DefaultConfig()
-	cfg.Now, cfg.Metrics = time.Now, r.registry
-	cfg.Choose = func(map[string]string, string, bool, []*corev1.Service) rotator.Choice { return rotator.Choice{} }
-	cfg.Delay, cfg.ProbePause, cfg.PropagationTime, cfg.VerifyInterval, cfg.ProbeTimeout = 20*time.Millisecond, 100*time.Millisecond, 2*time.Second, 3*time.Second, soon
+	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
+	cfg.Missed.Choose = func(map[string]string, string, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Cluster.Delay, cfg.Report.Interval, cfg.Probe.Timeout = 20*time.Millisecond, 200*time.Millisecond, soon
+	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second
 	for _, change := range changes {
 		change(&cfg)
 	}

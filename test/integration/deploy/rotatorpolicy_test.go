@@ -94,6 +94,8 @@ func TestTheRotatorsOwnConfigMaps(t *testing.T) {
 	require.NoError(t, apply(namespace, api.BundleName, api.BundleKey))
 	refusedWith(t, apply(namespace, api.BundleName, "other"), onlyBundle)
 	require.NoError(t, apply(api.DefaultNamespace, api.TrustStatusName, api.TrustTargets))
+	require.NoError(t, apply(api.DefaultNamespace, api.ServingStatusName, "stale"))
 	require.ErrorContains(t, apply(namespace, "made-by-the-rotator", api.BundleKey), "cannot create resource")
 	require.ErrorContains(t, apply(namespace, api.TrustStatusName, api.TrustTargets), "cannot create resource")
+	require.ErrorContains(t, apply(namespace, api.ServingStatusName, "stale"), "cannot create resource")
 }

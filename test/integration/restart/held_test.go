@@ -24,6 +24,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
+	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -79,15 +81,15 @@ func TestADisruptionBudget(t *testing.T) {
 	p.current("web")
 	p.rotate("web")
 	p.held(registry, "DisruptionBudget")
-	e := p.told(rotator.EventRestartHeld, "web")
+	e := p.told(restart.EventRestartHeld, "web")
 	assert.Equal(t, corev1.EventTypeWarning, e.Type)
-	assert.Contains(t, e.Note, "not restarted: PodDisruptionBudget keep allows no disruption now (2 of 2 pods healthy, 2 needed); it will be when that has changed")
+	assert.Contains(t, e.Note, "not restarted: PodDisruptionBudget keep allows no disruption now (2 of 2 pods healthy, 2 needed); it will be restarted when that has changed")
 	assert.Empty(t, restartedAt(t, web))
 	change(t, budget, func() { budget.Spec.MinAvailable = &one })
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
-	assert.Len(t, p.events(rotator.EventRestartHeld, "web"), 1)
-	assert.Nil(t, p.events(rotator.EventRestartHeld, "web")[0].Series, "told once")
+	assert.Len(t, p.events(restart.EventRestartHeld, "web"), 1)
+	assert.Nil(t, p.events(restart.EventRestartHeld, "web")[0].Series, "told once")
 }
 
 func TestAPausedDeployment(t *testing.T) {
@@ -98,7 +100,7 @@ func TestAPausedDeployment(t *testing.T) {
 	change(t, web, func() { web.Spec.Paused = true })
 	p.rotate("web")
 	p.held(registry, "Paused")
-	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, "it is paused; kubectl rollout resume lets it go on")
+	assert.Contains(t, p.told(restart.EventRestartHeld, "web").Note, "it is paused; kubectl rollout resume continues it")
 	assert.Empty(t, restartedAt(t, web))
 	change(t, web, func() { web.Spec.Paused = false })
 	p.current("web")
@@ -138,12 +140,12 @@ func TestWhatAPersonHasToDo(t *testing.T) {
 		p.rotate(name)
 	}
 	for name, want := range map[string]string{
-		"bare":    "not restarted: no controller would make it anew; recreate it",
-		"once":    "not restarted: of a Job it is not known how; delete it and create it again",
-		"sets":    "not restarted: of a ReplicaSet it is not known how; delete its pods, one after the other",
-		"by-hand": "not restarted: its update strategy leaves old pods running; delete those pods, one after the other: kubectl delete pod by-hand-0 -n " + p.name,
+		"bare":    "not restarted: no controller would recreate the pods; recreate it",
+		"once":    "not restarted: restarting a Job is not supported; delete it and create it again",
+		"sets":    "not restarted: restarting a ReplicaSet is not supported; delete its pods one by one",
+		"by-hand": "not restarted: its update strategy leaves old pods running; delete those pods one by one: kubectl delete pod by-hand-0 -n " + p.name,
 	} {
-		e := p.told(rotator.EventRestartNotPossible, name)
+		e := p.told(restart.EventRestartNotPossible, name)
 		assert.Contains(t, e.Note, want)
 		pods := p.pods(name)
 		require.Len(t, pods, 1)
@@ -161,7 +163,7 @@ func TestAStuckRollout(t *testing.T) {
 	p.deployment("a", 1)
 	b := p.deployment("b", 1)
 	elsewhere := other.deployment("web", 1)
-	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restarts.Max = 1; c.Restarts.StuckAfter = time.Second })
+	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restart.Max = 1; c.Restart.StuckAfter = time.Second })
 	p.current("a", "b")
 	other.current("web")
 	// The Deployment has no patience of its own that would be longer.
@@ -170,13 +172,13 @@ func TestAStuckRollout(t *testing.T) {
 	change(t, a, func() { none := int32(1<<31 - 1); a.Spec.ProgressDeadlineSeconds = &none })
 	node.breakDown(p.name, true)
 	p.rotate("a")
-	p.told(rotator.EventRestarted, "a")
+	p.told(restart.EventRestarted, "a")
 	p.rotate("b")
 	other.rotate("web")
-	e := p.told(rotator.EventRestartStuck, "a")
-	assert.Contains(t, e.Note, "no other workload of namespace "+p.name+" is restarted before it is: kubectl rollout status deployment/a -n "+p.name)
+	e := p.told(restart.EventRestartStuck, "a")
+	assert.Contains(t, e.Note, "until it is, no other workload of namespace "+p.name+" is restarted: kubectl rollout status deployment/a -n "+p.name)
 	p.held(registry, "BehindStuck")
-	assert.Contains(t, p.told(rotator.EventRestartHeld, "b").Note, "Deployment a of its namespace was restarted, and its rollout does not get on")
+	assert.Contains(t, p.told(restart.EventRestartHeld, "b").Note, "Deployment a of its namespace was restarted, and its rollout is not progressing")
 	n, _ := metric(t, registry, "servingcert_restarts_stuck", p.name)
 	assert.InDelta(t, 1, n, 0)
 	other.current("web")
@@ -185,7 +187,7 @@ func TestAStuckRollout(t *testing.T) {
 	node.breakDown(p.name, false)
 	p.current("a", "b")
 	assert.NotEmpty(t, restartedAt(t, b))
-	assert.Len(t, p.events(rotator.EventRestartStuck, "a"), 1)
+	assert.Len(t, p.events(restart.EventRestartStuck, "a"), 1)
 }
 
 // A leader that dies in the middle of a rollout is followed by one that waits for
@@ -195,7 +197,7 @@ func TestALeaderDies(t *testing.T) {
 	p, other := newPlace(t), newPlace(t)
 	atOnce := func(d *appsv1.Deployment) { d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }
 	all := []*appsv1.Deployment{p.deployment("a", 1, atOnce), p.deployment("b", 1), other.deployment("web", 1)}
-	config := func(c *rotator.Config) { c.Restarts.Max = 1 }
+	config := func(c *rotator.Config) { c.Restart.Max = 1 }
 	_, stop := startRotator(t, config)
 	p.current("a", "b")
 	other.current("web")
@@ -203,7 +205,7 @@ func TestALeaderDies(t *testing.T) {
 		node.breakDown(q.name, true)
 	}
 	p.rotate("a")
-	p.told(rotator.EventRestarted, "a")
+	p.told(restart.EventRestarted, "a")
 	at := restartedAt(t, all[0])
 	stop()
 	p.ready("a", 0) // nothing of it is stale, and it rolls
@@ -235,10 +237,10 @@ func TestTakenBack(t *testing.T) {
 	p.current("web")
 	node.breakDown(p.name, true)
 	p.rotate("web")
-	p.told(rotator.EventRestarted, "web")
-	change(t, web, func() { delete(web.Spec.Template.Annotations, rotator.AnnotationRestartedAt) })
+	p.told(restart.EventRestarted, "web")
+	change(t, web, func() { delete(web.Spec.Template.Annotations, restartpolicy.AnnotationRestartedAt) })
 	p.held(registry, "Undone")
-	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, "whatever does that has to leave it alone")
+	assert.Contains(t, p.told(restart.EventRestartHeld, "web").Note, "whatever does that must leave the annotation alone")
 	assert.Empty(t, restartedAt(t, web))
 	node.breakDown(p.name, false)
 	p.rotate("web") // for the next certificate it is tried again
@@ -274,11 +276,11 @@ func TestNoRight(t *testing.T) {
 	p.mayNotGet(web)
 	p.rotate("web")
 	p.held(registry, "Forbidden")
-	assert.Contains(t, p.told(rotator.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
+	assert.Contains(t, p.told(restart.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
 	without("patch")
 	p.held(registry, "Refused")
 	harness.Eventually(t, func() error {
-		for _, e := range p.events(rotator.EventRestartHeld, "web") {
+		for _, e := range p.events(restart.EventRestartHeld, "web") {
 			if strings.Contains(e.Note, `cannot patch resource "deployments"`) {
 				return nil
 			}

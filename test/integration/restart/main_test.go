@@ -28,6 +28,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -95,10 +96,11 @@ func startRotator(t *testing.T, change func(*rotator.Config)) (registry *prometh
 	require.NoError(t, err)
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
-	cfg.Now, cfg.Metrics, cfg.Choose = time.Now, registry, func(map[string]string, string, bool, []*corev1.Service) rotator.Choice { return rotator.Choice{} }
-	cfg.Delay, cfg.Patience = 20*time.Millisecond, 500*time.Millisecond
-	cfg.PropagationTime, cfg.VerifyInterval, cfg.ProbePause = time.Second, time.Second, 50*time.Millisecond
-	cfg.Restarts.Poll, cfg.Restarts.Retry = 50*time.Millisecond, 200*time.Millisecond
+	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
+	cfg.Missed.Choose = func(map[string]string, string, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Serving.PropagationTime, cfg.Serving.Interval, cfg.Serving.Pause = time.Second, time.Second, 50*time.Millisecond
+	cfg.Missed.Patience, cfg.Restart.Patience, cfg.Report.Interval = 500*time.Millisecond, 500*time.Millisecond, 200*time.Millisecond
+	cfg.Restart.Poll, cfg.Restart.Retry = 50*time.Millisecond, 200*time.Millisecond
 	if change != nil {
 		change(&cfg)
 	}

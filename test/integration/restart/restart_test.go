@@ -14,6 +14,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
+	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -71,12 +73,12 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		for _, pod := range p.pods(name) {
 			assert.False(t, before[name][string(pod.UID)], "%s is as old as the old certificate", pod.Name)
 		}
-		e := p.told(rotator.EventRestarted, name)
+		e := p.told(restart.EventRestarted, name)
 		assert.Equal(t, corev1.EventTypeNormal, e.Type)
 		assert.Equal(t, w.GetUID(), e.Regarding.UID)
 		assert.Equal(t, "Service", e.Related.Kind)
 		assert.Equal(t, name, e.Related.Name)
-		assert.Contains(t, e.Note, "an older certificate than Secret "+name+"-tls holds since ")
+		assert.Contains(t, e.Note, "an older certificate than Secret "+name+"-tls has held since ")
 	}
 	// And nothing more happens to them.
 	n, _ := metric(t, registry, "servingcert_restarts_total")
@@ -116,7 +118,7 @@ func TestWhoDoesNotAskIsLeftAlone(t *testing.T) {
 	p.serving("reloads", metav1.ConditionFalse, "Stale")
 	p.serving("nothing", metav1.ConditionFalse, "Stale")
 	p.rotate("asks") // later than both
-	p.told(rotator.EventRestarted, "asks")
+	p.told(restart.EventRestarted, "asks")
 	p.current("asks")
 	assert.NotEmpty(t, restartedAt(t, asks))
 	assert.Empty(t, restartedAt(t, reloads))
@@ -127,12 +129,12 @@ func TestWhoDoesNotAskIsLeftAlone(t *testing.T) {
 func TestAPersonWasFaster(t *testing.T) {
 	p := newPlace(t)
 	web := p.deployment("web", 1)
-	registry, _ := startRotator(t, func(c *rotator.Config) { c.PropagationTime = 3 * time.Second })
+	registry, _ := startRotator(t, func(c *rotator.Config) { c.Serving.PropagationTime = 3 * time.Second })
 	p.current("web")
 	node.breakDown(p.name, true) // the old pods stay for a while
 	p.rotate("web")
 	change(t, web, func() {
-		web.Spec.Template.Annotations[rotator.AnnotationRestartedAt] = time.Now().Format(time.RFC3339)
+		web.Spec.Template.Annotations[restartpolicy.AnnotationRestartedAt] = time.Now().Format(time.RFC3339)
 	})
 	at := restartedAt(t, web)
 	p.held(registry, "RollingOut")
@@ -141,7 +143,7 @@ func TestAPersonWasFaster(t *testing.T) {
 	assert.Equal(t, at, restartedAt(t, web))
 	n, _ := metric(t, registry, "servingcert_restarts_total")
 	assert.Zero(t, n)
-	assert.Empty(t, p.events(rotator.EventRestarted, ""))
+	assert.Empty(t, p.events(restart.EventRestarted, ""))
 }
 
 // A tool that applies its manifest again, as those of GitOps do, leaves the
@@ -164,7 +166,7 @@ func TestAppliedAgain(t *testing.T) {
 	startRotator(t, nil)
 	p.current("web")
 	p.rotate("web")
-	p.told(rotator.EventRestarted, "web")
+	p.told(restart.EventRestarted, "web")
 	p.current("web")
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"}}
 	at := restartedAt(t, web)
@@ -219,7 +221,7 @@ func TestOneOfANamespaceAfterTheOther(t *testing.T) {
 	node.breakDown(p.name, false)
 	p.current(names...)
 	assert.Equal(t, 3, restarted())
-	assert.Empty(t, p.events(rotator.EventRestartHeld, ""), "to wait is no news")
+	assert.Empty(t, p.events(restart.EventRestartHeld, ""), "to wait is no news")
 }
 
 // --max-restarts holds over all namespaces.
@@ -230,7 +232,7 @@ func TestTheCap(t *testing.T) {
 		p := newPlace(t)
 		places, all = append(places, p), append(all, p.deployment("web", 1))
 	}
-	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restarts.Max = 2 })
+	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restart.Max = 2 })
 	for _, p := range places {
 		p.current("web")
 		node.breakDown(p.name, true)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -171,11 +171,11 @@ func restartedAt(t *testing.T, w client.Object) string {
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(w), w))
 	switch w := w.(type) {
 	case *appsv1.Deployment:
-		return w.Spec.Template.Annotations[rotator.AnnotationRestartedAt]
+		return w.Spec.Template.Annotations[restart.AnnotationRestartedAt]
 	case *appsv1.StatefulSet:
-		return w.Spec.Template.Annotations[rotator.AnnotationRestartedAt]
+		return w.Spec.Template.Annotations[restart.AnnotationRestartedAt]
 	case *appsv1.DaemonSet:
-		return w.Spec.Template.Annotations[rotator.AnnotationRestartedAt]
+		return w.Spec.Template.Annotations[restart.AnnotationRestartedAt]
 	}
 	t.Fatalf("%T has no template", w)
 	return ""

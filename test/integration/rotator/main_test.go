@@ -27,6 +27,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	missedpods "github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -111,18 +112,18 @@ func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Regist
 		return nil, err
 	}
 	config := rotator.DefaultConfig()
-	config.Now, config.Metrics, config.Choose = time.Now, registry, choose
-	config.Delay, config.Patience, config.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
+	config.Cluster.Now, config.Cluster.Metrics, config.Missed.Choose = time.Now, registry, choose
+	config.Cluster.Delay, config.Missed.Patience, config.Missed.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
 	return mgr, rotator.Setup(mgr, config)
 }
 
 // choose is what cmd/rotator wires, and holds to the webhook's answer.
-func choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) rotator.Choice {
+func choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) missedpods.Choice {
 	pod := &corev1.Pod{}
 	pod.Labels = labels
 	if conventional {
 		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 443}}}}
 	}
 	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
-	return rotator.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
+	return missedpods.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
 }

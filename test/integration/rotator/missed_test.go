@@ -73,7 +73,7 @@ func TestPodsOlderThanTheLabel(t *testing.T) {
 	require.NotNil(t, e.Related)
 	assert.Equal(t, svc.UID, e.Related.UID)
 	assert.Contains(t, e.Note, "3 pods (web-")
-	assert.Contains(t, e.Note, "were not injected with Secret web-tls, as Service web asks")
+	assert.Contains(t, e.Note, "were not injected with Secret web-tls, for which Service web asks")
 	assert.Contains(t, e.Note, "; restart it: kubectl rollout restart deployment/web -n "+ns)
 
 	change(t, d, func() { // as that command does
@@ -138,7 +138,7 @@ func TestWebhookAway(t *testing.T) {
 		about[e.Regarding.Kind+" "+e.Regarding.Name] = e.Note
 	}
 	assert.Contains(t, about["Service web"], "pod meanwhile was not injected with Secret web-tls")
-	assert.Contains(t, about["Pod own"], "pod own was not injected with Secret own-tls, as its annotation asks")
+	assert.Contains(t, about["Pod own"], "pod own was not injected with Secret own-tls, for which the pod's annotation asks")
 }
 
 func TestPodChanges(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	missedcontroller "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -80,7 +80,7 @@ func events(t *testing.T, namespace string) []eventsv1.Event {
 	require.NoError(t, admin.List(t.Context(), &list, client.InNamespace(namespace)))
 	var out []eventsv1.Event
 	for _, e := range list.Items {
-		if e.Reason == rotator.EventMissed {
+		if e.Reason == missedcontroller.EventMissed {
 			out = append(out, e)
 		}
 	}

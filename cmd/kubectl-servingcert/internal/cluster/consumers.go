@@ -12,7 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // Consumers returns the pods of a namespace, of all if it is "", that mount the
@@ -44,9 +44,9 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return judge.Consumer{}, false
 	}
-	t := rotator.FactsOf(pod).Template.Value()
+	t := pods.FactsOf(pod).Template.Value()
 	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Created: pod.CreationTimestamp.Time}
-	if t.Workload != (rotator.Workload{}) {
+	if t.Workload != (pods.Workload{}) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}
 	for secret := range strings.SplitSeq(t.Mounts, ",") {

@@ -11,7 +11,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/preview"
-	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // Known is preview.Options.Live. A user who may not see whether the conventional
@@ -75,7 +76,7 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 				known.Services[i] = api.Translate(svc)
 			}
 		}
-		place := rotator.Place{OptedIn: true, Services: known.Services, Conventional: known.ConventionalSecret}
+		place := missed.Place{OptedIn: true, Services: known.Services, Conventional: known.ConventionalSecret}
 		for i := range pods.Items {
 			if row, ok := missedPod(&pods.Items[i], place); ok {
 				rows = append(rows, row)
@@ -86,14 +87,14 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 }
 
 // missedPod judges a pod as the rotator does.
-func missedPod(pod *corev1.Pod, place rotator.Place) (preview.Row, bool) {
-	facts := rotator.FactsOf(pod)
-	verdict := rotator.Judge(facts, place, decision.Choose)
+func missedPod(pod *corev1.Pod, place missed.Place) (preview.Row, bool) {
+	facts := pods.FactsOf(pod)
+	verdict := missed.Judge(facts, place, decision.Choose)
 	row := preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Secret, Done: "missed",
 		Why: "created before the namespace was labelled, before its Service or its Secret, or while the webhook was not running: recreate the pod",
 	}
-	if verdict.Reason == rotator.ReasonMistake {
+	if verdict.Reason == missed.ReasonMistake {
 		row.Why = facts.Template.Value().Mistake
 	}
 	return row, verdict.Missed()

@@ -1,0 +1,64 @@
+package cluster
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// Pods is the cache of the facts of all pods that have not ended.
+type Pods struct {
+	*facts.Informer[*pods.Facts]
+}
+
+// running leaves out pods that have ended, of which Jobs may leave thousands.
+var running = fields.AndSelectors(
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+).String()
+
+// The indexes: by namespace, and by the Secrets whose key a pod mounts,
+// NAMESPACE/NAME.
+const (
+	byNamespace = "namespace"
+	byMount     = "mount"
+)
+
+func newPods(rest toolscache.Getter) (*Pods, error) {
+	return newPodsFrom(toolscache.NewFilteredListWatchFromClient(rest, "pods", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = running }))
+}
+
+func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
+	informer, err := facts.NewInformer(facts.Options[*corev1.Pod, *pods.Facts]{
+		Objects: lw, Example: &corev1.Pod{}, Derive: pods.FactsOf,
+		Indexers: map[string]func(*pods.Facts) []string{
+			byNamespace: func(f *pods.Facts) []string { return []string{f.Namespace} },
+			byMount: func(f *pods.Facts) []string {
+				var keys []string
+				for _, secret := range f.Mounts() {
+					keys = append(keys, f.Namespace+"/"+secret)
+				}
+				return keys
+			},
+		},
+		// A standby would hold every pod of the cluster for the sake of a metric; it
+		// fills the cache in seconds when it leads.
+		LeaderOnly: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Pods{informer}, nil
+}
+
+// In returns the pods of a namespace.
+func (p *Pods) In(namespace string) []*pods.Facts { return p.ByIndex(byNamespace, namespace) }
+
+// Mounting returns the pods that mount the key of the Secret.
+func (p *Pods) Mounting(namespace, secret string) []*pods.Facts {
+	return p.ByIndex(byMount, namespace+"/"+secret)
+}

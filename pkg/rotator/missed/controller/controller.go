@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
+)
+
+// reconciler finds the missed pods of a namespace and reports them.
+type reconciler struct {
+	cluster *cluster.Cluster
+	cfg     Config
+
+	conventional *conventional
+	ledger       *ledger
+	events       eventWriter
+}
+
+// Reconcile looks at one namespace.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	namespace := req.Name
+	s, err := r.gather(ctx, namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := missed.Decide(s)
+	r.act(ctx, namespace, s, d)
+	return reconcile.Result{RequeueAfter: d.After}, nil
+}
+
+func (r *reconciler) gather(ctx context.Context, namespace string) (missed.Situation, error) {
+	s := missed.Situation{
+		Now: r.cluster.Now(), Choose: r.cfg.Choose, Patience: r.cfg.Patience, MaxEvents: r.cfg.MaxEvents,
+		Records: r.ledger.records(namespace),
+	}
+	ns := cluster.NamespaceMetadata()
+	err := r.cluster.Services.Get(ctx, types.NamespacedName{Name: namespace}, ns)
+	if client.IgnoreNotFound(err) != nil {
+		return s, fmt.Errorf("get Namespace %s from the cache: %w", namespace, err)
+	}
+	s.Place.OptedIn = err == nil && ns.DeletionTimestamp == nil
+	s.Place.Excluded = slices.Contains([]string{metav1.NamespaceSystem, r.cluster.Namespace}, namespace)
+	if !s.Place.OptedIn || s.Place.Excluded {
+		return s, nil
+	}
+	s.Place.Conventional = r.conventional.in(namespace)
+	var services corev1.ServiceList
+	if err := r.cluster.Services.List(ctx, &services, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return s, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)
+	}
+	for i := range services.Items {
+		if _, asks := api.Wants(&services.Items[i]); asks {
+			s.Place.Services = append(s.Place.Services, &services.Items[i])
+		}
+	}
+	s.Pods = r.cluster.Pods.In(namespace)
+	return s, nil
+}
+
+func (r *reconciler) act(ctx context.Context, namespace string, s missed.Situation, d missed.Decision) {
+	if d.Forget {
+		r.ledger.forget(namespace)
+		return
+	}
+	r.ledger.put(namespace, d.Pods, d.Records)
+	if len(d.Notify) > 0 {
+		log.FromContext(ctx).Info("pods run without the Secret that they would get today", "pods", d.Pods, "workloads", d.Workloads)
+	}
+	for _, g := range d.Notify {
+		r.events.missed(namespace, g, s.Place.Services)
+	}
+	if len(d.Rest) > 0 {
+		r.events.more(namespace, d.Rest, s.Place.Services)
+	}
+}

@@ -1,0 +1,84 @@
+// Package controller finds the missed pods of every namespace, reports them by
+// events, and counts them in metric servingcert_missed_pods. What it does is decided
+// in package missed.
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// Setup adds the controller. It looks at a namespace after something in it has
+// changed.
+func Setup(c *cluster.Cluster, cfg Config) error {
+	published, err := c.ConfigMap(api.ConventionalStatusName)
+	if err != nil {
+		return err
+	}
+	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, ledger: newLedger(), events: eventWriter{c.Recorder()}}
+	if err := c.Metrics.Register(r.ledger); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	enqueue := func(q facts.Queue, namespace string) {
+		q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: namespace}}, c.Delay)
+	}
+	return c.AddController("missed-pods", controller.Options{Reconciler: r},
+		c.Pods.Source("pods", onPod(enqueue)),
+		source.Kind(c.Services, cluster.NamespaceMetadata(), onChange(func(q facts.Queue, ns *metav1.PartialObjectMetadata) { enqueue(q, ns.Name) })),
+		source.Kind(c.Services, &corev1.Service{}, onChange(func(q facts.Queue, svc *corev1.Service) { enqueue(q, svc.Namespace) }), servicePredicate{}),
+		source.Kind(published, &corev1.ConfigMap{}, r.conventional.handler(enqueue)),
+	)
+}
+
+// onPod enqueues the namespace of a pod that came, went, or changed in what is
+// known of it: most updates of a pod change nothing of that.
+func onPod(enqueue func(facts.Queue, string)) facts.Handler[*pods.Facts] {
+	return func(_ context.Context, q facts.Queue, before, after *pods.Facts) {
+		if before == nil || after == nil || before.Template != after.Template || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
+			enqueue(q, cmp.Or(after, before).Namespace)
+		}
+	}
+}
+
+func onChange[T client.Object](enqueue func(facts.Queue, T)) handler.TypedFuncs[T, reconcile.Request] {
+	return handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q facts.Queue) { enqueue(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q facts.Queue) { enqueue(q, e.ObjectNew) },
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q facts.Queue) { enqueue(q, e.Object) },
+	}
+}
+
+// servicePredicate passes over Services that ask for nothing, and over changes
+// that do not concern pods: the signer's conditions above all.
+type servicePredicate struct{}
+
+func (servicePredicate) Create(e event.TypedCreateEvent[*corev1.Service]) bool { return asks(e.Object) }
+func (servicePredicate) Delete(e event.TypedDeleteEvent[*corev1.Service]) bool { return asks(e.Object) }
+func (servicePredicate) Generic(event.TypedGenericEvent[*corev1.Service]) bool { return false }
+func (servicePredicate) Update(e event.TypedUpdateEvent[*corev1.Service]) bool {
+	before, asked := api.Wants(e.ObjectOld)
+	after, asks := api.Wants(e.ObjectNew)
+	return asked != asks || before != after || !maps.Equal(e.ObjectOld.Spec.Selector, e.ObjectNew.Spec.Selector)
+}
+
+func asks(svc *corev1.Service) bool {
+	_, ok := api.Wants(svc)
+	return ok
+}

@@ -1,0 +1,53 @@
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+)
+
+func TestServicesThatMatter(t *testing.T) {
+	strip := func(change func(*corev1.Service)) *corev1.Service {
+		svc := fixture.Service("web", "web-tls", "app", "web")
+		change(svc)
+		kept, err := cluster.ServiceTransform(false)(svc)
+		require.NoError(t, err)
+		return kept.(*corev1.Service)
+	}
+	asking, silent := strip(func(*corev1.Service) {}), strip(func(s *corev1.Service) { s.Annotations = nil })
+	now := metav1.Now()
+	tests := []struct {
+		name          string
+		before, after *corev1.Service
+		want          bool
+	}{
+		{"nothing", asking, asking, false},
+		{"nothing, asks for nothing", silent, silent, false},
+		{"asks", silent, asking, true},
+		{"asks no more", asking, silent, true},
+		{"asks for another", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationSecretName] = "other" }), true},
+		{"selects others", asking, strip(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "x"} }), true},
+		{"selects others, asks for nothing", silent, strip(func(s *corev1.Service) { s.Annotations, s.Spec.Selector = nil, nil }), false},
+		{"is being deleted", asking, strip(func(s *corev1.Service) { s.DeletionTimestamp = &now }), true},
+		{"a condition", asking, strip(func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady}} }), false},
+		{"another annotation", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationDuration] = "2h" }), false},
+	}
+	var p servicePredicate
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, p.Update(event.TypedUpdateEvent[*corev1.Service]{ObjectOld: tt.before, ObjectNew: tt.after}))
+		})
+	}
+	for svc, want := range map[*corev1.Service]bool{asking: true, silent: false} {
+		assert.Equal(t, want, p.Create(event.TypedCreateEvent[*corev1.Service]{Object: svc}))
+		assert.Equal(t, want, p.Delete(event.TypedDeleteEvent[*corev1.Service]{Object: svc}))
+	}
+}

@@ -1,0 +1,156 @@
+package pods
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Facts is all that is remembered of a pod. It is a runtime.Object, so that an
+// informer can hold it in place of the pod.
+type Facts struct {
+	metav1.TypeMeta
+	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
+	// a pod that no workload made or that mounts a Secret, and when the latter was
+	// created; nothing else.
+	metav1.ObjectMeta
+	Template unique.Handle[Template]
+	// IP is the pod's, if it mounts a Secret: of several, the one of its node's
+	// first family.
+	IP netip.Addr
+	// Ready: it mounts a Secret, has an address, and gets requests.
+	Ready bool
+}
+
+// Template is what the pods of one template have in common, and what all that is
+// decided about a pod follows from. One copy serves all of them.
+type Template struct {
+	Namespace  string
+	Labels     string // "key=value,…" by key, which no label's characters can break
+	SecretName string // the Secret that the pod names itself
+	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
+	// and separated by commas.
+	Mounts string
+	// Ports are the TCP ports of a pod that mounts a Secret; see TCPPorts.
+	Ports    string
+	OnRotate api.OnRotate
+	Workload Workload
+	// Conventional: it gets the conventional Secret where there is one, unless
+	// something else decides.
+	Conventional bool
+	// Left is why the pod is left alone whatever its namespace holds, or empty.
+	Left Reason
+	// Mistake is what the webhook would refuse the pod for, or empty.
+	Mistake string
+	// Explained is the Secret for which the webhook saw the pod and said why
+	// nothing was injected, or empty.
+	Explained string
+}
+
+// Reason is what the judgement of a pod rests on: one of these, or one of
+// package missed.
+type Reason string
+
+// Why a pod is left alone whatever its namespace holds.
+const (
+	ReasonMirrorPod Reason = api.ExemptMirrorPod // it mirrors a static pod
+	ReasonOptedOut  Reason = api.ExemptOptedOut  // its label says so
+	ReasonWindows   Reason = api.ExemptWindows   // nothing is injected into Windows pods
+	ReasonFinished  Reason = "Finished"          // its containers have ended for good
+)
+
+// FactsOf derives the facts of a pod.
+func FactsOf(pod *corev1.Pod) *Facts {
+	request, err := api.ParsePod(&pod.ObjectMeta)
+	t := Template{
+		Namespace:    pod.Namespace,
+		Labels:       encodeLabels(pod.Labels),
+		SecretName:   request.SecretName,
+		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
+		OnRotate:     onRotate(pod),
+		Workload:     workloadOf(pod),
+		Conventional: api.DeclaresPort(pod) && !api.OwnedByJob(pod),
+		Left:         leftAlone(pod, request),
+		Explained:    explained(pod.Annotations[api.AnnotationStatus]),
+	}
+	if err != nil {
+		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
+	}
+	if t.Mounts != "" {
+		t.Ports = portsOf(pod)
+	}
+	f := &Facts{Template: unique.Make(t)}
+	f.ObjectMeta = metav1.ObjectMeta{
+		Namespace:         f.Template.Value().Namespace, // the copy that all share
+		Name:              pod.Name,
+		ResourceVersion:   pod.ResourceVersion,
+		DeletionTimestamp: pod.DeletionTimestamp,
+	}
+	if t.Workload == (Workload{}) || t.Mounts != "" {
+		f.UID = pod.UID
+	}
+	if t.Mounts != "" {
+		f.CreationTimestamp = pod.CreationTimestamp
+		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
+		f.Ready = f.IP.IsValid() && isReady(pod)
+	}
+	return f
+}
+
+// onRotate reads the annotation by itself: a pod that is not to be injected, or
+// that says something else that is wrong, may mount a Secret all the same.
+func onRotate(pod *corev1.Pod) api.OnRotate {
+	switch v := api.OnRotate(pod.Annotations[api.AnnotationOnRotate]); v {
+	case api.OnRotateRestart, api.OnRotateNone:
+		return v
+	}
+	return api.OnRotateReload
+}
+
+// isReady reports whether Services send requests to the pod.
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning &&
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+}
+
+// DeepCopyObject implements runtime.Object.
+func (f *Facts) DeepCopyObject() runtime.Object {
+	out := *f
+	f.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+// Mounts returns the names of the Secrets whose key is in one of its volumes.
+func (f *Facts) Mounts() []string {
+	if m := f.Template.Value().Mounts; m != "" {
+		return strings.Split(m, ",")
+	}
+	return nil
+}
+
+// leftAlone returns why the pod is left alone by what it is, or "".
+func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
+	if reason := api.Exempt(pod, request); reason != "" {
+		return Reason(reason)
+	}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return ReasonFinished
+	}
+	return ""
+}
+
+// explained returns the Secret for which the webhook's status says why it was not
+// injected, or "". A copied or forged status can only keep its pod out of the count.
+func explained(status string) (secret string) {
+	s, _ := api.ParseInjectionStatus(status)
+	return s.NotInjectedFor()
+}

@@ -1,0 +1,135 @@
+package pods
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+)
+
+func TestFactsAreShared(t *testing.T) {
+	ofWorkload := func(name string, change func(*corev1.Pod)) *Facts {
+		return FactsOf(fixture.Pod(func(p *corev1.Pod) {
+			p.Name, p.UID, p.OwnerReferences = name, "u", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "StatefulSet", "web")}
+			p.ResourceVersion = name
+			if change != nil {
+				change(p)
+			}
+		}))
+	}
+	a, b := ofWorkload("a", nil), ofWorkload("b", func(p *corev1.Pod) {
+		p.Annotations["prometheus.io/scrape"], p.Status.PodIP, p.Spec.NodeName = "true", "10.0.0.7", "node-7"
+		p.Status.Phase = corev1.PodPending
+	})
+	assert.Equal(t, a.Template, b.Template, "what is nobody's concern makes no difference")
+	assert.Equal(t, "a b", a.Name+" "+b.Name)
+	assert.Equal(t, "a b", a.ResourceVersion+" "+b.ResourceVersion)
+	assert.Empty(t, a.UID, "of use for bare pods only")
+	assert.Equal(t, "uid-of-web", string(FactsOf(fixture.Pod(nil)).UID))
+	for name, change := range map[string]func(*corev1.Pod){
+		"label":   fixture.Label("x", "y"),
+		"secret":  fixture.Annotation(api.AnnotationSecretName, "mine"),
+		"mistake": fixture.Annotation(api.AnnotationMode, "flags"),
+		"status":  fixture.Annotation(api.AnnotationStatus, `{"secret":"web-tls","reason":"x"}`),
+		"volume":  fixture.SecretVolume("web-tls"),
+		"ended":   func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
+		"owner":   func(p *corev1.Pod) { p.OwnerReferences = nil },
+		"place":   func(p *corev1.Pod) { p.Namespace = "other" },
+		"port":    fixture.WithPort,
+	} {
+		assert.NotEqual(t, a.Template, ofWorkload("a", change).Template, name)
+	}
+}
+
+func TestFactsAreAnObject(t *testing.T) {
+	now := metav1.Now()
+	f := FactsOf(fixture.Pod(func(p *corev1.Pod) { p.DeletionTimestamp = &now }))
+	got, ok := f.DeepCopyObject().(*Facts)
+	require.True(t, ok)
+	assert.Equal(t, f, got)
+	assert.NotSame(t, f.DeletionTimestamp, got.DeletionTimestamp)
+}
+
+func TestLabelsSurvive(t *testing.T) {
+	const name = `[A-Za-z0-9]([A-Za-z0-9_.-]{0,20}[A-Za-z0-9])?`
+	rapid.Check(t, func(t *rapid.T) {
+		labels := rapid.MapOf(rapid.StringMatching(`([a-z]{1,9}\.[a-z]{1,9}/)?`+name), rapid.StringMatching(`(`+name+`)?`)).Draw(t, "labels")
+		encoded := encodeLabels(labels)
+		got := decodeLabels(encoded)
+		require.Len(t, got, len(labels))
+		for k, v := range labels {
+			require.Equal(t, v, got[k])
+		}
+		require.Equal(t, encoded, encodeLabels(got))
+	})
+}
+
+func TestWorkloads(t *testing.T) {
+	const restart = "restart it: kubectl rollout restart "
+	const deletePods = "delete its pods one by one; their controller replaces them: kubectl delete pod web-x -n shop"
+	tests := []struct {
+		name   string
+		hash   string
+		owners []metav1.OwnerReference
+		want   Workload
+		advice string
+	}{
+		{"bare", "", nil, Workload{}, "recreate it"},
+		{"owned and not controlled", "", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}}, Workload{}, "recreate it"},
+		{"Deployment", "5d9c", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "web-5d9c")}, Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, restart + "deployment/web -n shop"},
+		{"ReplicaSet by hand", "", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "web")}, Workload{"apps/v1", "ReplicaSet", "web", "u"}, deletePods},
+		{"ReplicaSet with a name of its own", "5d9c", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "web5d9c")}, Workload{"apps/v1", "ReplicaSet", "web5d9c", "u"}, deletePods},
+		{"hash alone", "5d9c", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "-5d9c")}, Workload{"apps/v1", "ReplicaSet", "-5d9c", "u"}, deletePods},
+		{"StatefulSet", "", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "StatefulSet", "db")}, Workload{"apps/v1", "StatefulSet", "db", "u"}, restart + "statefulset/db -n shop"},
+		{"DaemonSet", "", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
+		{"another's StatefulSet", "", []metav1.OwnerReference{fixture.ControlledBy("apps.example.com/v1", "StatefulSet", "db")}, Workload{"apps.example.com/v1", "StatefulSet", "db", "u"}, deletePods},
+		{"Job", "", []metav1.OwnerReference{fixture.ControlledBy("batch/v1", "Job", "run")}, Workload{"batch/v1", "Job", "run", "u"}, "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"},
+		{"the controller of several owners", "", []metav1.OwnerReference{{Kind: "X"}, fixture.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := fixture.Pod(func(p *corev1.Pod) { p.OwnerReferences = tt.owners })
+			if tt.hash != "" {
+				pod.Labels["pod-template-hash"] = tt.hash
+			}
+			got := FactsOf(pod).Template.Value().Workload
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.advice, got.Advice("shop", "web-x"))
+		})
+	}
+}
+
+func TestWhatIsKnownOfAPodsReadiness(t *testing.T) {
+	ready := fixture.All(fixture.SecretVolume("web-tls"), func(p *corev1.Pod) {
+		p.UID, p.Status.PodIP, p.Status.Phase = "u", "10.0.0.7", corev1.PodRunning
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	})
+	tests := []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		{"ready", func(*corev1.Pod) {}, true},
+		{"IPv6", func(p *corev1.Pod) { p.Status.PodIP = "fd00::7" }, true},
+		{"no address", func(p *corev1.Pod) { p.Status.PodIP = "" }, false},
+		{"no such address", func(p *corev1.Pod) { p.Status.PodIP = "ten" }, false},
+		{"pending", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, false},
+		{"not ready", func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse }, false},
+		{"no condition", func(p *corev1.Pod) { p.Status.Conditions = nil }, false},
+		{"being deleted", func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp }, false},
+		{"mounts nothing", func(p *corev1.Pod) { p.Spec.Volumes = nil }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := FactsOf(fixture.Pod(fixture.All(ready, tt.change)))
+			assert.Equal(t, tt.want, f.Ready)
+			require.Equal(t, FactsOf(fixture.Pod(fixture.SecretVolume("web-tls"))).Template == f.Template, tt.name != "mounts nothing", "that is no matter of the template")
+		})
+	}
+}

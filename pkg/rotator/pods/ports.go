@@ -1,0 +1,59 @@
+package pods
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS
+// with the Secrets, separated by "+", whose key its container mounts. No name has
+// one of these characters. A string, because a Template is compared as a whole.
+func portsOf(pod *corev1.Pod) string {
+	secrets := map[string][]string{} // by volume
+	for i := range pod.Spec.Volumes {
+		secrets[pod.Spec.Volumes[i].Name] = keysIn(&pod.Spec.Volumes[i])
+	}
+	var out []string
+	for _, c := range api.RunningContainers(pod) {
+		var mounted []string
+		for _, m := range c.VolumeMounts {
+			mounted = append(mounted, secrets[m.Name]...)
+		}
+		slices.Sort(mounted)
+		for _, p := range c.Ports {
+			if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				out = append(out, p.Name+"="+strconv.Itoa(int(p.ContainerPort))+"="+strings.Join(slices.Compact(mounted), "+"))
+			}
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+// Port is a TCP port that a container declares.
+type Port struct {
+	Name   string // may be empty
+	Number uint16
+	// Secrets are those whose key the container mounts.
+	Secrets []string
+}
+
+// TCPPorts returns the TCP ports of a pod that mounts a Secret.
+func (t Template) TCPPorts() []Port {
+	var out []Port
+	for entry := range strings.SplitSeq(t.Ports, ",") {
+		parts := strings.SplitN(entry, "=", 3)
+		if len(parts) != 3 {
+			continue // none
+		}
+		if number, err := strconv.ParseUint(parts[1], 10, 16); err == nil {
+			out = append(out, Port{parts[0], uint16(number), strings.Split(parts[2], "+")})
+		}
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package pods
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Workload is the controller of pods of one template. The zero value stands for
+// bare pods, which have no controller.
+type Workload struct {
+	APIVersion, Kind, Name string
+	UID                    types.UID // empty for a Deployment, which is known by name only
+}
+
+// restartable are the kinds that kubectl rollout restart supports.
+var restartable = map[string]bool{"Deployment": true, "StatefulSet": true, "DaemonSet": true}
+
+// workloadOf returns the top of the pod's chain of controllers as far as the pod
+// itself tells: its controller, or the Deployment above that if the name is one
+// that a Deployment gives its ReplicaSets, NAME-HASH.
+func workloadOf(pod *corev1.Pod) Workload {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return Workload{}
+	}
+	w := Workload{owner.APIVersion, owner.Kind, owner.Name, owner.UID}
+	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	if w.is("ReplicaSet") && hash != "" {
+		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok && name != "" {
+			return Workload{APIVersion: owner.APIVersion, Kind: "Deployment", Name: name}
+		}
+	}
+	return w
+}
+
+// Restartable reports whether kubectl rollout restart supports its kind.
+func (w Workload) Restartable() bool { return restartable[w.Kind] && w.is(w.Kind) }
+
+func (w Workload) is(kind string) bool {
+	return w.APIVersion == appsv1.SchemeGroupVersion.String() && w.Kind == kind
+}
+
+// Bare reports whether it stands for pods without a controller.
+func (w Workload) Bare() bool { return w == Workload{} }
+
+// String returns the workload's kind and name.
+func (w Workload) String() string {
+	if w.Bare() {
+		return "pods without a controller"
+	}
+	return w.Kind + " " + w.Name
+}
+
+// Compare orders workloads by kind and name.
+func (w Workload) Compare(other Workload) int {
+	return cmp.Or(cmp.Compare(w.Kind, other.Kind), cmp.Compare(w.Name, other.Name), cmp.Compare(w.UID, other.UID), cmp.Compare(w.APIVersion, other.APIVersion))
+}
+
+// Reference returns a reference to the workload for an event. uid is the UID that
+// the API server knows, for a workload that its pods know by name only.
+func (w Workload) Reference(namespace string, uid types.UID) *corev1.ObjectReference {
+	if w.UID != "" {
+		uid = w.UID
+	}
+	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: namespace, Name: w.Name, UID: uid}
+}
+
+// Advice says how a person replaces the workload's pods. The pod is one of them.
+func (w Workload) Advice(namespace, pod string) string {
+	switch {
+	case w.Bare():
+		return "recreate it"
+	case w.Restartable():
+		return fmt.Sprintf("restart it: kubectl rollout restart %s/%s -n %s", strings.ToLower(w.Kind), w.Name, namespace)
+	case w.APIVersion == batchv1.SchemeGroupVersion.String() && w.Kind == "Job":
+		return "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"
+	}
+	return fmt.Sprintf("delete its pods one by one; their controller replaces them: kubectl delete pod %s -n %s", pod, namespace)
+}

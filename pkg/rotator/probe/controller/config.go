@@ -1,0 +1,33 @@
+package controller
+
+import (
+	"fmt"
+	"time"
+)
+
+// Config is how pods are dialled.
+type Config struct {
+	// Concurrency is how many pods are dialled at a time.
+	Concurrency int
+	// Timeout is how long one port may take to show its certificate.
+	Timeout time.Duration
+}
+
+// DefaultConfig returns the configuration of a rotator that is started without
+// flags.
+func DefaultConfig() Config { return Config{Concurrency: 32, Timeout: 5 * time.Second} }
+
+// maxConcurrency keeps the sockets that are open at once below what a process
+// commonly may have.
+const maxConcurrency = 512
+
+// Validate returns an error that says what is wrong and what is allowed.
+func (c Config) Validate() error {
+	switch {
+	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
+		return fmt.Errorf("--probe-concurrency: \"%d\": must be from 1 to %d", c.Concurrency, maxConcurrency)
+	case c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute:
+		return fmt.Errorf("--probe-timeout: %q: must be from 10ms to 1m", c.Timeout)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package dial
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// long is a timeout that is not meant to pass.
+const long = 20 * time.Second
+
+func TestDialShowsTheLeaf(t *testing.T) {
+	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	with := func(change func(*tls.Config)) *tls.Config {
+		cfg := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10}
+		change(cfg)
+		return cfg
+	}
+	expired := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now().Add(-48*time.Hour), "web.shop.svc")
+	tests := map[string]struct {
+		host string
+		cfg  *tls.Config
+		want *x509.Certificate
+	}{
+		"TLS 1.3":                             {"127.0.0.1", with(func(*tls.Config) {}), pair.Leaf},
+		"TLS 1.2":                             {"127.0.0.1", with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), pair.Leaf},
+		"TLS 1.0":                             {"127.0.0.1", with(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS10 }), pair.Leaf},
+		"IPv6":                                {"::1", with(func(*tls.Config) {}), pair.Leaf},
+		"a client certificate, TLS 1.3":       {"127.0.0.1", with(func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), pair.Leaf},
+		"a client certificate, TLS 1.2":       {"127.0.0.1", with(func(c *tls.Config) { c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 }), pair.Leaf},
+		"an application protocol, none asked": {"127.0.0.1", with(func(c *tls.Config) { c.NextProtos = []string{"h2"} }), pair.Leaf},
+		"expired":                             {"127.0.0.1", with(func(c *tls.Config) { c.Certificates = []tls.Certificate{expired} }), expired.Leaf},
+		"by name": {"127.0.0.1", with(func(c *tls.Config) {
+			c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+				if hello.ServerName != "web.shop.svc" {
+					return &expired, nil
+				}
+				return &pair, nil
+			}
+		}), pair.Leaf},
+		"a long chain": {"127.0.0.1", with(func(c *tls.Config) {
+			many := pair
+			for range 100 {
+				many.Certificate = append(many.Certificate, pair.Certificate[0])
+			}
+			c.Certificates = []tls.Certificate{many}
+		}), pair.Leaf},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			at := fixture.Accept(t, tt.host, fixture.Handshakes(tt.cfg))
+			got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+			require.Equal(t, probe.TLS, got.Kind, "%s", got.Cause)
+			assert.Equal(t, pki.Fingerprint(tt.want), pki.Fingerprint(got.Chain[0]))
+		})
+	}
+}
+
+func TestDialOfWhatIsNoTLSServer(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	stolen := pair
+	stolen.PrivateKey = fixture.NewCA(t, 1, time.Now()).Key
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	tests := map[string]struct {
+		at      netip.AddrPort
+		timeout time.Duration
+		want    probe.Outcome
+	}{
+		"plain HTTP":   {netip.MustParseAddrPort(strings.TrimPrefix(plain.URL, "http://")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"garbage":      {fixture.Accept(t, "127.0.0.1", says("\x00\xff\x17garbage garbage garbage")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"a greeting":   {fixture.Accept(t, "127.0.0.1", says("220 mail.example.com ESMTP\r\n")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"says nothing": {fixture.Accept(t, "127.0.0.1", silent), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"half a record": {fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+			says("\x16\x03\x03\x40\x00\x02")(conn)
+			silent(conn)
+		}), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"closes": {fixture.Accept(t, "127.0.0.1", func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
+		"resets": {fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+			_, _ = conn.Read(make([]byte, 1))
+			_ = conn.(*net.TCPConn).SetLinger(0)
+		}), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseReset}},
+		"nothing listens": {netip.MustParseAddrPort(closed.Addr().String()), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseRefused}},
+		"no certificate for the name": {fixture.Accept(t, "127.0.0.1", fixture.Handshakes(&tls.Config{
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") },
+		})), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseAlert}},
+		"a certificate without its key": {fixture.Accept(t, "127.0.0.1", fixture.Handshakes(&tls.Config{Certificates: []tls.Certificate{stolen}})), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther}},
+		"no route":                      {netip.MustParseAddrPort("[100::1]:443"), 200 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := Dial(t.Context(), tt.at.String(), "web.shop.svc", tt.timeout)
+			if name == "no route" { // and no answer is as good
+				got.Cause = ""
+			}
+			assert.Error(t, got.Err)
+			got.Err = nil
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func says(text string) func(net.Conn) {
+	return func(conn net.Conn) {
+		_, _ = conn.Write([]byte(text))
+		_, _ = conn.Read(make([]byte, 1<<12)) // a connection with unread bytes is reset, which would discard the text
+	}
+}
+
+// A huge certificate is refused by crypto/tls before it takes memory.
+func TestDialOfAHugeCertificate(t *testing.T) {
+	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	for range 2000 {
+		pair.Certificate = append(pair.Certificate, pair.Certificate[0])
+	}
+	at := fixture.Accept(t, "127.0.0.1", fixture.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+	assert.Error(t, got.Err)
+	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: got.Err}, got)
+}
+
+// Servers log a handshake that fails, and not one that is done and followed by
+// nothing.
+func TestDialLeavesNoTrace(t *testing.T) {
+	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var logged bytes.Buffer
+	var requests atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	server.Config.ErrorLog = log.New(&logged, "", 0)
+	ended := make(chan struct{}, 1)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			ended <- struct{}{}
+		}
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	got := Dial(t.Context(), netip.MustParseAddrPort(server.Listener.Addr().String()).String(), "web.shop.svc", long)
+	require.Equal(t, probe.TLS, got.Kind)
+	<-ended
+	assert.Empty(t, logged.String())
+	assert.Zero(t, requests.Load())
+}
+
+// overheard keeps what is read.
+type overheard struct {
+	net.Conn
+	read bytes.Buffer
+}
+
+func (c *overheard) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	_, _ = c.read.Write(b[:n])
+	return n, err
+}
+
+func TestDialSaysGoodbye(t *testing.T) {
+	const encrypted = 23 // type of a TLS record whose real type is hidden
+	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	said := make(chan []byte, 1)
+	at := fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		raw := &overheard{Conn: conn}
+		_, err := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{pair}}).Read(make([]byte, 1))
+		assert.Equal(t, io.EOF, err)
+		said <- raw.read.Bytes()
+	})
+	require.Equal(t, probe.TLS, Dial(t.Context(), at.String(), "web.shop.svc", long).Kind)
+	records := 0
+	for rest := <-said; len(rest) >= 5; rest = rest[5+int(binary.BigEndian.Uint16(rest[3:5])):] {
+		if rest[0] == encrypted {
+			records++
+		}
+	}
+	assert.Equal(t, 2, records, "Finished, and the alert close_notify; a connection that is cut makes some servers log an error")
+}
+
+// BenchmarkDial is one dial, the server's part of it included.
+func BenchmarkDial(b *testing.B) {
+	pair := fixture.NewCA(b, 1, time.Now()).Issue(b, time.Now(), "web.shop.svc")
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	require.NoError(b, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func(conn net.Conn) {
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+			}(conn)
+		}
+	}()
+	at := l.Addr().String()
+	for b.Loop() {
+		require.Equal(b, probe.TLS, Dial(b.Context(), at, "web.shop.svc", long).Kind)
+	}
+	require.NoError(b, l.Close())
+	<-done
+}

@@ -1,0 +1,39 @@
+package probe
+
+import (
+	"crypto/x509"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// ourCA matches the common name of every generation of a CA that servingcert made.
+var ourCA = regexp.MustCompile(`^servingcert CA [0-9]+ [0-9a-f]{8}$`)
+
+// recognise reports whether the leaf was issued for a Service of one of these
+// names: by a CA of the bundle, whenever that was, or by a CA that has a name as
+// servingcert's CAs have. The latter is for a CA that was distrusted or has
+// retired, which is in no bundle any more. The names exclude leaves of other
+// Services.
+//
+// Whoever can make a pod serve a certificate can thus have it taken for an older
+// one of the Secret. All that follows is that this pod is taken for stale, and
+// restarted if it asks for that itself.
+func recognise(leaf *x509.Certificate, chain []*x509.Certificate, bundle pki.Bundle, names []string) bool {
+	if !slices.ContainsFunc(names, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
+		return false
+	}
+	if ourCA.MatchString(leaf.Issuer.CommonName) {
+		return true
+	}
+	for _, root := range bundle.Certificates() {
+		for _, at := range []time.Time{leaf.NotAfter, leaf.NotBefore} {
+			if pki.VerifyServing(leaf, chain, root, at) == nil {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,41 @@
+package probe
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Visit is a pod that is to be dialled for a Secret.
+type Visit struct {
+	Key
+	Address netip.Addr
+	Ports   []uint16
+	Name    string   // to ask for (SNI)
+	Names   []string // a leaf of the Secret has one of them
+	// Leaves are the fingerprints of the leaves that the Secret holds or held, as
+	// far as they are known.
+	Leaves []string
+}
+
+// Key identifies a Visit.
+type Key struct {
+	Secret types.NamespacedName
+	Pod    types.UID
+}
+
+// Answer returns what a port of the pod answered: outcome is that of a dial that
+// began at the given time.
+func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, bundle pki.Bundle) Answer {
+	a := Answer{Port: port, Kind: outcome.Kind, At: at}
+	if outcome.Kind == TLS {
+		leaf := outcome.Chain[0]
+		a.Leaf, a.NotBefore, a.NotAfter = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter
+		a.Ours = slices.Contains(v.Leaves, a.Leaf) || recognise(leaf, outcome.Chain[1:], bundle, v.Names)
+	}
+	return a
+}

@@ -1,0 +1,195 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/restart"
+)
+
+// reconciler restarts the workloads of a namespace whose pods serve an old
+// certificate and ask for it. It works on one namespace at a time, so that what
+// it counts does not change while it decides.
+type reconciler struct {
+	cluster  *cluster.Cluster
+	cfg      Config
+	partners Partners
+	live     client.Client // has no cache: workloads are read when one is about to be restarted
+	events   eventWriter
+	state    *State
+}
+
+// Reconcile looks at the restarts of one namespace.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	namespace := req.Name
+	r.state.once.Do(r.takeOver)
+	s := r.gather(namespace)
+	d := restart.Decide(s)
+	for !d.Need.None() {
+		if err := r.read(ctx, namespace, &s, d.Need); err != nil {
+			return reconcile.Result{}, err
+		}
+		d = restart.Decide(s)
+	}
+	if err := r.act(ctx, namespace, s, d); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: d.After}, nil
+}
+
+// takeOver finds what may be rolling out that another replica started: the pods
+// that a rollout waits for are not ready.
+func (r *reconciler) takeOver() {
+	for _, f := range r.cluster.Pods.List() {
+		if f.Ready {
+			continue
+		}
+		if t := f.Template.Value(); t.Mounts != "" && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
+			r.state.doubt(f.Namespace, t.Workload)
+			r.partners.Looks.EnqueueNamespace(f.Namespace)
+		}
+	}
+}
+
+// gather collects what is known without asking the API server.
+func (r *reconciler) gather(namespace string) restart.Situation {
+	s := r.state.situation(namespace, r.cfg.limits(), r.cluster.Now())
+	s.Stale = r.partners.Stale(namespace)
+	for _, w := range s.Stale {
+		if f := r.cluster.Pods.Get(types.NamespacedName{Namespace: namespace, Name: w.Pod}); f != nil {
+			s.Labels[w.Pod] = f.Template.Value().LabelSet()
+		}
+	}
+	return s
+}
+
+// read reads what the decision needs.
+func (r *reconciler) read(ctx context.Context, namespace string, s *restart.Situation, need restart.Need) error {
+	switch {
+	case need.Workload != nil:
+		st, err := r.readWorkload(ctx, namespace, *need.Workload)
+		s.Standings[*need.Workload] = st
+		return err
+	case need.Service != "":
+		var svc corev1.Service
+		err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: need.Service}, &svc)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("read Service %s: %w", need.Service, err)
+		}
+		s.Services[need.Service] = restart.ServiceStandingOf(&svc) // an empty one if it is gone
+		return nil
+	}
+	var budgets policyv1.PodDisruptionBudgetList
+	err := r.live.List(ctx, &budgets, client.InNamespace(namespace))
+	if apierrors.IsForbidden(err) {
+		s.BudgetProblem = err.Error()
+	} else if err != nil {
+		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
+	}
+	s.Budgets = append([]policyv1.PodDisruptionBudget{}, budgets.Items...)
+	return nil
+}
+
+// readWorkload reads one workload. That it does not exist or may not be read is an
+// answer too.
+func (r *reconciler) readWorkload(ctx context.Context, namespace string, w pods.Workload) (restart.Standing, error) {
+	obj := newWorkload(w, namespace)
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	switch {
+	case apierrors.IsNotFound(err):
+		return restart.Standing{Gone: true}, nil
+	case apierrors.IsForbidden(err):
+		return restart.Standing{Problem: err.Error()}, nil
+	case err != nil:
+		return restart.Standing{}, fmt.Errorf("read %s: %w", w, err)
+	}
+	st, ok := restart.StandingOf(obj)
+	if !ok {
+		return st, fmt.Errorf("read %s: restarting a %T is not supported", w, obj)
+	}
+	return st, nil
+}
+
+func newWorkload(w pods.Workload, namespace string) client.Object {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: w.Name}
+	switch w.Kind {
+	case "StatefulSet":
+		return &appsv1.StatefulSet{ObjectMeta: meta}
+	case "DaemonSet":
+		return &appsv1.DaemonSet{ObjectMeta: meta}
+	}
+	return &appsv1.Deployment{ObjectMeta: meta}
+}
+
+// act restarts what is to be restarted, and then reports.
+func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situation, d restart.Decision) error {
+	logger := log.FromContext(ctx)
+	var failed error
+	if d.Start != nil {
+		failed = r.restart(ctx, namespace, *d.Start)
+	}
+	done := failed == nil
+	switch {
+	case d.Start == nil, !done && !isRefusal(failed):
+	case done:
+		w := d.Start.Stale
+		logger.Info("restarted a workload whose pods serve an old certificate", "kind", w.Workload.Kind, "name", w.Workload.Name,
+			"secret", w.Secret, "pods", w.Pods, "since", w.Since)
+		r.events.restarted(namespace, *d.Start)
+	case apierrors.IsConflict(failed), apierrors.IsNotFound(failed):
+		failed = nil // it has changed since it was read: d.After says when to look again
+	default:
+		w := d.Start.Stale
+		logger.Error(failed, "cannot restart a workload whose pods serve an old certificate", "kind", w.Workload.Kind, "name", w.Workload.Name)
+		r.state.refuse(namespace, w, failed.Error(), s.Now)
+		failed = nil
+	}
+	if changed := r.state.put(namespace, d, done); changed {
+		r.partners.Report.EnqueueNamespace("")
+	}
+	for _, h := range d.Notify {
+		logger.Info("a workload whose pods serve an old certificate is not restarted", "kind", h.Stale.Workload.Kind, "name", h.Stale.Workload.Name,
+			"reason", h.Hold, "message", h.Message)
+		r.events.held(namespace, h)
+	}
+	for _, stuck := range d.Stuck {
+		logger.Info("the rollout of a restarted workload is not progressing", "kind", stuck.Workload.Kind, "name", stuck.Workload.Name, "progress", stuck.Progress)
+		r.events.stuck(namespace, stuck)
+	}
+	return failed
+}
+
+// restart does what kubectl rollout restart does, if the workload is still as it
+// was read.
+func (r *reconciler) restart(ctx context.Context, namespace string, start restart.Start) error {
+	obj := newWorkload(start.Stale.Workload, namespace)
+	if err := r.live.Patch(ctx, obj, client.RawPatch(types.StrategicMergePatchType, start.Patch), client.FieldOwner(cluster.Name)); err != nil {
+		return fmt.Errorf("restart %s: %w", start.Stale.Workload, err)
+	}
+	return nil
+}
+
+// isRefusal reports whether the API server will answer the same again.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError
+}

@@ -1,0 +1,55 @@
+// Package controller restarts the workloads whose pods serve an old certificate and
+// ask for it, as kubectl rollout restart does, and reports why others are not
+// restarted. What it does is decided in package restart.
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// Partners are those that the controller works with.
+type Partners struct {
+	// Stale returns the stale workloads of a namespace, and Looks enqueues namespaces
+	// in which they have changed.
+	Stale func(namespace string) []serving.StaleWorkload
+	Looks *cluster.Trigger
+	// Report is to look when the reasons have changed why workloads are not restarted.
+	Report *cluster.Trigger
+}
+
+// Setup adds the controller to mgr, and returns its state. Its unit of work is a
+// namespace.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) (*State, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), policyv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	live, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: scheme, Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	r := &reconciler{cluster: c, cfg: cfg, partners: p, live: live, events: eventWriter{c.Recorder()}, state: newState(mgr.Elected())}
+	if err := c.Metrics.Register(r.state); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return r.state, c.AddController("restarts", controller.Options{
+		MaxConcurrentReconciles: 1, // see reconciler
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
+		Reconciler:              r,
+	}, p.Looks)
+}

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/restart"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// State is what the leader knows of all restarts.
+type State struct {
+	elected <-chan struct{} // closed where this replica leads
+	once    sync.Once       // for what a new leader does first
+
+	mu     sync.Mutex
+	memory *restart.Memory
+}
+
+func newState(elected <-chan struct{}) *State {
+	return &State{elected: elected, memory: restart.NewMemory()}
+}
+
+func (s *State) doubt(namespace string, w pods.Workload) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.Doubt(namespace, w)
+}
+
+func (s *State) situation(namespace string, limits restart.Limits, now time.Time) restart.Situation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.memory.Situation(namespace, limits, now)
+}
+
+func (s *State) refuse(namespace string, w serving.StaleWorkload, why string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memory.Refused(namespace, w, why, now)
+}
+
+// put keeps a decision, and reports whether other reasons hold restarts than
+// before.
+func (s *State) put(namespace string, d restart.Decision, done bool) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, decided := s.memory.Held(namespace)
+	s.memory.Put(namespace, d, done)
+	return !decided || !slices.EqualFunc(before, d.Held, func(a, b restart.Held) bool {
+		return a.Hold == b.Hold && a.Message == b.Message && a.Stale.Equal(b.Stale)
+	})
+}
+
+// Held returns the workloads of a namespace that ask for a restart and are not
+// restarted now, and whether that was decided yet.
+func (s *State) Held(namespace string) (held []restart.Held, decided bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.memory.Held(namespace)
+}
+
+var (
+	restartsDesc = prometheus.NewDesc("servingcert_restarts_total",
+		"Workloads restarted by this replica because their pods served an old certificate and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
+	rollingDesc = prometheus.NewDesc("servingcert_restarts_rolling",
+		"Workloads that are rolling out now, of those that ask for restarts; at most --max-restarts.", nil, nil)
+	stuckDesc = prometheus.NewDesc("servingcert_restarts_stuck",
+		"Restarted workloads whose rollout is not progressing, by namespace; no other workload of the namespace is restarted.", []string{"namespace"}, nil)
+	heldDesc = prometheus.NewDesc("servingcert_restarts_held",
+		"Workloads whose pods serve an old certificate and ask for a restart, and that are not restarted now, by namespace and reason.", []string{"namespace", "reason"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (s *State) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{restartsDesc, rollingDesc, stuckDesc, heldDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (s *State) Collect(ch chan<- prometheus.Metric) {
+	select {
+	case <-s.elected:
+	default:
+		return
+	}
+	s.mu.Lock()
+	t := s.memory.Totals()
+	s.mu.Unlock()
+	for namespace, stuck := range t.Stuck {
+		ch <- prometheus.MustNewConstMetric(stuckDesc, prometheus.GaugeValue, float64(stuck), namespace)
+	}
+	for namespace, held := range t.Held {
+		for reason, n := range held {
+			ch <- prometheus.MustNewConstMetric(heldDesc, prometheus.GaugeValue, float64(n), namespace, string(reason))
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(restartsDesc, prometheus.CounterValue, float64(t.Started))
+	ch <- prometheus.MustNewConstMetric(rollingDesc, prometheus.GaugeValue, float64(t.Rolling))
+}

@@ -1,0 +1,309 @@
+package restart
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+var (
+	restartNow  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	leafSince   = restartNow.Add(-time.Hour)
+	testLimits  = Limits{Max: 3, Poll: 5 * time.Second, Retry: time.Minute, StuckAfter: 10 * time.Minute, Patience: 30 * time.Second}
+	webWorkload = pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	setWorkload = pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "uid-of-db"}
+)
+
+// staleOf is two pods of the workload that serve an old certificate and ask for a
+// restart.
+func staleOf(w pods.Workload) serving.StaleWorkload {
+	name := w.Name
+	if name == "" {
+		name = "bare"
+	}
+	return serving.StaleWorkload{
+		Workload: w, Secret: name + "-tls", Leaf: "new", Since: leafSince, OnRotate: api.OnRotateRestart,
+		Pods: 2, Pod: name + "-1", PodUID: "uid-of-pod", Service: name, ServiceUID: "uid-of-service",
+	}
+}
+
+// standingFor is that of a workload that can be restarted.
+func standingFor(w pods.Workload) Standing {
+	app := map[string]string{"app": w.Name}
+	return Standing{
+		uid: w.UID, resourceVersion: "7", asks: true, selector: labels.SelectorFromSet(app), template: app, wanted: 2,
+		progress: progress{done: true, counts: counts{1, 2, 2, 2}},
+	}
+}
+
+// answers is an API server, and what was asked of it.
+type answers struct {
+	standings map[pods.Workload]Standing
+	services  map[string]ServiceStanding
+	budgets   []policyv1.PodDisruptionBudget
+	asked     []string
+}
+
+func answersFor(stale ...serving.StaleWorkload) *answers {
+	a := &answers{standings: map[pods.Workload]Standing{}, services: map[string]ServiceStanding{}}
+	for _, w := range stale {
+		a.standings[w.Workload] = standingFor(w.Workload)
+		a.services[w.Service] = ServiceStanding{true, w.Leaf}
+	}
+	return a
+}
+
+// decide answers what a decision has to know until it is made.
+func (a *answers) decide(t require.TestingT, s Situation) Decision {
+	if s.Standings == nil {
+		s.Standings = map[pods.Workload]Standing{}
+	}
+	if s.Services == nil {
+		s.Services = map[string]ServiceStanding{}
+	}
+	for range 1000 {
+		d := Decide(s)
+		switch {
+		case d.Need.None():
+			return d
+		case d.Need.Workload != nil:
+			a.asked = append(a.asked, d.Need.Workload.Name)
+			st, there := a.standings[*d.Need.Workload]
+			st.Gone = st.Gone || !there
+			s.Standings[*d.Need.Workload] = st
+		case d.Need.Service != "":
+			a.asked = append(a.asked, "Service "+d.Need.Service)
+			s.Services[d.Need.Service] = a.services[d.Need.Service]
+		default:
+			a.asked = append(a.asked, "budgets")
+			s.Budgets = append([]policyv1.PodDisruptionBudget{}, a.budgets...)
+		}
+	}
+	require.Fail(t, "a decision never knows enough")
+	return Decision{}
+}
+
+func situationOf(stale ...serving.StaleWorkload) Situation {
+	s := Situation{Now: restartNow, Limits: testLimits, free: 3, Stale: stale, Labels: map[string]map[string]string{}}
+	for _, w := range stale {
+		s.Labels[w.Pod] = map[string]string{"app": w.Workload.Name}
+	}
+	return s
+}
+
+func budget(name string, allowed int32, app string) policyv1.PodDisruptionBudget {
+	return policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{ObservedGeneration: 1, DisruptionsAllowed: allowed, CurrentHealthy: 1, ExpectedPods: 2, DesiredHealthy: 1},
+	}
+}
+
+// Only what a decision needs is read, and budgets last.
+func TestWhatIsRead(t *testing.T) {
+	web, db := staleOf(webWorkload), staleOf(setWorkload)
+	db.Since = db.Since.Add(time.Second)
+	for _, tt := range []struct {
+		name   string
+		change func(s *Situation, a *answers)
+		want   []string
+	}{
+		{"the first can be restarted", func(*Situation, *answers) {}, []string{"web", "Service web", "budgets"}},
+		{"a new leader looks at all", func(s *Situation, _ *answers) { s.first = true }, []string{"web", "db", "Service web", "budgets"}},
+		{"no place", func(s *Situation, _ *answers) { s.free = 0 }, nil},
+		{"restarts are off", func(s *Situation, _ *answers) { s.Limits.Max = 0 }, nil},
+		{"another rolls", func(s *Situation, a *answers) {
+			other := pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "other"}
+			st := standingFor(other)
+			st.progress.done = false
+			a.standings[other], s.rollouts = st, map[pods.Workload]rollout{other: {}}
+		}, []string{"other"}},
+		{"the first is held", func(_ *Situation, a *answers) {
+			st := standingFor(webWorkload)
+			st.paused = true
+			a.standings[webWorkload] = st
+		}, []string{"web", "db", "Service db", "budgets"}},
+		{"nobody asks for it", func(s *Situation, _ *answers) {
+			s.Stale = slices.Clone(s.Stale)
+			s.Stale[0].OnRotate, s.Stale[1].OnRotate = api.OnRotateReload, api.OnRotateNone
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, a := situationOf(db, web), answersFor(web, db)
+			tt.change(&s, a)
+			a.decide(t, s)
+			assert.Equal(t, tt.want, a.asked)
+		})
+	}
+}
+
+func TestOneOfANamespaceAtATime(t *testing.T) {
+	web, db := staleOf(webWorkload), staleOf(setWorkload)
+	second := web // another Secret of the same workload
+	second.Secret = "web-tls-2"
+	s, a := situationOf(db, second, web), answersFor(web, db)
+	d := a.decide(t, s)
+	require.NotNil(t, d.Start)
+	assert.Equal(t, web, d.Start.Stale)
+	reasons := map[string]Hold{}
+	for _, h := range d.Held {
+		reasons[h.Stale.Secret] = h.Hold
+	}
+	assert.Equal(t, map[string]Hold{"web-tls-2": holdRolling, "db-tls": holdTurn}, reasons)
+	assert.Equal(t, testLimits.Poll, d.After)
+
+	// It is not done: the next waits.
+	st := a.standings[webWorkload]
+	st.restartedAt, st.progress.done = restartNow, false
+	a.standings[webWorkload] = st
+	s.rollouts, s.Standings, s.Now = d.rollouts, nil, restartNow.Add(time.Minute)
+	d = a.decide(t, s)
+	assert.Nil(t, d.Start)
+	assert.Empty(t, d.Stuck)
+	assert.Equal(t, testLimits.Poll, d.After)
+
+	// It got stuck: reported once, and still the next waits.
+	s.rollouts, s.Standings, s.Now = d.rollouts, nil, restartNow.Add(time.Minute+testLimits.StuckAfter)
+	d = a.decide(t, s)
+	require.Len(t, d.Stuck, 1)
+	assert.Equal(t, webWorkload, d.Stuck[0].Workload)
+	assert.Nil(t, d.Start)
+	behind := d.Held[slices.IndexFunc(d.Held, func(h Held) bool { return h.Stale.Secret == "db-tls" })]
+	assert.Equal(t, holdBehind, behind.Hold)
+	assert.Equal(t, "Deployment web of its namespace was restarted, and its rollout is not progressing", behind.Message)
+	s.rollouts, s.Standings, s.Now = d.rollouts, nil, s.Now.Add(time.Second)
+	d = a.decide(t, s)
+	assert.Empty(t, d.Stuck, "reported once")
+
+	// It progresses: no place is free that is not its own.
+	st.progress.counts.ready++
+	a.standings[webWorkload] = st
+	s.rollouts, s.Standings = d.rollouts, nil
+	d = a.decide(t, s)
+	assert.False(t, d.rollouts[webWorkload].stuck)
+	assert.Nil(t, d.Start)
+
+	// Its pods are new; the next.
+	st.progress.done = true
+	a.standings[webWorkload] = st
+	s.rollouts, s.Standings, s.Stale = d.rollouts, nil, []serving.StaleWorkload{db}
+	d = a.decide(t, s)
+	require.NotNil(t, d.Start)
+	assert.Equal(t, db, d.Start.Stale)
+	assert.NotContains(t, d.rollouts, webWorkload)
+}
+
+// A rollout that somebody else broke holds nobody but its own workload.
+func TestABrokenRolloutOfSomebodyElse(t *testing.T) {
+	web, db := staleOf(webWorkload), staleOf(setWorkload)
+	s, a := situationOf(web, db), answersFor(web, db)
+	st := a.standings[webWorkload]
+	st.progress.done, st.progress.exceeded = false, true
+	a.standings[webWorkload] = st
+	d := a.decide(t, s)
+	require.NotNil(t, d.Start)
+	assert.Equal(t, db, d.Start.Stale)
+	assert.Empty(t, d.Stuck)
+
+	st.restartedAt = restartNow.Add(-time.Minute) // for this certificate
+	a.standings[webWorkload] = st
+	d = a.decide(t, s)
+	assert.Nil(t, d.Start)
+	require.Len(t, d.Stuck, 1)
+	assert.Equal(t, webWorkload, d.Stuck[0].Workload)
+}
+
+func TestPatienceOfARollout(t *testing.T) {
+	at := func(minutes int) Situation {
+		return Situation{Now: restartNow.Add(time.Duration(minutes) * time.Minute), Limits: testLimits}
+	}
+	st := standingFor(webWorkload)
+	st.progress.done = false
+	r, goesOn := rollout{}.next(at(0), st)
+	require.True(t, goesOn)
+	r9, _ := r.next(at(9), st)
+	assert.False(t, r9.stuck)
+	r10, _ := r9.next(at(10), st)
+	assert.True(t, r10.stuck)
+	st.progress.deadline = time.Hour
+	r59, _ := r9.next(at(59), st)
+	assert.False(t, r59.stuck, "the Deployment has more patience")
+	r60, _ := r59.next(at(60), st)
+	assert.True(t, r60.stuck)
+	st.progress.exceeded = true
+	r1, _ := r.next(at(1), st)
+	assert.True(t, r1.stuck, "the Deployment's controller says so")
+	st.progress.exceeded, st.paused = false, true
+	r1, _ = r.next(at(1), st)
+	assert.True(t, r1.stuck, "nothing happens to it before somebody resumes it")
+
+	unreadable := Standing{Problem: "forbidden"}
+	r9, goesOn = r.next(at(9), unreadable)
+	assert.True(t, goesOn && !r9.stuck)
+	r10, goesOn = r9.next(at(10), unreadable)
+	assert.True(t, goesOn && r10.stuck, "a rollout that cannot be watched gives its place back")
+	for _, over := range []Standing{{Gone: true}, {deleting: true}, {progress: progress{done: true}}} {
+		_, goesOn = r.next(at(1), over)
+		assert.False(t, goesOn)
+	}
+}
+
+// What a new leader sees of another's rollouts.
+func TestTakingOver(t *testing.T) {
+	st := standingFor(webWorkload)
+	st.progress.done = false
+	s := Situation{Now: restartNow, Limits: testLimits}
+	for name, tt := range map[string]struct {
+		restarted time.Time
+		want      bool
+	}{
+		"just now": {restartNow, true}, "a day ago": {restartNow.Add(-takenOver), true},
+		"long ago": {restartNow.Add(-takenOver - time.Second), false}, "never": {time.Time{}, false},
+	} {
+		st.restartedAt = tt.restarted
+		r, goesOn := rollout{doubt: true}.next(s, st)
+		assert.Equal(t, tt.want, goesOn, name)
+		assert.Equal(t, tt.want, r.ours, name)
+		assert.False(t, r.doubt, name)
+	}
+}
+
+func TestHeldIsReportedOnce(t *testing.T) {
+	web := staleOf(webWorkload)
+	s, a := situationOf(web), answersFor(web)
+	a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "web")}
+	d := a.decide(t, s)
+	assert.Empty(t, d.Notify, "it may pass")
+	assert.Equal(t, testLimits.Patience, d.After)
+
+	s.Now, s.memory.holds = s.Now.Add(testLimits.Patience), d.records
+	d = a.decide(t, s)
+	require.Len(t, d.Notify, 1)
+	assert.Equal(t, holdBudget, d.Notify[0].Hold)
+	assert.Equal(t, testLimits.Retry, d.After)
+
+	s.Now, s.memory.holds = s.Now.Add(time.Hour), d.records
+	d = a.decide(t, s)
+	assert.Empty(t, d.Notify)
+
+	s.Stale[0].Leaf = "newest" // reported again for another certificate
+	a.services["web"] = ServiceStanding{true, "newest"}
+	before := maps.Clone(d.records)
+	s.memory.holds = d.records
+	d = a.decide(t, s)
+	assert.Empty(t, d.Notify)
+	assert.Equal(t, before, s.memory.holds, "what is given is not changed")
+	s.Now, s.memory.holds = s.Now.Add(testLimits.Patience), d.records
+	assert.Len(t, a.decide(t, s).Notify, 1)
+}

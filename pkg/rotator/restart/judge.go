@@ -1,0 +1,231 @@
+package restart
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// candidate is a stale workload that asks for a restart, and what is known of it.
+type candidate struct {
+	stale serving.StaleWorkload
+	Standing
+	s        Situation
+	rollouts map[pods.Workload]rollout // of its namespace, now
+}
+
+// check returns what holds a restart, or what must be read before that can be
+// said, or neither.
+type check func(candidate) (finding, Need)
+
+// finding is why a workload is not restarted, or zero.
+type finding struct {
+	hold    Hold
+	message string // see Held
+}
+
+// nothing holds the restart, as far as a check is concerned.
+func nothing() (finding, Need) { return finding{}, Need{} }
+
+func held(hold Hold, format string, args ...any) (finding, Need) {
+	return finding{hold, fmt.Sprintf(format, args...)}, Need{}
+}
+
+// checks are asked in order. The first that finds something decides: it holds the
+// restart, or something must be read before the checks after it can be asked.
+var checks = []check{
+	checkKind, checkOff, checkRefused, checkRead,
+	checkThere, checkOwner, checkRestarted, checkRolling, checkAsked, checkStrategy,
+	checkPlace, checkService, checkBudgets,
+}
+
+// judge says why the workload is not restarted, with no Hold if it may be now, or
+// what must be read first.
+func (s Situation) judge(w serving.StaleWorkload, rollouts map[pods.Workload]rollout) (Held, Need) {
+	c := candidate{stale: w, Standing: s.Standings[w.Workload], s: s, rollouts: rollouts}
+	for _, check := range checks {
+		if f, need := check(c); f.hold != "" || !need.None() {
+			return Held{Stale: w, UID: c.uid, Hold: f.hold, Message: f.message}, need
+		}
+	}
+	return Held{Stale: w, UID: c.uid}, Need{}
+}
+
+func checkKind(c candidate) (finding, Need) {
+	switch w := c.stale.Workload; {
+	case w.Restartable():
+		return nothing()
+	case w.Bare():
+		return held(holdNotRestartable, "no controller would recreate the pods")
+	default:
+		return held(holdNotRestartable, "restarting a %s is not supported", w.Kind)
+	}
+}
+
+func checkOff(c candidate) (finding, Need) {
+	if c.s.Limits.Max == 0 {
+		return held(holdOff, "--max-restarts is 0")
+	}
+	return nothing()
+}
+
+func checkRefused(c candidate) (finding, Need) {
+	if r, ok := c.s.memory.refused[KeyOf(c.stale)]; ok {
+		return held(holdRefused, "%s", r.why)
+	}
+	return nothing()
+}
+
+// checkRead has the workload read, unless there is no place for it anyway.
+func checkRead(c candidate) (finding, Need) {
+	if _, read := c.s.Standings[c.stale.Workload]; read {
+		return nothing()
+	}
+	if f, _ := checkPlace(c); f.hold != "" {
+		return f, Need{}
+	}
+	return finding{}, Need{Workload: &c.stale.Workload}
+}
+
+func checkThere(c candidate) (finding, Need) {
+	switch {
+	case c.Problem != "":
+		return held(holdForbidden, "%s", c.Problem)
+	case c.Gone:
+		return held(holdGone, "%s does not exist any more", c.stale.Workload)
+	case c.deleting:
+		return held(holdDeleting, "it is being deleted")
+	}
+	return nothing()
+}
+
+// checkOwner: a Deployment is known by a name only, which is that of its
+// ReplicaSet without the end, so that it could be another's.
+func checkOwner(c candidate) (finding, Need) {
+	podLabels, there := c.s.Labels[c.stale.Pod]
+	switch {
+	case !there:
+		return held(holdNoPods, "the pod is gone")
+	case c.stale.Workload.UID != "" && c.stale.Workload.UID != c.uid, !c.selector.Matches(labels.Set(podLabels)):
+		return held(holdNotOwner, "%s is not the one that made the pods", c.stale.Workload)
+	}
+	return nothing()
+}
+
+// checkRestarted: once for a certificate, whoever did it.
+func checkRestarted(c candidate) (finding, Need) {
+	if c.restartedSince(c.stale.Since) {
+		if _, rolls := c.rollouts[c.stale.Workload]; rolls {
+			return nothing() // see checkRolling
+		}
+		return held(holdRestarted, "it was restarted at %s, and pods from before that still run", c.restartedAt.UTC().Format(time.RFC3339))
+	}
+	if at, ok := c.s.memory.restarted[KeyOf(c.stale)]; ok {
+		return held(holdUndone, "it was restarted at %s, and annotation %s was removed or reverted since; whatever does that must leave the annotation alone",
+			at.UTC().Format(time.RFC3339), AnnotationRestartedAt)
+	}
+	return nothing()
+}
+
+func checkRolling(c candidate) (finding, Need) {
+	switch r, rolls := c.rollouts[c.stale.Workload]; {
+	case c.paused:
+		return held(holdPaused, "it is paused; kubectl rollout resume continues it")
+	case !rolls:
+		return nothing()
+	case r.stuck:
+		return held(holdStuck, "its rollout is not progressing (%s)", c.progress.counts)
+	}
+	return held(holdRolling, "it is rolling out")
+}
+
+func checkAsked(c candidate) (finding, Need) {
+	if !c.asks {
+		return held(holdNotAsked, "its pods ask for a restart, and its pod template does not")
+	}
+	return nothing()
+}
+
+func checkStrategy(c candidate) (finding, Need) {
+	switch {
+	case c.wanted == 0:
+		return held(holdNoPods, "it is scaled to 0")
+	case c.onDelete:
+		return held(holdOnDelete, "its update strategy leaves old pods running")
+	}
+	return nothing()
+}
+
+// checkPlace: one of a namespace at a time, and --max-restarts of the cluster.
+func checkPlace(c candidate) (finding, Need) {
+	first := finding{}
+	for other, r := range c.rollouts {
+		f := finding{holdTurn, fmt.Sprintf("%s is rolling out", other)}
+		switch {
+		case other == c.stale.Workload, r.stuck && !r.ours:
+			continue
+		case r.stuck:
+			f = finding{holdBehind, fmt.Sprintf("%s of its namespace was restarted, and its rollout is not progressing", other)}
+		}
+		if first.hold == "" || f.message < first.message { // the same one, however often it is asked
+			first = f
+		}
+	}
+	if first.hold == "" && c.s.free < 1 {
+		return held(holdFull, "%d workloads are rolling out, as many as --max-restarts allows", c.s.Limits.Max)
+	}
+	return first, Need{}
+}
+
+func checkService(c candidate) (finding, Need) {
+	svc, read := c.s.Services[c.stale.Service]
+	switch {
+	case !read:
+		return finding{}, Need{Service: c.stale.Service}
+	case !svc.Ready, svc.Leaf != c.stale.Leaf:
+		return held(holdNotReady, "Service %s is not ready with the certificate that its pods should serve", c.stale.Service)
+	}
+	return nothing()
+}
+
+func checkBudgets(c candidate) (finding, Need) {
+	switch {
+	case c.s.BudgetProblem != "":
+		return held(holdForbidden, "%s", c.s.BudgetProblem)
+	case c.s.Budgets == nil:
+		return finding{}, Need{Budgets: true}
+	}
+	if against := budgetsAgainst(c.s.Budgets, c.template); len(against) > 0 {
+		return held(holdBudget, "PodDisruptionBudget %s", strings.Join(against, "; "))
+	}
+	return nothing()
+}
+
+// budgetsAgainst returns the budgets that do not allow a restart, and why: a
+// rollout removes pods without asking their budgets, so they are asked before. All
+// of them must allow it, as for an eviction.
+func budgetsAgainst(budgets []policyv1.PodDisruptionBudget, podLabels map[string]string) []string {
+	var against []string
+	for i := range budgets {
+		b := &budgets[i]
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || !selector.Matches(labels.Set(podLabels)) {
+			continue
+		}
+		switch {
+		case b.Status.ObservedGeneration < b.Generation:
+			against = append(against, fmt.Sprintf("%s is not evaluated yet", b.Name))
+		case b.Status.DisruptionsAllowed < 1:
+			against = append(against, fmt.Sprintf("%s allows no disruption now (%d of %d pods healthy, %d needed)",
+				b.Name, b.Status.CurrentHealthy, b.Status.ExpectedPods, b.Status.DesiredHealthy))
+		}
+	}
+	return against
+}

@@ -1,0 +1,51 @@
+package restart
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// What is remembered ends: a restart that was refused is tried again, and what was
+// restarted long ago is not what somebody reverts today.
+func TestWhatIsForgotten(t *testing.T) {
+	m := NewMemory()
+	web := staleOf(webWorkload)
+	start, err := Situation{Now: restartNow, Stale: []serving.StaleWorkload{web}}.start(web)
+	assert.NoError(t, err)
+	m.Refused("shop", web, "no", restartNow)
+	m.Put("shop", Decision{Start: start}, true)
+	for _, tt := range []struct {
+		after             time.Duration
+		refused, restarts int
+	}{{0, 1, 1}, {refusedFor * testLimits.Retry, 1, 1}, {refusedFor*testLimits.Retry + 1, 0, 1}, {rememberRestarts, 0, 1}, {rememberRestarts + 1, 0, 0}} {
+		memory := m.Situation("shop", testLimits, restartNow.Add(tt.after)).memory
+		assert.Len(t, memory.refused, tt.refused, tt.after)
+		assert.Len(t, memory.restarted, tt.restarts, tt.after)
+	}
+	m.Put("shop", Decision{}, false)
+	assert.Empty(t, m.namespaces, "what nothing is known of takes no room")
+}
+
+// A restart that did not take place gives its place back.
+func TestARestartThatFailed(t *testing.T) {
+	web := staleOf(webWorkload)
+	s, a := situationOf(web), answersFor(web)
+	d := a.decide(t, s)
+	assert.JSONEq(t, `{"metadata": {"uid": "", "resourceVersion": "7"},
+		"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-03-01T12:00:00Z"}}}}}`, string(d.Start.Patch))
+	m := NewMemory()
+	m.Put("shop", d, false)
+	assert.Zero(t, m.Totals().Rolling)
+	assert.Zero(t, m.Totals().Started)
+	m.Put("shop", d, true)
+	assert.Equal(t, 1, m.Totals().Rolling)
+	assert.Equal(t, 1, m.Totals().Started)
+	_, decided := m.Held("shop")
+	assert.True(t, decided)
+	_, decided = m.Held("other")
+	assert.False(t, decided)
+}

@@ -1,0 +1,61 @@
+package serving
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// BenchmarkDecide is one look at a Secret that 2000 pods of a Deployment mount,
+// all of which serve what they should.
+func BenchmarkDecide(b *testing.B) {
+	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	var all []consumer
+	for i := range 2000 {
+		c := asked(readyPod(fmt.Sprintf("web-hash-%05d", i), "web"), showed(fixture.Leaf(2), time.Second))
+		c.seen = fixture.Noon
+		all = append(all, c)
+	}
+	s := lookAt(time.Minute, svc, all...)
+	var d Decision
+	for b.Loop() {
+		d = Decide(s)
+	}
+	require.Equal(b, 2000, d.States[stateCurrent])
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkMemory reports what is kept of a pod that serves, beside what the cache
+// of pods keeps of it.
+func BenchmarkMemory(b *testing.B) {
+	const consumers, perSecret = 30_000, 10
+	for b.Loop() {
+		before := heap()
+		kept := map[types.NamespacedName]*Memory{}
+		for i := range consumers / perSecret {
+			m := &Memory{certificate: cert2, pods: map[types.UID]remembered{}}
+			kept[types.NamespacedName{Namespace: "team-payments", Name: fmt.Sprintf("web-%d-tls", i)}] = m
+			for j := range perSecret {
+				uid := types.UID(fmt.Sprintf("0b8a2c55-3b8c-4b58-9f2e-%012d", i*perSecret+j))
+				m.pods[uid] = remembered{seen: fixture.Noon, reached: cert2.leaf}
+				m.Record(uid, []probe.Answer{showed(fmt.Sprintf("%064x", i), time.Second)})
+			}
+		}
+		b.ReportMetric(float64(heap()-before)/consumers, "B/consumer")
+		runtime.KeepAlive(kept)
+	}
+}

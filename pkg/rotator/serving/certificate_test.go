@@ -1,0 +1,86 @@
+package serving
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+)
+
+func TestFollow(t *testing.T) {
+	one, two, three := fixture.Leaf(1), fixture.Leaf(2), fixture.Leaf(3)
+	known := certificate{leaf: one, named: []string{one}, since: fixture.Noon, notBefore: fixture.Noon.Add(-time.Minute)}
+	later := fixture.Noon.Add(time.Hour + time.Millisecond)
+	at := later.Truncate(time.Second)
+	rotated := certificate{leaf: two, named: []string{two}, since: at, former: []string{one}}
+	unready := func(name string) *corev1.Service { return fixture.Asking(name, nil) }
+	tests := []struct {
+		name     string
+		before   certificate
+		services []*corev1.Service
+		want     certificate
+	}{
+		{"nobody", known, nil, certificate{}},
+		{"no condition", known, []*corev1.Service{unready("web")}, certificate{}},
+		{"none was issued", certificate{}, []*corev1.Service{fixture.Ready("web", "")}, certificate{}},
+		{"first", certificate{}, []*corev1.Service{fixture.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at}},
+		{"the same", known, []*corev1.Service{fixture.Ready("web", one)}, known},
+		{"the same, and one that has none", known, []*corev1.Service{unready("a"), fixture.Ready("b", ""), fixture.Ready("web", one)}, known},
+		{"renewed", known, []*corev1.Service{fixture.Ready("web", two)}, rotated},
+		{"renewed, the signer is between two writes", known, []*corev1.Service{fixture.Ready("a", two), fixture.Ready("b", one)}, certificate{leaf: two, named: []string{two, one}, since: at, former: []string{one}}},
+		{"renewed, the signer is between two writes, the other way round", known, []*corev1.Service{fixture.Ready("a", one), fixture.Ready("b", two)}, certificate{leaf: two, named: []string{one, two}, since: at, former: []string{one}}},
+		{"still between them", certificate{leaf: two, named: []string{two, one}, since: fixture.Noon, former: []string{one}}, []*corev1.Service{fixture.Ready("a", two), fixture.Ready("b", one)}, certificate{leaf: two, named: []string{two, one}, since: fixture.Noon, former: []string{one}}},
+		{"and done", certificate{leaf: two, named: []string{two, one}, since: fixture.Noon, former: []string{one}}, []*corev1.Service{fixture.Ready("a", two), fixture.Ready("b", two)}, certificate{leaf: two, named: []string{two}, since: fixture.Noon, former: []string{one}}},
+		{"a renewal failed", known, []*corev1.Service{fixture.Ready("web", "")}, known},
+		{"back to one from before", rotated, []*corev1.Service{fixture.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at, former: []string{two}}},
+
+		{"recalled", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("web", one), one, fixture.Noon)}, certificate{leaf: one, named: []string{one}, since: fixture.Noon}},
+		{"recalled of another Service", certificate{}, []*corev1.Service{fixture.Ready("a", one), fixture.Serves(fixture.Ready("web", one), one, fixture.Noon)}, certificate{leaf: one, named: []string{one}, since: fixture.Noon}},
+		{"recalled, the latest", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("a", two), one, fixture.Noon.Add(-time.Hour)), fixture.Serves(fixture.Ready("b", two), two, fixture.Noon)}, certificate{leaf: two, named: []string{two}, since: fixture.Noon}},
+		{"recalled, and renewed since", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("web", two), one, fixture.Noon)}, rotated},
+		{"recalled, and a renewal failed", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("web", ""), one, fixture.Noon)}, certificate{leaf: one, named: []string{one}, since: fixture.Noon}},
+		{"memory is better", known, []*corev1.Service{fixture.Serves(fixture.Ready("web", one), three, fixture.Noon.Add(time.Minute))}, known},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, tt.before.follow(tt.services, later)) })
+	}
+}
+
+// What is said once is said until something changes, whoever leads.
+func TestFollowPropertyATimeBelongsToALeaf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now, c := fixture.Noon, certificate{}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.Int64Range(1, 1e12).Draw(t, "later")))
+			n := rapid.IntRange(0, 30).Draw(t, "leaf")
+			leaf := ""
+			if n > 0 {
+				leaf = fixture.Leaf(n)
+			}
+			next := fixture.Ready("web", leaf)
+			if c.leaf != "" {
+				fixture.Serves(next, c.leaf, c.since) // as this or another process has written
+			}
+			before := c
+			c = before.follow([]*corev1.Service{next}, now)
+			led := certificate{}.follow([]*corev1.Service{next}, now)
+			assert.Equal(t, c.leaf, led.leaf)
+			assert.Equal(t, c.since, led.since, "a new leader says the same")
+			if leaf == "" || leaf == before.leaf {
+				assert.Equal(t, before.since, c.since)
+				assert.Equal(t, before.leaf, c.leaf)
+			} else {
+				assert.Equal(t, leaf, c.leaf)
+				assert.Equal(t, now.Truncate(time.Second), c.since)
+				assert.False(t, before.leaf != "" && !slices.Contains(c.known(), before.leaf), "what was is remembered")
+			}
+			assert.NotContains(t, c.former, c.leaf)
+			assert.LessOrEqual(t, len(c.former), maxFormer)
+		}
+	})
+}

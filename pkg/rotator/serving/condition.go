@@ -1,0 +1,139 @@
+package serving
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// maxWorkloads bounds how many workloads a condition names, for people. All stale
+// ones are in the report (package report).
+const maxWorkloads = 5
+
+// stateNew is statePending of a pod that came while its Service was followed.
+// Until it is dialled, the condition says what the others serve, so that a Service
+// whose pods come and go is not undecided for ever.
+const stateNew State = "new"
+
+// servingCondition returns the condition that the Service is to have, or nil if
+// that is undecided and the present one may stay. It names workloads and never pods
+// or numbers of them: every change of a Service goes to all nodes.
+//
+// absent is how long no ready pod has mounted the Secret.
+func servingCondition(svc *corev1.Service, secret string, groups []group, cert certificate, p Pace, absent time.Duration) *metav1.Condition {
+	var own []group
+	total := map[State]int{}
+	for _, g := range groups {
+		if !slices.Contains(g.services, svc) {
+			continue
+		}
+		own = append(own, g)
+		for state, n := range g.states {
+			total[state] += n
+		}
+	}
+	said, ok := api.ServingOf(svc)
+	fresh := !ok || said.Leaf != cert.leaf
+	for _, rule := range servingRules {
+		if !rule.applies(total) {
+			continue
+		}
+		undecided := rule.state == statePending || rule.state == stateNotReady && absent < p.settle()
+		if undecided && !fresh {
+			return nil
+		}
+		text := fmt.Sprintf(rule.text, secret)
+		if rule.advice != nil {
+			text += rule.advice(own, rule.state)
+		}
+		return &metav1.Condition{
+			Type: api.ConditionServing, Status: rule.status, Reason: rule.reason,
+			Message: api.ServingFacts{Leaf: cert.leaf, Since: cert.since}.Message(text),
+		}
+	}
+	return nil // one of the rules applies
+}
+
+// servingRules are asked in order; the first that applies gives the condition.
+var servingRules = []struct {
+	state   State
+	applies func(total map[State]int) bool
+	status  metav1.ConditionStatus
+	reason  string
+	text    string // with the Secret's name
+	advice  func(groups []group, state State) string
+}{
+	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q", nil},
+	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
+	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ", adviceStale},
+	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
+	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
+	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ", because("")},
+	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
+	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate", nil},
+	{statePending, anyIn(stateNew), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet", nil},
+	{stateNoPort, anyIn(stateNoPort), metav1.ConditionUnknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service", nil},
+}
+
+func anyIn(state State) func(map[State]int) bool {
+	return func(total map[State]int) bool { return total[state] > 0 }
+}
+
+func noneReady(total map[State]int) bool {
+	for state, n := range total {
+		if state != stateNotReady && n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func because(why string) func([]group, State) string {
+	return func(groups []group, state State) string { return nameWorkloads(groups, state) + why }
+}
+
+func adviceStale(groups []group, state State) string {
+	advice := "; annotation " + api.AnnotationOnRotate + " asks for a restart: they are restarted, or an event says why not"
+	for _, g := range groups {
+		if g.states[state] > 0 && g.onRotate != api.OnRotateRestart {
+			advice = ": restart what does not reload its files, or annotate its pod template " + api.AnnotationOnRotate + ": restart to have that done automatically"
+		}
+	}
+	return nameWorkloads(groups, state) + advice
+}
+
+// nameWorkloads names those with a pod in the state, sorted.
+func nameWorkloads(groups []group, state State) string {
+	var names []string
+	for _, g := range groups {
+		if g.states[state] > 0 {
+			names = append(names, g.workload.String())
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if more := len(names) - maxWorkloads; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxWorkloads], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// notVerified returns the condition of a Service whose pods nobody dials, in place
+// of what was seen before; nil if it has none, or that one.
+func notVerified(svc *corev1.Service) *metav1.Condition {
+	has := api.Condition(svc, api.ConditionServing)
+	if has == nil || has.Reason == api.ServingNotVerified {
+		return nil
+	}
+	message := "pods are not dialled (--verify-consumers=false)"
+	if facts, ok := api.ServingOf(svc); ok {
+		message = facts.Message(message)
+	}
+	return &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: message}
+}

@@ -1,0 +1,129 @@
+package serving
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+func deploymentNamed(name string) pods.Workload {
+	return pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
+}
+
+// groupOf is a group of Deployment NAME with one pod in each state.
+func groupOf(svc *corev1.Service, name string, states ...State) group {
+	c := group{workload: deploymentNamed(name), onRotate: api.OnRotateReload, services: []*corev1.Service{svc}, states: map[State]int{}}
+	for _, s := range states {
+		c.states[s]++
+	}
+	return c
+}
+
+func TestServingCondition(t *testing.T) {
+	fresh := fixture.Ready("web", fixture.Leaf(2))
+	same := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	older := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(1), fixture.Noon.Add(-time.Hour))
+	other := fixture.Ready("other", fixture.Leaf(2))
+	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+	restart := func(c group) group {
+		c.onRotate = api.OnRotateRestart
+		return c
+	}
+	tests := []struct {
+		name   string
+		svc    *corev1.Service
+		groups []group
+		absent time.Duration
+		status metav1.ConditionStatus // empty: undecided
+		reason string
+		text   string
+	}{
+		{"nobody mounts it", fresh, nil, 0, no, api.ServingNoConsumers, `no ready pod of this Service mounts the key of Secret "web-tls" (leaf`},
+		{"nobody does any more", same, nil, 29 * time.Second, "", "", ""},
+		{"nobody did for a while", same, nil, 30 * time.Second, no, api.ServingNoConsumers, ""},
+		{"nobody, and a new certificate", older, nil, 0, no, api.ServingNoConsumers, ""},
+		{"none is ready", fresh, []group{groupOf(fresh, "web", stateNotReady)}, 0, no, api.ServingNoConsumers, ""},
+		{"those of another Service", fresh, []group{groupOf(other, "web", stateCurrent)}, 0, no, api.ServingNoConsumers, ""},
+
+		{"all current", fresh, []group{groupOf(fresh, "web", stateCurrent, stateCurrent)}, 0, yes, api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf`},
+		{"all but one that is not ready", same, []group{groupOf(same, "web", stateCurrent, stateNotReady)}, 0, yes, api.ServingCurrent, ""},
+		{"all but one that cannot be asked", same, []group{groupOf(same, "web", stateCurrent), groupOf(same, "job", stateNoPort)}, 0, yes, api.ServingCurrent, ""},
+		{"all but one that is new", same, []group{groupOf(same, "web", stateCurrent, stateNew)}, 0, yes, api.ServingCurrent, ""},
+		{"none can be asked", same, []group{groupOf(same, "web", stateNoPort)}, 0, unknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret \"web-tls\" serves TLS: set targetPort"},
+
+		{"none was asked", fresh, []group{groupOf(fresh, "web", statePending)}, 0, no, api.ServingPropagating, ""},
+		{"none was asked again", same, []group{groupOf(same, "web", statePending)}, 0, "", "", ""},
+		{"none was asked since it changed", older, []group{groupOf(older, "web", statePending)}, 0, no, api.ServingPropagating, `Secret "web-tls" holds a new certificate`},
+		{"the first pods", fresh, []group{groupOf(fresh, "web", stateNew)}, 0, no, api.ServingPropagating, "no pod of this Service has been dialled"},
+		{"the first pods after a time without", same, []group{groupOf(same, "web", stateNew)}, 0, "", "", ""},
+		{"one was not asked again", same, []group{groupOf(same, "web", statePending, stateCurrent)}, 0, "", "", ""},
+		{"on its way", same, []group{groupOf(same, "web", statePropagating, stateCurrent)}, 0, no, api.ServingPropagating, ""},
+		{"on its way to some", same, []group{groupOf(same, "web", statePropagating, stateStale)}, 0, no, api.ServingPropagating, ""},
+
+		{"stale", same, []group{groupOf(same, "web", stateStale, stateCurrent), groupOf(same, "api", stateCurrent)}, 0, no, api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart`},
+		{"stale, others pending", same, []group{groupOf(same, "web", stateStale, statePending)}, 0, no, api.ServingStale, ""},
+		{"stale, and restarted", same, []group{restart(groupOf(same, "web", stateStale))}, 0, no, api.ServingStale, "served by Deployment web; annotation servingcert.dev/on-rotate asks for a restart: they are restarted, or an event says why not"},
+		{"stale, one restarted", same, []group{restart(groupOf(same, "web", stateStale)), groupOf(same, "api", stateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart what does not"},
+		{"foreign", same, []group{groupOf(same, "web", stateForeign, stateCurrent, statePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
+		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web (leaf"},
+		{"unreachable", same, []group{groupOf(same, "web", stateUnreachable, stateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := servingCondition(tt.svc, "web-tls", tt.groups, cert2, testPace, tt.absent)
+			if tt.status == "" {
+				assert.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			assert.Equal(t, string(tt.status)+" "+tt.reason, string(got.Status)+" "+got.Reason)
+			assert.Contains(t, got.Message, tt.text)
+			facts, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*got}}})
+			assert.True(t, ok)
+			assert.Equal(t, fixture.Leaf(2), facts.Leaf)
+			assert.Equal(t, fixture.Noon, facts.Since)
+		})
+	}
+}
+
+func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
+	svc := fixture.Ready("web", fixture.Leaf(2))
+	var groups []group
+	for i := range 9 {
+		for range 3 { // as the pods of a StatefulSet, which have a template each
+			groups = append(groups, groupOf(svc, fmt.Sprintf("w%d", i), stateStale))
+		}
+	}
+	want := servingCondition(svc, "web-tls", groups, cert2, testPace, 0).Message
+	assert.Contains(t, want, "by Deployment w0, Deployment w1, Deployment w2, Deployment w3, Deployment w4 and 4 more: ")
+	assert.NotContains(t, want, "27")
+	for range 20 {
+		rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+		assert.Equal(t, want, servingCondition(svc, "web-tls", groups, cert2, testPace, 0).Message)
+	}
+	bare := groupOf(svc, "", stateStale)
+	bare.workload = pods.Workload{}
+	assert.Contains(t, servingCondition(svc, "web-tls", []group{bare}, cert2, testPace, 0).Message, "served by pods without a controller: ")
+}
+
+func TestNobodyDials(t *testing.T) {
+	assert.Nil(t, notVerified(fixture.Ready("web", fixture.Leaf(2))), "nothing was said")
+	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	want := notVerified(svc)
+	require.NotNil(t, want)
+	assert.Equal(t, "Unknown NotVerified", string(want.Status)+" "+want.Reason)
+	svc.Status.Conditions[1] = *want
+	assert.Nil(t, notVerified(svc), "once")
+	facts, ok := api.ServingOf(svc)
+	assert.True(t, ok && facts.Leaf == fixture.Leaf(2) && facts.Since.Equal(fixture.Noon), "for when somebody looks again")
+}

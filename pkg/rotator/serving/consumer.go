@@ -1,0 +1,133 @@
+package serving
+
+import (
+	"slices"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// State is what is known of a pod that mounts the key of an issued certificate.
+type State string
+
+// The states. Of a pod with several ports it is the first of these that one of
+// them is in.
+const (
+	stateNotReady    State = "not_ready"   // gets no requests, and is not dialled
+	stateNoPort      State = "no_port"     // no TCP port of it is known
+	stateStale       State = "stale"       // an older certificate of the Secret, after the propagation time
+	statePropagating State = "propagating" // an older certificate of the Secret, within it
+	statePending     State = "pending"     // not dialled yet, or not since the certificate changed
+	stateCurrent     State = "current"     // the certificate that it should
+	stateForeign     State = "foreign"     // another certificate: a mesh's, or one of its own
+	statePlaintext   State = "plaintext"   // no TLS
+	stateUnreachable State = "unreachable" // no answer
+)
+
+// byWeight is the order of the states that a port can be in.
+var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateUnreachable}
+
+// consumer is a pod that mounts the key, and what it answered.
+type consumer struct {
+	pod      *pods.Facts
+	endpoint *endpoint // shared by the pods of one template
+	// seen is when this process first saw it ready. Zero if it is not.
+	seen    time.Time
+	answers []probe.Answer // of ports that are still the endpoint's, by port
+	// reached is the leaf that it was last seen to serve of those that it should.
+	reached string
+}
+
+// Pace is how fast things are expected to happen.
+type Pace struct {
+	Interval    time.Duration // between two looks at a pod that is as it should be
+	Propagation time.Duration // from a new certificate to pods that serve it
+	Pause       time.Duration // between two looks at a pod that is about to change
+}
+
+// settle is how long a pod must have been out of reach to be called so: most of
+// those that do not answer are about to end.
+func (p Pace) settle() time.Duration { return 3 * p.Pause }
+
+// state judges a pod.
+func (c consumer) state(cert certificate, p Pace) State {
+	switch {
+	case !c.pod.Ready:
+		return stateNotReady
+	case len(c.endpoint.ports) == 0:
+		return stateNoPort
+	case len(c.answers) < len(c.endpoint.ports):
+		return c.heaviest(cert, p, statePending)
+	}
+	return c.heaviest(cert, p, stateUnreachable)
+}
+
+// heaviest returns the first state in order of weight of lightest and those of
+// the ports.
+func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
+	best := slices.Index(byWeight, lightest)
+	for _, a := range c.answers {
+		best = min(best, slices.Index(byWeight, answerState(a, cert, p)))
+	}
+	return byWeight[best]
+}
+
+func answerState(a probe.Answer, cert certificate, p Pace) State {
+	switch {
+	case a.Kind == probe.Plaintext:
+		return statePlaintext
+	case a.Kind == probe.TLS && slices.Contains(cert.named, a.Leaf):
+		return stateCurrent
+	case a.At.Before(cert.since):
+		return statePending
+	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():
+		return statePending
+	case a.Kind == probe.NoAnswer:
+		return stateUnreachable
+	case !isOlder(a, cert) && a.Ours:
+		return statePending // the signer has written the Secret, and not yet the condition
+	case !isOlder(a, cert):
+		return stateForeign
+	case a.At.Before(cert.since.Add(p.Propagation)):
+		return statePropagating
+	}
+	return stateStale
+}
+
+// isOlder reports whether the leaf is an earlier one of the Secret: one that it is
+// known to have held, or one of its names that was issued before the one that it
+// holds.
+func isOlder(a probe.Answer, cert certificate) bool {
+	switch {
+	case slices.Contains(cert.former, a.Leaf):
+		return true
+	case !a.Ours:
+		return false
+	case !cert.notBefore.IsZero():
+		return !a.NotBefore.After(cert.notBefore)
+	}
+	// No pod was seen to serve the leaf that the Secret holds. A leaf that was issued
+	// before that one was known is older.
+	return !a.NotBefore.Add(pki.Backdate).After(cert.since)
+}
+
+// firstExpiry returns when the first of the leaves expires for which the pod is
+// stale.
+func (c consumer) firstExpiry(cert certificate, p Pace) time.Time {
+	var first time.Time
+	for _, a := range c.answers {
+		if answerState(a, cert, p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
+			first = a.NotAfter
+		}
+	}
+	return first
+}
+
+// readsOtherFiles reports whether the pod, if it serves an older leaf, reads it
+// from other files than the Secret's: those held the new one already when the pod
+// was created. A restart would not help.
+func (c consumer) readsOtherFiles(cert certificate) bool {
+	return c.pod.CreationTimestamp.After(cert.since)
+}

@@ -1,0 +1,89 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// reconciler follows the consumers of Secrets.
+type reconciler struct {
+	cluster  *cluster.Cluster
+	cfg      Config
+	partners Partners
+	writer   client.Client
+
+	ledger      *Ledger
+	written     *facts.Written[*metav1.Condition] // conditions Serving, nil for none
+	events      eventWriter
+	propagation prometheus.Histogram
+}
+
+// Reconcile looks at one Secret. Under partInNone it looks at the Services of the
+// namespace that have a part in none and still have a condition Serving.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	now := r.cluster.Now()
+	before := r.ledger.open(req.NamespacedName, now)
+	s := serving.Situation{Now: now, Memory: before.memory, Pace: r.cfg.pace(), Off: !r.cfg.Verify}
+	if err := r.gather(ctx, req.NamespacedName, &s); err != nil {
+		return reconcile.Result{}, err
+	}
+	d := serving.Decide(s)
+	return reconcile.Result{RequeueAfter: d.After}, r.act(ctx, req.NamespacedName, before, s, d)
+}
+
+func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *serving.Situation) error {
+	var list corev1.ServiceList
+	if err := r.cluster.Services.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{byPart: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Services of Secret %s from the cache: %w", key, err)
+	}
+	for i := range list.Items {
+		s.Services = append(s.Services, r.asWritten(&list.Items[i]))
+	}
+	slices.SortFunc(s.Services, api.OlderFirst)
+	s.Namespace = key.Namespace
+	if key.Name != partInNone {
+		s.Secret = key.Name
+		s.Pods = r.cluster.Pods.Mounting(key.Namespace, key.Name)
+	}
+	return nil
+}
+
+func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before followed, s serving.Situation, d serving.Decision) error {
+	err := r.write(ctx, d.Conditions)
+	if d.Forget {
+		r.ledger.forget(key)
+	} else {
+		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, judged: d.Judged})
+	}
+	for _, v := range d.Dial {
+		r.partners.Dial(v)
+	}
+	for _, took := range d.Arrivals {
+		r.propagation.Observe(took.Seconds())
+	}
+	if len(d.Notify) > 0 {
+		log.FromContext(ctx).Info("pods serve an older certificate than the Secret holds", "workloads", len(d.Notify), "leaf", d.Notify[0].Leaf, "since", d.Notify[0].Since)
+	}
+	for _, stale := range d.Notify {
+		r.events.servesOld(s.Namespace, stale)
+	}
+	if !slices.EqualFunc(before.stale, d.Stale, serving.StaleWorkload.Equal) {
+		r.partners.Restarts.EnqueueNamespace(key.Namespace)
+		r.partners.Report.EnqueueNamespace("")
+	}
+	return err
+}

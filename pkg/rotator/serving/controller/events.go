@@ -1,0 +1,45 @@
+package controller
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// EventServesOld is the reason of an event on a workload whose pods serve an older
+// certificate than the Secret holds and may not be restarted, or would not be
+// helped by it.
+const EventServesOld = "ServesOldCertificate"
+
+// The actions of events. An event of the same action, reason and object is taken
+// for the same again, whatever its note says.
+const (
+	actionReload = "Reload"
+	actionMount  = "Mount"
+)
+
+type eventWriter struct {
+	recorder events.EventRecorder
+}
+
+// servesOld reports stale pods, unless they are restarted or nobody wants to know.
+func (w eventWriter) servesOld(namespace string, s serving.StaleWorkload) {
+	if s.OnRotate == api.OnRotateNone || s.OnRotate == api.OnRotateRestart && !s.ReadsOtherFiles {
+		return
+	}
+	regarding, related := s.Objects(namespace, s.Workload.UID)
+	action := actionReload
+	todo := fmt.Sprintf("it does not reload its files: %s; annotate its pod template %s: restart to have that done automatically", s.Workload.Advice(namespace, s.Pod), api.AnnotationOnRotate)
+	switch {
+	case s.ReadsOtherFiles:
+		action = actionMount
+		todo = "it is newer than that, so that it reads the certificate from other files than the volume's, or through a subPath, which never changes"
+	case s.Workload.Bare():
+		todo = "it does not reload its files: recreate it"
+	}
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventServesOld, action, "%s; %s", s.Note(), todo)
+}

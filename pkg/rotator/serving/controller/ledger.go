@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// Ledger is what this process knows of the Secrets whose consumers it follows. What
+// must outlive it is in the Serving conditions.
+type Ledger struct {
+	answered *cluster.Trigger // enqueues a Secret of which a pod has answered
+
+	mu      sync.Mutex
+	secrets map[types.NamespacedName]*followed
+}
+
+// followed is one Secret.
+type followed struct {
+	memory   serving.Memory
+	states   map[serving.State]int
+	notAfter time.Time
+	stale    []serving.StaleWorkload
+	judged   bool
+}
+
+// NewLedger returns the ledger of a process that has just begun.
+func NewLedger(c *cluster.Cluster) *Ledger {
+	return &Ledger{answered: cluster.NewTrigger("answers of pods", c.Delay), secrets: map[types.NamespacedName]*followed{}}
+}
+
+// open returns a copy of what is known of the Secret, and follows it from now on.
+func (l *Ledger) open(key types.NamespacedName, now time.Time) followed {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.secrets[key]
+	if f == nil {
+		f = &followed{memory: serving.NewMemory(now)}
+		l.secrets[key] = f
+	}
+	out := *f
+	out.memory = f.memory.Clone()
+	return out
+}
+
+func (l *Ledger) follows(key types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.secrets[key] != nil
+}
+
+// put replaces what is known of the Secret, but for answers that have come in
+// meanwhile.
+func (l *Ledger) put(key types.NamespacedName, f followed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if had := l.secrets[key]; had != nil {
+		f.memory.TakeAnswers(had.memory)
+		f.judged = f.judged || had.judged
+	}
+	l.secrets[key] = &f
+}
+
+func (l *Ledger) forget(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.secrets, key)
+}
+
+// Record takes in what a pod answered, and has its Secret looked at.
+func (l *Ledger) Record(key probe.Key, answers []probe.Answer) {
+	l.mu.Lock()
+	f := l.secrets[key.Secret]
+	if f != nil {
+		f.memory.Record(key.Pod, answers)
+	}
+	l.mu.Unlock()
+	if f != nil {
+		l.answered.Enqueue(key.Secret)
+	}
+}
+
+// Stale returns the stale workloads of a namespace.
+func (l *Ledger) Stale(namespace string) []serving.StaleWorkload {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []serving.StaleWorkload
+	for key, f := range l.secrets {
+		if key.Namespace == namespace {
+			out = append(out, f.stale...)
+		}
+	}
+	slices.SortFunc(out, serving.StaleWorkload.Compare)
+	return out
+}
+
+// AllStale returns the stale workloads by namespace.
+func (l *Ledger) AllStale() map[string][]serving.StaleWorkload {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string][]serving.StaleWorkload{}
+	for key, f := range l.secrets {
+		if len(f.stale) > 0 {
+			out[key.Namespace] = append(out[key.Namespace], f.stale...)
+		}
+	}
+	return out
+}
+
+// Judged reports whether this process knows of all stale workloads of the Secret.
+func (l *Ledger) Judged(key types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.secrets[key]
+	return f != nil && f.judged
+}

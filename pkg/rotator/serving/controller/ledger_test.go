@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+func TestLedger(t *testing.T) {
+	l := NewLedger(&cluster.Cluster{})
+	key := types.NamespacedName{Namespace: "shop", Name: "web-tls"}
+	answers := []probe.Answer{{Port: 8443, Kind: probe.TLS, Leaf: fixture.Leaf(2), At: fixture.Noon.Add(time.Hour)}}
+	of := func(pod string) probe.Key { return probe.Key{Secret: key, Pod: types.UID("uid-of-" + pod)} }
+	l.Record(of("a"), answers) // nobody follows it
+	assert.False(t, l.follows(key))
+
+	look := func(now time.Time, names ...string) (before followed, s serving.Situation, d serving.Decision) {
+		before = l.open(key, now)
+		s = serving.Situation{
+			Now: now, Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{fixture.Ready("web", fixture.Leaf(2))},
+			Memory: before.memory, Pace: DefaultConfig().pace(),
+		}
+		for _, name := range names {
+			s.Pods = append(s.Pods, pods.FactsOf(fixture.ReadyPod(name, "web")))
+		}
+		return before, s, serving.Decide(s)
+	}
+	_, _, d := look(fixture.Noon, "a", "b")
+	assert.True(t, l.follows(key))
+	assert.False(t, d.Judged)
+	l.put(key, followed{memory: d.Memory, judged: d.Judged})
+	assert.False(t, l.Judged(key))
+
+	_, _, d = look(fixture.Noon.Add(time.Hour), "a")
+	l.Record(of("a"), answers)
+	l.Record(of("replaced"), answers)
+	l.put(key, followed{memory: d.Memory, judged: d.Judged})
+	_, _, d = look(fixture.Noon.Add(time.Hour), "a")
+	assert.Equal(t, 1, d.States["current"], "what came in meanwhile is kept")
+	assert.Empty(t, d.Dial, "it was first seen an hour ago, and has answered")
+	assert.True(t, d.Judged)
+
+	l.put(key, followed{memory: d.Memory, judged: true})
+	l.put(key, followed{memory: d.Memory})
+	assert.True(t, l.Judged(key), "once and for all")
+	l.forget(key)
+	assert.False(t, l.follows(key))
+	assert.False(t, l.Judged(key))
+}
+
+func TestStaleWorkloadsOfAllSecrets(t *testing.T) {
+	l := NewLedger(&cluster.Cluster{})
+	put := func(namespace, secret string) serving.StaleWorkload {
+		stale := serving.StaleWorkload{Workload: pods.Workload{Kind: "Deployment", Name: "web"}, Secret: secret}
+		l.put(types.NamespacedName{Namespace: namespace, Name: secret}, followed{stale: []serving.StaleWorkload{stale}})
+		return stale
+	}
+	b, a, other := put("shop", "b"), put("shop", "a"), put("other", "x")
+	assert.Equal(t, []serving.StaleWorkload{a, b}, l.Stale("shop"))
+	assert.ElementsMatch(t, []serving.StaleWorkload{a, b}, l.AllStale()["shop"])
+	assert.Equal(t, []serving.StaleWorkload{other}, l.AllStale()["other"])
+}

@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+var (
+	consumersDesc = prometheus.NewDesc("servingcert_consumers",
+		"Pods that mount the key of an issued certificate, by namespace and by what they serve: current, propagating, stale, foreign, plaintext, unreachable, pending, not_ready or no_port. A state in which no pod of the namespace is, is absent.",
+		[]string{"namespace", "state"}, nil)
+	staleDesc = prometheus.NewDesc("servingcert_stale_not_after_timestamp_seconds",
+		"When the first of the certificates expires that stale pods of the namespace serve; absent if none is stale.",
+		[]string{"namespace"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
+	ch <- consumersDesc
+	ch <- staleDesc
+}
+
+// Collect implements prometheus.Collector.
+func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+	for namespace, t := range l.tallies() {
+		for state, pods := range t.states {
+			ch <- prometheus.MustNewConstMetric(consumersDesc, prometheus.GaugeValue, float64(pods), namespace, string(state))
+		}
+		if !t.notAfter.IsZero() {
+			ch <- prometheus.MustNewConstMetric(staleDesc, prometheus.GaugeValue, float64(t.notAfter.UnixNano())/float64(time.Second), namespace)
+		}
+	}
+}
+
+// tally is what the metrics say of a namespace.
+type tally struct {
+	states   map[serving.State]int
+	notAfter time.Time // zero: nothing is stale
+}
+
+func (l *Ledger) tallies() map[string]tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[string]tally{}
+	for key, f := range l.secrets {
+		t, ok := out[key.Namespace]
+		if !ok {
+			t.states = map[serving.State]int{}
+		}
+		for state, n := range f.states {
+			t.states[state] += n
+		}
+		if !f.notAfter.IsZero() && (t.notAfter.IsZero() || f.notAfter.Before(t.notAfter)) {
+			t.notAfter = f.notAfter
+		}
+		out[key.Namespace] = t
+	}
+	return out
+}
+
+// newPropagation measures how long new certificates take.
+func newPropagation() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "servingcert_propagation_seconds",
+		Help:    "From the moment that a new certificate was known until a pod that served the one before was seen to serve it. Pods are dialled every 10 to 15 s.",
+		Buckets: []float64{5, 10, 20, 30, 45, 60, 75, 90, 105, 120, 180, 300, 600, 1800, 3600, 21600, 86400},
+	})
+}

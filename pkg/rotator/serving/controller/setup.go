@@ -1,0 +1,140 @@
+// Package controller follows which pods serve the certificate of their Secret: it
+// has them dialled, keeps condition Serving of the Services, and reports stale
+// workloads. What it does is decided in package serving.
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// Partners are those that the controller works with.
+type Partners struct {
+	// Dial has a pod dialled; Ledger.Record takes what it answered.
+	Dial func(probe.Visit)
+	// Restarts is to look at a namespace whose stale workloads have changed, and
+	// Report is to look when any have.
+	Restarts, Report *cluster.Trigger
+}
+
+// Setup adds the controller to mgr. Its unit of work is a Secret.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
+	if err := c.Services.IndexField(context.Background(), &corev1.Service{}, byPart, indexPart); err != nil {
+		return fmt.Errorf("index Services: %w", err)
+	}
+	r := &reconciler{
+		cluster: c, cfg: cfg, partners: p, writer: mgr.GetClient(), ledger: l,
+		written: facts.NewWritten[*metav1.Condition](), events: eventWriter{c.Recorder()}, propagation: newPropagation(),
+	}
+	if err := errors.Join(c.Metrics.Register(l), c.Metrics.Register(r.propagation)); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), l.answered}
+	if cfg.Verify {
+		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(l, c.Delay)))
+	}
+	return c.AddController("consumers", controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
+		Reconciler:  r,
+	}, sources...)
+}
+
+// byPart finds the Services with a part in a Secret; under partInNone those with
+// none that still have a condition Serving.
+const (
+	byPart     = "servingcert.part"
+	partInNone = "\x00none" // not a value that kubectl can give an annotation
+)
+
+func indexPart(object client.Object) []string {
+	svc, ok := object.(*corev1.Service)
+	if !ok {
+		return nil
+	}
+	return partsOf(svc)
+}
+
+func partsOf(svc *corev1.Service) []string {
+	if secret, ok := api.PartIn(svc); ok {
+		return []string{secret}
+	}
+	if svc.DeletionTimestamp == nil && api.Condition(svc, api.ConditionServing) != nil {
+		return []string{partInNone}
+	}
+	return nil
+}
+
+// onService enqueues the Secrets that a Service has, and had, a part in, if
+// anything has changed that is kept of it.
+func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.Service, reconcile.Request] {
+	enqueue := func(q facts.Queue, services ...*corev1.Service) {
+		for _, svc := range services {
+			for _, secret := range partsOf(svc) {
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: svc.Namespace, Name: secret}}, delay)
+			}
+		}
+	}
+	return handler.TypedFuncs[*corev1.Service, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Service], q facts.Queue) {
+			enqueue(q, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Service], q facts.Queue) {
+			before, after := e.ObjectOld, e.ObjectNew
+			if before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Annotations, after.Annotations) ||
+				!reflect.DeepEqual(before.Spec, after.Spec) || !reflect.DeepEqual(before.Status, after.Status) {
+				enqueue(q, before, after)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Service], q facts.Queue) {
+			r.written.Deleted(client.ObjectKeyFromObject(e.Object), e.Object.ResourceVersion)
+			enqueue(q, e.Object)
+		},
+	}
+}
+
+// onPod enqueues the Secrets of a pod that came, went, or changed in what matters
+// here. Secrets that nobody follows are passed over: most Secrets that pods mount
+// hold no certificate.
+func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
+	enqueue := func(q facts.Queue, f *pods.Facts) {
+		for _, secret := range f.Mounts() {
+			if key := (types.NamespacedName{Namespace: f.Namespace, Name: secret}); l.follows(key) {
+				q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+			}
+		}
+	}
+	return func(_ context.Context, q facts.Queue, before, after *pods.Facts) {
+		switch {
+		case before == nil || after == nil:
+			enqueue(q, cmp.Or(after, before))
+		case before.Template != after.Template || before.UID != after.UID:
+			enqueue(q, before)
+			enqueue(q, after)
+		case before.Ready != after.Ready || before.IP != after.IP || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
+			enqueue(q, after)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package serving
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// maxPorts bounds how many ports of a pod are dialled.
+const maxPorts = 16
+
+// endpoint is where the pods of one template are dialled.
+type endpoint struct {
+	ports []uint16 // sorted; none if no TCP port is known
+	// name is what is asked for (SNI).
+	name string
+	// services are those whose concern the pods are, oldest first.
+	services []*corev1.Service
+}
+
+// endpointOf returns how the pods of a template are reached that mount the Secret.
+// services have a part in it, oldest first.
+//
+// The Services that select a pod know its ports, and where to find them by name.
+// If none does, one without a selector may have endpoints that are written by hand.
+// Otherwise the containers that mount the Secret may declare ports.
+func endpointOf(t pods.Template, secret string, services []*corev1.Service) *endpoint {
+	if len(services) == 0 {
+		return &endpoint{}
+	}
+	known := t.TCPPorts()
+	set := labels.Set(t.LabelSet())
+	var selecting, open []*corev1.Service
+	for _, svc := range services {
+		switch {
+		case len(svc.Spec.Selector) == 0:
+			open = append(open, svc)
+		case labels.SelectorFromSet(svc.Spec.Selector).Matches(set):
+			selecting = append(selecting, svc)
+		}
+	}
+	for _, candidates := range [][]*corev1.Service{selecting, open} {
+		if len(candidates) > 0 {
+			return newEndpoint(targetsOf(candidates, known), candidates)
+		}
+	}
+	return newEndpoint(declaredPorts(known, secret), services)
+}
+
+func newEndpoint(ports []uint16, services []*corev1.Service) *endpoint {
+	slices.Sort(ports)
+	ports = slices.Compact(ports)
+	return &endpoint{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services}
+}
+
+func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }
+
+// targetsOf resolves the target ports of the Services' TLS ports. A name that no
+// container port has is passed over, as the Service itself does.
+func targetsOf(services []*corev1.Service, known []pods.Port) []uint16 {
+	var ports []uint16
+	for _, svc := range services {
+		for _, target := range api.TLSTargets(svc) {
+			if target.Type == intstr.Int {
+				if n := target.IntVal; n > 0 && n < 1<<16 {
+					ports = append(ports, uint16(n))
+				}
+				continue
+			}
+			for _, p := range known {
+				if p.Name == target.StrVal {
+					ports = append(ports, p.Number)
+				}
+			}
+		}
+	}
+	return ports
+}
+
+// declaredPorts returns the ports of the containers that mount the Secret: those
+// whose name or number stands for TLS, or all if there are none.
+func declaredPorts(known []pods.Port, secret string) []uint16 {
+	var all, secure []uint16
+	for _, p := range known {
+		if !slices.Contains(p.Secrets, secret) {
+			continue
+		}
+		all = append(all, p.Number)
+		if api.PortSaysTLS(p.Name, int32(p.Number)) {
+			secure = append(secure, p.Number)
+		}
+	}
+	if len(secure) > 0 {
+		return secure
+	}
+	return all
+}

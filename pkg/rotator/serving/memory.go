@@ -1,0 +1,81 @@
+package serving
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// Memory is what a process remembers of a Secret between two decisions. What must
+// outlive the process is in the Serving conditions.
+type Memory struct {
+	certificate certificate
+	// begun is when this process first looked, and empty since when it has found no
+	// ready pod, zero if it finds one.
+	begun, empty time.Time
+	notified     map[notification]bool // of this certificate
+	pods         map[types.UID]remembered
+}
+
+// notification is what an event reports, once for each certificate.
+type notification struct {
+	workload        pods.Workload
+	onRotate        api.OnRotate
+	readsOtherFiles bool
+}
+
+// remembered is what is kept of a pod between two decisions.
+type remembered struct {
+	seen    time.Time
+	answers []probe.Answer // replaced, never changed
+	reached string
+}
+
+// NewMemory returns the memory of a process that first looks at a Secret.
+func NewMemory(now time.Time) Memory { return Memory{begun: now} }
+
+// Clone returns a copy that later answers do not change.
+func (m Memory) Clone() Memory {
+	m.pods = maps.Clone(m.pods)
+	return m
+}
+
+// Record takes in what a pod answered. A pod that is not remembered is passed
+// over; so is one that was replaced by another of the same name.
+func (m Memory) Record(pod types.UID, answers []probe.Answer) {
+	if known, ok := m.pods[pod]; ok {
+		known.answers = probe.Merge(known.answers, answers)
+		m.pods[pod] = known
+	}
+}
+
+// TakeAnswers takes over the answers of the same pods in another memory, which
+// have come in since this one was made.
+func (m Memory) TakeAnswers(from Memory) {
+	for uid, known := range m.pods {
+		known.answers = from.pods[uid].answers
+		m.pods[uid] = known
+	}
+}
+
+// recall puts together what is known of a pod.
+func recall(pod *pods.Facts, at *endpoint, known remembered, now time.Time) consumer {
+	c := consumer{pod: pod, endpoint: at, reached: known.reached}
+	for _, a := range known.answers {
+		if slices.Contains(at.ports, a.Port) {
+			c.answers = append(c.answers, a)
+		}
+	}
+	if c.seen = known.seen; !pod.Ready {
+		c.seen = time.Time{}
+	} else if c.seen.IsZero() {
+		c.seen = now
+	}
+	return c
+}

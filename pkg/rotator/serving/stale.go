@@ -1,0 +1,92 @@
+package serving
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// StaleWorkload is ready pods of one workload, or bare pods, that serve an older
+// leaf of a Secret although the propagation time is over.
+type StaleWorkload struct {
+	Workload pods.Workload // zero for bare pods
+	Secret   string
+	// Leaf is the fingerprint of the one that they should serve, and Since when it
+	// became that.
+	Leaf  string
+	Since time.Time
+	// OnRotate is what the pods allow. Pods of one workload that allow different
+	// things, as they do in a rollout, are several StaleWorkloads.
+	OnRotate api.OnRotate
+	// ReadsOtherFiles: the pods were created after Since, and so read the
+	// certificate from other files than the Secret's, or through a subPath. A restart
+	// would not help.
+	ReadsOtherFiles bool
+	// Pods is how many there are.
+	Pods int
+	// Pod is the first of them by name.
+	Pod    string
+	PodUID types.UID
+	// BarePods are the names of all of them, sorted, if they are bare.
+	BarePods []string
+	// Service is the oldest that asks for the Secret.
+	Service    string
+	ServiceUID types.UID
+}
+
+// Compare orders stale workloads by workload, Secret, and what the pods allow.
+func (s StaleWorkload) Compare(other StaleWorkload) int {
+	return cmp.Or(s.Workload.Compare(other.Workload), cmp.Compare(s.Secret, other.Secret), cmp.Compare(s.OnRotate, other.OnRotate),
+		cmp.Compare(s.Pod, other.Pod))
+}
+
+// Equal reports whether both say the same.
+func (s StaleWorkload) Equal(other StaleWorkload) bool { return reflect.DeepEqual(s, other) }
+
+// Note says what was found, as the beginning of an event's note.
+func (s StaleWorkload) Note() string {
+	who, serve := "pod "+s.Pod, "serves"
+	if s.Pods > 1 {
+		who, serve = fmt.Sprintf("%d pods (%s and others)", s.Pods, s.Pod), "serve"
+	}
+	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Secret, s.Since.UTC().Format("2006-01-02 15:04:05 MST"))
+}
+
+// Objects returns what an event about them regards, and the Service related to
+// it. uid is the workload's, if its pods know it by name only.
+func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, related runtime.Object) {
+	service := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: s.Service, UID: s.ServiceUID}
+	if s.Workload.Bare() {
+		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: s.Pod, UID: s.PodUID}, service
+	}
+	return s.Workload.Reference(namespace, uid), service
+}
+
+// staleGroups are the stale pods, by what one event reports.
+type staleGroups map[notification]*StaleWorkload
+
+// add puts a stale pod with the others of its workload.
+func (g staleGroups) add(c consumer, cert certificate) {
+	t := c.pod.Template.Value()
+	key := notification{t.Workload, t.OnRotate, c.readsOtherFiles(cert)}
+	s := g[key]
+	if s == nil {
+		s = &StaleWorkload{Workload: t.Workload, OnRotate: t.OnRotate, ReadsOtherFiles: key.readsOtherFiles}
+		g[key] = s
+	}
+	s.Pods++
+	if t.Workload.Bare() {
+		s.BarePods = append(s.BarePods, c.pod.Name)
+	}
+	if s.Pod == "" || c.pod.Name < s.Pod {
+		s.Pod, s.PodUID = c.pod.Name, c.pod.UID
+	}
+}
