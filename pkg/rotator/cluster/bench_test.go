@@ -17,8 +17,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	podfacts "github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 const benchPods = 30_000
@@ -42,7 +42,7 @@ func typicalPod(tb testing.TB, i int) *corev1.Pod {
 				"checksum/config":      "4c8a7d6f3f5f1a1f0d2e3c4b5a69788796a5b4c3d2e1f00112233445566778899",
 				"prometheus.io/scrape": "true", "prometheus.io/port": "9090",
 			},
-			OwnerReferences: []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", workload+"-"+hash)},
+			OwnerReferences: []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "ReplicaSet", workload+"-"+hash)},
 			ManagedFields: []metav1.ManagedFieldsEntry{
 				{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 2500))},
 				{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 1500))},
@@ -62,8 +62,8 @@ func typicalPod(tb testing.TB, i int) *corev1.Pod {
 		})
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ImageID: "registry.example.com/x@sha256:0", ContainerID: "containerd://1"})
 	}
-	fixture.ProjectedVolume("web-tls")(pod)
-	fixture.SecretVolume("settings")(pod)
+	rotatortest.ProjectedVolume("web-tls")(pod)
+	rotatortest.SecretVolume("settings")(pod)
 	for _, c := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
 		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: c, Status: corev1.ConditionTrue})
 	}

@@ -8,11 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestOpenShiftAnnotationsCountWithTheFlagAlone(t *testing.T) {
-	svc := fixture.Service("web", "", "app", "web")
+	svc := rotatortest.Service("web", "", "app", "web")
 	svc.Annotations = map[string]string{api.OpenShiftSecretName: "web-tls"}
 	for _, openShift := range []bool{false, true} {
 		kept, err := ServiceTransform(openShift)(svc)

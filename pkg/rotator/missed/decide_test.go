@@ -11,22 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // pod is one of a StatefulSet, or a bare one if owner is empty.
 func pod(name, app, owner string) *pods.Facts {
-	return pods.FactsOf(fixture.Pod(func(p *corev1.Pod) {
+	return pods.FactsOf(rotatortest.Pod(func(p *corev1.Pod) {
 		p.Name, p.Labels["app"] = name, app
 		if owner != "" {
-			p.OwnerReferences = []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "StatefulSet", owner)}
+			p.OwnerReferences = []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", owner)}
 		}
 	}))
 }
 
 func TestGroups(t *testing.T) {
-	place := Place{OptedIn: true, Services: []*corev1.Service{fixture.Service("db", "db-tls", "app", "db"), fixture.Service("web", "web-tls", "app", "web")}}
+	place := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}}
 	asked := 0
 	count := func(labels map[string]string, secret string, conventional bool, services []*corev1.Service) Choice {
 		asked++

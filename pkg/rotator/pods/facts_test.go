@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestFactsAreShared(t *testing.T) {
 	ofWorkload := func(name string, change func(*corev1.Pod)) *Facts {
-		return FactsOf(fixture.Pod(func(p *corev1.Pod) {
-			p.Name, p.UID, p.OwnerReferences = name, "u", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "StatefulSet", "web")}
+		return FactsOf(rotatortest.Pod(func(p *corev1.Pod) {
+			p.Name, p.UID, p.OwnerReferences = name, "u", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", "web")}
 			p.ResourceVersion = name
 			if change != nil {
 				change(p)
@@ -31,17 +31,17 @@ func TestFactsAreShared(t *testing.T) {
 	assert.Equal(t, "a b", a.Name+" "+b.Name)
 	assert.Equal(t, "a b", a.ResourceVersion+" "+b.ResourceVersion)
 	assert.Empty(t, a.UID, "of use for bare pods only")
-	assert.Equal(t, "uid-of-web", string(FactsOf(fixture.Pod(nil)).UID))
+	assert.Equal(t, "uid-of-web", string(FactsOf(rotatortest.Pod(nil)).UID))
 	for name, change := range map[string]func(*corev1.Pod){
-		"label":   fixture.Label("x", "y"),
-		"secret":  fixture.Annotation(api.AnnotationSecretName, "mine"),
-		"mistake": fixture.Annotation(api.AnnotationMode, "flags"),
-		"status":  fixture.Annotation(api.AnnotationStatus, `{"secret":"web-tls","reason":"x"}`),
-		"volume":  fixture.SecretVolume("web-tls"),
+		"label":   rotatortest.Label("x", "y"),
+		"secret":  rotatortest.Annotation(api.AnnotationSecretName, "mine"),
+		"mistake": rotatortest.Annotation(api.AnnotationMode, "flags"),
+		"status":  rotatortest.Annotation(api.AnnotationStatus, `{"secret":"web-tls","reason":"x"}`),
+		"volume":  rotatortest.SecretVolume("web-tls"),
 		"ended":   func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed },
 		"owner":   func(p *corev1.Pod) { p.OwnerReferences = nil },
 		"place":   func(p *corev1.Pod) { p.Namespace = "other" },
-		"port":    fixture.WithPort,
+		"port":    rotatortest.WithPort,
 	} {
 		assert.NotEqual(t, a.Template, ofWorkload("a", change).Template, name)
 	}
@@ -49,7 +49,7 @@ func TestFactsAreShared(t *testing.T) {
 
 func TestFactsAreAnObject(t *testing.T) {
 	now := metav1.Now()
-	f := FactsOf(fixture.Pod(func(p *corev1.Pod) { p.DeletionTimestamp = &now }))
+	f := FactsOf(rotatortest.Pod(func(p *corev1.Pod) { p.DeletionTimestamp = &now }))
 	got, ok := f.DeepCopyObject().(*Facts)
 	require.True(t, ok)
 	assert.Equal(t, f, got)
@@ -82,19 +82,19 @@ func TestWorkloads(t *testing.T) {
 	}{
 		{"bare", "", nil, Workload{}, "recreate it"},
 		{"owned and not controlled", "", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}}, Workload{}, "recreate it"},
-		{"Deployment", "5d9c", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "web-5d9c")}, Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, restart + "deployment/web -n shop"},
-		{"ReplicaSet by hand", "", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "web")}, Workload{"apps/v1", "ReplicaSet", "web", "u"}, deletePods},
-		{"ReplicaSet with a name of its own", "5d9c", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "web5d9c")}, Workload{"apps/v1", "ReplicaSet", "web5d9c", "u"}, deletePods},
-		{"hash alone", "5d9c", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "ReplicaSet", "-5d9c")}, Workload{"apps/v1", "ReplicaSet", "-5d9c", "u"}, deletePods},
-		{"StatefulSet", "", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "StatefulSet", "db")}, Workload{"apps/v1", "StatefulSet", "db", "u"}, restart + "statefulset/db -n shop"},
-		{"DaemonSet", "", []metav1.OwnerReference{fixture.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
-		{"another's StatefulSet", "", []metav1.OwnerReference{fixture.ControlledBy("apps.example.com/v1", "StatefulSet", "db")}, Workload{"apps.example.com/v1", "StatefulSet", "db", "u"}, deletePods},
-		{"Job", "", []metav1.OwnerReference{fixture.ControlledBy("batch/v1", "Job", "run")}, Workload{"batch/v1", "Job", "run", "u"}, "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"},
-		{"the controller of several owners", "", []metav1.OwnerReference{{Kind: "X"}, fixture.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
+		{"Deployment", "5d9c", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "ReplicaSet", "web-5d9c")}, Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, restart + "deployment/web -n shop"},
+		{"ReplicaSet by hand", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "ReplicaSet", "web")}, Workload{"apps/v1", "ReplicaSet", "web", "u"}, deletePods},
+		{"ReplicaSet with a name of its own", "5d9c", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "ReplicaSet", "web5d9c")}, Workload{"apps/v1", "ReplicaSet", "web5d9c", "u"}, deletePods},
+		{"hash alone", "5d9c", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "ReplicaSet", "-5d9c")}, Workload{"apps/v1", "ReplicaSet", "-5d9c", "u"}, deletePods},
+		{"StatefulSet", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", "db")}, Workload{"apps/v1", "StatefulSet", "db", "u"}, restart + "statefulset/db -n shop"},
+		{"DaemonSet", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
+		{"another's StatefulSet", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps.example.com/v1", "StatefulSet", "db")}, Workload{"apps.example.com/v1", "StatefulSet", "db", "u"}, deletePods},
+		{"Job", "", []metav1.OwnerReference{rotatortest.ControlledBy("batch/v1", "Job", "run")}, Workload{"batch/v1", "Job", "run", "u"}, "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"},
+		{"the controller of several owners", "", []metav1.OwnerReference{{Kind: "X"}, rotatortest.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			pod := fixture.Pod(func(p *corev1.Pod) { p.OwnerReferences = tt.owners })
+			pod := rotatortest.Pod(func(p *corev1.Pod) { p.OwnerReferences = tt.owners })
 			if tt.hash != "" {
 				pod.Labels["pod-template-hash"] = tt.hash
 			}
@@ -106,7 +106,7 @@ func TestWorkloads(t *testing.T) {
 }
 
 func TestWhatIsKnownOfAPodsReadiness(t *testing.T) {
-	ready := fixture.All(fixture.SecretVolume("web-tls"), func(p *corev1.Pod) {
+	ready := rotatortest.All(rotatortest.SecretVolume("web-tls"), func(p *corev1.Pod) {
 		p.UID, p.Status.PodIP, p.Status.Phase = "u", "10.0.0.7", corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	})
@@ -127,9 +127,9 @@ func TestWhatIsKnownOfAPodsReadiness(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := FactsOf(fixture.Pod(fixture.All(ready, tt.change)))
+			f := FactsOf(rotatortest.Pod(rotatortest.All(ready, tt.change)))
 			assert.Equal(t, tt.want, f.Ready)
-			require.Equal(t, FactsOf(fixture.Pod(fixture.SecretVolume("web-tls"))).Template == f.Template, tt.name != "mounts nothing", "that is no matter of the template")
+			require.Equal(t, FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template == f.Template, tt.name != "mounts nothing", "that is no matter of the template")
 		})
 	}
 }

@@ -11,22 +11,22 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func stale(name string, onRotate api.OnRotate) Workload {
 	return Workload{Namespace: "shop", Stale: serving.StaleWorkload{
 		Workload: pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
-		Secret:   name + "-tls", Leaf: fixture.Leaf(2), Since: fixture.Noon, OnRotate: onRotate, Pods: 3, Pod: name + "-0",
+		Secret:   name + "-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: onRotate, Pods: 3, Pod: name + "-0",
 	}}
 }
 
 func entry(name string, onRotate api.OnRotate, held *api.RestartHold) api.StaleWorkload {
 	return api.StaleWorkload{
-		Namespace: "shop", Kind: "Deployment", Name: name, Secret: name + "-tls", Leaf: fixture.Leaf(2), Since: fixture.Noon, Pods: 3, OnRotate: onRotate, Held: held,
+		Namespace: "shop", Kind: "Deployment", Name: name, Secret: name + "-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, Pods: 3, OnRotate: onRotate, Held: held,
 	}
 }
 

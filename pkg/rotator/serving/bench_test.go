@@ -9,18 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // BenchmarkDecide is one look at a Secret that 2000 pods of a Deployment mount,
 // all of which serve what they should.
 func BenchmarkDecide(b *testing.B) {
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	var all []consumer
 	for i := range 2000 {
-		c := asked(readyPod(fmt.Sprintf("web-hash-%05d", i), "web"), showed(fixture.Leaf(2), time.Second))
-		c.seen = fixture.Noon
+		c := asked(readyPod(fmt.Sprintf("web-hash-%05d", i), "web"), showed(rotatortest.Leaf(2), time.Second))
+		c.seen = rotatortest.Noon
 		all = append(all, c)
 	}
 	s := lookAt(time.Minute, svc, all...)
@@ -51,7 +51,7 @@ func BenchmarkMemory(b *testing.B) {
 			kept[types.NamespacedName{Namespace: "team-payments", Name: fmt.Sprintf("web-%d-tls", i)}] = m
 			for j := range perSecret {
 				uid := types.UID(fmt.Sprintf("0b8a2c55-3b8c-4b58-9f2e-%012d", i*perSecret+j))
-				m.pods[uid] = remembered{seen: fixture.Noon, reached: cert2.leaf}
+				m.pods[uid] = remembered{seen: rotatortest.Noon, reached: cert2.leaf}
 				m.Record(uid, []probe.Answer{showed(fmt.Sprintf("%064x", i), time.Second)})
 			}
 		}

@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestFollow(t *testing.T) {
-	one, two, three := fixture.Leaf(1), fixture.Leaf(2), fixture.Leaf(3)
-	known := certificate{leaf: one, named: []string{one}, since: fixture.Noon, notBefore: fixture.Noon.Add(-time.Minute)}
-	later := fixture.Noon.Add(time.Hour + time.Millisecond)
+	one, two, three := rotatortest.Leaf(1), rotatortest.Leaf(2), rotatortest.Leaf(3)
+	known := certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, notBefore: rotatortest.Noon.Add(-time.Minute)}
+	later := rotatortest.Noon.Add(time.Hour + time.Millisecond)
 	at := later.Truncate(time.Second)
 	rotated := certificate{leaf: two, named: []string{two}, since: at, former: []string{one}}
-	unready := func(name string) *corev1.Service { return fixture.Asking(name, nil) }
+	unready := func(name string) *corev1.Service { return rotatortest.Asking(name, nil) }
 	tests := []struct {
 		name     string
 		before   certificate
@@ -27,24 +27,24 @@ func TestFollow(t *testing.T) {
 	}{
 		{"nobody", known, nil, certificate{}},
 		{"no condition", known, []*corev1.Service{unready("web")}, certificate{}},
-		{"none was issued", certificate{}, []*corev1.Service{fixture.Ready("web", "")}, certificate{}},
-		{"first", certificate{}, []*corev1.Service{fixture.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at}},
-		{"the same", known, []*corev1.Service{fixture.Ready("web", one)}, known},
-		{"the same, and one that has none", known, []*corev1.Service{unready("a"), fixture.Ready("b", ""), fixture.Ready("web", one)}, known},
-		{"renewed", known, []*corev1.Service{fixture.Ready("web", two)}, rotated},
-		{"renewed, the signer is between two writes", known, []*corev1.Service{fixture.Ready("a", two), fixture.Ready("b", one)}, certificate{leaf: two, named: []string{two, one}, since: at, former: []string{one}}},
-		{"renewed, the signer is between two writes, the other way round", known, []*corev1.Service{fixture.Ready("a", one), fixture.Ready("b", two)}, certificate{leaf: two, named: []string{one, two}, since: at, former: []string{one}}},
-		{"still between them", certificate{leaf: two, named: []string{two, one}, since: fixture.Noon, former: []string{one}}, []*corev1.Service{fixture.Ready("a", two), fixture.Ready("b", one)}, certificate{leaf: two, named: []string{two, one}, since: fixture.Noon, former: []string{one}}},
-		{"and done", certificate{leaf: two, named: []string{two, one}, since: fixture.Noon, former: []string{one}}, []*corev1.Service{fixture.Ready("a", two), fixture.Ready("b", two)}, certificate{leaf: two, named: []string{two}, since: fixture.Noon, former: []string{one}}},
-		{"a renewal failed", known, []*corev1.Service{fixture.Ready("web", "")}, known},
-		{"back to one from before", rotated, []*corev1.Service{fixture.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at, former: []string{two}}},
+		{"none was issued", certificate{}, []*corev1.Service{rotatortest.Ready("web", "")}, certificate{}},
+		{"first", certificate{}, []*corev1.Service{rotatortest.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at}},
+		{"the same", known, []*corev1.Service{rotatortest.Ready("web", one)}, known},
+		{"the same, and one that has none", known, []*corev1.Service{unready("a"), rotatortest.Ready("b", ""), rotatortest.Ready("web", one)}, known},
+		{"renewed", known, []*corev1.Service{rotatortest.Ready("web", two)}, rotated},
+		{"renewed, the signer is between two writes", known, []*corev1.Service{rotatortest.Ready("a", two), rotatortest.Ready("b", one)}, certificate{leaf: two, named: []string{two, one}, since: at, former: []string{one}}},
+		{"renewed, the signer is between two writes, the other way round", known, []*corev1.Service{rotatortest.Ready("a", one), rotatortest.Ready("b", two)}, certificate{leaf: two, named: []string{one, two}, since: at, former: []string{one}}},
+		{"still between them", certificate{leaf: two, named: []string{two, one}, since: rotatortest.Noon, former: []string{one}}, []*corev1.Service{rotatortest.Ready("a", two), rotatortest.Ready("b", one)}, certificate{leaf: two, named: []string{two, one}, since: rotatortest.Noon, former: []string{one}}},
+		{"and done", certificate{leaf: two, named: []string{two, one}, since: rotatortest.Noon, former: []string{one}}, []*corev1.Service{rotatortest.Ready("a", two), rotatortest.Ready("b", two)}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, former: []string{one}}},
+		{"a renewal failed", known, []*corev1.Service{rotatortest.Ready("web", "")}, known},
+		{"back to one from before", rotated, []*corev1.Service{rotatortest.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at, former: []string{two}}},
 
-		{"recalled", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("web", one), one, fixture.Noon)}, certificate{leaf: one, named: []string{one}, since: fixture.Noon}},
-		{"recalled of another Service", certificate{}, []*corev1.Service{fixture.Ready("a", one), fixture.Serves(fixture.Ready("web", one), one, fixture.Noon)}, certificate{leaf: one, named: []string{one}, since: fixture.Noon}},
-		{"recalled, the latest", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("a", two), one, fixture.Noon.Add(-time.Hour)), fixture.Serves(fixture.Ready("b", two), two, fixture.Noon)}, certificate{leaf: two, named: []string{two}, since: fixture.Noon}},
-		{"recalled, and renewed since", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("web", two), one, fixture.Noon)}, rotated},
-		{"recalled, and a renewal failed", certificate{}, []*corev1.Service{fixture.Serves(fixture.Ready("web", ""), one, fixture.Noon)}, certificate{leaf: one, named: []string{one}, since: fixture.Noon}},
-		{"memory is better", known, []*corev1.Service{fixture.Serves(fixture.Ready("web", one), three, fixture.Noon.Add(time.Minute))}, known},
+		{"recalled", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon}},
+		{"recalled of another Service", certificate{}, []*corev1.Service{rotatortest.Ready("a", one), rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon}},
+		{"recalled, the latest", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("a", two), one, rotatortest.Noon.Add(-time.Hour)), rotatortest.Serves(rotatortest.Ready("b", two), two, rotatortest.Noon)}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon}},
+		{"recalled, and renewed since", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon)}, rotated},
+		{"recalled, and a renewal failed", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", ""), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon}},
+		{"memory is better", known, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), three, rotatortest.Noon.Add(time.Minute))}, known},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, tt.before.follow(tt.services, later)) })
@@ -54,17 +54,17 @@ func TestFollow(t *testing.T) {
 // What is said once is said until something changes, whoever leads.
 func TestFollowPropertyATimeBelongsToALeaf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		now, c := fixture.Noon, certificate{}
+		now, c := rotatortest.Noon, certificate{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(1, 1e12).Draw(t, "later")))
 			n := rapid.IntRange(0, 30).Draw(t, "leaf")
 			leaf := ""
 			if n > 0 {
-				leaf = fixture.Leaf(n)
+				leaf = rotatortest.Leaf(n)
 			}
-			next := fixture.Ready("web", leaf)
+			next := rotatortest.Ready("web", leaf)
 			if c.leaf != "" {
-				fixture.Serves(next, c.leaf, c.since) // as this or another process has written
+				rotatortest.Serves(next, c.leaf, c.since) // as this or another process has written
 			}
 			before := c
 			c = before.follow([]*corev1.Service{next}, now)

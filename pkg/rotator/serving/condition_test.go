@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func deploymentNamed(name string) pods.Workload {
@@ -30,10 +30,10 @@ func groupOf(svc *corev1.Service, name string, states ...State) group {
 }
 
 func TestServingCondition(t *testing.T) {
-	fresh := fixture.Ready("web", fixture.Leaf(2))
-	same := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
-	older := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(1), fixture.Noon.Add(-time.Hour))
-	other := fixture.Ready("other", fixture.Leaf(2))
+	fresh := rotatortest.Ready("web", rotatortest.Leaf(2))
+	same := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
+	older := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon.Add(-time.Hour))
+	other := rotatortest.Ready("other", rotatortest.Leaf(2))
 	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	restart := func(c group) group {
 		c.onRotate = api.OnRotateRestart
@@ -90,14 +90,14 @@ func TestServingCondition(t *testing.T) {
 			assert.Contains(t, got.Message, tt.text)
 			facts, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*got}}})
 			assert.True(t, ok)
-			assert.Equal(t, fixture.Leaf(2), facts.Leaf)
-			assert.Equal(t, fixture.Noon, facts.Since)
+			assert.Equal(t, rotatortest.Leaf(2), facts.Leaf)
+			assert.Equal(t, rotatortest.Noon, facts.Since)
 		})
 	}
 }
 
 func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
-	svc := fixture.Ready("web", fixture.Leaf(2))
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	var groups []group
 	for i := range 9 {
 		for range 3 { // as the pods of a StatefulSet, which have a template each
@@ -117,13 +117,13 @@ func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
 }
 
 func TestNobodyDials(t *testing.T) {
-	assert.Nil(t, notVerified(fixture.Ready("web", fixture.Leaf(2))), "nothing was said")
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	assert.Nil(t, notVerified(rotatortest.Ready("web", rotatortest.Leaf(2))), "nothing was said")
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	want := notVerified(svc)
 	require.NotNil(t, want)
 	assert.Equal(t, "Unknown NotVerified", string(want.Status)+" "+want.Reason)
 	svc.Status.Conditions[1] = *want
 	assert.Nil(t, notVerified(svc), "once")
 	facts, ok := api.ServingOf(svc)
-	assert.True(t, ok && facts.Leaf == fixture.Leaf(2) && facts.Since.Equal(fixture.Noon), "for when somebody looks again")
+	assert.True(t, ok && facts.Leaf == rotatortest.Leaf(2) && facts.Since.Equal(rotatortest.Noon), "for when somebody looks again")
 }

@@ -8,24 +8,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // testPace is that of the defaults.
 var testPace = Pace{Interval: time.Hour, Propagation: 2 * time.Minute, Pause: 10 * time.Second}
 
 // cert2 is a certificate that was followed from the first to the second.
-var cert2 = certificate{leaf: fixture.Leaf(2), named: []string{fixture.Leaf(2)}, since: fixture.Noon, former: []string{fixture.Leaf(1)}}
+var cert2 = certificate{leaf: rotatortest.Leaf(2), named: []string{rotatortest.Leaf(2)}, since: rotatortest.Noon, former: []string{rotatortest.Leaf(1)}}
 
-// showed is an answer with a leaf at a time after fixture.Noon.
+// showed is an answer with a leaf at a time after rotatortest.Noon.
 func showed(leaf string, after time.Duration) probe.Answer {
-	return probe.Answer{Port: 8443, Kind: probe.TLS, At: fixture.Noon.Add(after), Since: fixture.Noon.Add(after), Leaf: leaf}
+	return probe.Answer{Port: 8443, Kind: probe.TLS, At: rotatortest.Noon.Add(after), Since: rotatortest.Noon.Add(after), Leaf: leaf}
 }
 
 func silentFor(lasted, after time.Duration) probe.Answer {
-	return probe.Answer{Port: 8443, Kind: probe.NoAnswer, At: fixture.Noon.Add(after), Since: fixture.Noon.Add(after - lasted)}
+	return probe.Answer{Port: 8443, Kind: probe.NoAnswer, At: rotatortest.Noon.Add(after), Since: rotatortest.Noon.Add(after - lasted)}
 }
 
 // consumerOf is a pod with a port for each answer, and those more that are given.
@@ -37,7 +37,7 @@ func consumerOf(answers []probe.Answer, more ...uint16) consumer {
 		answers[i].Port = uint16(1 + i)
 		d.ports = append(d.ports, answers[i].Port)
 	}
-	return consumer{pod: f, endpoint: d, seen: fixture.Noon.Add(-24 * time.Hour), answers: answers}
+	return consumer{pod: f, endpoint: d, seen: rotatortest.Noon.Add(-24 * time.Hour), answers: answers}
 }
 
 func TestStatesOfAnAnswer(t *testing.T) {
@@ -46,9 +46,9 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		return a
 	}
 	seen := cert2
-	seen.notBefore = fixture.Noon.Add(-5 * time.Minute)
+	seen.notBefore = rotatortest.Noon.Add(-5 * time.Minute)
 	both := cert2
-	both.named = []string{fixture.Leaf(2), fixture.Leaf(3)}
+	both.named = []string{rotatortest.Leaf(2), rotatortest.Leaf(3)}
 	soon, late := 30*time.Second, 3*time.Minute
 	tests := []struct {
 		name string
@@ -56,29 +56,29 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		cert certificate
 		want State
 	}{
-		{"current", showed(fixture.Leaf(2), soon), cert2, stateCurrent},
-		{"current, long ago", showed(fixture.Leaf(2), -time.Hour), cert2, stateCurrent},
-		{"current, as another Service says", showed(fixture.Leaf(3), soon), both, stateCurrent},
+		{"current", showed(rotatortest.Leaf(2), soon), cert2, stateCurrent},
+		{"current, long ago", showed(rotatortest.Leaf(2), -time.Hour), cert2, stateCurrent},
+		{"current, as another Service says", showed(rotatortest.Leaf(3), soon), both, stateCurrent},
 
-		{"the one before, soon", showed(fixture.Leaf(1), soon), cert2, statePropagating},
-		{"the one before, late", showed(fixture.Leaf(1), late), cert2, stateStale},
-		{"the one before, to the second", showed(fixture.Leaf(1), 2*time.Minute), cert2, stateStale},
-		{"the one before, seen before it was renewed", showed(fixture.Leaf(1), -time.Second), cert2, statePending},
+		{"the one before, soon", showed(rotatortest.Leaf(1), soon), cert2, statePropagating},
+		{"the one before, late", showed(rotatortest.Leaf(1), late), cert2, stateStale},
+		{"the one before, to the second", showed(rotatortest.Leaf(1), 2*time.Minute), cert2, stateStale},
+		{"the one before, seen before it was renewed", showed(rotatortest.Leaf(1), -time.Second), cert2, statePending},
 
-		{"an older one that nobody remembers", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(-time.Hour)), cert2, stateStale},
-		{"an older one that nobody remembers, soon", ours(showed(fixture.Leaf(7), soon), fixture.Noon.Add(-time.Hour)), cert2, statePropagating},
-		{"an older one, by the one that another pod serves", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(-time.Hour)), seen, stateStale},
-		{"one of the same second", ours(showed(fixture.Leaf(7), late), fixture.Noon), seen, stateStale},
-		{"a newer one, whose condition is on its way", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(time.Second)), cert2, statePending},
-		{"a newer one, by the one that another pod serves", ours(showed(fixture.Leaf(7), late), fixture.Noon.Add(time.Second)), seen, statePending},
-		{"former, however young", ours(showed(fixture.Leaf(1), late), fixture.Noon.Add(time.Hour)), seen, stateStale},
+		{"an older one that nobody remembers", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(-time.Hour)), cert2, stateStale},
+		{"an older one that nobody remembers, soon", ours(showed(rotatortest.Leaf(7), soon), rotatortest.Noon.Add(-time.Hour)), cert2, statePropagating},
+		{"an older one, by the one that another pod serves", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(-time.Hour)), seen, stateStale},
+		{"one of the same second", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon), seen, stateStale},
+		{"a newer one, whose condition is on its way", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(time.Second)), cert2, statePending},
+		{"a newer one, by the one that another pod serves", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(time.Second)), seen, statePending},
+		{"former, however young", ours(showed(rotatortest.Leaf(1), late), rotatortest.Noon.Add(time.Hour)), seen, stateStale},
 
-		{"another certificate", showed(fixture.Leaf(9), late), cert2, stateForeign},
-		{"another certificate, soon", showed(fixture.Leaf(9), soon), cert2, stateForeign},
-		{"another certificate, seen before", showed(fixture.Leaf(9), -time.Second), cert2, statePending},
+		{"another certificate", showed(rotatortest.Leaf(9), late), cert2, stateForeign},
+		{"another certificate, soon", showed(rotatortest.Leaf(9), soon), cert2, stateForeign},
+		{"another certificate, seen before", showed(rotatortest.Leaf(9), -time.Second), cert2, statePending},
 
-		{"plaintext", probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(soon)}, cert2, statePlaintext},
-		{"plaintext, long ago", probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(-time.Hour)}, cert2, statePlaintext},
+		{"plaintext", probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(soon)}, cert2, statePlaintext},
+		{"plaintext, long ago", probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(-time.Hour)}, cert2, statePlaintext},
 		{"no answer", silentFor(0, late), cert2, statePending},
 		{"no answer for a while", silentFor(29*time.Second, late), cert2, statePending},
 		{"no answer for long", silentFor(30*time.Second, late), cert2, stateUnreachable},
@@ -91,9 +91,9 @@ func TestStatesOfAnAnswer(t *testing.T) {
 
 func TestStatesOfAPod(t *testing.T) {
 	late := 3 * time.Minute
-	stale, current, foreign := showed(fixture.Leaf(1), late), showed(fixture.Leaf(2), late), showed(fixture.Leaf(9), late)
-	plain, silent := probe.Answer{Kind: probe.Plaintext, At: fixture.Noon.Add(late)}, silentFor(time.Minute, late)
-	propagating, outdated := showed(fixture.Leaf(1), time.Second), showed(fixture.Leaf(1), -time.Second)
+	stale, current, foreign := showed(rotatortest.Leaf(1), late), showed(rotatortest.Leaf(2), late), showed(rotatortest.Leaf(9), late)
+	plain, silent := probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}, silentFor(time.Minute, late)
+	propagating, outdated := showed(rotatortest.Leaf(1), time.Second), showed(rotatortest.Leaf(1), -time.Second)
 	for want, many := range map[State][][]probe.Answer{
 		stateStale:       {{stale}, {current, stale}, {stale, outdated}, {silent, stale, plain}},
 		statePropagating: {{propagating}, {current, propagating}},
@@ -119,7 +119,7 @@ func TestStatesOfAPod(t *testing.T) {
 func TestWhatReadsOtherFiles(t *testing.T) {
 	c := consumerOf(nil)
 	for after, want := range map[time.Duration]bool{-time.Second: false, 0: false, time.Second: true} {
-		c.pod.CreationTimestamp = metav1.NewTime(fixture.Noon.Add(after))
+		c.pod.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(after))
 		assert.Equal(t, want, c.readsOtherFiles(cert2), "%s", after)
 	}
 }
@@ -128,11 +128,11 @@ func TestWhatReadsOtherFiles(t *testing.T) {
 // of the Secret.
 func TestPropertyForeignIsNeverStale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := showed(fixture.Leaf(rapid.IntRange(10, 20).Draw(t, "leaf")), time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "at")))
-		a.NotBefore = fixture.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "notBefore")))
+		a := showed(rotatortest.Leaf(rapid.IntRange(10, 20).Draw(t, "leaf")), time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "at")))
+		a.NotBefore = rotatortest.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "notBefore")))
 		cert := cert2
 		if rapid.Bool().Draw(t, "seen") {
-			cert.notBefore = fixture.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "current")))
+			cert.notBefore = rotatortest.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "current")))
 		}
 		assert.Contains(t, []State{stateForeign, statePending}, answerState(a, cert, testPace))
 	})

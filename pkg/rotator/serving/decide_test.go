@@ -12,21 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func readyPod(name, workload string, changes ...fixture.Change) *pods.Facts {
-	return pods.FactsOf(fixture.ReadyPod(name, workload, changes...))
+func readyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts {
+	return pods.FactsOf(rotatortest.ReadyPod(name, workload, changes...))
 }
 
 // lookAt is what there is with these pods, that have answered after the given time
 // since noon.
 func lookAt(after time.Duration, svc *corev1.Service, consumers ...consumer) Situation {
 	s := Situation{
-		Now: fixture.Noon.Add(after), Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{svc}, Pace: testPace,
-		Memory: Memory{certificate: cert2, begun: fixture.Noon.Add(-time.Hour)},
+		Now: rotatortest.Noon.Add(after), Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{svc}, Pace: testPace,
+		Memory: Memory{certificate: cert2, begun: rotatortest.Noon.Add(-time.Hour)},
 	}
 	return with(s, consumers...)
 }
@@ -42,7 +42,7 @@ func with(s Situation, consumers ...consumer) Situation {
 }
 
 func asked(pod *pods.Facts, answers ...probe.Answer) consumer {
-	return consumer{pod: pod, seen: fixture.Noon.Add(-time.Hour), answers: answers}
+	return consumer{pod: pod, seen: rotatortest.Noon.Add(-time.Hour), answers: answers}
 }
 
 // dialled returns the UIDs of the pods.
@@ -55,15 +55,15 @@ func dialled(d Decision) []types.UID {
 }
 
 func TestDecideConsumers(t *testing.T) {
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
-	restart := fixture.Annotation(api.AnnotationOnRotate, "restart")
-	younger := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(fixture.Noon.Add(time.Minute)) }
-	old, late := showed(fixture.Leaf(1), 3*time.Minute), 3*time.Minute+time.Second
-	old.NotAfter = fixture.Noon.Add(time.Hour)
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
+	restart := rotatortest.Annotation(api.AnnotationOnRotate, "restart")
+	younger := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(time.Minute)) }
+	old, late := showed(rotatortest.Leaf(1), 3*time.Minute), 3*time.Minute+time.Second
+	old.NotAfter = rotatortest.Noon.Add(time.Hour)
 	sooner := old
-	sooner.NotAfter = fixture.Noon.Add(time.Minute)
+	sooner.NotAfter = rotatortest.Noon.Add(time.Minute)
 	all := []consumer{
-		asked(readyPod("b", "web"), old), asked(readyPod("a", "web"), sooner), asked(readyPod("c", "web"), showed(fixture.Leaf(2), time.Minute)),
+		asked(readyPod("b", "web"), old), asked(readyPod("a", "web"), sooner), asked(readyPod("c", "web"), showed(rotatortest.Leaf(2), time.Minute)),
 		asked(readyPod("d", "web", younger), old), // it reads other files
 		asked(readyPod("e", "api", restart), old),
 		asked(readyPod("bare-2", ""), old), asked(readyPod("bare", ""), old),
@@ -73,7 +73,7 @@ func TestDecideConsumers(t *testing.T) {
 	assert.Empty(t, d.Dial)
 	assert.InDelta(t, 59+15, d.After.Seconds(), 15, "60 to 90 s after the last dial: they are stale since 60")
 	assert.Equal(t, map[State]int{stateStale: 6, stateCurrent: 1}, d.States)
-	assert.Equal(t, fixture.Noon.Add(time.Minute), d.NotAfter)
+	assert.Equal(t, rotatortest.Noon.Add(time.Minute), d.NotAfter)
 	assert.True(t, d.Judged)
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingStale, d.Conditions[0].Want.Reason)
@@ -81,7 +81,7 @@ func TestDecideConsumers(t *testing.T) {
 
 	stale := func(w pods.Workload, r api.OnRotate, other bool, first string, bare ...string) StaleWorkload {
 		return StaleWorkload{
-			Workload: w, Secret: "web-tls", Leaf: fixture.Leaf(2), Since: fixture.Noon, OnRotate: r, ReadsOtherFiles: other,
+			Workload: w, Secret: "web-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: r, ReadsOtherFiles: other,
 			Pods: max(1, len(bare)), Pod: first, PodUID: types.UID("uid-of-" + first), BarePods: bare, Service: "web", ServiceUID: "uid-of-web",
 		}
 	}
@@ -94,7 +94,7 @@ func TestDecideConsumers(t *testing.T) {
 	assert.Equal(t, want, d.Stale)
 	assert.Equal(t, want, d.Notify)
 
-	early := Decide(with(s, append(all, asked(readyPod("f", "web"), showed(fixture.Leaf(1), time.Minute)))...))
+	early := Decide(with(s, append(all, asked(readyPod("f", "web"), showed(rotatortest.Leaf(1), time.Minute)))...))
 	assert.Empty(t, early.Notify, "not of some while others may follow")
 	assert.Empty(t, early.Memory.notified)
 	assert.Len(t, early.Stale, 4)
@@ -109,13 +109,13 @@ func TestDecideConsumers(t *testing.T) {
 
 // What a process that has just begun does not know yet is not taken for nothing.
 func TestJudged(t *testing.T) {
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	unready := asked(readyPod("c", "web", func(p *corev1.Pod) { p.Status.Conditions = nil }))
-	unasked, current := asked(readyPod("b", "web")), asked(readyPod("a", "web"), showed(fixture.Leaf(2), 0))
+	unasked, current := asked(readyPod("b", "web")), asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0))
 	silent := asked(readyPod("s", "web"), silentFor(0, time.Minute))
 	assert.False(t, Decide(lookAt(time.Minute, svc, current, unasked)).Judged)
 	assert.True(t, Decide(lookAt(time.Minute, svc, current, unready, silent)).Judged)
-	unasked.seen = fixture.Noon
+	unasked.seen = rotatortest.Noon
 	assert.True(t, Decide(lookAt(time.Minute, svc, current, unasked)).Judged, "a pod that came since cannot have been reported before")
 	off := lookAt(time.Minute, svc, current, unasked)
 	off.Off = true
@@ -125,9 +125,9 @@ func TestJudged(t *testing.T) {
 }
 
 func TestWhoIsDialled(t *testing.T) {
-	svc := fixture.Ready("web", fixture.Leaf(2))
-	current := asked(readyPod("a", "web"), showed(fixture.Leaf(2), 0))
-	outdated := asked(readyPod("b", "web"), showed(fixture.Leaf(1), -time.Hour))
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
+	current := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0))
+	outdated := asked(readyPod("b", "web"), showed(rotatortest.Leaf(1), -time.Hour))
 	unready := asked(readyPod("c", "web", func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	first := asked(readyPod("d", "web"))
 	d := Decide(lookAt(time.Minute, svc, current, outdated, unready, first))
@@ -136,10 +136,10 @@ func TestWhoIsDialled(t *testing.T) {
 }
 
 func TestAServiceWithoutReadyPods(t *testing.T) {
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	d := Decide(lookAt(time.Minute, svc))
 	assert.Empty(t, d.Conditions, "not at once")
-	assert.Equal(t, fixture.Noon.Add(time.Minute), d.Memory.empty)
+	assert.Equal(t, rotatortest.Noon.Add(time.Minute), d.Memory.empty)
 	assert.Equal(t, 30*time.Second, d.After)
 	s := lookAt(90*time.Second, svc)
 	s.Memory.empty = d.Memory.empty
@@ -148,34 +148,34 @@ func TestAServiceWithoutReadyPods(t *testing.T) {
 	assert.Equal(t, api.ServingNoConsumers, d.Conditions[0].Want.Reason)
 	assert.Zero(t, d.After)
 
-	s = lookAt(91*time.Second, svc, asked(readyPod("a", "web"), showed(fixture.Leaf(2), time.Second)))
+	s = lookAt(91*time.Second, svc, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second)))
 	s.Memory.empty = d.Memory.empty
 	assert.Zero(t, Decide(s).Memory.empty)
 }
 
 func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(2), fixture.Noon)
-	current, unasked := asked(readyPod("a", "web"), showed(fixture.Leaf(2), 0)), asked(readyPod("b", "web"))
-	unasked.seen = fixture.Noon
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
+	current, unasked := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0)), asked(readyPod("b", "web"))
+	unasked.seen = rotatortest.Noon
 	d := Decide(lookAt(time.Minute, svc, current, unasked))
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingCurrent, d.Conditions[0].Want.Reason)
 	assert.Equal(t, map[State]int{stateCurrent: 1, statePending: 1}, d.States)
 
 	s := lookAt(time.Minute, svc, current, unasked) // by a leader that has just begun
-	s.Memory.begun = fixture.Noon
+	s.Memory.begun = rotatortest.Noon
 	assert.Empty(t, Decide(s).Conditions, "it says nothing before it has asked")
 }
 
 func TestFiftyServicesOverOnePod(t *testing.T) {
 	var services []*corev1.Service
 	for i := range 50 {
-		services = append(services, fixture.Ready(fmt.Sprintf("web-%02d", i), fixture.Leaf(2)))
+		services = append(services, rotatortest.Ready(fmt.Sprintf("web-%02d", i), rotatortest.Leaf(2)))
 	}
 	s := lookAt(time.Minute, services[0], asked(readyPod("a", "web")))
 	s.Services = services
 	assert.Len(t, Decide(s).Dial, 1)
-	d := Decide(with(s, asked(readyPod("a", "web"), showed(fixture.Leaf(2), time.Second))))
+	d := Decide(with(s, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second))))
 	assert.Empty(t, d.Dial)
 	require.Len(t, d.Conditions, 50)
 	for _, c := range d.Conditions {
@@ -184,10 +184,10 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 }
 
 func TestAServiceAnswersForItsOwnPods(t *testing.T) {
-	web, db := fixture.Ready("web", fixture.Leaf(2)), fixture.Ready("db", fixture.Leaf(2))
+	web, db := rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Ready("db", rotatortest.Leaf(2))
 	db.Spec.Selector = map[string]string{"app": "db"}
 	late := 3 * time.Minute
-	s := lookAt(late, web, asked(readyPod("a", "web"), showed(fixture.Leaf(2), late)), asked(readyPod("b", "db", fixture.Label("app", "db")), showed(fixture.Leaf(1), late)))
+	s := lookAt(late, web, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late)), asked(readyPod("b", "db", rotatortest.Label("app", "db")), showed(rotatortest.Leaf(1), late)))
 	s.Services = []*corev1.Service{db, web}
 	reasons := map[string]string{}
 	for _, c := range Decide(s).Conditions {
@@ -198,7 +198,7 @@ func TestAServiceAnswersForItsOwnPods(t *testing.T) {
 
 // What is dialled, and what is measured when a pod serves the new certificate.
 func TestVisitsAndArrivals(t *testing.T) {
-	svc := fixture.Ready("web", fixture.Leaf(2))
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	d := Decide(lookAt(time.Minute, svc, asked(readyPod("a", "web"))))
 	require.Len(t, d.Dial, 1)
 	v := d.Dial[0]
@@ -207,11 +207,11 @@ func TestVisitsAndArrivals(t *testing.T) {
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Equal(t, "web.shop.svc", v.Name)
 	assert.Equal(t, []string{"web.shop.svc"}, v.Names)
-	assert.Equal(t, []string{fixture.Leaf(2), fixture.Leaf(1)}, v.Leaves)
+	assert.Equal(t, []string{rotatortest.Leaf(2), rotatortest.Leaf(1)}, v.Leaves)
 
-	arrived := asked(readyPod("a", "web"), showed(fixture.Leaf(2), time.Minute))
-	arrived.reached = fixture.Leaf(1)
-	first := asked(readyPod("b", "web"), showed(fixture.Leaf(2), time.Minute))
+	arrived := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Minute))
+	arrived.reached = rotatortest.Leaf(1)
+	first := asked(readyPod("b", "web"), showed(rotatortest.Leaf(2), time.Minute))
 	s := lookAt(2*time.Minute, svc, arrived, first)
 	d = Decide(s)
 	assert.Equal(t, []time.Duration{time.Minute}, d.Arrivals, "of the pod that was seen to serve the one before")
@@ -222,10 +222,10 @@ func TestVisitsAndArrivals(t *testing.T) {
 
 func TestTheFirstOfTheOldCertificatesToEnd(t *testing.T) {
 	ends := func(a probe.Answer, after time.Duration) probe.Answer {
-		a.NotAfter = fixture.Noon.Add(after)
+		a.NotAfter = rotatortest.Noon.Add(after)
 		return a
 	}
 	late := 3 * time.Minute
-	c := consumerOf([]probe.Answer{ends(showed(fixture.Leaf(1), late), 2*time.Hour), ends(showed(fixture.Leaf(1), late), time.Hour), ends(showed(fixture.Leaf(2), late), time.Minute)})
-	assert.Equal(t, fixture.Noon.Add(time.Hour), c.firstExpiry(cert2, testPace), "of those that are stale")
+	c := consumerOf([]probe.Answer{ends(showed(rotatortest.Leaf(1), late), 2*time.Hour), ends(showed(rotatortest.Leaf(1), late), time.Hour), ends(showed(rotatortest.Leaf(2), late), time.Minute)})
+	assert.Equal(t, rotatortest.Noon.Add(time.Hour), c.firstExpiry(cert2, testPace), "of those that are stale")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func sidecar(always bool) func(*corev1.Pod) {
@@ -31,30 +31,30 @@ func TestEndpoints(t *testing.T) {
 		ports    []uint16
 		sni      string
 	}{
-		{"a number", nil, []*corev1.Service{fixture.Asking("web", web, 8443)}, []uint16{8443}, "web.shop.svc"},
-		{"no targetPort", nil, []*corev1.Service{fixture.Asking("web", web, corev1.ServicePort{Port: 443})}, []uint16{443}, "web.shop.svc"},
-		{"a name", fixture.Declares("https", 9000), []*corev1.Service{fixture.Asking("web", web, "https")}, []uint16{9000}, "web.shop.svc"},
-		{"a name of a native sidecar", sidecar(true), []*corev1.Service{fixture.Asking("web", web, "https")}, []uint16{15443}, "web.shop.svc"},
-		{"a name of an init container", sidecar(false), []*corev1.Service{fixture.Asking("web", web, "https")}, nil, "web.shop.svc"},
-		{"a name that no container has", fixture.Declares("http", 80), []*corev1.Service{fixture.Asking("web", web, "https")}, nil, "web.shop.svc"},
+		{"a number", nil, []*corev1.Service{rotatortest.Asking("web", web, 8443)}, []uint16{8443}, "web.shop.svc"},
+		{"no targetPort", nil, []*corev1.Service{rotatortest.Asking("web", web, corev1.ServicePort{Port: 443})}, []uint16{443}, "web.shop.svc"},
+		{"a name", rotatortest.Declares("https", 9000), []*corev1.Service{rotatortest.Asking("web", web, "https")}, []uint16{9000}, "web.shop.svc"},
+		{"a name of a native sidecar", sidecar(true), []*corev1.Service{rotatortest.Asking("web", web, "https")}, []uint16{15443}, "web.shop.svc"},
+		{"a name of an init container", sidecar(false), []*corev1.Service{rotatortest.Asking("web", web, "https")}, nil, "web.shop.svc"},
+		{"a name that no container has", rotatortest.Declares("http", 80), []*corev1.Service{rotatortest.Asking("web", web, "https")}, nil, "web.shop.svc"},
 		{"a name of a UDP port", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "https", ContainerPort: 443, Protocol: corev1.ProtocolUDP}}
-		}, []*corev1.Service{fixture.Asking("web", web, "https")}, nil, "web.shop.svc"},
-		{"UDP", nil, []*corev1.Service{fixture.Asking("web", web, udp)}, nil, "web.shop.svc"},
-		{"several", nil, []*corev1.Service{fixture.Asking("web", web, 2, 1, 2)}, []uint16{1, 2}, "web.shop.svc"},
-		{"those that say TLS", nil, []*corev1.Service{fixture.Asking("web", web, 80, corev1.ServicePort{Name: "https", Port: 10443})}, []uint16{10443}, "web.shop.svc"},
-		{"two Services, one selects", nil, []*corev1.Service{fixture.Asking("api", map[string]string{"app": "api"}, 1), fixture.Asking("web", web, 2)}, []uint16{2}, "web.shop.svc"},
-		{"two Services, both select", nil, []*corev1.Service{fixture.Asking("a", web, 1), fixture.Asking("b", web, 1, 2)}, []uint16{1, 2}, "a.shop.svc"},
-		{"selected by none: a Service without selector", fixture.Declares("https", 7), []*corev1.Service{fixture.Asking("other", map[string]string{"app": "x"}, 1), fixture.Asking("open", nil, 2, "https")}, []uint16{2, 7}, "open.shop.svc"},
-		{"selected by none: what its container declares", fixture.All(fixture.Declares("http", 80), fixture.Declares("x", 81), fixture.Mounted), []*corev1.Service{fixture.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{80, 81}, "other.shop.svc"},
-		{"selected by none: what says TLS", fixture.All(fixture.Declares("http", 80), fixture.Declares("x", 8443), fixture.Declares("https", 81), fixture.Mounted), []*corev1.Service{fixture.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{81, 8443}, "other.shop.svc"},
-		{"selected by none: another container's", fixture.Declares("https", 81), []*corev1.Service{fixture.Asking("other", map[string]string{"app": "x"}, 1)}, nil, "other.shop.svc"},
-		{"no Service", fixture.Declares("https", 81), nil, nil, ""},
+		}, []*corev1.Service{rotatortest.Asking("web", web, "https")}, nil, "web.shop.svc"},
+		{"UDP", nil, []*corev1.Service{rotatortest.Asking("web", web, udp)}, nil, "web.shop.svc"},
+		{"several", nil, []*corev1.Service{rotatortest.Asking("web", web, 2, 1, 2)}, []uint16{1, 2}, "web.shop.svc"},
+		{"those that say TLS", nil, []*corev1.Service{rotatortest.Asking("web", web, 80, corev1.ServicePort{Name: "https", Port: 10443})}, []uint16{10443}, "web.shop.svc"},
+		{"two Services, one selects", nil, []*corev1.Service{rotatortest.Asking("api", map[string]string{"app": "api"}, 1), rotatortest.Asking("web", web, 2)}, []uint16{2}, "web.shop.svc"},
+		{"two Services, both select", nil, []*corev1.Service{rotatortest.Asking("a", web, 1), rotatortest.Asking("b", web, 1, 2)}, []uint16{1, 2}, "a.shop.svc"},
+		{"selected by none: a Service without selector", rotatortest.Declares("https", 7), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1), rotatortest.Asking("open", nil, 2, "https")}, []uint16{2, 7}, "open.shop.svc"},
+		{"selected by none: what its container declares", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{80, 81}, "other.shop.svc"},
+		{"selected by none: what says TLS", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 8443), rotatortest.Declares("https", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{81, 8443}, "other.shop.svc"},
+		{"selected by none: another container's", rotatortest.Declares("https", 81), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, nil, "other.shop.svc"},
+		{"no Service", rotatortest.Declares("https", 81), nil, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := pods.FactsOf(fixture.Pod(func(p *corev1.Pod) {
-				fixture.SecretVolume("web-tls")(p)
+			f := pods.FactsOf(rotatortest.Pod(func(p *corev1.Pod) {
+				rotatortest.SecretVolume("web-tls")(p)
 				p.Spec.Containers = []corev1.Container{{}}
 				if tt.pod != nil {
 					tt.pod(p)
@@ -72,16 +72,16 @@ func TestAPodIsNotDialledOnEveryPortOfAService(t *testing.T) {
 	for i := range 1000 {
 		targets = append(targets, i+1)
 	}
-	d := endpointOf(pods.FactsOf(fixture.Pod(fixture.SecretVolume("web-tls"))).Template.Value(), "web-tls", []*corev1.Service{fixture.Asking("web", map[string]string{"app": "web"}, targets...)})
+	d := endpointOf(pods.FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template.Value(), "web-tls", []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, targets...)})
 	assert.Len(t, d.ports, maxPorts)
 }
 
 func TestFiftyServicesOverOnePodAreOneEndpoint(t *testing.T) {
 	var services []*corev1.Service
 	for i := range 50 {
-		services = append(services, fixture.Asking(fmt.Sprintf("web-%02d", i), map[string]string{"app": "web"}, 8443))
+		services = append(services, rotatortest.Asking(fmt.Sprintf("web-%02d", i), map[string]string{"app": "web"}, 8443))
 	}
-	d := endpointOf(pods.FactsOf(fixture.Pod(fixture.SecretVolume("web-tls"))).Template.Value(), "web-tls", services)
+	d := endpointOf(pods.FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template.Value(), "web-tls", services)
 	assert.Equal(t, []uint16{8443}, d.ports)
 	assert.Equal(t, "web-00.shop.svc", d.name)
 	assert.Len(t, d.services, 50)

@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestMemory(t *testing.T) {
-	one := []probe.Answer{showed(fixture.Leaf(1), 0)}
-	m := Memory{pods: map[types.UID]remembered{"a": {seen: fixture.Noon}, "b": {seen: fixture.Noon}}}
+	one := []probe.Answer{showed(rotatortest.Leaf(1), 0)}
+	m := Memory{pods: map[types.UID]remembered{"a": {seen: rotatortest.Noon}, "b": {seen: rotatortest.Noon}}}
 	copied := m.Clone()
 	m.Record("a", one)
 	m.Record("replaced", one)
@@ -24,6 +24,6 @@ func TestMemory(t *testing.T) {
 	copied.TakeAnswers(m)
 	assert.Len(t, copied.pods, 1)
 	assert.Equal(t, one, copied.pods["a"].answers, "what came in meanwhile is kept")
-	assert.Equal(t, fixture.Noon, NewMemory(fixture.Noon).begun)
-	NewMemory(fixture.Noon.Add(time.Hour)).Record("a", one)
+	assert.Equal(t, rotatortest.Noon, NewMemory(rotatortest.Noon).begun)
+	NewMemory(rotatortest.Noon.Add(time.Hour)).Record("a", one)
 }

@@ -10,45 +10,45 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestNext(t *testing.T) {
 	late := time.Hour
-	unready := consumerOf([]probe.Answer{showed(fixture.Leaf(2), 0)})
+	unready := consumerOf([]probe.Answer{showed(rotatortest.Leaf(2), 0)})
 	unready.pod.Ready = false
 	back := func(c consumer, seen time.Duration) consumer {
-		c.seen = fixture.Noon.Add(seen)
+		c.seen = rotatortest.Noon.Add(seen)
 		return c
 	}
 	tests := []struct {
 		name        string
 		c           consumer
-		least, most time.Duration // after fixture.Noon
+		least, most time.Duration // after rotatortest.Noon
 	}{
 		{"new", back(consumerOf(nil, 443), time.Minute), time.Minute, time.Minute + 2*time.Second},
-		{"a port is new", back(consumerOf([]probe.Answer{showed(fixture.Leaf(2), 0)}, 443), -time.Minute), -time.Minute, -58 * time.Second},
-		{"was not ready", back(consumerOf([]probe.Answer{showed(fixture.Leaf(2), 0)}), time.Hour), time.Hour, time.Hour + 2*time.Second},
-		{"comes and goes", back(consumerOf([]probe.Answer{showed(fixture.Leaf(2), 0)}), time.Second), 10 * time.Second, 10 * time.Second},
-		{"current", consumerOf([]probe.Answer{showed(fixture.Leaf(2), time.Minute)}), 55 * time.Minute, 67 * time.Minute},
-		{"plaintext", consumerOf([]probe.Answer{{Kind: probe.Plaintext, At: fixture.Noon.Add(-time.Minute)}}), 53 * time.Minute, 65 * time.Minute},
-		{"outdated", consumerOf([]probe.Answer{showed(fixture.Leaf(1), -time.Hour)}), 5 * time.Second, 15 * time.Second},
-		{"foreign, and renewed", consumerOf([]probe.Answer{showed(fixture.Leaf(9), -time.Hour)}), 5 * time.Second, 15 * time.Second},
-		{"propagating", consumerOf([]probe.Answer{showed(fixture.Leaf(1), time.Minute)}), 70 * time.Second, 75 * time.Second},
-		{"stale at last", consumerOf([]probe.Answer{showed(fixture.Leaf(1), 121*time.Second)}), 131 * time.Second, 136 * time.Second},
-		{"stale for long", consumerOf([]probe.Answer{showed(fixture.Leaf(1), 12*time.Minute)}), 22 * time.Minute, 27 * time.Minute},
-		{"stale for very long", consumerOf([]probe.Answer{showed(fixture.Leaf(1), 12*time.Hour)}), 12*time.Hour + 54*time.Minute, 13*time.Hour + 6*time.Minute},
+		{"a port is new", back(consumerOf([]probe.Answer{showed(rotatortest.Leaf(2), 0)}, 443), -time.Minute), -time.Minute, -58 * time.Second},
+		{"was not ready", back(consumerOf([]probe.Answer{showed(rotatortest.Leaf(2), 0)}), time.Hour), time.Hour, time.Hour + 2*time.Second},
+		{"comes and goes", back(consumerOf([]probe.Answer{showed(rotatortest.Leaf(2), 0)}), time.Second), 10 * time.Second, 10 * time.Second},
+		{"current", consumerOf([]probe.Answer{showed(rotatortest.Leaf(2), time.Minute)}), 55 * time.Minute, 67 * time.Minute},
+		{"plaintext", consumerOf([]probe.Answer{{Kind: probe.Plaintext, At: rotatortest.Noon.Add(-time.Minute)}}), 53 * time.Minute, 65 * time.Minute},
+		{"outdated", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), -time.Hour)}), 5 * time.Second, 15 * time.Second},
+		{"foreign, and renewed", consumerOf([]probe.Answer{showed(rotatortest.Leaf(9), -time.Hour)}), 5 * time.Second, 15 * time.Second},
+		{"propagating", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), time.Minute)}), 70 * time.Second, 75 * time.Second},
+		{"stale at last", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 121*time.Second)}), 131 * time.Second, 136 * time.Second},
+		{"stale for long", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 12*time.Minute)}), 22 * time.Minute, 27 * time.Minute},
+		{"stale for very long", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 12*time.Hour)}), 12*time.Hour + 54*time.Minute, 13*time.Hour + 6*time.Minute},
 		{"unreachable at last", consumerOf([]probe.Answer{silentFor(0, late)}), late + 10*time.Second, late + 15*time.Second},
 		{"unreachable for long", consumerOf([]probe.Answer{silentFor(5*time.Minute, late)}), late + 5*time.Minute, late + 450*time.Second},
-		{"foreign at last", consumerOf([]probe.Answer{showed(fixture.Leaf(9), late)}), late + 10*time.Second, late + 15*time.Second},
+		{"foreign at last", consumerOf([]probe.Answer{showed(rotatortest.Leaf(9), late)}), late + 10*time.Second, late + 15*time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			at, ok := tt.c.next(cert2, testPace)
 			require.True(t, ok)
-			assert.GreaterOrEqual(t, at.Sub(fixture.Noon), tt.least)
-			assert.LessOrEqual(t, at.Sub(fixture.Noon), tt.most)
+			assert.GreaterOrEqual(t, at.Sub(rotatortest.Noon), tt.least)
+			assert.LessOrEqual(t, at.Sub(rotatortest.Noon), tt.most)
 		})
 	}
 	for name, c := range map[string]consumer{"not ready": unready, "no port": consumerOf(nil)} {
@@ -58,9 +58,9 @@ func TestNext(t *testing.T) {
 }
 
 func TestPortsThatSpeakNoTLSAreLeftAlone(t *testing.T) {
-	c := consumerOf([]probe.Answer{{Kind: probe.Plaintext, At: fixture.Noon}, showed(fixture.Leaf(1), 0), silentFor(0, 0)}, 9)
-	assert.Equal(t, []uint16{9, 2, 3}, c.due(fixture.Noon.Add(time.Minute), testPace))
-	assert.Equal(t, []uint16{9, 1, 2, 3}, c.due(fixture.Noon.Add(54*time.Minute), testPace))
+	c := consumerOf([]probe.Answer{{Kind: probe.Plaintext, At: rotatortest.Noon}, showed(rotatortest.Leaf(1), 0), silentFor(0, 0)}, 9)
+	assert.Equal(t, []uint16{9, 2, 3}, c.due(rotatortest.Noon.Add(time.Minute), testPace))
+	assert.Equal(t, []uint16{9, 1, 2, 3}, c.due(rotatortest.Noon.Add(54*time.Minute), testPace))
 }
 
 // A pod that is dialled whenever it is due is dialled often enough to be seen in
@@ -68,13 +68,13 @@ func TestPortsThatSpeakNoTLSAreLeftAlone(t *testing.T) {
 func TestPropertyOfTheSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changes := time.Duration(rapid.Int64Range(0, int64(6*time.Hour)).Draw(t, "changes")) // to the new leaf
-		c := consumerOf([]probe.Answer{showed(fixture.Leaf(1), -time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "seen")))})
+		c := consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), -time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "seen")))})
 		c.pod.UID = types.UID(rapid.StringMatching(`[0-9a-f-]{36}`).Draw(t, "uid"))
 		dials, inTime, previous, found := 0, 0, time.Duration(0), time.Duration(0)
 		for {
 			at, ok := c.next(cert2, testPace)
 			require.True(t, ok)
-			after := at.Sub(fixture.Noon)
+			after := at.Sub(rotatortest.Noon)
 			if after > 12*time.Hour {
 				break
 			}
@@ -90,12 +90,12 @@ func TestPropertyOfTheSchedule(t *testing.T) {
 				require.LessOrEqual(t, after, testPace.Pause*3/2)
 			}
 			previous = after
-			leaf := fixture.Leaf(1)
+			leaf := rotatortest.Leaf(1)
 			if after >= changes {
-				leaf = fixture.Leaf(2)
+				leaf = rotatortest.Leaf(2)
 			}
 			c.answers = probe.Merge(c.answers, []probe.Answer{{Port: 1, Kind: probe.TLS, At: at, Leaf: leaf}})
-			if leaf == fixture.Leaf(2) && found == 0 {
+			if leaf == rotatortest.Leaf(2) && found == 0 {
 				found = after - changes
 			}
 		}
@@ -112,8 +112,8 @@ func TestJitterSpreads(t *testing.T) {
 	for i := range n {
 		c := consumerOf(nil)
 		c.pod.UID = types.UID(fmt.Sprintf("0b8a2c55-3b8c-4b58-9f2e-%012d", i))
-		j := c.jitter(fixture.Noon, time.Second, 10*time.Second)
-		require.Equal(t, j, c.jitter(fixture.Noon, time.Second, 10*time.Second), "a function of pod and moment")
+		j := c.jitter(rotatortest.Noon, time.Second, 10*time.Second)
+		require.Equal(t, j, c.jitter(rotatortest.Noon, time.Second, 10*time.Second), "a function of pod and moment")
 		require.GreaterOrEqual(t, j, time.Second)
 		require.Less(t, j, 11*time.Second)
 		buckets[int((j-time.Second)/time.Second)]++
@@ -124,7 +124,7 @@ func TestJitterSpreads(t *testing.T) {
 	c := consumerOf(nil)
 	moments := map[time.Duration]bool{}
 	for i := range 100 {
-		moments[c.jitter(fixture.Noon.Add(time.Duration(i)*time.Second), 0, time.Hour)] = true
+		moments[c.jitter(rotatortest.Noon.Add(time.Duration(i)*time.Second), 0, time.Hour)] = true
 	}
 	assert.Len(t, moments, 100)
 }

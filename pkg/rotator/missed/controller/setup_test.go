@@ -11,12 +11,12 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestServicesThatMatter(t *testing.T) {
 	strip := func(change func(*corev1.Service)) *corev1.Service {
-		svc := fixture.Service("web", "web-tls", "app", "web")
+		svc := rotatortest.Service("web", "web-tls", "app", "web")
 		change(svc)
 		kept, err := cluster.ServiceTransform(false)(svc)
 		require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // long is a timeout that is not meant to pass.
@@ -23,10 +23,10 @@ const long = 20 * time.Second
 
 func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	const pods, concurrency = 40, 4
-	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var open, most atomic.Int32
 	gate := make(chan struct{})
-	at := fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+	at := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
 		now := open.Add(1)
 		for {
 			before := most.Load()
@@ -36,7 +36,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 		}
 		<-gate
 		open.Add(-1)
-		fixture.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
+		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	got := make(chan probe.Key, 2*pods)
 	p := newProber(Config{concurrency, long}, time.Now, func(context.Context) pki.Bundle { return pki.Bundle{} }, func(v probe.Key, answers []probe.Answer) {

@@ -21,21 +21,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // long is a timeout that is not meant to pass.
 const long = 20 * time.Second
 
 func TestDialShowsTheLeaf(t *testing.T) {
-	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	with := func(change func(*tls.Config)) *tls.Config {
 		cfg := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10}
 		change(cfg)
 		return cfg
 	}
-	expired := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now().Add(-48*time.Hour), "web.shop.svc")
+	expired := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now().Add(-48*time.Hour), "web.shop.svc")
 	tests := map[string]struct {
 		host string
 		cfg  *tls.Config
@@ -67,7 +67,7 @@ func TestDialShowsTheLeaf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			at := fixture.Accept(t, tt.host, fixture.Handshakes(tt.cfg))
+			at := rotatortest.Accept(t, tt.host, rotatortest.Handshakes(tt.cfg))
 			got := Dial(t.Context(), at.String(), "web.shop.svc", long)
 			require.Equal(t, probe.TLS, got.Kind, "%s", got.Cause)
 			assert.Equal(t, pki.Fingerprint(tt.want), pki.Fingerprint(got.Chain[0]))
@@ -78,9 +78,9 @@ func TestDialShowsTheLeaf(t *testing.T) {
 func TestDialOfWhatIsNoTLSServer(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	stolen := pair
-	stolen.PrivateKey = fixture.NewCA(t, 1, time.Now()).Key
+	stolen.PrivateKey = rotatortest.NewCA(t, 1, time.Now()).Key
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
@@ -91,23 +91,23 @@ func TestDialOfWhatIsNoTLSServer(t *testing.T) {
 		want    probe.Outcome
 	}{
 		"plain HTTP":   {netip.MustParseAddrPort(strings.TrimPrefix(plain.URL, "http://")), long, probe.Outcome{Kind: probe.Plaintext}},
-		"garbage":      {fixture.Accept(t, "127.0.0.1", says("\x00\xff\x17garbage garbage garbage")), long, probe.Outcome{Kind: probe.Plaintext}},
-		"a greeting":   {fixture.Accept(t, "127.0.0.1", says("220 mail.example.com ESMTP\r\n")), long, probe.Outcome{Kind: probe.Plaintext}},
-		"says nothing": {fixture.Accept(t, "127.0.0.1", silent), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
-		"half a record": {fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		"garbage":      {rotatortest.Accept(t, "127.0.0.1", says("\x00\xff\x17garbage garbage garbage")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"a greeting":   {rotatortest.Accept(t, "127.0.0.1", says("220 mail.example.com ESMTP\r\n")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"says nothing": {rotatortest.Accept(t, "127.0.0.1", silent), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"half a record": {rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
 			says("\x16\x03\x03\x40\x00\x02")(conn)
 			silent(conn)
 		}), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
-		"closes": {fixture.Accept(t, "127.0.0.1", func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
-		"resets": {fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		"closes": {rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
+		"resets": {rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
 			_, _ = conn.Read(make([]byte, 1))
 			_ = conn.(*net.TCPConn).SetLinger(0)
 		}), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseReset}},
 		"nothing listens": {netip.MustParseAddrPort(closed.Addr().String()), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseRefused}},
-		"no certificate for the name": {fixture.Accept(t, "127.0.0.1", fixture.Handshakes(&tls.Config{
+		"no certificate for the name": {rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") },
 		})), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseAlert}},
-		"a certificate without its key": {fixture.Accept(t, "127.0.0.1", fixture.Handshakes(&tls.Config{Certificates: []tls.Certificate{stolen}})), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther}},
+		"a certificate without its key": {rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{stolen}})), long, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther}},
 		"no route":                      {netip.MustParseAddrPort("[100::1]:443"), 200 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer}},
 	}
 	for name, tt := range tests {
@@ -132,11 +132,11 @@ func says(text string) func(net.Conn) {
 
 // A huge certificate is refused by crypto/tls before it takes memory.
 func TestDialOfAHugeCertificate(t *testing.T) {
-	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	for range 2000 {
 		pair.Certificate = append(pair.Certificate, pair.Certificate[0])
 	}
-	at := fixture.Accept(t, "127.0.0.1", fixture.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
 	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
 	assert.Error(t, got.Err)
 	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: got.Err}, got)
@@ -145,7 +145,7 @@ func TestDialOfAHugeCertificate(t *testing.T) {
 // Servers log a handshake that fails, and not one that is done and followed by
 // nothing.
 func TestDialLeavesNoTrace(t *testing.T) {
-	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var logged bytes.Buffer
 	var requests atomic.Int32
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
@@ -180,9 +180,9 @@ func (c *overheard) Read(b []byte) (int, error) {
 
 func TestDialSaysGoodbye(t *testing.T) {
 	const encrypted = 23 // type of a TLS record whose real type is hidden
-	pair := fixture.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	said := make(chan []byte, 1)
-	at := fixture.Accept(t, "127.0.0.1", func(conn net.Conn) {
+	at := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
 		raw := &overheard{Conn: conn}
 		_, err := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{pair}}).Read(make([]byte, 1))
 		assert.Equal(t, io.EOF, err)
@@ -200,7 +200,7 @@ func TestDialSaysGoodbye(t *testing.T) {
 
 // BenchmarkDial is one dial, the server's part of it included.
 func BenchmarkDial(b *testing.B) {
-	pair := fixture.NewCA(b, 1, time.Now()).Issue(b, time.Now(), "web.shop.svc")
+	pair := rotatortest.NewCA(b, 1, time.Now()).Issue(b, time.Now(), "web.shop.svc")
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
 	require.NoError(b, err)
 	done := make(chan struct{})

@@ -7,9 +7,9 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestEventsOfOldCertificates(t *testing.T) {
@@ -26,7 +26,7 @@ func TestEventsOfOldCertificates(t *testing.T) {
 	web := pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	of := func(w pods.Workload, r api.OnRotate, readsOtherFiles bool) serving.StaleWorkload {
 		return serving.StaleWorkload{
-			Workload: w, Secret: "web-tls", Leaf: fixture.Leaf(2), Since: fixture.Noon, OnRotate: r, ReadsOtherFiles: readsOtherFiles,
+			Workload: w, Secret: "web-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: r, ReadsOtherFiles: readsOtherFiles,
 			Pods: 2, Pod: "web-a", PodUID: "uid-of-web-a", Service: "web", ServiceUID: "uid-of-web",
 		}
 	}

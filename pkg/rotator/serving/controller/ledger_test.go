@@ -9,16 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestLedger(t *testing.T) {
 	l := NewLedger(&cluster.Cluster{})
 	key := types.NamespacedName{Namespace: "shop", Name: "web-tls"}
-	answers := []probe.Answer{{Port: 8443, Kind: probe.TLS, Leaf: fixture.Leaf(2), At: fixture.Noon.Add(time.Hour)}}
+	answers := []probe.Answer{{Port: 8443, Kind: probe.TLS, Leaf: rotatortest.Leaf(2), At: rotatortest.Noon.Add(time.Hour)}}
 	of := func(pod string) probe.Key { return probe.Key{Secret: key, Pod: types.UID("uid-of-" + pod)} }
 	l.Record(of("a"), answers) // nobody follows it
 	assert.False(t, l.follows(key))
@@ -26,25 +26,25 @@ func TestLedger(t *testing.T) {
 	look := func(now time.Time, names ...string) (before followed, s serving.Situation, d serving.Decision) {
 		before = l.open(key, now)
 		s = serving.Situation{
-			Now: now, Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{fixture.Ready("web", fixture.Leaf(2))},
+			Now: now, Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))},
 			Memory: before.memory, Pace: DefaultConfig().pace(),
 		}
 		for _, name := range names {
-			s.Pods = append(s.Pods, pods.FactsOf(fixture.ReadyPod(name, "web")))
+			s.Pods = append(s.Pods, pods.FactsOf(rotatortest.ReadyPod(name, "web")))
 		}
 		return before, s, serving.Decide(s)
 	}
-	_, _, d := look(fixture.Noon, "a", "b")
+	_, _, d := look(rotatortest.Noon, "a", "b")
 	assert.True(t, l.follows(key))
 	assert.False(t, d.Judged)
 	l.put(key, followed{memory: d.Memory, judged: d.Judged})
 	assert.False(t, l.Judged(key))
 
-	_, _, d = look(fixture.Noon.Add(time.Hour), "a")
+	_, _, d = look(rotatortest.Noon.Add(time.Hour), "a")
 	l.Record(of("a"), answers)
 	l.Record(of("replaced"), answers)
 	l.put(key, followed{memory: d.Memory, judged: d.Judged})
-	_, _, d = look(fixture.Noon.Add(time.Hour), "a")
+	_, _, d = look(rotatortest.Noon.Add(time.Hour), "a")
 	assert.Equal(t, 1, d.States["current"], "what came in meanwhile is kept")
 	assert.Empty(t, d.Dial, "it was first seen an hour ago, and has answered")
 	assert.True(t, d.Judged)

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/internal/fixture"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func servingPatch(svc *corev1.Service, want *metav1.Condition, now time.Time) ([]byte, error) {
@@ -23,8 +23,8 @@ func servingPatch(svc *corev1.Service, want *metav1.Condition, now time.Time) ([
 }
 
 func TestServingPatch(t *testing.T) {
-	now := fixture.Noon.Add(time.Hour)
-	svc := fixture.Ready("web", fixture.Leaf(2))
+	now := rotatortest.Noon.Add(time.Hour)
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
 	apply := func(want *metav1.Condition) *corev1.Service {
 		patch, err := servingPatch(svc, want, now)
@@ -67,19 +67,19 @@ func TestServingPatch(t *testing.T) {
 }
 
 func TestWhatWasWrittenIsNotWrittenAgain(t *testing.T) {
-	svc := fixture.Serves(fixture.Ready("web", fixture.Leaf(2)), fixture.Leaf(1), fixture.Noon)
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
 	svc.ResourceVersion = "99"
 	wrote := &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "new"}
-	now := func() time.Time { return fixture.Noon }
+	now := func() time.Time { return rotatortest.Noon }
 	r := &reconciler{cluster: &cluster.Cluster{Config: cluster.Config{Now: now}}, written: facts.NewWritten[*metav1.Condition]()}
 	key := client.ObjectKeyFromObject(svc)
-	r.written.Put(key, "100", wrote, fixture.Noon)
+	r.written.Put(key, "100", wrote, rotatortest.Noon)
 	got := r.asWritten(svc)
 	assert.Equal(t, wrote, api.Condition(got, api.ConditionServing))
 	assert.NotNil(t, api.Condition(got, api.ConditionReady))
-	assert.Contains(t, api.Condition(svc, api.ConditionServing).Message, fixture.Leaf(1), "the cache's object is left alone")
+	assert.Contains(t, api.Condition(svc, api.ConditionServing).Message, rotatortest.Leaf(1), "the cache's object is left alone")
 
-	r.written.Put(key, "100", nil, fixture.Noon)
+	r.written.Put(key, "100", nil, rotatortest.Noon)
 	assert.Nil(t, api.Condition(r.asWritten(svc), api.ConditionServing), "it was removed")
 	svc.ResourceVersion = "100"
 	assert.Same(t, svc, r.asWritten(svc), "the cache has seen it")
