@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -107,7 +108,9 @@ func TestTheReportIsWhole(t *testing.T) {
 
 	stop()
 	seen := p.watchReports(func() {
-		registry, _ = startRotator(t, nil)
+		registry, _ = startRotator(t, func(c *rotator.Config) {
+			c.Cluster.Delay, c.Report.Interval = time.Second, 10*time.Millisecond // it reports before it has looked
+		})
 		p.held(registry, "Paused")
 		p.reports(7, "Paused")
 	})
