@@ -15,25 +15,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Exit codes.
-const (
-	exitOK    = 0
-	exitError = 1 // it failed, or what was asked about would be refused
-	exitUsage = 2 // a flag or argument is wrong
-)
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], standard())
 	stop()
 	os.Exit(code)
-}
-
-// streams are what a command reads and writes.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-	terminal bool // in is one: there is somebody to ask
 }
 
 func standard() streams {
@@ -42,21 +28,10 @@ func standard() streams {
 	return streams{os.Stdin, os.Stdout, os.Stderr, terminal}
 }
 
-// command is one subcommand.
-type command struct {
-	name, about, usage string
-	// setup adds the flags and returns what runs when they are parsed.
-	setup func(*pflag.FlagSet) func(ctx context.Context, args []string, std streams) error
-}
-
+// commands are the verbs, in the order in which help lists them.
 func commands() []command {
 	return []command{injectCommand(), statusCommand(), verifyCommand(), renewCommand(), rotateCommand()}
 }
-
-// usageError is a wrong flag or argument.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func run(ctx context.Context, args []string, std streams) int {
 	if len(args) == 0 || slices.Contains([]string{"-h", "--help", "help"}, args[0]) {
@@ -85,9 +60,6 @@ func run(ctx context.Context, args []string, std streams) int {
 	}
 	return exitOK
 }
-
-// errReported is an error whose text was written already.
-var errReported = errors.New("reported already")
 
 func fail(w io.Writer, err error) int {
 	if errors.Is(err, errReported) {

@@ -85,7 +85,7 @@ func (d *demo) stop() error {
 }
 
 func (d *demo) summary() {
-	fmt.Fprintf(d.out.w, "\nDone in %s, with the rights of deploy/install.yaml and nothing to restart:\n", short(time.Since(d.started)))
+	fmt.Fprintf(d.out.w, "\nDone in %s, with the rights of deploy/install.yaml:\n", short(time.Since(d.started)))
 	for _, m := range d.measured {
 		fmt.Fprintf(d.out.w, "  %8s  %s\n", short(m.took), m.what)
 	}

@@ -2,6 +2,8 @@ package mutate
 
 import (
 	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Note is something that was not done, or was done in another way than might be expected.
@@ -29,22 +31,13 @@ func (n Note) String() string {
 	}
 	b.WriteString(rule.when)
 	if n.Detail != "" {
-		b.WriteString(" (" + shorten(n.Detail, maxDetail) + ")")
+		b.WriteString(" (" + api.Shorten(strings.Join(strings.Fields(n.Detail), " "), maxDetail) + ")")
 	}
 	b.WriteString(": " + rule.then)
 	if rule.do != "" {
 		b.WriteString("; " + rule.do)
 	}
 	return b.String()
-}
-
-// shorten returns s in one line, with at most that many characters and an ellipsis.
-func shorten(s string, most int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > most {
-		return string(r[:most]) + "…"
-	}
-	return s
 }
 
 // list returns the first few names, separated by commas.

@@ -88,14 +88,9 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 
 // identityOf returns what is remembered of a Secret's metadata.
 func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace:         m.Namespace,
-		Name:              m.Name,
-		UID:               m.UID,
-		ResourceVersion:   m.ResourceVersion,
-		DeletionTimestamp: m.DeletionTimestamp,
-		OwnerReferences:   m.OwnerReferences,
-	}
+	kept := api.Identity(m)
+	kept.OwnerReferences = m.OwnerReferences
+	return kept
 }
 
 // rememberOther remembers data under another key than those of the pair.

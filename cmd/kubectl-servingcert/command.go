@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // it failed, or what was asked about would be refused
+	exitUsage = 2 // a flag or argument is wrong
+)
+
+// streams are what a command reads and writes.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	terminal bool // in is one: there is somebody to ask
+}
+
+// command is one subcommand.
+type command struct {
+	name, about, usage string
+	// setup adds the flags and returns what runs when they are parsed.
+	setup func(*pflag.FlagSet) func(ctx context.Context, args []string, std streams) error
+}
+
+// usageError is a wrong flag or argument.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// errReported is an error whose text was written already.
+var errReported = errors.New("reported already")
