@@ -14,7 +14,7 @@ import (
 // one takes. It is immutable; a changed CA is a new Authority.
 type Authority struct {
 	Issuer               // signs now
-	Key    crypto.Signer // the Issuer's; nil if the CA is elsewhere and signs itself
+	Key    crypto.Signer // the Issuer's; nil if the CA is remote and signs itself
 	// Older are issuers that signed before: a leaf of theirs is good until it is
 	// replaced, at its time in Reissue.
 	Older []Issuer

@@ -26,7 +26,7 @@ func NewBundle(certs ...*x509.Certificate) Bundle {
 	return Bundle{slices.CompactFunc(certs, (*x509.Certificate).Equal)}
 }
 
-// ParseBundle reads a bundle in PEM. An entry that is no CA is an error.
+// ParseBundle reads a bundle in PEM. An entry that is not a CA is an error.
 func ParseBundle(data []byte) (Bundle, error) {
 	certs, err := ParseCertificates(data)
 	if err != nil {

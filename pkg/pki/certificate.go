@@ -63,7 +63,7 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 }
 
 // ParseCertificates reads one or more certificates in PEM. Anything else in
-// data (another type of block, garbage that is no PEM) is an error: a server
+// data (another type of block, garbage that is not PEM) is an error: a server
 // that loads the file might stumble over it.
 func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
