@@ -90,8 +90,8 @@ func TestWrongFlags(t *testing.T) {
 	}{
 		{Config{CertDir: "", Port: 9443}, `--cert-dir: "": must be a directory`},
 		{Config{CertDir: file, Port: 9443}, "is a file: must be the directory that contains tls.crt and tls.key"},
-		{Config{CertDir: "x", Port: 0}, "--port: 0: must be between 1 and 65535"},
-		{Config{CertDir: "x", Port: 65536}, "--port: 65536: must be between 1 and 65535"},
+		{Config{CertDir: "x", Port: 0}, `--port: "0": must be between 1 and 65535`},
+		{Config{CertDir: "x", Port: 65536}, `--port: "65536": must be between 1 and 65535`},
 		{Config{CertDir: "x", Port: 1, BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
 	} {
 		assert.ErrorContains(t, tc.cfg.validate(), tc.says)

@@ -58,7 +58,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("--cert-dir: %q: is a file: must be the directory that contains tls.crt and tls.key", filepath.Clean(c.CertDir))
 	}
 	if c.Port < 1 || c.Port > 65535 {
-		return fmt.Errorf("--port: %d: must be between 1 and 65535", c.Port)
+		return fmt.Errorf(`--port: "%d": must be between 1 and 65535`, c.Port)
 	}
 	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
 		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)

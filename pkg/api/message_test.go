@@ -133,3 +133,9 @@ func TestPartIn(t *testing.T) {
 		})
 	}
 }
+
+func TestServingFactsWithoutText(t *testing.T) {
+	facts, ok := api.ServingOf(withCondition(metav1.Condition{Type: api.ConditionServing, Message: "(leaf sha256:" + someLeaf + " since 2026-05-01T12:00:01Z)"}))
+	assert.True(t, ok)
+	assert.Equal(t, someLeaf, facts.Leaf)
+}

@@ -82,16 +82,12 @@ type FieldError struct {
 	Detail string // what is wrong and what is allowed
 }
 
-// maxShownValue is how many bytes of a value an error repeats.
+// maxShownValue is how many characters of a value an error repeats.
 const maxShownValue = 80
 
 // Error returns the field, the value in quotes, and the detail.
 func (e *FieldError) Error() string {
-	value := e.Value
-	if len(value) > maxShownValue {
-		value = value[:maxShownValue] + "…"
-	}
-	return fmt.Sprintf("%s: %q: %s", e.Field, value, e.Detail)
+	return fmt.Sprintf("%s: %q: %s", e.Field, Shorten(e.Value, maxShownValue), e.Detail)
 }
 
 // Wants returns the name of the Secret that the Service asks for, and whether it asks

@@ -4,8 +4,12 @@ package api
 // so many of it and an ellipsis. It bounds what a message repeats of what someone
 // else wrote.
 func Shorten(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "…"
+	characters := 0
+	for i := range text {
+		if characters == most {
+			return text[:i] + "…"
+		}
+		characters++
 	}
 	return text
 }

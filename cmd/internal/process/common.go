@@ -73,7 +73,7 @@ func (c *Common) validate() error {
 		return fmt.Errorf("--cluster-domain: %q: not a valid DNS name: %s", c.ClusterDomain, strings.Join(errs, "; "))
 	}
 	if c.KubeAPIQPS < 0 {
-		return fmt.Errorf("--kube-api-qps: %v: must be 0 (no limit) or more", c.KubeAPIQPS)
+		return fmt.Errorf(`--kube-api-qps: "%v": must be 0 (no limit) or more`, c.KubeAPIQPS)
 	}
 	for flag, addr := range map[string]string{"--metrics-addr": c.MetricsAddr, "--health-addr": c.HealthAddr} {
 		if addr == "0" {

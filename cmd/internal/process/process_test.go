@@ -38,7 +38,7 @@ func TestWrongFlagsAreOneLineAndExit2(t *testing.T) {
 		"extra":                      `unexpected argument "extra"`,
 		"--namespace=No_Name":        `--namespace: "No_Name": not a valid namespace name`,
 		"--cluster-domain=-":         `--cluster-domain: "-": not a valid DNS name`,
-		"--kube-api-qps=-1":          "--kube-api-qps: -1: must be 0 (no limit) or more",
+		"--kube-api-qps=-1":          `--kube-api-qps: "-1": must be 0 (no limit) or more`,
 		"--metrics-addr=nowhere":     `--metrics-addr: "nowhere": must be HOST:PORT, :PORT or 0`,
 		"--health-addr=1.2.3.4":      `--health-addr: "1.2.3.4": must be HOST:PORT, :PORT or 0`,
 		"--log-level=loud":           `--log-level: "loud": must be debug, info, warn or error`,

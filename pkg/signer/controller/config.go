@@ -45,7 +45,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--instance: %q: must be a label value: 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends", c.Instance)
 	}
 	if c.Workers < 1 {
-		return fmt.Errorf("--workers: %d: must be at least 1", c.Workers)
+		return fmt.Errorf(`--workers: "%d": must be at least 1`, c.Workers)
 	}
 	return validateLimits(c.Limits)
 }

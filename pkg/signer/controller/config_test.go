@@ -21,7 +21,7 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 		"as without flags":       {func(*Config) {}, ""},
 		"no instance":            {func(c *Config) { c.Instance = "" }, `--instance: "": must be a label value`},
 		"instance is no label":   {func(c *Config) { c.Instance = "a b" }, `--instance: "a b": must be a label value`},
-		"no workers":             {func(c *Config) { c.Workers = 0 }, "--workers: 0: must be at least 1"},
+		"no workers":             {func(c *Config) { c.Workers = 0 }, `--workers: "0": must be at least 1`},
 		"too short":              {func(c *Config) { c.Limits.MinDuration = 10 * time.Minute }, `--min-duration: "10m0s": must be at least 15m`},
 		"shortest over longest":  {func(c *Config) { c.Limits.MaxDuration = 30 * time.Minute }, `--max-duration: "30m0s": must be at least --min-duration (1h0m0s)`},
 		"default below shortest": {func(c *Config) { c.Limits.DefaultDuration = 30 * time.Minute }, `--default-duration: "30m0s": must be between`},

@@ -48,7 +48,7 @@ func TestBadInput(t *testing.T) {
 		{"ClusterIPs, not permitted", api.AnnotationClusterIPs, "true", "the signer was started without --permit-cluster-ips"},
 		{"no bool", api.AnnotationClusterIPs, "yes", `must be "true" or "false"`},
 		{"no time", api.AnnotationRenewAfter, "tomorrow", "not a valid time: must be RFC 3339"},
-		{"too long to repeat", api.AnnotationDuration, strings.Repeat("€", 5000), "no duration"},
+		{"too long to repeat", api.AnnotationDuration, strings.Repeat("€", 5000), `€…": not a valid duration`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
