@@ -265,7 +265,10 @@ func versionsIn(t *testing.T, namespace string) []string {
 	return out
 }
 
-// eventsOf returns "Reason: note" of the events on a Service.
+// eventsOf returns "TYPE REASON: NOTE" of the events that the signer has emitted on a
+// Service. kube-apiserver emits some too: every three minutes it looks for ClusterIPs
+// that are not allocated, and takes that of a Service that is just being created for
+// one.
 func eventsOf(ctx context.Context, namespace, service string) ([]string, error) {
 	list, err := admin.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -273,7 +276,7 @@ func eventsOf(ctx context.Context, namespace, service string) ([]string, error) 
 	}
 	var out []string
 	for _, e := range list.Items {
-		if e.Regarding.Kind == "Service" && e.Regarding.Name == service {
+		if e.ReportingController == "servingcert-signer" && e.Regarding.Kind == "Service" && e.Regarding.Name == service {
 			out = append(out, e.Type+" "+e.Reason+": "+e.Note)
 		}
 	}
