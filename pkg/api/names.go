@@ -26,9 +26,9 @@ func ServiceDomains(svc *corev1.Service, clusterDomain string) []string {
 	return []string{short, short + "." + clusterDomain}
 }
 
-// ServiceNames returns the names that are in the Service's certificate by default: its
+// serviceNames returns the names that are in the Service's certificate by default: its
 // domains, and for a headless Service also a wildcard below each.
-func ServiceNames(svc *corev1.Service, clusterDomain string) []string {
+func serviceNames(svc *corev1.Service, clusterDomain string) []string {
 	names := ServiceDomains(svc, clusterDomain)
 	if IsHeadless(svc) {
 		for _, n := range slices.Clone(names) {
@@ -43,9 +43,9 @@ func ServiceNames(svc *corev1.Service, clusterDomain string) []string {
 func formerNames(svc *corev1.Service, limits Limits) []string {
 	var names []string
 	for _, domain := range limits.FormerDomains {
-		names = union(names, ServiceNames(svc, domain), strings.Compare)
+		names = union(names, serviceNames(svc, domain), strings.Compare)
 	}
-	now := ServiceNames(svc, limits.ClusterDomain)
+	now := serviceNames(svc, limits.ClusterDomain)
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(now, name) })
 }
 

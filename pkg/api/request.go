@@ -178,7 +178,7 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 }
 
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
-	r.DNSNames = ServiceNames(svc, limits.ClusterDomain)
+	r.DNSNames = serviceNames(svc, limits.ClusterDomain)
 	if value, ok := svc.Annotations[AnnotationExtraDNSNames]; ok {
 		for _, name := range splitNames(value) {
 			if err := checkExtraName(svc, name, limits); err != nil {

@@ -25,8 +25,8 @@ const (
 	RotateReplaceLost RotateMode = "replace-lost"
 )
 
-// RotateModes lists all.
-func RotateModes() []RotateMode {
+// rotateModes returns all.
+func rotateModes() []RotateMode {
 	return []RotateMode{RotateOverlap, RotateForce, RotateDistrust, RotateReplaceLost}
 }
 
@@ -54,8 +54,8 @@ func ParseRotateRequest(annotations map[string]string) (RotateRequest, error) {
 	switch {
 	case r.Reason == "": // a mode alone asks for nothing
 		return RotateRequest{}, nil
-	case !slices.Contains(RotateModes(), r.Mode):
-		return RotateRequest{}, fmt.Errorf("%s: %q: must be %s", AnnotationRotateMode, Shorten(string(r.Mode), maxQuoted), rotateModes())
+	case !slices.Contains(rotateModes(), r.Mode):
+		return RotateRequest{}, fmt.Errorf("%s: %q: must be %s", AnnotationRotateMode, Shorten(string(r.Mode), maxQuoted), listed(rotateModes()))
 	case len(r.Reason) > maxRotateReason:
 		return RotateRequest{}, fmt.Errorf("%s: %q: must not be longer than %d bytes", AnnotationRotate, Shorten(r.Reason, maxQuoted), maxRotateReason)
 	case strings.ContainsFunc(r.Reason, func(c rune) bool { return c < ' ' }):
@@ -94,12 +94,13 @@ func parseRotation(text string) RotateRequest {
 	return RotateRequest{RotateMode(mode), reason}
 }
 
-func rotateModes() string {
-	var all []string
-	for _, m := range RotateModes() {
-		all = append(all, string(m))
+// listed returns the modes in a sentence.
+func listed(modes []RotateMode) string {
+	names := make([]string, len(modes))
+	for i, mode := range modes {
+		names[i] = string(mode)
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(names, ", ")
 }
 
 // PromoteDespite returns the number of the generation that, by the annotations of

@@ -41,7 +41,7 @@ func drawRequest(t *rapid.T) RotateRequest {
 	if rapid.Bool().Draw(t, "nothing is asked for") {
 		return RotateRequest{}
 	}
-	return RotateRequest{rapid.SampledFrom(RotateModes()).Draw(t, "mode"), rapid.StringMatching(`[^\x00-\x1f]{1,50}`).Draw(t, "reason")}
+	return RotateRequest{rapid.SampledFrom(rotateModes()).Draw(t, "mode"), rapid.StringMatching(`[^\x00-\x1f]{1,50}`).Draw(t, "reason")}
 }
 
 func TestRotateRequestRoundTrips(t *testing.T) {

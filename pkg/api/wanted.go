@@ -97,7 +97,7 @@ func Retained(services []*corev1.Service, limits Limits) Wanted {
 
 // allowedOf returns the names that a Service may have, and leaves out the others.
 func allowedOf(svc *corev1.Service, limits Limits) Wanted {
-	names := ServiceNames(svc, limits.ClusterDomain)
+	names := serviceNames(svc, limits.ClusterDomain)
 	for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
 		if checkExtraName(svc, name, limits) == nil {
 			names = append(names, name)
