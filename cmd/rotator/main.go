@@ -44,7 +44,9 @@ workload says what to do.
 A rotation is complete when the pods serve the new certificate. The rotator dials the pods that mount
 a certificate, at the port of their Service, and compares what they serve with the certificate that
 condition servingcert.dev/Ready of the Service names. Condition servingcert.dev/Serving says what it
-found. A workload that still serves an older certificate gets event ServesOldCertificate, or is
+found. So that this takes about a second and not a minute, the rotator writes annotation
+servingcert.dev/leaf on the pods as soon as their certificate or CA bundle changes: a kubelet updates
+the files of a pod at once when the pod changes. A workload that still serves an older certificate gets event ServesOldCertificate, or is
 restarted if its pod template is annotated servingcert.dev/on-rotate: restart. ConfigMap
 servingcert-serving-status in --namespace lists all such workloads, and why one is not restarted.
 
@@ -79,6 +81,9 @@ func command() process.Command {
 				"time between two dials of a pod that serves its certificate, give or take 10%; a pod that does not is dialled less and less often, until this is the time between two dials")
 			fs.DurationVar(&cfg.Rotator.Serving.PropagationTime, "propagation-time", cfg.Rotator.Serving.PropagationTime,
 				"time that a new certificate may take until a pod serves it (the kubelet takes up to 92s); after that the pod is stale")
+			fs.BoolVar(&cfg.Rotator.Wake.Enabled, "wake", cfg.Rotator.Wake.Enabled,
+				"write annotation "+api.AnnotationLeaf+" on the pods that mount a certificate or the CA bundle as soon as that changes, so that the kubelet updates their files at once; if false, that takes up to 92s")
+			fs.IntVar(&cfg.Rotator.Wake.Rate, "wake-rate", cfg.Rotator.Wake.Rate, "pods of the whole cluster that are written per second for --wake")
 			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "pods that are dialled at a time")
 			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,

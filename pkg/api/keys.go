@@ -56,6 +56,12 @@ const (
 	// from it: the rotator does not report a pod as missed by the webhook if the
 	// status says why the Secret that the pod would get was not injected.
 	AnnotationStatus = Domain + "/status"
+
+	// AnnotationLeaf is written by the rotator on pods that run: a Mounted, which says
+	// what the pod's files should hold. The write itself is what matters: the kubelet
+	// updates the files of a pod that was changed at once. The rotator decides from
+	// the value that it need not write again.
+	AnnotationLeaf = Domain + "/leaf"
 )
 
 // Annotations of other objects.

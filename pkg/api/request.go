@@ -228,17 +228,23 @@ func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
 	return nil
 }
 
-func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) error {
+func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) (err error) {
+	r.RenewAfter, err = RenewAfterOf(svc)
+	return err
+}
+
+// RenewAfterOf returns the time that AnnotationRenewAfter of the Service names, in
+// whole seconds, or zero if it has none.
+func RenewAfterOf(svc *corev1.Service) (time.Time, error) {
 	value, ok := svc.Annotations[AnnotationRenewAfter]
 	if !ok {
-		return nil
+		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {
-		return &FieldError{AnnotationRenewAfter, value, "not a valid time: must be RFC 3339, such as 2026-01-31T12:00:00Z"}
+		return time.Time{}, &FieldError{AnnotationRenewAfter, value, "not a valid time: must be RFC 3339, such as 2026-01-31T12:00:00Z"}
 	}
-	r.RenewAfter = t.UTC().Truncate(time.Second)
-	return nil
+	return t.UTC().Truncate(time.Second), nil
 }
 
 // parseBool parses "true" or "false", and nothing else.

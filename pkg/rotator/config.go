@@ -9,6 +9,7 @@ import (
 	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
+	wake "github.com/servingcert/servingcert/pkg/rotator/wake/controller"
 )
 
 // Config is all that Setup needs to know.
@@ -18,6 +19,7 @@ type Config struct {
 	Missed  missed.Config
 	Probe   probe.Config
 	Serving serving.Config
+	Wake    wake.Config
 	Restart restart.Config
 	Report  report.Config
 }
@@ -30,6 +32,7 @@ func DefaultConfig() Config {
 		Missed:  missed.DefaultConfig(),
 		Probe:   probe.DefaultConfig(),
 		Serving: serving.DefaultConfig(),
+		Wake:    wake.DefaultConfig(),
 		Restart: restart.DefaultConfig(),
 		Report:  report.DefaultConfig(),
 	}
@@ -38,5 +41,5 @@ func DefaultConfig() Config {
 // Validate returns an error that says what is wrong and what is allowed, one line
 // for each part.
 func (c Config) Validate() error {
-	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Restart.Validate(), c.Report.Validate())
+	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate(), c.Report.Validate())
 }

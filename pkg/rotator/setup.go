@@ -12,6 +12,7 @@ import (
 	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
+	wake "github.com/servingcert/servingcert/pkg/rotator/wake/controller"
 )
 
 // AddToScheme adds the types that Setup's manager must know.
@@ -43,7 +44,15 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
-	if err := serving.Setup(mgr, c, cfg.Serving, ledger, serving.Partners{Dial: prober.Ask, Restarts: looks, Report: changed}); err != nil {
+	partners := serving.Partners{Dial: prober.Ask, Restarts: looks, Report: changed}
+	if cfg.Wake.Enabled {
+		partners.Rotated = cluster.NewTrigger("rotated certificates", 0)
+		err := wake.Setup(mgr, c, cfg.Wake, wake.Partners{Rotation: ledger.Rotation, Rotated: partners.Rotated, Serves: ledger.Serves, Woken: ledger.Woken})
+		if err != nil {
+			return fmt.Errorf("wakes: %w", err)
+		}
+	}
+	if err := serving.Setup(mgr, c, cfg.Serving, ledger, partners); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
 	restarts, err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: ledger.Stale, Looks: looks, Report: changed})

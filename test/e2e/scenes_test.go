@@ -30,7 +30,7 @@ func scenes() []*scene {
 
 func reloadScene() *scene {
 	web := server{namespace: "e2e-reload", service: "web", secret: "web-tls", port: 8443, reloads: true}
-	return &scene{
+	s := &scene{
 		name: "reload", about: "a Go server that reads its files again", manifest: "reload.yaml",
 		servers: []server{web},
 		up: func(t *testing.T, c *cluster) {
@@ -38,6 +38,8 @@ func reloadScene() *scene {
 			c.fetchesFromHost(t, web, "/")
 		},
 	}
+	s.renewed = func(t *testing.T, c *cluster, _ before) { c.measureWoken(t, s, web) }
+	return s
 }
 
 // schedulerScene: the acceptance test of the whole, a component of Kubernetes that

@@ -4,10 +4,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +34,8 @@ type Cluster struct {
 	// Namespaces.
 	Services cache.Cache
 
-	mgr manager.Manager
+	mgr  manager.Manager
+	core toolscache.Getter
 }
 
 // New adds the caches to mgr.
@@ -50,7 +53,7 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 	if err := mgr.Add(pods); err != nil {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
-	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr}
+	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr, core: clientset.CoreV1().RESTClient()}
 	c.Services, err = c.cache(cacheOptions(cfg.OpenShift))
 	return c, err
 }
@@ -61,6 +64,12 @@ func (c *Cluster) ConfigMap(name string) (cache.Cache, error) {
 	return c.cache(cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Namespaces: map[string]cache.Config{c.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}},
 	}}})
+}
+
+// Named lists and watches the objects of that name in all namespaces. The resource is
+// one of the core group.
+func (c *Cluster) Named(resource, name string) toolscache.ListerWatcher {
+	return toolscache.NewListWatchFromClient(c.core, resource, metav1.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
 }
 
 func (c *Cluster) cache(options cache.Options) (cache.Cache, error) {

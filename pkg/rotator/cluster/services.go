@@ -44,6 +44,7 @@ func keptOfService(svc *corev1.Service) api.Keep {
 		keep.Annotations = []string{api.AnnotationSecretName}
 	}
 	if _, hasPart := api.PartIn(svc); hasPart {
+		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter)
 		keep.Conditions = []string{api.ConditionReady, api.ConditionServing}
 		keep.CreationTimestamp, keep.Selector, keep.Ports = true, true, true
 	}

@@ -25,3 +25,24 @@ func TestOpenShiftAnnotationsCountWithTheFlagAlone(t *testing.T) {
 		assert.Equal(t, openShift, secret == "web-tls")
 	}
 }
+
+func TestWhatIsKeptOfRequestsToRenew(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		svc  *corev1.Service
+		want map[string]string
+	}{
+		{"asks", rotatortest.Service("web", "web-tls"), map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationRenewAfter: "x"}},
+		{"does not ask", rotatortest.Service("web", ""), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.want == nil {
+				tt.svc.Annotations = map[string]string{}
+			}
+			tt.svc.Annotations[api.AnnotationRenewAfter], tt.svc.Annotations["other"] = "x", "y"
+			kept, err := ServiceTransform(false)(tt.svc)
+			require.NoError(t, err)
+			assert.Equal(t, tt.want, kept.(*corev1.Service).Annotations)
+		})
+	}
+}

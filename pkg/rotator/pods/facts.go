@@ -18,8 +18,8 @@ import (
 type Facts struct {
 	metav1.TypeMeta
 	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
-	// a pod that no workload made or that mounts a Secret, and when the latter was
-	// created; nothing else.
+	// a pod that no workload made or that mounts a Secret or the CA bundle, and when
+	// the latter two were created; nothing else.
 	metav1.ObjectMeta
 	Template unique.Handle[Template]
 	// IP is the pod's, if it mounts a Secret: of several, the one of its node's
@@ -27,6 +27,11 @@ type Facts struct {
 	IP netip.Addr
 	// Ready: it mounts a Secret, has an address, and gets requests.
 	Ready bool
+	// Running: it mounts a Secret or the CA bundle, and its containers were started.
+	Running bool
+	// leaf is annotation api.AnnotationLeaf: one copy serves the pods that mount the
+	// same.
+	leaf unique.Handle[string]
 }
 
 // Template is what the pods of one template have in common, and what all that is
@@ -38,6 +43,8 @@ type Template struct {
 	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
 	// and separated by commas.
 	Mounts string
+	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
+	Bundle bool
 	// Ports are the TCP ports of a pod that mounts a Secret; see TCPPorts.
 	Ports    string
 	OnRotate api.OnRotate
@@ -74,6 +81,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		Labels:       encodeLabels(pod.Labels),
 		SecretName:   request.SecretName,
 		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
+		Bundle:       slices.ContainsFunc(pod.Spec.Volumes, holdsBundle),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
 		Conventional: api.DeclaresPort(pod) && !api.OwnedByJob(pod),
@@ -93,11 +101,15 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
-	if t.Workload == (Workload{}) || t.Mounts != "" {
+	if t.Workload == (Workload{}) || t.Mounts != "" || t.Bundle {
 		f.UID = pod.UID
 	}
-	if t.Mounts != "" {
+	if t.Mounts != "" || t.Bundle {
 		f.CreationTimestamp = pod.CreationTimestamp
+		f.Running = pod.Status.Phase == corev1.PodRunning
+		f.leaf = unique.Make(pod.Annotations[api.AnnotationLeaf])
+	}
+	if t.Mounts != "" {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
 		f.Ready = f.IP.IsValid() && isReady(pod)
 	}
@@ -127,6 +139,15 @@ func (f *Facts) DeepCopyObject() runtime.Object {
 	out := *f
 	f.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return &out
+}
+
+// Leaf returns annotation api.AnnotationLeaf of a pod that mounts a Secret or the CA
+// bundle, or "".
+func (f *Facts) Leaf() string {
+	if f.leaf == (unique.Handle[string]{}) {
+		return ""
+	}
+	return f.leaf.Value()
 }
 
 // Mounts returns the names of the Secrets whose key is in one of its volumes.

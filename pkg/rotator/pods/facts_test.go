@@ -133,3 +133,36 @@ func TestWhatIsKnownOfAPodsReadiness(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatIsKnownOfAPodToBeWoken(t *testing.T) {
+	workload := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", "web")}
+		p.CreationTimestamp = metav1.NewTime(rotatortest.Noon)
+	}
+	leaf := rotatortest.Annotation(api.AnnotationLeaf, "said")
+	for _, tt := range []struct {
+		name           string
+		change         rotatortest.Change
+		bundle, follow bool
+	}{
+		{"nothing of ours", nil, false, false},
+		{"a Secret", rotatortest.SecretVolume("web-tls"), false, true},
+		{"the bundle", rotatortest.BundleVolume(), true, true},
+		{"the bundle's key", rotatortest.BundleVolume("ca.crt"), true, true},
+		{"another key of it", rotatortest.BundleVolume("other"), false, false},
+		{"another ConfigMap", rotatortest.All(rotatortest.BundleVolume(), func(p *corev1.Pod) { p.Spec.Volumes[0].ConfigMap.Name = "x" }), false, false},
+		{"both in one volume", func(p *corev1.Pod) {
+			rotatortest.ProjectedVolume("web-tls")(p)
+			p.Spec.Volumes[0].Projected.Sources[0].ConfigMap.Name = api.BundleName
+		}, true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := FactsOf(rotatortest.Pod(workload, tt.change, leaf))
+			assert.Equal(t, tt.bundle, f.Template.Value().Bundle)
+			assert.Equal(t, tt.follow, f.UID != "" && !f.CreationTimestamp.IsZero() && f.Running && f.Leaf() == "said")
+			assert.Equal(t, tt.follow, f.UID != "" || !f.CreationTimestamp.IsZero() || f.Running || f.Leaf() != "", "all or nothing")
+			assert.Equal(t, f.Template, FactsOf(rotatortest.Pod(workload, tt.change)).Template, "that is no matter of the template")
+			assert.False(t, FactsOf(rotatortest.Pod(workload, tt.change, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })).Running)
+		})
+	}
+}

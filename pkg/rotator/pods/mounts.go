@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the
@@ -38,4 +40,18 @@ func keysIn(v *corev1.Volume) []string {
 		}
 	}
 	return names
+}
+
+// holdsBundle reports whether the CA bundle is in the volume.
+func holdsBundle(v corev1.Volume) bool {
+	has := func(name string, items []corev1.KeyToPath) bool {
+		isBundle := func(i corev1.KeyToPath) bool { return i.Key == api.BundleKey }
+		return name == api.BundleName && (len(items) == 0 || slices.ContainsFunc(items, isBundle))
+	}
+	if v.ConfigMap != nil {
+		return has(v.ConfigMap.Name, v.ConfigMap.Items)
+	}
+	return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+		return s.ConfigMap != nil && has(s.ConfigMap.Name, s.ConfigMap.Items)
+	})
 }

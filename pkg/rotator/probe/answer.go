@@ -13,11 +13,12 @@ type Answer struct {
 	// Since is when the first of the latest dials began that all had this answer.
 	Since time.Time
 
-	// Of kind TLS: the leaf's fingerprint and validity, and whether it is one of
-	// the Secret, as far as the leaf itself shows (Visit.Answer).
-	Leaf                string
-	NotBefore, NotAfter time.Time
-	Ours                bool
+	// Of kind TLS: the leaf's fingerprint and validity, when it is due for renewal,
+	// and whether it is one of the Secret, as far as the leaf itself shows
+	// (Visit.Answer).
+	Leaf                         string
+	NotBefore, NotAfter, RenewAt time.Time
+	Ours                         bool
 }
 
 // same reports whether two dials had the same answer.

@@ -34,7 +34,7 @@ func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, bundle pki.Bun
 	a := Answer{Port: port, Kind: outcome.Kind, At: at}
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
-		a.Leaf, a.NotBefore, a.NotAfter = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter
+		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)
 		a.Ours = slices.Contains(v.Leaves, a.Leaf) || recognise(leaf, outcome.Chain[1:], bundle, v.Names)
 	}
 	return a

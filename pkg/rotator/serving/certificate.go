@@ -25,6 +25,10 @@ type certificate struct {
 	former []string
 	// notBefore is leaf's, zero until it is seen served.
 	notBefore time.Time
+	// recalled: leaf and since are from a Serving condition. asked and due are those
+	// of Rotation.
+	recalled   bool
+	asked, due time.Time
 }
 
 // follow returns what is to be served now. services have a part in the Secret,
@@ -70,7 +74,7 @@ func recalled(services []*corev1.Service) certificate {
 	var c certificate
 	for _, svc := range services {
 		if facts, ok := api.ServingOf(svc); ok && facts.Since.After(c.since) {
-			c.leaf, c.since = facts.Leaf, facts.Since
+			c.leaf, c.since, c.recalled = facts.Leaf, facts.Since, true
 		}
 	}
 	return c

@@ -38,6 +38,7 @@ type consumer struct {
 	answers []probe.Answer // of ports that are still the endpoint's, by port
 	// reached is the leaf that it was last seen to serve of those that it should.
 	reached string
+	woken   time.Time // when the kubelet was last made to update its files
 }
 
 // Pace is how fast things are expected to happen.

@@ -74,6 +74,9 @@ func Decide(s Situation) Decision {
 		return s.release(certificate{})
 	}
 	cert := s.Memory.certificate.follow(s.Services, s.Now)
+	if cert.leaf != s.Memory.certificate.leaf {
+		cert = cert.because(s.Memory, s.Services)
+	}
 	if cert.leaf == "" || s.Off {
 		return s.release(cert)
 	}
@@ -84,7 +87,7 @@ func Decide(s Situation) Decision {
 // release takes the conditions back where there is no certificate to be served,
 // and marks them where nobody dials.
 func (s Situation) release(cert certificate) Decision {
-	d := Decision{Memory: Memory{begun: s.Memory.begun}, Forget: len(s.Services) == 0, Judged: true}
+	d := Decision{Memory: Memory{begun: s.Memory.begun, certificate: cert}, Forget: len(s.Services) == 0, Judged: true}
 	for _, svc := range s.Services {
 		switch {
 		case api.Condition(svc, api.ConditionServing) == nil:
@@ -209,7 +212,7 @@ func (v *view) remember(c consumer) {
 		c.reached = v.cert.leaf
 		break
 	}
-	v.d.Memory.pods[c.pod.UID] = remembered{seen: c.seen, reached: c.reached}
+	v.d.Memory.pods[c.pod.UID] = remembered{seen: c.seen, reached: c.reached, woken: c.woken}
 }
 
 // setConditions decides the conditions.

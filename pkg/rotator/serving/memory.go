@@ -35,6 +35,7 @@ type remembered struct {
 	seen    time.Time
 	answers []probe.Answer // replaced, never changed
 	reached string
+	woken   time.Time // when the kubelet was last made to update its files
 }
 
 // NewMemory returns the memory of a process that first looks at a Secret.
@@ -55,18 +56,18 @@ func (m Memory) Record(pod types.UID, answers []probe.Answer) {
 	}
 }
 
-// TakeAnswers takes over the answers of the same pods in another memory, which
-// have come in since this one was made.
+// TakeAnswers takes over the answers of the same pods in another memory, and when
+// they were woken, which have come in since this one was made.
 func (m Memory) TakeAnswers(from Memory) {
 	for uid, known := range m.pods {
-		known.answers = from.pods[uid].answers
+		known.answers, known.woken = from.pods[uid].answers, from.pods[uid].woken
 		m.pods[uid] = known
 	}
 }
 
 // recall puts together what is known of a pod.
 func recall(pod *pods.Facts, at *endpoint, known remembered, now time.Time) consumer {
-	c := consumer{pod: pod, endpoint: at, reached: known.reached}
+	c := consumer{pod: pod, endpoint: at, reached: known.reached, woken: known.woken}
 	for _, a := range known.answers {
 		if slices.Contains(at.ports, a.Port) {
 			c.answers = append(c.answers, a)

@@ -17,6 +17,8 @@ func TestMemory(t *testing.T) {
 	copied := m.Clone()
 	m.Record("a", one)
 	m.Record("replaced", one)
+	assert.True(t, m.Woken("a", rotatortest.Noon))
+	assert.False(t, m.Woken("replaced", rotatortest.Noon))
 	assert.Empty(t, copied.pods["a"].answers, "a copy")
 	assert.Len(t, m.pods, 2)
 
@@ -24,6 +26,7 @@ func TestMemory(t *testing.T) {
 	copied.TakeAnswers(m)
 	assert.Len(t, copied.pods, 1)
 	assert.Equal(t, one, copied.pods["a"].answers, "what came in meanwhile is kept")
+	assert.Equal(t, rotatortest.Noon, copied.pods["a"].woken)
 	assert.Equal(t, rotatortest.Noon, NewMemory(rotatortest.Noon).begun)
 	NewMemory(rotatortest.Noon.Add(time.Hour)).Record("a", one)
 }

@@ -12,7 +12,7 @@ import (
 // if it is not to be.
 //
 // A new certificate takes up to the propagation time to reach a pod. Until then the
-// pod is dialled after short pauses. A pod that does not change after that is
+// pod is dialled after short pauses, and soon after it was woken. A pod that does not change after that is
 // dialled after longer and longer ones, up to the interval for all pods.
 func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 	if !c.pod.Ready || len(c.endpoint.ports) == 0 {
@@ -33,6 +33,8 @@ func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 		return soon, true
 	case settled:
 		return c.rarely(last.At, p), true
+	case last.At.Before(c.woken.Add(afterWake[len(afterWake)-1])):
+		return c.afterWake(last.At), true
 	case last.At.Before(cert.since):
 		return cert.since.Add(c.jitter(cert.since, p.Pause/2, p.Pause)), true
 	}
@@ -49,6 +51,22 @@ func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 		return c.rarely(last.At, p), true
 	}
 	return last.At.Add(c.jitter(last.At, wait, wait/2)), true
+}
+
+// afterWake is when a pod is dialled whose kubelet was made to update its files: that
+// takes 0.05 to 0.25 s. A server that watches its files then serves the new ones, and
+// one that looks at them from time to time does so later.
+var afterWake = [...]time.Duration{300 * time.Millisecond, time.Second}
+
+// afterWake returns the first of these moments after the last dial. There must be
+// one.
+func (c consumer) afterWake(last time.Time) time.Time {
+	for _, wait := range afterWake[:len(afterWake)-1] {
+		if at := c.woken.Add(wait); last.Before(at) {
+			return at
+		}
+	}
+	return c.woken.Add(afterWake[len(afterWake)-1])
 }
 
 // rarely is when to look again at a pod that is not expected to change.

@@ -22,6 +22,10 @@ func TestNext(t *testing.T) {
 		c.seen = rotatortest.Noon.Add(seen)
 		return c
 	}
+	woken := func(c consumer, at time.Duration) consumer {
+		c.woken = rotatortest.Noon.Add(at)
+		return c
+	}
 	tests := []struct {
 		name        string
 		c           consumer
@@ -41,6 +45,12 @@ func TestNext(t *testing.T) {
 		{"stale for very long", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 12*time.Hour)}), 12*time.Hour + 54*time.Minute, 13*time.Hour + 6*time.Minute},
 		{"unreachable at last", consumerOf([]probe.Answer{silentFor(0, late)}), late + 10*time.Second, late + 15*time.Second},
 		{"unreachable for long", consumerOf([]probe.Answer{silentFor(5*time.Minute, late)}), late + 5*time.Minute, late + 450*time.Second},
+		{"woken", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), -time.Hour)}), time.Second), 1300 * time.Millisecond, 1300 * time.Millisecond},
+		{"woken, and dialled while it was", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 1100*time.Millisecond)}), time.Second), 1300 * time.Millisecond, 1300 * time.Millisecond},
+		{"woken, and not current the first time", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 1310*time.Millisecond)}), time.Second), 2 * time.Second, 2 * time.Second},
+		{"woken, and not current the second time", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 2010*time.Millisecond)}), time.Second), 12 * time.Second, 18 * time.Second},
+		{"woken, and current", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(2), 1310*time.Millisecond)}), time.Second), 54 * time.Minute, 67 * time.Minute},
+		{"woken for an earlier certificate", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), -time.Hour)}), -2*time.Hour), 5 * time.Second, 15 * time.Second},
 		{"foreign at last", consumerOf([]probe.Answer{showed(rotatortest.Leaf(9), late)}), late + 10*time.Second, late + 15*time.Second},
 	}
 	for _, tt := range tests {

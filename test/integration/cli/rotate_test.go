@@ -179,7 +179,7 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	assert.Contains(t, r.out, "  Services whose certificates are replaced: ")
 	assert.Contains(t, r.out, ns+"/web")
 	assert.Contains(t, r.out, "  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 1: "+ns+" Pod/server\n")
-	assert.Contains(t, r.out, "  workloads that mount only the bundle, and have the new one within 92 s: 1: "+ns+" Pod/client\n")
+	assert.Contains(t, r.out, "  workloads that mount only the bundle, and have the new one within seconds (92 s at most): 1: "+ns+" Pod/client\n")
 	assert.NotContains(t, r.out, "Pod/other")
 	assert.Contains(t, r.out, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): 7\n")
 	assert.Empty(t, s.status(t).Annotations, "nothing is changed")
@@ -192,7 +192,7 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "have a new one; pods have the new files within 92 s\n")
+	assert.Contains(t, r.out, "have a new one; pods have the new files within seconds (92 s at most)\n")
 }
 
 func TestReplaceLost(t *testing.T) {

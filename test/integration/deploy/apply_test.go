@@ -61,7 +61,7 @@ func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 	admin := adminClient(t)
 	for _, name := range []string{
 		"servingcert-signer-secrets", "servingcert-signer-status",
-		"servingcert-rotator-configmaps", "servingcert-rotator-status", "servingcert-rotator-workloads",
+		"servingcert-rotator-configmaps", "servingcert-rotator-status", "servingcert-rotator-workloads", "servingcert-rotator-pods",
 	} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		harness.Eventually(t, func() error {

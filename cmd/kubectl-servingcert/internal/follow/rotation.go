@@ -125,7 +125,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 			}
 		}
 		if have == had {
-			_, _ = fmt.Fprintf(w.Out, "done: all %d Services that had a certificate have a new one; pods have the new files within 92 s\n", had)
+			_, _ = fmt.Fprintf(w.Out, "done: all %d Services that had a certificate have a new one; pods have the new files within seconds (92 s at most)\n", had)
 			return nil
 		}
 		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))

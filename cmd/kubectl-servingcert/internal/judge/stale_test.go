@@ -123,7 +123,7 @@ func TestStaleWorkloadsThatAreNotKnown(t *testing.T) {
 				mounter("web", api.OnRotateReload, "web-tls"),
 			}})
 			assert.Contains(t, got, "may break until somebody restarts them: "+c.unseen+"\n")
-			assert.Contains(t, got, "within 92 s of its issue: 1: shop Deployment/web\n")
+			assert.Contains(t, got, "seconds after its issue (92 s at most): 1: shop Deployment/web\n")
 			assert.NotContains(t, got, "that the rotator restarts")
 			assert.Equal(t, 1, strings.Count(got, "  "+c.doubt+"\n"))
 

@@ -49,8 +49,8 @@ var uptakes = []struct {
 	{uptakeHeld, "workloads that already serve an older certificate, and whose restart is held"},
 	{uptakeUnseen, "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
 	{uptakeRestarted, "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
-	{uptakeReloads, "workloads that have been seen to reload, and serve the new certificate within 92 s of its issue"},
-	{uptakeClient, "workloads that mount only the bundle, and have the new one within 92 s"},
+	{uptakeReloads, "workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most)"},
+	{uptakeClient, "workloads that mount only the bundle, and have the new one within seconds (92 s at most)"},
 }
 
 // breaking returns a line for each way to take up a new certificate or bundle, with

@@ -77,8 +77,8 @@ func TestBreaking(t *testing.T) {
   workloads that already serve an older certificate, and whose restart is held: 1: shop Deployment/paused
   workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 6: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/undoable
   workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one at a time in each namespace: 2: shop Deployment/next, shop Deployment/rolled
-  workloads that have been seen to reload, and serve the new certificate within 92 s of its issue: 1: shop Deployment/web
-  workloads that mount only the bundle, and have the new one within 92 s: 1: shop Deployment/client
+  workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most): 1: shop Deployment/web
+  workloads that mount only the bundle, and have the new one within seconds (92 s at most): 1: shop Deployment/client
 `, got)
 }
 

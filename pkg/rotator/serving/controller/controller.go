@@ -69,6 +69,11 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 	} else {
 		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, judged: d.Judged})
 	}
+	if is, _ := d.Memory.Rotation(); r.partners.Rotated != nil {
+		if was, _ := before.memory.Rotation(); was.Leaf != is.Leaf {
+			r.partners.Rotated.Enqueue(key)
+		}
+	}
 	for _, v := range d.Dial {
 		r.partners.Dial(v)
 	}

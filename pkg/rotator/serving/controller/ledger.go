@@ -16,6 +16,7 @@ import (
 // must outlive it is in the Serving conditions.
 type Ledger struct {
 	answered *cluster.Trigger // enqueues a Secret of which a pod has answered
+	woken    *cluster.Trigger // enqueues a Secret of which a pod was woken
 
 	mu      sync.Mutex
 	secrets map[types.NamespacedName]*followed
@@ -32,7 +33,11 @@ type followed struct {
 
 // NewLedger returns the ledger of a process that has just begun.
 func NewLedger(c *cluster.Cluster) *Ledger {
-	return &Ledger{answered: cluster.NewTrigger("answers of pods", c.Delay), secrets: map[types.NamespacedName]*followed{}}
+	return &Ledger{
+		answered: cluster.NewTrigger("answers of pods", c.Delay),
+		woken:    cluster.NewTrigger("pods that were woken", min(c.Delay, rotationDelay)),
+		secrets:  map[types.NamespacedName]*followed{},
+	}
 }
 
 // open returns a copy of what is known of the Secret, and follows it from now on.
@@ -84,6 +89,37 @@ func (l *Ledger) Record(key probe.Key, answers []probe.Answer) {
 	if f != nil {
 		l.answered.Enqueue(key.Secret)
 	}
+}
+
+// Woken takes in that a pod's kubelet was made to update what the pod mounts of the
+// Secret, and has the pod dialled soon.
+func (l *Ledger) Woken(secret types.NamespacedName, pod types.UID, at time.Time) {
+	l.mu.Lock()
+	f := l.secrets[secret]
+	known := f != nil && f.memory.Woken(pod, at)
+	l.mu.Unlock()
+	if known {
+		l.woken.Enqueue(secret)
+	}
+}
+
+// Rotation returns the latest change of the Secret's certificate; false if none is
+// known.
+func (l *Ledger) Rotation(secret types.NamespacedName) (serving.Rotation, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.secrets[secret]; f != nil {
+		return f.memory.Rotation()
+	}
+	return serving.Rotation{}, false
+}
+
+// Serves reports whether the pod was last seen to serve the leaf.
+func (l *Ledger) Serves(secret types.NamespacedName, pod types.UID, leaf string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.secrets[secret]
+	return f != nil && f.memory.Serves(pod, leaf)
 }
 
 // Stale returns the stale workloads of a namespace.

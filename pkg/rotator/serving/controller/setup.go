@@ -36,9 +36,14 @@ type Partners struct {
 	// Dial has a pod dialled; Ledger.Record takes what it answered.
 	Dial func(probe.Visit)
 	// Restarts is to look at a namespace whose stale workloads have changed, and
-	// Report is to look when any have.
-	Restarts, Report *cluster.Trigger
+	// Report is to look when any have. Rotated is to look at a Secret whose certificate
+	// has changed, or is known for the first time.
+	Restarts, Report, Rotated *cluster.Trigger
 }
+
+// rotationDelay is how long a new certificate, and pods that were woken, are waited
+// for: the signer writes the conditions of several Services one after the other.
+const rotationDelay = 100 * time.Millisecond
 
 // Setup adds the controller to mgr. Its unit of work is a Secret.
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
@@ -52,7 +57,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, l *Ledger, p Par
 	if err := errors.Join(c.Metrics.Register(l), c.Metrics.Register(r.propagation)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), l.answered}
+	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), l.answered, l.woken}
 	if cfg.Verify {
 		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(l, c.Delay)))
 	}
@@ -88,9 +93,9 @@ func partsOf(svc *corev1.Service) []string {
 }
 
 // onService enqueues the Secrets that a Service has, and had, a part in, if
-// anything has changed that is kept of it.
+// anything has changed that is kept of it. A new certificate is not waited for long.
 func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.Service, reconcile.Request] {
-	enqueue := func(q facts.Queue, services ...*corev1.Service) {
+	enqueue := func(q facts.Queue, delay time.Duration, services ...*corev1.Service) {
 		for _, svc := range services {
 			for _, secret := range partsOf(svc) {
 				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: svc.Namespace, Name: secret}}, delay)
@@ -99,20 +104,29 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 	}
 	return handler.TypedFuncs[*corev1.Service, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Service], q facts.Queue) {
-			enqueue(q, e.Object)
+			enqueue(q, delay, e.Object)
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Service], q facts.Queue) {
 			before, after := e.ObjectOld, e.ObjectNew
+			if leaf, ok := api.LeafOf(after); ok && hasOther(before, leaf) {
+				enqueue(q, min(delay, rotationDelay), after)
+			}
 			if before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Annotations, after.Annotations) ||
 				!reflect.DeepEqual(before.Spec, after.Spec) || !reflect.DeepEqual(before.Status, after.Status) {
-				enqueue(q, before, after)
+				enqueue(q, delay, before, after)
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Service], q facts.Queue) {
 			r.written.Deleted(client.ObjectKeyFromObject(e.Object), e.Object.ResourceVersion)
-			enqueue(q, e.Object)
+			enqueue(q, delay, e.Object)
 		},
 	}
+}
+
+// hasOther reports whether the Service names another leaf, or none.
+func hasOther(svc *corev1.Service, leaf string) bool {
+	other, _ := api.LeafOf(svc)
+	return other != leaf
 }
 
 // onPod enqueues the Secrets of a pod that came, went, or changed in what matters

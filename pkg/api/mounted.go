@@ -1,0 +1,61 @@
+package api
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Mounted is what the files of a pod should hold that it mounts from servingcert's
+// objects: the value of annotation AnnotationLeaf. It is the same for all pods that
+// mount the same.
+type Mounted struct {
+	// Leaves are the fingerprints of the leaves, by the Secret that holds them.
+	Leaves map[string]string
+	// Bundle is the SHA-256 of the CA bundle in hex, as CABundleHash is; empty if
+	// the pod does not mount ConfigMap BundleName.
+	Bundle string
+}
+
+// The forms of an entry, each followed by a SHA-256 in hex.
+const (
+	mountedSecret = "secret/"
+	mountedBundle = "configmap/" + BundleName + "="
+)
+
+// String returns the value of the annotation, "" for the zero Mounted. It names
+// Secrets by name, and the bundle last:
+//
+//	secret/NAME=FINGERPRINT,…,configmap/servingcert-ca.crt=SHA256
+func (m Mounted) String() string {
+	var entries []string
+	for _, name := range slices.Sorted(maps.Keys(m.Leaves)) {
+		entries = append(entries, mountedSecret+name+"="+m.Leaves[name])
+	}
+	if m.Bundle != "" {
+		entries = append(entries, mountedBundle+m.Bundle)
+	}
+	return strings.Join(entries, ",")
+}
+
+// ParseMounted reads the value of the annotation. What is malformed is passed
+// over: the pod is then treated as if it said nothing about it.
+func ParseMounted(value string) Mounted {
+	var m Mounted
+	for entry := range strings.SplitSeq(value, ",") {
+		if hash, ok := strings.CutPrefix(entry, mountedBundle); ok && isFingerprint(hash) {
+			m.Bundle = hash
+			continue
+		}
+		secret, ok := strings.CutPrefix(entry, mountedSecret)
+		name, leaf, ok2 := strings.Cut(secret, "=")
+		if !ok || !ok2 || name == "" || !isFingerprint(leaf) {
+			continue
+		}
+		if m.Leaves == nil {
+			m.Leaves = map[string]string{}
+		}
+		m.Leaves[name] = leaf
+	}
+	return m
+}

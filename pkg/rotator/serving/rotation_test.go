@@ -1,0 +1,87 @@
+package serving
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+func TestRotation(t *testing.T) {
+	one, two := rotatortest.Leaf(1), rotatortest.Leaf(2)
+	asked := rotatortest.Noon.Add(-time.Second)
+	asking := func(svc *corev1.Service, at string) *corev1.Service {
+		svc.Annotations[api.AnnotationRenewAfter] = at
+		return svc
+	}
+	answered := showed(one, -time.Minute)
+	answered.RenewAt = rotatortest.Noon.Add(time.Hour)
+	pod := pods.FactsOf(rotatortest.ReadyPod("a", "web"))
+	known := func(off bool) Memory {
+		m := Decide(Situation{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}).Memory
+		m.Record(pod.UID, []probe.Answer{answered})
+		return m
+	}
+	tests := []struct {
+		name     string
+		before   Memory
+		services []*corev1.Service
+		want     Rotation
+	}{
+		{"the first that is known", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon}},
+		{"recalled", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), two, rotatortest.Noon.Add(-time.Minute))},
+			Rotation{Leaf: two, Since: rotatortest.Noon.Add(-time.Minute), Replaced: true}},
+		{"recalled, and renewed since", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon.Add(-time.Hour))},
+			Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
+		{"the same", known(false), []*corev1.Service{rotatortest.Ready("web", one)}, Rotation{Leaf: one, Since: rotatortest.Noon.Add(-time.Hour)}},
+		{"renewed", known(false), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Due: answered.RenewAt}},
+		{"renewed, and nobody dials", known(true), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
+		{"asked for", known(false), []*corev1.Service{asking(rotatortest.Ready("a", two), "2026-01-01T00:00:00Z"), asking(rotatortest.Ready("b", two), asked.Format(time.RFC3339)), asking(rotatortest.Ready("c", two), "now")},
+			Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Asked: asked, Due: answered.RenewAt}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := Situation{Now: rotatortest.Noon, Namespace: "shop", Secret: "web-tls", Services: tt.services, Pods: []*pods.Facts{pod}, Pace: testPace, Memory: tt.before, Off: tt.before.pods == nil}
+			d := Decide(s)
+			got, ok := d.Memory.Rotation()
+			require.True(t, ok)
+			assert.Equal(t, tt.want, got)
+
+			s.Memory, s.Now = d.Memory, s.Now.Add(time.Minute)
+			got, _ = Decide(s).Memory.Rotation()
+			assert.Equal(t, tt.want, got, "it stays until the next")
+		})
+	}
+	_, ok := NewMemory(rotatortest.Noon).Rotation()
+	assert.False(t, ok)
+}
+
+func TestServes(t *testing.T) {
+	one, two := showed(rotatortest.Leaf(1), 0), showed(rotatortest.Leaf(2), 0)
+	for _, tt := range []struct {
+		name    string
+		answers []probe.Answer
+		want    bool
+	}{
+		{"not dialled", nil, false},
+		{"it", []probe.Answer{two}, true},
+		{"another", []probe.Answer{one}, false},
+		{"it at one port, another at the next", []probe.Answer{two, one}, false},
+		{"it, and no TLS at another port", []probe.Answer{{Kind: probe.Plaintext}, two, silentFor(0, 0)}, true},
+		{"no TLS", []probe.Answer{{Kind: probe.Plaintext}}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := Memory{pods: map[types.UID]remembered{"a": {answers: tt.answers}}}
+			assert.Equal(t, tt.want, m.Serves("a", rotatortest.Leaf(2)))
+			assert.False(t, m.Serves("b", rotatortest.Leaf(2)))
+		})
+	}
+}

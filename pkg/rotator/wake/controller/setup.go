@@ -1,0 +1,87 @@
+// Package controller wakes the kubelets of pods whose files are to change: it writes
+// annotation servingcert.dev/leaf on the pods, at a bounded rate. What it does is
+// decided in package wake.
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/pkg/rotator/wake"
+)
+
+// Partners are those that the controller works with.
+type Partners struct {
+	// Rotation returns the latest change of a Secret's certificate; false if none is
+	// known. Rotated enqueues a Secret of which there is a new one.
+	Rotation func(secret types.NamespacedName) (serving.Rotation, bool)
+	Rotated  *cluster.Trigger
+	// Serves reports whether a pod was last seen to serve the leaf of the Secret.
+	Serves func(secret types.NamespacedName, pod types.UID, leaf string) bool
+	// Woken is called when a pod was woken for the Secret.
+	Woken func(secret types.NamespacedName, pod types.UID, at time.Time)
+}
+
+// Setup adds the controller to mgr. Its unit of work is a Secret, or the bundle of a
+// namespace, which has no name.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
+	bundles, err := facts.NewInformer(facts.Options[*corev1.ConfigMap, *wake.Bundle]{
+		Objects: c.Named("configmaps", api.BundleName), Example: &corev1.ConfigMap{}, Derive: wake.BundleOf, LeaderOnly: true,
+	})
+	if err != nil {
+		return fmt.Errorf("make the cache of bundles: %w", err)
+	}
+	published, err := c.ConfigMap(api.CAStatusName)
+	if err != nil {
+		return err
+	}
+	k := &knowledge{cluster: c, partners: p, bundles: bundles, published: published, written: facts.NewWritten[string]()}
+	w := newWaker(cfg, k, mgr.GetClient())
+	if err := c.Metrics.Register(w.results); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	for _, runnable := range []manager.Runnable{bundles, w} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("add a runnable: %w", err)
+		}
+	}
+	return c.AddController("wakes", controller.Options{
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](cfg.MinBackoff, cfg.MaxBackoff),
+		Reconciler:  &reconciler{knowledge: k, waker: w},
+	}, p.Rotated,
+		bundles.Source("bundles", onBundle(cfg.Delay)),
+		c.Pods.Source("pods that were woken", k.onPod))
+}
+
+// onBundle enqueues the namespace of a bundle that is new.
+func onBundle(delay time.Duration) facts.Handler[*wake.Bundle] {
+	return func(_ context.Context, q facts.Queue, before, after *wake.Bundle) {
+		if after != nil && (before == nil || before.Hash != after.Hash) {
+			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: after.Namespace}}, delay)
+		}
+	}
+}
+
+// onPod forgets what was written to a pod once the cache shows it. It enqueues
+// nothing: no change of a pod is a reason to wake it.
+func (k *knowledge) onPod(_ context.Context, _ facts.Queue, before, after *pods.Facts) {
+	if after == nil {
+		k.written.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
+		return
+	}
+	k.written.Newer(client.ObjectKeyFromObject(after), after.ResourceVersion, k.cluster.Now())
+}
