@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Why the webhook injects nothing into a pod, whatever is in the pod's namespace.
@@ -36,6 +38,20 @@ type ContainerRef struct {
 	*corev1.Container
 	Init  bool // in initContainers, not in containers
 	Index int  // in its list
+}
+
+// Declares reports whether the container declares the target port of a Service, by its
+// name or by its number.
+func (c ContainerRef) Declares(target intstr.IntOrString) bool {
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
+		switch {
+		case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
+			return false
+		case target.Type == intstr.String:
+			return p.Name == target.StrVal
+		}
+		return p.ContainerPort == target.IntVal
+	})
 }
 
 // RunningContainers returns the containers that run as long as the pod does: its

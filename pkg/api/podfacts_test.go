@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 func TestExempt(t *testing.T) {
@@ -65,4 +66,17 @@ func TestOwnedByJob(t *testing.T) {
 	assert.False(t, OwnedByJob(pod))
 	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "Job"})
 	assert.True(t, OwnedByJob(pod))
+}
+
+func TestDeclares(t *testing.T) {
+	c := ContainerRef{Container: &corev1.Container{Ports: []corev1.ContainerPort{
+		{Name: "https", ContainerPort: 8443}, {ContainerPort: 9443, Protocol: corev1.ProtocolTCP}, {Name: "quic", ContainerPort: 4433, Protocol: corev1.ProtocolUDP},
+	}}}
+	for target, want := range map[intstr.IntOrString]bool{
+		intstr.FromString("https"): true, intstr.FromInt32(8443): true, intstr.FromInt32(9443): true,
+		intstr.FromString("http"): false, intstr.FromInt32(443): false, intstr.FromString("8443"): false,
+		intstr.FromString("quic"): false, intstr.FromInt32(4433): false,
+	} {
+		assert.Equal(t, want, c.Declares(target), target.String())
+	}
 }
