@@ -1,12 +1,10 @@
 package api
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Why the webhook injects nothing into a pod, whatever is in the pod's namespace.
@@ -40,20 +38,6 @@ type ContainerRef struct {
 	Index int  // in its list
 }
 
-// Declares reports whether the container declares the target port of a Service, by its
-// name or by its number.
-func (c ContainerRef) Declares(target intstr.IntOrString) bool {
-	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
-		switch {
-		case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
-			return false
-		case target.Type == intstr.String:
-			return p.Name == target.StrVal
-		}
-		return p.ContainerPort == target.IntVal
-	})
-}
-
 // RunningContainers returns the containers that run as long as the pod does: its
 // native sidecars (init containers that are always restarted), then its containers.
 func RunningContainers(pod *corev1.Pod) []ContainerRef {
@@ -76,7 +60,18 @@ func DeclaresPort(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(RunningContainers(pod), func(c ContainerRef) bool { return len(c.Ports) > 0 })
 }
 
-// OwnedByJob reports whether a Job owns the pod.
-func OwnedByJob(pod *corev1.Pod) bool {
+// ownedByJob reports whether a Job owns the pod.
+func ownedByJob(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
+}
+
+// helmHook is the annotation that makes Helm run an object at a certain time, such as
+// before an upgrade or as a test. Its value is when.
+const helmHook = "helm.sh/hook"
+
+// OneShot reports whether the pod runs something to its end: a Job owns it, or it is a
+// Helm hook. Such pods often have the labels that a Service selects, but rarely serve.
+func OneShot(pod *corev1.Pod) bool {
+	_, hook := pod.Annotations[helmHook]
+	return hook || ownedByJob(pod)
 }

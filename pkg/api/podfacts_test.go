@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 func TestExempt(t *testing.T) {
@@ -61,22 +60,23 @@ func TestRunningContainers(t *testing.T) {
 
 func TestOwnedByJob(t *testing.T) {
 	pod := &corev1.Pod{}
-	assert.False(t, OwnedByJob(pod))
+	assert.False(t, ownedByJob(pod))
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}}
-	assert.False(t, OwnedByJob(pod))
+	assert.False(t, ownedByJob(pod))
 	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "Job"})
-	assert.True(t, OwnedByJob(pod))
+	assert.True(t, ownedByJob(pod))
 }
 
-func TestDeclares(t *testing.T) {
-	c := ContainerRef{Container: &corev1.Container{Ports: []corev1.ContainerPort{
-		{Name: "https", ContainerPort: 8443}, {ContainerPort: 9443, Protocol: corev1.ProtocolTCP}, {Name: "quic", ContainerPort: 4433, Protocol: corev1.ProtocolUDP},
-	}}}
-	for target, want := range map[intstr.IntOrString]bool{
-		intstr.FromString("https"): true, intstr.FromInt32(8443): true, intstr.FromInt32(9443): true,
-		intstr.FromString("http"): false, intstr.FromInt32(443): false, intstr.FromString("8443"): false,
-		intstr.FromString("quic"): false, intstr.FromInt32(4433): false,
+func TestOneShot(t *testing.T) {
+	for name, c := range map[string]struct {
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		"an ordinary pod": {metav1.ObjectMeta{Annotations: map[string]string{"helm.sh/chart": "web-1"}, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet"}}}, false},
+		"a Job's":         {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job"}}}, true},
+		"a Helm test":     {metav1.ObjectMeta{Annotations: map[string]string{"helm.sh/hook": "test"}}, true},
+		"a Helm hook":     {metav1.ObjectMeta{Annotations: map[string]string{"helm.sh/hook": "pre-install,pre-upgrade"}}, true},
 	} {
-		assert.Equal(t, want, c.Declares(target), target.String())
+		assert.Equal(t, c.want, OneShot(&corev1.Pod{ObjectMeta: c.meta}), name)
 	}
 }

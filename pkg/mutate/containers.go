@@ -76,8 +76,9 @@ func byTrust(in *input) selection {
 // byTargetPort selects all containers that declare a target port of the Services. Each of
 // them serves, whichever the pod's default container is.
 func byTargetPort(in *input) selection {
+	ports := api.PortSetOf(in.choice.Ports)
 	return selection{flags: true, targets: slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool {
-		return !slices.ContainsFunc(in.choice.Ports, c.Declares)
+		return !c.DeclaresAny(ports)
 	})}
 }
 

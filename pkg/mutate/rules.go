@@ -17,6 +17,7 @@ const (
 	ReasonMirrorPod    Reason = api.ExemptMirrorPod
 	ReasonOptedOut     Reason = api.ExemptOptedOut
 	ReasonNotConcerned Reason = "NotConcerned"
+	ReasonNotServing   Reason = "NotServing"
 	ReasonWindows      Reason = api.ExemptWindows
 
 	ReasonSeveralServices    Reason = "SeveralServices"
@@ -60,6 +61,7 @@ var rules = []rule{
 	{reason: ReasonMirrorPod, when: "the pod mirrors a static pod", then: "the pod is not changed", silent: true},
 	{reason: ReasonOptedOut, when: "the pod has the label " + api.LabelInject + "=" + api.InjectDisabled, then: "the pod is not changed", silent: true},
 	{reason: ReasonNotConcerned, when: "the pod names no Secret, no annotated Service selects it, and no conventional Secret applies", then: "nothing is injected", silent: true},
+	{reason: ReasonNotServing, when: "no container declares the target port of the Service", then: "the pod gets no certificate", do: "if the pod serves TLS, declare the port in its container, or name the Secret in the pod's annotation " + api.AnnotationSecretName},
 	{reason: ReasonWindows, when: "the pod runs on Windows nodes", then: "nothing is injected", do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
 	{reason: ReasonSeveralServices, when: "several annotated Services select the pod", then: "the oldest decides", do: "name the Secret in the pod's annotation " + api.AnnotationSecretName},

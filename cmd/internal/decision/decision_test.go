@@ -98,6 +98,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			if wouldGetAPair(report) {
 				assert.Equal(t, missed.Choice{Secret: report.Secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
 			}
+			assert.Equal(t, slices.Contains(report.Reasons(), mutate.ReasonNotServing), before.Reason == missed.ReasonNotServing)
 			if before.Reason == missed.ReasonMounts {
 				assert.True(t, mountsByHand(pod, report.Secret))
 			}
@@ -105,7 +106,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 	}
 	for _, reason := range []pods.Reason{
 		missed.ReasonNotInjected, missed.ReasonMistake, missed.ReasonMounts, missed.ReasonExplained,
-		missed.ReasonNotConcerned, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
+		missed.ReasonNotConcerned, missed.ReasonNotServing, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
 	} {
 		assert.Positive(t, met[reason], "no golden for %s", reason)
 	}
@@ -132,7 +133,7 @@ func asking(services []*corev1.Service) []*corev1.Service {
 	var out []*corev1.Service
 	for _, s := range services {
 		if secret, ok := api.Wants(s); ok {
-			kept := &corev1.Service{Spec: corev1.ServiceSpec{Selector: s.Spec.Selector}}
+			kept := &corev1.Service{Spec: corev1.ServiceSpec{Selector: s.Spec.Selector, Ports: s.Spec.Ports, ClusterIP: s.Spec.ClusterIP}}
 			kept.Name, kept.Namespace, kept.CreationTimestamp = s.Name, s.Namespace, s.CreationTimestamp
 			kept.Annotations = map[string]string{api.AnnotationSecretName: secret}
 			out = append(out, kept)

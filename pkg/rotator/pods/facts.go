@@ -38,13 +38,12 @@ type Template struct {
 	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
 	// and separated by commas.
 	Mounts string
-	// Ports are the TCP ports of a pod that mounts a Secret; see TCPPorts.
-	Ports    string
-	OnRotate api.OnRotate
-	Workload Workload
-	// Conventional: it gets the conventional Secret where there is one, unless
-	// something else decides.
-	Conventional bool
+	// Ports are the TCP ports that the containers declare; see TCPPorts.
+	Ports        string
+	OnRotate     api.OnRotate
+	Workload     Workload
+	DeclaresPort bool // of whatever protocol
+	OneShot      bool // it runs something to its end; see api.OneShot
 	// Left is why the pod is left alone whatever its namespace holds, or empty.
 	Left Reason
 	// Mistake is what the webhook would refuse the pod for, or empty.
@@ -76,15 +75,14 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
-		Conventional: api.DeclaresPort(pod) && !api.OwnedByJob(pod),
+		Ports:        portsOf(pod),
+		DeclaresPort: api.DeclaresPort(pod),
+		OneShot:      api.OneShot(pod),
 		Left:         leftAlone(pod, request),
 		Explained:    explained(pod.Annotations[api.AnnotationStatus]),
 	}
 	if err != nil {
 		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
-	}
-	if t.Mounts != "" {
-		t.Ports = portsOf(pod)
 	}
 	f := &Facts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{
