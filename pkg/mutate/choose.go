@@ -41,7 +41,7 @@ type Choice struct {
 	By     By
 	Secret string // empty for ByNothing
 	// Service is the name of the annotated Service that asks for the Secret and
-	// selects the pod, or of the oldest of several; empty if none does.
+	// selects the pod, or of the preferred of several; empty if none does.
 	Service string
 	// Issued is true if an annotated Service of the namespace asks for the Secret, so
 	// the signer writes it and the CA bundle verifies it.
@@ -57,14 +57,15 @@ type Choice struct {
 }
 
 // FromServices reports whether the choice rests on a known Service. A Service that was
-// created since is younger and could not change it.
+// created since is younger and could not change it, unless both were created in the same
+// second and it is preferred: then the rotator finds that the pod was missed.
 func (c Choice) FromServices() bool {
 	return c.By == ByService || c.By == ByPod && c.Issued
 }
 
 // Choose returns the Secret of the pod: the one that it names; or else the one that the
-// oldest annotated Service asks for that selects it and whose traffic can reach it; or
-// else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
+// annotated Service asks for that selects it and whose traffic can reach it, of several
+// the preferred (see preferences); or else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
 // declares a port, it is not there to run to its end ([api.OneShot]), and no Service asks
 // for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
@@ -100,8 +101,8 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	return c
 }
 
-// askingServices returns the Services that ask for a Secret with a valid name, oldest
-// first.
+// askingServices returns the Services that ask for a Secret with a valid name, the
+// preferred first.
 func askingServices(services []*corev1.Service) []*corev1.Service {
 	var asking []*corev1.Service
 	for _, s := range services {
@@ -114,7 +115,7 @@ func askingServices(services []*corev1.Service) []*corev1.Service {
 		}
 		asking = append(asking, s)
 	}
-	slices.SortStableFunc(asking, api.OlderFirst)
+	slices.SortStableFunc(asking, preferred)
 	return asking
 }
 
@@ -152,7 +153,7 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	if c.By == ByService {
 		for _, s := range selecting {
 			if secretOf(s) != c.Secret {
-				notes = append(notes, Note{Reason: ReasonSeveralServices, Detail: "Service " + selecting[0].Name + " (Secret " + c.Secret + ") is older than " + s.Name + " (Secret " + secretOf(s) + ")"})
+				notes = append(notes, Note{Reason: ReasonSeveralServices, Detail: whyPreferred(selecting[0], s)})
 				break
 			}
 		}
