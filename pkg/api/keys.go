@@ -5,7 +5,7 @@
 //
 // A [Request] is what one Service asks for ([Parse]). A [Wanted] is what all Services
 // that name one Secret ask for together ([Merge]). A [PodRequest] is what a pod asks of
-// the webhook ([ParsePod]). [Exempt], [DeclaresPort] and [OwnedByJob] answer what both the
+// the webhook ([ParsePod]). [Exempt], [DeclaresPort], [OneShot] and [Reach] answer what both the
 // webhook and the rotator ask about a pod, and an [InjectionStatus] is what the first
 // tells the second. [StripService] reduces a Service to what a process keeps in its cache.
 package api

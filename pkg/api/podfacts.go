@@ -60,7 +60,18 @@ func DeclaresPort(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(RunningContainers(pod), func(c ContainerRef) bool { return len(c.Ports) > 0 })
 }
 
-// OwnedByJob reports whether a Job owns the pod.
-func OwnedByJob(pod *corev1.Pod) bool {
+// ownedByJob reports whether a Job owns the pod.
+func ownedByJob(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
+}
+
+// helmHook is the annotation that makes Helm run an object at a certain time, such as
+// before an upgrade or as a test. Its value is when.
+const helmHook = "helm.sh/hook"
+
+// OneShot reports whether the pod runs something to its end: a Job owns it, or it is a
+// Helm hook. Such pods often have the labels that a Service selects, but rarely serve.
+func OneShot(pod *corev1.Pod) bool {
+	_, hook := pod.Annotations[helmHook]
+	return hook || ownedByJob(pod)
 }

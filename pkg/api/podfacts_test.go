@@ -60,9 +60,23 @@ func TestRunningContainers(t *testing.T) {
 
 func TestOwnedByJob(t *testing.T) {
 	pod := &corev1.Pod{}
-	assert.False(t, OwnedByJob(pod))
+	assert.False(t, ownedByJob(pod))
 	pod.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet"}}
-	assert.False(t, OwnedByJob(pod))
+	assert.False(t, ownedByJob(pod))
 	pod.OwnerReferences = append(pod.OwnerReferences, metav1.OwnerReference{Kind: "Job"})
-	assert.True(t, OwnedByJob(pod))
+	assert.True(t, ownedByJob(pod))
+}
+
+func TestOneShot(t *testing.T) {
+	for name, c := range map[string]struct {
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		"an ordinary pod": {metav1.ObjectMeta{Annotations: map[string]string{"helm.sh/chart": "web-1"}, OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet"}}}, false},
+		"a Job's":         {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Job"}}}, true},
+		"a Helm test":     {metav1.ObjectMeta{Annotations: map[string]string{"helm.sh/hook": "test"}}, true},
+		"a Helm hook":     {metav1.ObjectMeta{Annotations: map[string]string{"helm.sh/hook": "pre-install,pre-upgrade"}}, true},
+	} {
+		assert.Equal(t, c.want, OneShot(&corev1.Pod{ObjectMeta: c.meta}), name)
+	}
 }

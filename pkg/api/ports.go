@@ -38,6 +38,28 @@ func PortSaysTLS(name string, number int32) bool {
 	return nameSaysTLS(name) || number == 443 || number == 6443 || number == 8443 || number == 9443
 }
 
+// adminWords are the words in names of ports that serve those who run a program, and not
+// its clients.
+var adminWords = []string{
+	"admin", "debug", "exporter", "health", "healthcheck", "healthz", "management", "metrics",
+	"monitor", "monitoring", "pprof", "probe", "probes", "prometheus", "stats", "telemetry",
+}
+
+// AdminOnly reports whether the Service has ports, and all of them are for metrics or
+// administration, by a word in the name of the port or of its targetPort, such as
+// http-metrics. A port without either is judged by the name of the Service.
+func AdminOnly(svc *corev1.Service) bool {
+	admin := func(name string) bool {
+		return slices.ContainsFunc(strings.Split(strings.ToLower(name), "-"), func(word string) bool { return slices.Contains(adminWords, word) })
+	}
+	for _, p := range svc.Spec.Ports {
+		if !admin(p.Name) && !admin(p.TargetPort.StrVal) && (p.Name+p.TargetPort.StrVal != "" || !admin(svc.Name)) {
+			return false
+		}
+	}
+	return len(svc.Spec.Ports) > 0
+}
+
 // nameSaysTLS reports whether the name of a port, such as https-metrics, or an
 // appProtocol, such as kubernetes.io/wss, is one of TLS.
 func nameSaysTLS(name string) bool {

@@ -38,3 +38,39 @@ func TestTLSTargets(t *testing.T) {
 		})
 	}
 }
+
+func TestAdminOnly(t *testing.T) {
+	port := func(name string, target any) corev1.ServicePort {
+		p := corev1.ServicePort{Name: name, Port: 9000}
+		switch to := target.(type) {
+		case int:
+			p.TargetPort = intstr.FromInt(to)
+		case string:
+			p.TargetPort = intstr.FromString(to)
+		}
+		return p
+	}
+	for _, tt := range []struct {
+		service string
+		ports   []corev1.ServicePort
+		want    bool
+	}{
+		{"web-metrics", nil, false},
+		{"web", []corev1.ServicePort{port("https", 8443)}, false},
+		{"web", []corev1.ServicePort{port("metrics", 9090)}, true},
+		{"web", []corev1.ServicePort{port("http-metrics", "http-metrics"), port("Admin", nil)}, true},
+		{"web", []corev1.ServicePort{port("https", 8443), port("metrics", 9090)}, false},
+		{"kong-admin", []corev1.ServicePort{port("kong-admin-tls", 8444)}, true},
+		{"redis-metrics", []corev1.ServicePort{port("http", "metrics")}, true},
+		{"redis-metrics", []corev1.ServicePort{port("", 9121)}, true},
+		{"redis", []corev1.ServicePort{port("", 6379)}, false},
+		{"redis", []corev1.ServicePort{port("", "exporter")}, true},
+		{"kube-state-metrics", []corev1.ServicePort{port("http", 8080)}, false},
+		{"phpldapadmin", []corev1.ServicePort{port("", 443)}, false},
+		{"web", []corev1.ServicePort{port("administrator", 1)}, false},
+	} {
+		svc := &corev1.Service{Spec: corev1.ServiceSpec{Ports: tt.ports}}
+		svc.Name = tt.service
+		assert.Equal(t, tt.want, api.AdminOnly(svc), "%s %v", tt.service, tt.ports)
+	}
+}

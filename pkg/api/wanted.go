@@ -43,10 +43,13 @@ type Member struct {
 // OlderFirst orders Services by age, and by name if they were created in the same
 // second.
 func OlderFirst(a, b *corev1.Service) int {
-	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.Name, b.Name)
+	return cmp.Or(Older(a, b), cmp.Compare(a.Name, b.Name))
+}
+
+// Older compares the age of Services, in seconds: it returns a negative number if a is
+// older than b.
+func Older(a, b *corev1.Service) int {
+	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
 // Merge returns what the Services, which all ask for the same Secret, ask for together,

@@ -23,6 +23,9 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 // skipReason returns why nothing is injected into the pod as a whole, or "".
 func skipReason(in *input) Reason {
 	if NeedsLookup(in.pod, in.request) && in.choice.By == ByNothing && !in.request.Trust {
+		if in.choice.NotServing {
+			return ReasonNotServing
+		}
 		return ReasonNotConcerned
 	}
 	return Reason(api.Exempt(in.pod, in.request))

@@ -41,11 +41,14 @@ type Choice struct {
 	By     By
 	Secret string // empty for ByNothing
 	// Service is the name of the annotated Service that asks for the Secret and
-	// selects the pod, or of the oldest of several; empty if none does.
+	// selects the pod, or of the preferred of several; empty if none does.
 	Service string
 	// Issued is true if an annotated Service of the namespace asks for the Secret, so
 	// the signer writes it and the CA bundle verifies it.
 	Issued bool
+	// NotServing is true if annotated Services select the pod, but it gets no Secret,
+	// because their traffic cannot reach it.
+	NotServing bool
 	// Ports are the targetPorts that serve TLS for the Services that select the pod, as
 	// far as the Services show it.
 	Ports []intstr.IntOrString
@@ -54,25 +57,31 @@ type Choice struct {
 }
 
 // FromServices reports whether the choice rests on a known Service. A Service that was
-// created since is younger and could not change it.
+// created since is younger and could not change it, unless both were created in the same
+// second and it is preferred: then the rotator finds that the pod was missed.
 func (c Choice) FromServices() bool {
 	return c.By == ByService || c.By == ByPod && c.Issued
 }
 
 // Choose returns the Secret of the pod: the one that it names; or else the one that the
-// oldest annotated Service that selects it asks for; or else the conventional Secret, if
-// it exists, the pod declares a port, no Job owns the pod, and no Service asks for that
-// Secret, which would be for the pods of that Service only.
+// annotated Service asks for that selects it and whose traffic can reach it, of several
+// the preferred (see preferences); or else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
+// declares a port, it is not there to run to its end ([api.OneShot]), and no Service asks
+// for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
 	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !selects(s, pod) })
+	serving := servedBy(pod, selecting)
 	c := Choice{}
 	switch {
 	case request.SecretName != "":
 		c.By, c.Secret = ByPod, request.SecretName
+	case len(serving) > 0:
+		c.By, c.Secret = ByService, secretOf(serving[0])
+		selecting = serving
 	case len(selecting) > 0:
-		c.By, c.Secret = ByService, secretOf(selecting[0])
-	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OwnedByJob(pod):
+		c.NotServing = true
+	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OneShot(pod):
 		c.By, c.Secret = ByConvention, api.ConventionalSecretName
 	}
 	c.Notes = serviceNotes(pod, known.Services, selecting, c)
@@ -92,8 +101,8 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	return c
 }
 
-// askingServices returns the Services that ask for a Secret with a valid name, oldest
-// first.
+// askingServices returns the Services that ask for a Secret with a valid name, the
+// preferred first.
 func askingServices(services []*corev1.Service) []*corev1.Service {
 	var asking []*corev1.Service
 	for _, s := range services {
@@ -106,7 +115,7 @@ func askingServices(services []*corev1.Service) []*corev1.Service {
 		}
 		asking = append(asking, s)
 	}
-	slices.SortStableFunc(asking, api.OlderFirst)
+	slices.SortStableFunc(asking, preferred)
 	return asking
 }
 
@@ -125,14 +134,26 @@ func selects(svc *corev1.Service, pod *corev1.Pod) bool {
 	return len(svc.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels))
 }
 
+// servedBy returns those of the Services that select the pod whose traffic can reach it.
+func servedBy(pod *corev1.Pod, selecting []*corev1.Service) []*corev1.Service {
+	if len(selecting) == 0 {
+		return nil
+	}
+	reach := api.ReachOf(pod)
+	return slices.DeleteFunc(slices.Clone(selecting), func(s *corev1.Service) bool { return !reach.Serves(s) })
+}
+
 // serviceNotes returns what the owner of the pod should know about the Services that
 // select it.
 func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) []Note {
 	var notes []Note
+	if c.NotServing {
+		notes = append(notes, Note{Reason: ReasonNotServing, Detail: unreached(pod, selecting[0])})
+	}
 	if c.By == ByService {
 		for _, s := range selecting {
 			if secretOf(s) != c.Secret {
-				notes = append(notes, Note{Reason: ReasonSeveralServices, Detail: "Service " + selecting[0].Name + " (Secret " + c.Secret + ") is older than " + s.Name + " (Secret " + secretOf(s) + ")"})
+				notes = append(notes, Note{Reason: ReasonSeveralServices, Detail: whyPreferred(selecting[0], s)})
 				break
 			}
 		}
@@ -151,6 +172,23 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 		}
 	}
 	return notes
+}
+
+// unreached says which target ports of the Service the pod lacks.
+func unreached(pod *corev1.Pod, svc *corev1.Service) string {
+	targets := api.TLSTargets(svc)
+	if len(targets) == 0 {
+		return "Service " + svc.Name + " has no TCP port"
+	}
+	ports := make([]string, len(targets))
+	for i, t := range targets {
+		ports[i] = t.String()
+	}
+	detail := "Service " + svc.Name + ": targetPort " + list(ports)
+	if api.OneShot(pod) {
+		return detail + ", pod of a Job or Helm hook"
+	}
+	return detail
 }
 
 // refusal returns why the signer issues no certificate for the Service, as far as the

@@ -34,7 +34,8 @@ type selection struct {
 	notes   []Note
 }
 
-// selectors select the containers. The first that returns containers or notes decides.
+// selectors select the containers. The first that returns containers or notes decides:
+// where a container declares a target port, those that declare none are not considered.
 var selectors = []func(in *input) selection{
 	byAnnotation, byTrust, byTargetPort, onlyContainer, byDefaultContainer, byEarlierPass, allContainers,
 }
@@ -72,15 +73,13 @@ func byTrust(in *input) selection {
 	return selection{targets: api.RunningContainers(in.pod)}
 }
 
+// byTargetPort selects all containers that declare a target port of the Services. Each of
+// them serves, whichever the pod's default container is.
 func byTargetPort(in *input) selection {
-	return oneOrNone(slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool {
-		for _, t := range in.choice.Ports {
-			if declares(c.Container, t) {
-				return false
-			}
-		}
-		return true
-	}))
+	ports := api.PortSetOf(in.choice.Ports)
+	return selection{flags: true, targets: slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool {
+		return !c.DeclaresAny(ports)
+	})}
 }
 
 func onlyContainer(in *input) selection { return oneOrNone(api.RunningContainers(in.pod)) }

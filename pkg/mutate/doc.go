@@ -9,7 +9,7 @@
 //
 // [Mutate] does all three. rules.go lists every reason and what it means to people, as
 // docs/injection.md shows it. The checks that lead to a reason are in checks.go, if they
-// are about a pod or a container, in choose.go, if they are about Services, and in
+// are about a pod or a container, in choose.go and prefer.go, if they are about Services, and in
 // containers.go and probes.go.
 //
 // Every decision is based on the pod's spec. The label and the annotation that the webhook

@@ -32,7 +32,7 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 	if reason := skipReason(in); reason != "" {
 		report.Reason = reason
 		switch reason {
-		case ReasonNotConcerned:
+		case ReasonNotConcerned, ReasonNotServing:
 			noteContext(in, &report)
 		case ReasonWindows:
 			report.note(Note{Reason: ReasonWindows})

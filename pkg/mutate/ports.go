@@ -1,27 +1,11 @@
 package mutate
 
 import (
-	"cmp"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
-
-// declares reports whether the container declares the targetPort of a Service.
-func declares(c *corev1.Container, target intstr.IntOrString) bool {
-	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
-		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
-			return false
-		}
-		if target.Type == intstr.String {
-			return p.Name == target.StrVal
-		}
-		return p.ContainerPort == target.IntVal
-	})
-}
 
 // tlsPorts returns the numbers of the pod's ports that serve TLS: the targetPorts of the
 // Services. Without Services, of the containers that get the certificate, the ports whose

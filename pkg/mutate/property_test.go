@@ -33,6 +33,7 @@ func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
 		return pod // denied
 	}
 	after := patched(t, pod, patch)
+	checkServes(t, pod, after, known, report)
 	checkKept(t, pod, after)
 	checkSound(t, pod, after)
 
@@ -42,6 +43,26 @@ func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
 		t.Fatalf("a second pass differs: %v\n%s\nfirst  %+v\nsecond %+v", err, ops, report, second)
 	}
 	return after
+}
+
+// checkServes fails if a pod that no traffic can reach has got a certificate because of
+// a Service, or if one that can be reached was left out.
+func checkServes(t failer, pod, after *corev1.Pod, known Known, report Report) {
+	t.Helper()
+	selected, reached := false, false
+	for _, svc := range askingServices(known.Services) {
+		if selects(svc, pod) {
+			selected, reached = true, reached || api.ReachOf(pod).Serves(svc)
+		}
+	}
+	request, _ := api.ParsePod(&pod.ObjectMeta)
+	want := selected && !reached && request.SecretName == "" && NeedsLookup(pod, request)
+	if got := slices.Contains(report.Reasons(), ReasonNotServing); got != want {
+		t.Fatalf("NotServing: %v, want %v", got, want)
+	}
+	if want && !request.Trust && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
+		t.Fatalf("a pod that does not serve was changed: %+v", after.Spec)
+	}
 }
 
 func patched(t failer, pod *corev1.Pod, patch Patch) *corev1.Pod {
@@ -271,6 +292,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationStatus, []string{"{}"}},
 		{"kubectl.kubernetes.io/default-container", []string{"web", "x"}},
 		{"servingcert.dev/typo", []string{"x"}},
+		{"helm.sh/hook", []string{"test"}},
 	} {
 		if rapid.IntRange(0, 5).Draw(t, a.key) == 1 {
 			pod.Annotations[a.key] = rapid.SampledFrom(a.allowed).Draw(t, "value")

@@ -17,6 +17,7 @@ const (
 	ReasonMirrorPod    Reason = api.ExemptMirrorPod
 	ReasonOptedOut     Reason = api.ExemptOptedOut
 	ReasonNotConcerned Reason = "NotConcerned"
+	ReasonNotServing   Reason = "NotServing"
 	ReasonWindows      Reason = api.ExemptWindows
 
 	ReasonSeveralServices    Reason = "SeveralServices"
@@ -60,9 +61,10 @@ var rules = []rule{
 	{reason: ReasonMirrorPod, when: "the pod mirrors a static pod", then: "the pod is not changed", silent: true},
 	{reason: ReasonOptedOut, when: "the pod has the label " + api.LabelInject + "=" + api.InjectDisabled, then: "the pod is not changed", silent: true},
 	{reason: ReasonNotConcerned, when: "the pod names no Secret, no annotated Service selects it, and no conventional Secret applies", then: "nothing is injected", silent: true},
+	{reason: ReasonNotServing, when: "no container declares the target port of the Service", then: "the pod gets no certificate", do: "if the pod serves TLS, declare the port in its container, or name the Secret in the pod's annotation " + api.AnnotationSecretName},
 	{reason: ReasonWindows, when: "the pod runs on Windows nodes", then: "nothing is injected", do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
-	{reason: ReasonSeveralServices, when: "several annotated Services select the pod", then: "the oldest decides", do: "name the Secret in the pod's annotation " + api.AnnotationSecretName},
+	{reason: ReasonSeveralServices, when: "Services that select the pod ask for different Secrets", then: "the pod gets that of the first Service, whose certificate lacks the names of the others", do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
 	{reason: ReasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
 	{reason: ReasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and starts only if its Secret exists", do: "correct the Service"},
 	{reason: ReasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},

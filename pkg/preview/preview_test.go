@@ -60,7 +60,7 @@ spec: {ports: [{port: 443, targetPort: 8443}], selector: {app: web}}
 
 func deployment(kind, wrap string) string {
 	return strings.ReplaceAll("apiVersion: x/v1\nkind: "+kind+"\nmetadata: {name: web}\n"+wrap, "TEMPLATE",
-		"{metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: x, args: [serve]}]}}")
+		"{metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}}")
 }
 
 func TestEveryKindWithATemplate(t *testing.T) {
@@ -77,6 +77,31 @@ func TestEveryKindWithATemplate(t *testing.T) {
 			assert.Contains(t, got, "--tls-cert-file=/etc/servingcert/tls.crt")
 			assert.True(t, strings.HasPrefix(got, service), "the Service stays byte for byte")
 		})
+	}
+}
+
+// TestPodsThatServeNothing: a Job, a CronJob and a Helm test with the labels of a
+// Deployment are servers only if they declare the port.
+func TestPodsThatServeNothing(t *testing.T) {
+	for kind, wrap := range map[string]string{
+		"Job": "spec: {template: TEMPLATE}", "CronJob": "spec: {jobTemplate: {spec: {template: TEMPLATE}}}", "Deployment": "spec: {template: TEMPLATE}",
+		"Pod": "metadata: {name: web, labels: {app: web}, annotations: {helm.sh/hook: test}}\nspec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}",
+	} {
+		for _, port := range []string{"8443", "9090"} {
+			serves := port == "8443" || kind == "Deployment"
+			t.Run(kind+" with port "+port, func(t *testing.T) {
+				_, outcomes := run(t, service+"---\n"+strings.ReplaceAll(deployment(kind, wrap), "containerPort: 8443", "containerPort: "+port))
+				require.Len(t, outcomes, 1)
+				rows := preview.Rows(outcomes)
+				require.Len(t, rows, 1)
+				if serves {
+					assert.Equal(t, "files,env,flags", rows[0].Done)
+					return
+				}
+				assert.Equal(t, "nothing", rows[0].Done)
+				assert.True(t, strings.HasPrefix(rows[0].Why, "NotServing: "), rows[0].Why)
+			})
+		}
 	}
 }
 

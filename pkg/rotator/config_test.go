@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-func chooseNone(map[string]string, string, bool, []*corev1.Service) missed.Choice {
+func chooseNone(pods.Template, bool, []*corev1.Service) missed.Choice {
 	return missed.Choice{}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -82,7 +83,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
-			place := missed.Place{OptedIn: true, Services: asking(known.Services), Conventional: known.ConventionalSecret}
+			place := missed.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret}
 			before := missed.Judge(pods.FactsOf(pod), place, Choose)
 			met[before.Reason]++
 
@@ -98,6 +99,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			if wouldGetAPair(report) {
 				assert.Equal(t, missed.Choice{Secret: report.Secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
 			}
+			assert.Equal(t, slices.Contains(report.Reasons(), mutate.ReasonNotServing), before.Reason == missed.ReasonNotServing)
 			if before.Reason == missed.ReasonMounts {
 				assert.True(t, mountsByHand(pod, report.Secret))
 			}
@@ -105,7 +107,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 	}
 	for _, reason := range []pods.Reason{
 		missed.ReasonNotInjected, missed.ReasonMistake, missed.ReasonMounts, missed.ReasonExplained,
-		missed.ReasonNotConcerned, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
+		missed.ReasonNotConcerned, missed.ReasonNotServing, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
 	} {
 		assert.Positive(t, met[reason], "no golden for %s", reason)
 	}
@@ -126,16 +128,15 @@ func mountsByHand(pod *corev1.Pod, secret string) bool {
 	})
 }
 
-// asking returns what the rotator's cache would: of each Service that asks for a
-// Secret what it needs to know.
-func asking(services []*corev1.Service) []*corev1.Service {
+// asking returns what the rotator's cache keeps of the Services that ask for a Secret.
+func asking(t *testing.T, services []*corev1.Service) []*corev1.Service {
+	t.Helper()
 	var out []*corev1.Service
 	for _, s := range services {
-		if secret, ok := api.Wants(s); ok {
-			kept := &corev1.Service{Spec: corev1.ServiceSpec{Selector: s.Spec.Selector}}
-			kept.Name, kept.Namespace, kept.CreationTimestamp = s.Name, s.Namespace, s.CreationTimestamp
-			kept.Annotations = map[string]string{api.AnnotationSecretName: secret}
-			out = append(out, kept)
+		if _, ok := api.Wants(s); ok {
+			kept, err := cluster.ServiceTransform(false)(s)
+			require.NoError(t, err)
+			out = append(out, kept.(*corev1.Service))
 		}
 	}
 	return out

@@ -44,6 +44,9 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 	services := []*corev1.Service{
 		full("a-young", 0, nil),
 		full("z-old", time.Hour, nil),
+		full("b-headless", 90*time.Minute, func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone }),
+		full("c-metrics", 90*time.Minute, func(s *corev1.Service) { s.Spec.Ports[0].Name, s.Spec.Ports = "https-metrics", s.Spec.Ports[:1] }),
+		full("d", 90*time.Minute, nil),
 		full("refused", 2*time.Hour, func(s *corev1.Service) {
 			s.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "SecretConflict", Message: "not ours"}}
 		}),

@@ -46,7 +46,7 @@ func keptOfService(svc *corev1.Service) api.Keep {
 	if _, hasPart := api.PartIn(svc); hasPart {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter)
 		keep.Conditions = []string{api.ConditionReady, api.ConditionServing}
-		keep.CreationTimestamp, keep.Selector, keep.Ports = true, true, true
+		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true
 	}
 	return keep
 }

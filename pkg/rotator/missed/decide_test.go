@@ -28,9 +28,9 @@ func pod(name, app, owner string) *pods.Facts {
 func TestGroups(t *testing.T) {
 	place := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}}
 	asked := 0
-	count := func(labels map[string]string, secret string, conventional bool, services []*corev1.Service) Choice {
+	count := func(t pods.Template, conventional bool, services []*corev1.Service) Choice {
 		asked++
-		return chooseFirst(labels, secret, conventional, services)
+		return chooseFirst(t, conventional, services)
 	}
 	now := metav1.Now()
 	leaving := pod("web-9", "web", "web")

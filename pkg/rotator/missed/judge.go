@@ -15,6 +15,7 @@ const (
 	ReasonNotOptedIn   pods.Reason = "NotOptedIn"   // its namespace is not labelled, or is being deleted
 	ReasonExcluded     pods.Reason = "Excluded"     // the webhook excludes its namespace by name
 	ReasonDeleting     pods.Reason = "Deleting"     // it is being deleted
+	ReasonNotServing   pods.Reason = "NotServing"   // the traffic of the Services that select it cannot reach it
 	ReasonNotConcerned pods.Reason = "NotConcerned" // it would get no Secret
 	ReasonMounts       pods.Reason = "Mounts"       // it has the Secret in a volume
 	ReasonExplained    pods.Reason = "Explained"    // the webhook saw it and said why nothing was injected
@@ -29,12 +30,10 @@ const (
 	ReasonMistake pods.Reason = "Mistake"
 )
 
-// Choose returns the Secret that a pod with these labels, which names the given
-// Secret or none, would get if it were created now beside these Services of its
-// namespace. conventional: the conventional Secret exists, and the pod is one that
-// gets it unless something else decides. The webhook decides; cmd wires its
-// decision.
-type Choose func(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) Choice
+// Choose returns the Secret that a pod of the template would get if it were created
+// now beside these Services of its namespace. conventional: the conventional Secret
+// exists there. The webhook decides; cmd wires its decision.
+type Choose func(t pods.Template, conventional bool, services []*corev1.Service) Choice
 
 // Choice is the Secret that a pod would get.
 type Choice struct {
@@ -42,6 +41,9 @@ type Choice struct {
 	Service string // that asks for it and selects the pod; empty if none does
 	// Conventional: it is the conventional one, for which no Service asks.
 	Conventional bool
+	// NotServing: it would get none, because the traffic of the Services that select
+	// it cannot reach it.
+	NotServing bool
 }
 
 // Place is the namespace of a pod, as far as the judgement depends on it.
@@ -70,7 +72,7 @@ func Judge(pod *pods.Facts, place Place, choose Choose) Verdict {
 	if reason := c.first(checksOfThePlace); reason != "" {
 		return Verdict{Reason: reason}
 	}
-	c.choice = choose(c.template.LabelSet(), c.template.SecretName, place.Conventional && c.template.Conventional, place.Services)
+	c.choice = choose(c.template, place.Conventional, place.Services)
 	if reason := c.first(checksOfTheChoice); reason != "" {
 		return Verdict{reason, c.choice}
 	}
@@ -100,6 +102,7 @@ var (
 		func(c candidate) pods.Reason { return c.template.Left },
 	}
 	checksOfTheChoice = []check{
+		func(c candidate) pods.Reason { return when(c.choice.NotServing, ReasonNotServing) },
 		func(c candidate) pods.Reason { return when(c.choice.Secret == "", ReasonNotConcerned) },
 		func(c candidate) pods.Reason {
 			return when(slices.Contains(strings.Split(c.template.Mounts, ","), c.choice.Secret), ReasonMounts)

@@ -15,20 +15,24 @@ import (
 
 // chooseFirst stands for the webhook's decision: the pod's own Secret, else that
 // of the first Service whose whole selector is among the pod's labels, else the
-// conventional one.
-func chooseFirst(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) Choice {
-	c := Choice{Secret: secretName}
+// conventional one. Where the Service has a port, a pod that runs to its end serves
+// nothing.
+func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service) Choice {
+	labels, c := t.LabelSet(), Choice{Secret: t.SecretName}
 	for _, s := range services {
 		selects := len(s.Spec.Selector) > 0
 		for k, v := range s.Spec.Selector {
 			selects = selects && labels[k] == v
 		}
 		secret, _ := api.Wants(s)
+		if selects && t.SecretName == "" && t.OneShot && len(s.Spec.Ports) > 0 {
+			return Choice{NotServing: true}
+		}
 		if selects && (c.Secret == "" || c.Secret == secret) {
 			return Choice{Secret: secret, Service: s.Name}
 		}
 	}
-	if c.Secret == "" && conventional {
+	if c.Secret == "" && conventional && t.DeclaresPort && !t.OneShot {
 		return Choice{Secret: api.ConventionalSecretName, Conventional: true}
 	}
 	return c
@@ -37,6 +41,8 @@ func chooseFirst(labels map[string]string, secretName string, conventional bool,
 func TestJudge(t *testing.T) {
 	web := []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}
 	optedIn := Place{OptedIn: true, Services: web}
+	serving := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)}}
+	hook := rotatortest.Annotation("helm.sh/hook", "test")
 	byService, byPod := Choice{Secret: "web-tls", Service: "web"}, Choice{Secret: "mine"}
 	now := metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	tests := []struct {
@@ -85,6 +91,11 @@ func TestJudge(t *testing.T) {
 		{"status of an injected pod that it was copied from", optedIn, rotatortest.Annotation(api.AnnotationStatus, `{"secret":"web-tls","containers":{"web":"files"}}`), Verdict{ReasonNotInjected, byService}},
 		{"status is no JSON", optedIn, rotatortest.Annotation(api.AnnotationStatus, `web-tls`), Verdict{ReasonNotInjected, byService}},
 		{"label of an injected pod that it was copied from", optedIn, rotatortest.Label(api.LabelInjected, "true"), Verdict{ReasonNotInjected, byService}},
+
+		{"a Helm test", serving, hook, Verdict{ReasonNotServing, Choice{NotServing: true}}},
+		{"a Helm test that would be refused", serving, rotatortest.All(hook, rotatortest.Annotation(api.AnnotationMode, "flags")), Verdict{ReasonNotServing, Choice{NotServing: true}}},
+		{"a Helm test that names a Secret", serving, rotatortest.All(hook, rotatortest.Annotation(api.AnnotationSecretName, "mine")), Verdict{ReasonNotInjected, byPod}},
+		{"was not serving, and is now", serving, rotatortest.Annotation(api.AnnotationStatus, `{"reason":"NotServing","notes":["NotServing: x"]}`), Verdict{ReasonNotInjected, Choice{Secret: "web-tls", Service: "web"}}},
 
 		{"would be refused", optedIn, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonMistake, byService}},
 		{"would be refused for its Secret", optedIn, rotatortest.Annotation(api.AnnotationSecretName, "No_Name"), Verdict{ReasonMistake, Choice{Secret: "No_Name"}}},

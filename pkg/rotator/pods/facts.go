@@ -45,13 +45,12 @@ type Template struct {
 	Mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
 	Bundle bool
-	// Ports are the TCP ports of a pod that mounts a Secret; see TCPPorts.
-	Ports    string
-	OnRotate api.OnRotate
-	Workload Workload
-	// Conventional: it gets the conventional Secret where there is one, unless
-	// something else decides.
-	Conventional bool
+	// Ports are the TCP ports that the containers declare; see TCPPorts.
+	Ports        string
+	OnRotate     api.OnRotate
+	Workload     Workload
+	DeclaresPort bool // of whatever protocol
+	OneShot      bool // it runs something to its end; see api.OneShot
 	// Left is why the pod is left alone whatever its namespace holds, or empty.
 	Left Reason
 	// Mistake is what the webhook would refuse the pod for, or empty.
@@ -84,15 +83,14 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		Bundle:       slices.ContainsFunc(pod.Spec.Volumes, holdsBundle),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
-		Conventional: api.DeclaresPort(pod) && !api.OwnedByJob(pod),
+		Ports:        portsOf(pod),
+		DeclaresPort: api.DeclaresPort(pod),
+		OneShot:      api.OneShot(pod),
 		Left:         leftAlone(pod, request),
 		Explained:    explained(pod.Annotations[api.AnnotationStatus]),
 	}
 	if err != nil {
 		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
-	}
-	if t.Mounts != "" {
-		t.Ports = portsOf(pod)
 	}
 	f := &Facts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{

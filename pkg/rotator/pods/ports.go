@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -43,7 +44,25 @@ type Port struct {
 	Secrets []string
 }
 
-// TCPPorts returns the TCP ports of a pod that mounts a Secret.
+// Pod returns a pod with what is kept of the template that decides which Secret it gets:
+// its labels, its ports, and whether it runs something to its end.
+func (t Template) Pod() *corev1.Pod {
+	var ports []corev1.ContainerPort
+	for _, p := range t.TCPPorts() {
+		ports = append(ports, corev1.ContainerPort{Name: p.Name, ContainerPort: int32(p.Number), Protocol: corev1.ProtocolTCP})
+	}
+	if t.DeclaresPort && len(ports) == 0 {
+		ports = []corev1.ContainerPort{{Protocol: corev1.ProtocolUDP}} // some port of another protocol
+	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: ports}}}}
+	pod.Labels = t.LabelSet()
+	if t.OneShot {
+		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job"}}
+	}
+	return pod
+}
+
+// TCPPorts returns the TCP ports that the pods declare.
 func (t Template) TCPPorts() []Port {
 	var out []Port
 	for entry := range strings.SplitSeq(t.Ports, ",") {

@@ -46,7 +46,7 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	}
 	for _, candidates := range [][]*corev1.Service{selecting, open} {
 		if len(candidates) > 0 {
-			return newEndpoint(targetsOf(candidates, known), candidates)
+			return newEndpoint(targetsOf(candidates, known, api.ReachOf(t.Pod())), candidates)
 		}
 	}
 	return newEndpoint(declaredPorts(known, secret), services)
@@ -60,14 +60,14 @@ func newEndpoint(ports []uint16, services []*corev1.Service) *endpoint {
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }
 
-// targetsOf resolves the target ports of the Services' TLS ports. A name that no
-// container port has is passed over, as the Service itself does.
-func targetsOf(services []*corev1.Service, known []pods.Port) []uint16 {
+// targetsOf resolves the target ports of the Services' TLS ports. Those whose traffic
+// cannot reach the pod are passed over: for the webhook it does not serve them.
+func targetsOf(services []*corev1.Service, known []pods.Port, reach api.Reach) []uint16 {
 	var ports []uint16
 	for _, svc := range services {
 		for _, target := range api.TLSTargets(svc) {
 			if target.Type == intstr.Int {
-				if n := target.IntVal; n > 0 && n < 1<<16 {
+				if n := target.IntVal; n > 0 && n < 1<<16 && reach.Port(target) {
 					ports = append(ports, uint16(n))
 				}
 				continue

@@ -23,6 +23,7 @@ func sidecar(always bool) func(*corev1.Pod) {
 
 func TestEndpoints(t *testing.T) {
 	web := map[string]string{"app": "web"}
+	hook := rotatortest.Annotation("helm.sh/hook", "test")
 	udp := corev1.ServicePort{Port: 443, Protocol: corev1.ProtocolUDP}
 	tests := []struct {
 		name     string
@@ -40,6 +41,8 @@ func TestEndpoints(t *testing.T) {
 		{"a name of a UDP port", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "https", ContainerPort: 443, Protocol: corev1.ProtocolUDP}}
 		}, []*corev1.Service{rotatortest.Asking("web", web, "https")}, nil, "web.shop.svc"},
+		{"a number that a Helm hook does not declare", rotatortest.All(hook, rotatortest.Declares("http", 80)), []*corev1.Service{rotatortest.Asking("web", web, 8443)}, nil, "web.shop.svc"},
+		{"a number that a Helm hook declares", rotatortest.All(hook, rotatortest.Declares("", 8443)), []*corev1.Service{rotatortest.Asking("web", web, 8443)}, []uint16{8443}, "web.shop.svc"},
 		{"UDP", nil, []*corev1.Service{rotatortest.Asking("web", web, udp)}, nil, "web.shop.svc"},
 		{"several", nil, []*corev1.Service{rotatortest.Asking("web", web, 2, 1, 2)}, []uint16{1, 2}, "web.shop.svc"},
 		{"those that say TLS", nil, []*corev1.Service{rotatortest.Asking("web", web, 80, corev1.ServicePort{Name: "https", Port: 10443})}, []uint16{10443}, "web.shop.svc"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -32,7 +33,7 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	r := &running{registry: prometheus.NewRegistry()}
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
-	cfg.Missed.Choose = func(map[string]string, string, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
 	cfg.Cluster.Delay, cfg.Report.Interval, cfg.Probe.Timeout = 20*time.Millisecond, 200*time.Millisecond, soon
 	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second
 	for _, change := range changes {

@@ -17,9 +17,9 @@ import (
 
 // The words of the policy.
 const (
-	onlyMounting = "pods only that mount the key of a Secret or ConfigMap servingcert-ca.crt"
-	onlyLeaf     = "may write servingcert.dev/leaf only"
-	onlyHashes   = "may write names and hashes into annotation servingcert.dev/leaf only"
+	onlyMounting = "may write only pods that mount the key of a Secret, or ConfigMap servingcert-ca.crt"
+	onlyLeaf     = "may write only annotation servingcert.dev/leaf of a pod"
+	onlyHashes   = "may hold only names and hashes"
 	noPodMeta    = "may not change a pod's metadata"
 	noPodSpec    = "may not change a pod's spec or status"
 )

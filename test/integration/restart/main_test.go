@@ -29,6 +29,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -97,7 +98,7 @@ func startRotator(t *testing.T, change func(*rotator.Config)) (registry *prometh
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Missed.Choose = func(map[string]string, string, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
 	cfg.Serving.PropagationTime, cfg.Serving.Interval, cfg.Serving.Pause = time.Second, time.Second, 50*time.Millisecond
 	cfg.Missed.Patience, cfg.Restart.Patience, cfg.Report.Interval = 500*time.Millisecond, 500*time.Millisecond, 200*time.Millisecond
 	cfg.Restart.Poll, cfg.Restart.Retry = 50*time.Millisecond, 200*time.Millisecond

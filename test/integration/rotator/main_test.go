@@ -28,6 +28,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	missedpods "github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -118,12 +119,7 @@ func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Regist
 }
 
 // choose is what cmd/rotator wires, and holds to the webhook's answer.
-func choose(labels map[string]string, secretName string, conventional bool, services []*corev1.Service) missedpods.Choice {
-	pod := &corev1.Pod{}
-	pod.Labels = labels
-	if conventional {
-		pod.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 443}}}}
-	}
-	c := mutate.Choose(pod, api.PodRequest{SecretName: secretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
-	return missedpods.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention}
+func choose(t pods.Template, conventional bool, services []*corev1.Service) missedpods.Choice {
+	c := mutate.Choose(t.Pod(), api.PodRequest{SecretName: t.SecretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
+	return missedpods.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention, NotServing: c.NotServing}
 }

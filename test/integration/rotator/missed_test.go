@@ -182,6 +182,7 @@ func TestNeverMissed(t *testing.T) {
 			p.Spec.Containers[0].SecurityContext = nil
 		},
 		"not-selected": func(p *corev1.Pod) { p.Labels["app"] = "other" },
+		"helm-test":    func(p *corev1.Pod) { p.Annotations["helm.sh/hook"] = "test" },
 		"explained": func(p *corev1.Pod) {
 			p.Annotations[api.AnnotationStatus] = `{"secret":"web-tls","reason":"MountPathTaken"}`
 		},

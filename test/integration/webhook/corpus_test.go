@@ -54,7 +54,7 @@ func corpus(t *testing.T) []*corev1.Pod {
 
 // left are the pods of the corpus that get no certificate, with the reason.
 var left = map[string]string{
-	"windows-os": "Windows", "windows-selector": "Windows", "unknown-container": "UnknownContainer",
+	"of-job": "NotServing", "windows-os": "Windows", "windows-selector": "Windows", "unknown-container": "UnknownContainer",
 	"path-taken": "MountPathTaken", "block-device-at-path": "MountPathTaken", "etc-read-only": "MountPathReadOnly", "nested-mount": "MountPathCovers",
 }
 

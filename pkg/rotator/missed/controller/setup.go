@@ -10,6 +10,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +76,8 @@ func (servicePredicate) Generic(event.TypedGenericEvent[*corev1.Service]) bool {
 func (servicePredicate) Update(e event.TypedUpdateEvent[*corev1.Service]) bool {
 	before, asked := api.Wants(e.ObjectOld)
 	after, asks := api.Wants(e.ObjectNew)
-	return asked != asks || before != after || !maps.Equal(e.ObjectOld.Spec.Selector, e.ObjectNew.Spec.Selector)
+	return asked != asks || before != after || !maps.Equal(e.ObjectOld.Spec.Selector, e.ObjectNew.Spec.Selector) ||
+		asks && !equality.Semantic.DeepEqual(e.ObjectOld.Spec.Ports, e.ObjectNew.Spec.Ports)
 }
 
 func asks(svc *corev1.Service) bool {

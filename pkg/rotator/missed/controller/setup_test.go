@@ -36,6 +36,8 @@ func TestServicesThatMatter(t *testing.T) {
 		{"asks for another", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationSecretName] = "other" }), true},
 		{"selects others", asking, strip(func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "x"} }), true},
 		{"selects others, asks for nothing", silent, strip(func(s *corev1.Service) { s.Annotations, s.Spec.Selector = nil, nil }), false},
+		{"leads to another port", asking, strip(func(s *corev1.Service) { s.Spec.Ports = []corev1.ServicePort{{Port: 443}} }), true},
+		{"leads to another port, asks for nothing", silent, strip(func(s *corev1.Service) { s.Annotations, s.Spec.Ports = nil, []corev1.ServicePort{{Port: 443}} }), false},
 		{"is being deleted", asking, strip(func(s *corev1.Service) { s.DeletionTimestamp = &now }), true},
 		{"a condition", asking, strip(func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady}} }), false},
 		{"another annotation", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationDuration] = "2h" }), false},
