@@ -68,6 +68,14 @@ func (f *injectFlags) validate(args []string) error {
 	case len(f.files) == 0 && f.output != "report":
 		return usagef("--live without -f reports pods that were missed: it requires -o report")
 	}
+	for _, name := range f.files {
+		if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
+			return usagef("-f %q: URLs are not read: must be a file, a directory, or - for standard input (curl -fsSL URL | kubectl servingcert inject -f -)", name)
+		}
+	}
+	if i := slices.Index(f.files, "-"); i >= 0 && slices.Contains(f.files[i+1:], "-") {
+		return usagef(`-f "-": standard input can be read only once`)
+	}
 	if f.namespace != "" {
 		if errs := validation.IsDNS1123Label(f.namespace); len(errs) > 0 {
 			return usagef("-n %q: not a valid namespace name: %s", f.namespace, strings.Join(errs, "; "))
@@ -118,34 +126,41 @@ func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outco
 		if bytes.Equal(before[i].Bytes(), after[i].Bytes()) {
 			continue
 		}
-		from, err := before[i].Normal()
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(diff.Diff(before[i].Name(), from, before[i].Name()+", injected", after[i].Bytes())); err != nil {
+		name := before[i].Name()
+		if _, err := w.Write(diff.Diff(name, before[i].Bytes(), name+", injected", after[i].Bytes())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// complain prints what the webhook would warn about or refuse, unless the report
-// has it. Something refused is an error.
+// complain prints what the webhook would warn about or refuse, and what could not be
+// previewed, unless the report has it. If something failed, the exit code is 1.
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
-	refused := false
+	failed := false
 	for _, o := range outcomes {
-		if o.Refused != nil {
-			refused = true
-			_, _ = fmt.Fprintf(w, "refused: %s %s/%s: %v\n", o.Kind, o.Namespace, o.Name, o.Refused)
+		name := fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+		if o.Path != "" {
+			name += " (" + o.Path + ")"
 		}
+		switch {
+		case o.Problem != nil:
+			_, _ = fmt.Fprintf(w, "error: %s: %s: %v\n", o.Document, name, o.Problem)
+		case o.Refused != nil:
+			_, _ = fmt.Fprintf(w, "refused: %s: %v\n", name, o.Refused)
+		}
+		failed = failed || o.Failed()
 		if f.output == "report" {
 			continue
 		}
+		if o.NotLookedInto {
+			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, preview.NotLookedInto)
+		}
 		for _, warning := range o.Report.Warnings() {
-			_, _ = fmt.Fprintf(w, "Warning: %s %s/%s: %s\n", o.Kind, o.Namespace, o.Name, warning)
+			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, warning)
 		}
 	}
-	if refused {
+	if failed {
 		return errReported
 	}
 	return nil
@@ -183,18 +198,20 @@ func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 }
 
 func readFile(name string, stdin io.Reader) ([]preview.Document, error) {
-	if name == "-" {
-		data, err := io.ReadAll(stdin)
+	from := "standard input"
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
+			return nil, err
 		}
-		return preview.Parse("standard input", data)
+		defer func() { _ = file.Close() }() // it was only read
+		from, stdin = name, file
 	}
-	data, err := os.ReadFile(name)
+	data, err := io.ReadAll(io.LimitReader(stdin, preview.MaxInput+1))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	return preview.Parse(name, data)
+	return preview.Parse(from, data)
 }
 
 // expand returns the manifests of a directory, sorted, or the file itself.

@@ -1,8 +1,8 @@
 package preview_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -130,7 +130,7 @@ func TestListsAndJSON(t *testing.T) {
 	got, outcomes := run(t, string(raw))
 	require.Len(t, outcomes, 1)
 	require.True(t, outcomes[0].Changed)
-	require.True(t, strings.HasPrefix(got, "{\n"), "JSON stays JSON")
+	require.True(t, json.Valid([]byte(got)), "JSON stays JSON")
 	var list struct {
 		Items []struct {
 			Spec struct{ Template corev1.PodTemplateSpec }
@@ -152,17 +152,4 @@ func TestBrokenInputIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "x.yaml, document 2")
 	_, err = preview.Parse("x.yaml", []byte("- a\n"))
 	require.ErrorContains(t, err, "not an object")
-}
-
-func FuzzRoundTrip(f *testing.F) {
-	f.Add([]byte("a: b\n---\n# c\n---\nd: e"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		docs, err := preview.Parse("x", data)
-		if err != nil {
-			return
-		}
-		if got := preview.Join(docs); !bytes.Equal(data, got) {
-			t.Fatalf("%q became %q", data, got)
-		}
-	})
 }
