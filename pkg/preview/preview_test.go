@@ -153,3 +153,63 @@ func TestBrokenInputIsNamed(t *testing.T) {
 	_, err = preview.Parse("x.yaml", []byte("- a\n"))
 	require.ErrorContains(t, err, "not an object")
 }
+
+func TestListsAreBounded(t *testing.T) {
+	list := func(depth int, inner string) string {
+		return strings.Repeat("{kind: List, apiVersion: v1, items: [", depth) + inner + strings.Repeat("]}", depth)
+	}
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {servingcert.dev/secret-name: web-tls}}, spec: {containers: [{name: web, image: x}]}}"
+	_, outcomes := run(t, list(preview.MaxLists, pod))
+	require.Len(t, outcomes, 1)
+	require.True(t, outcomes[0].Changed)
+
+	in := list(preview.MaxLists+1, pod) + "\n---\n" + pod
+	_, outcomes = run(t, in)
+	require.Len(t, outcomes, 2)
+	require.EqualError(t, outcomes[0].Problem, "items[0].items[0].items[0].items[0]: Lists are nested more than 4 deep")
+	require.Equal(t, "in.yaml, document 1", outcomes[0].Document)
+	require.True(t, outcomes[1].Changed, "the others are previewed")
+
+	many := list(1, strings.Repeat("{kind: A}, ", preview.MaxObjects)+"{kind: A}")
+	docs, err := preview.Parse("in.yaml", []byte(many))
+	require.NoError(t, err)
+	_, _, err = preview.Run(t.Context(), docs, preview.Options{})
+	require.EqualError(t, err, "in.yaml, document 1: more than 10000 objects, those in Lists included")
+}
+
+// What looks like a pod template in part, or is part of a pattern or of another object, is
+// named and not changed.
+func TestWhatIsNoTemplate(t *testing.T) {
+	const (
+		meta  = "metadata: {annotations: {servingcert.dev/secret-name: web-tls}}"
+		whole = "{" + meta + ", spec: {containers: [{name: web, image: x}]}}"
+	)
+	for spec, path := range map[string]string{
+		"{pattern: " + whole + "}":                                                                   "spec.pattern.spec.containers",
+		"{template: {" + meta + ", spec: {containers: [{name: web}]}}}":                              "spec.template.spec.containers",
+		"{template: {" + meta + ", spec: {containers: [{image: x}]}}}":                               "spec.template.spec.containers",
+		"{template: {" + meta + ", spec: {containers: [{name: web, image: x}, null]}}}":              "spec.template.spec.containers",
+		"{template: {" + meta + ", containers: [{name: web, image: x}]}}":                            "spec.template.containers",
+		"{objectTemplate: {apiVersion: apps/v1, kind: Deployment, spec: {template: " + whole + "}}}": "spec.objectTemplate.spec.template",
+		"{a.b: [{initContainers: [{name: web, image: x}]}]}":                                         `spec["a.b"][0].initContainers`,
+	} {
+		in := "apiVersion: x/v1\nkind: Thing\nmetadata: {name: web}\nspec: " + spec + "\n"
+		got, outcomes := run(t, in)
+		assert.Equal(t, in, got)
+		if assert.Len(t, outcomes, 1, spec) {
+			assert.True(t, outcomes[0].NotLookedInto)
+			assert.Equal(t, path, outcomes[0].Path)
+			assert.Equal(t, "Thing/web ("+path+")", preview.Rows(outcomes)[0].Workload)
+		}
+	}
+	for _, spec := range []string{"{template: " + whole + "}", "{podTemplates: [" + whole + "]}", "{headTemplate: " + whole + "}", "{template: {apiVersion: v1, kind: Pod, " + whole[1:] + "}"} {
+		_, outcomes := run(t, "apiVersion: x/v1\nkind: Thing\nmetadata: {name: web}\nspec: "+spec+"\n")
+		if assert.Len(t, outcomes, 1, spec) {
+			assert.True(t, outcomes[0].Changed, spec)
+		}
+	}
+	for _, none := range []string{"{containers: 3}", "{containers: []}", "{template: {spec: {}}}", "{properties: {containers: {type: array}}}", "{container: web}"} {
+		_, outcomes := run(t, "apiVersion: x/v1\nkind: Thing\nmetadata: {name: web}\nspec: "+none+"\n")
+		assert.Empty(t, outcomes, none)
+	}
+}

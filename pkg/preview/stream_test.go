@@ -63,6 +63,7 @@ var streams = map[string]struct {
 	"a list of a kind":              {"{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"items\":[" + pod("a") + "," + strings.Replace(pod("b"), `"apiVersion":"v1","kind":"Pod",`, "", 1) + "]}", 2},
 	"a list by its items":           {"{\"apiVersion\":\"x/v1\",\"kind\":\"Bundle\",\"items\":[" + pod("a") + "]}", 1},
 	"no newline at the end":         {strings.TrimRight(block("a")+"---\n"+block("b"), "\n"), 2},
+	"a literal at the end":          {block("a") + "---\n" + strings.TrimRight(block("b"), "\n") + "\nx: |\n  text", 2},
 	"keys given twice":              {strings.Replace(block("a"), "kind: Pod\n", "kind: Pod\nspec: {}\n", 1), 1},
 }
 

@@ -93,32 +93,22 @@ func (n *node) endIn(text []byte) int {
 // flowEnd returns where a collection in flow style ends.
 func flowEnd(text []byte, at int) int {
 	depth := 0
-	for i := at; i < len(text); i++ {
+	for i := at; i < len(text); {
 		switch b := text[i]; {
-		case b == '"' || b == '\'':
-			i = quoteEnd(text, i) - 1
 		case b == '{' || b == '[':
 			depth++
-			continue
+			i++
 		case b == '}' || b == ']':
-			if depth--; depth < 0 {
+			depth--
+			if i++; depth <= 0 {
 				return i
 			}
 		case b == '#' && i > 0 && isBlank(text[i-1]):
-			for i+1 < len(text) && text[i+1] != '\n' {
-				i++
-			}
-			continue
+			i += max(1, bytes.IndexByte(text[i:], '\n'))
 		case isBlank(b) || b == ',' || b == ':':
-			if depth == 0 {
-				return i
-			}
-			continue
+			i++
 		default:
-			i = plainEnd(text, i, true) - 1
-		}
-		if depth == 0 {
-			return i + 1
+			i = max(i+1, scalarEnd(text, i, true))
 		}
 	}
 	return len(text)
@@ -193,42 +183,22 @@ func (c *cursor) seek(line, column int) int {
 	return c.at
 }
 
-// treeOfYAML returns the tree of a parsed YAML value.
+// treeOfYAML returns the tree of a parsed YAML value. holder is the column of the block
+// that the value is in.
 func treeOfYAML(c *cursor, y *yamlv3.Node, flow bool, holder int) *node {
-	n := &node{at: c.seek(y.Line, y.Column), holder: -1}
-	lineStart := 1 + bytes.LastIndexByte(c.text[:n.at], '\n')
-	n.flow = flow || y.Style&yamlv3.FlowStyle != 0
+	n := &node{at: c.seek(y.Line, y.Column), flow: flow || y.Style&yamlv3.FlowStyle != 0, holder: -1}
 	plain := y.Anchor == "" && y.Style&yamlv3.TaggedStyle == 0
 	switch y.Kind {
 	case yamlv3.ScalarNode:
-		if y.Style&(yamlv3.LiteralStyle|yamlv3.FoldedStyle) != 0 {
-			n.kind, n.holder = long, holder
-			return n
-		}
-		n.end = scalarEnd(c.text, n.at, n.flow)
-		if y.Tag == "!!null" && y.Value == "" {
-			n.end = n.at
-		}
-		if !plain || bytes.IndexByte(c.text[n.at:n.end], '\n') >= 0 {
-			n.kind = long
-		}
+		n.readScalar(c.text, y, plain, holder)
 		return n
 	case yamlv3.MappingNode:
 		n.kind = mapping
 		for i := 0; i+1 < len(y.Content); i += 2 {
-			key := treeOfYAML(c, y.Content[i], n.flow, holder)
-			if i == 0 && !n.flow {
-				n.at = key.at
-				n.column = key.at - (1 + bytes.LastIndexByte(c.text[:key.at], '\n'))
-			}
-			if y.Content[i].Kind != yamlv3.ScalarNode || y.Content[i].Tag == "!!merge" {
-				n.kind = opaque
-			}
-			n.keys, n.names = append(n.keys, key), append(n.names, y.Content[i].Value)
-			n.values = append(n.values, treeOfYAML(c, y.Content[i+1], n.flow, n.column))
+			n.readMember(c, y.Content[i], y.Content[i+1], holder)
 		}
 	case yamlv3.SequenceNode:
-		n.kind, n.column = sequence, n.at-lineStart
+		n.kind, n.column = sequence, n.at-startOfLine(c.text, n.at)
 		for _, v := range y.Content {
 			n.values = append(n.values, treeOfYAML(c, v, n.flow, n.column))
 		}
@@ -239,4 +209,32 @@ func treeOfYAML(c *cursor, y *yamlv3.Node, flow bool, holder int) *node {
 		n.kind = opaque
 	}
 	return n
+}
+
+func startOfLine(text []byte, at int) int { return 1 + bytes.LastIndexByte(text[:at], '\n') }
+
+func (n *node) readScalar(text []byte, y *yamlv3.Node, plain bool, holder int) {
+	if y.Style&(yamlv3.LiteralStyle|yamlv3.FoldedStyle) != 0 {
+		n.kind, n.holder = long, holder
+		return
+	}
+	n.end = n.at
+	if y.Tag != "!!null" || y.Value != "" {
+		n.end = scalarEnd(text, n.at, n.flow)
+	}
+	if !plain || bytes.IndexByte(text[n.at:n.end], '\n') >= 0 {
+		n.kind = long
+	}
+}
+
+func (n *node) readMember(c *cursor, name, value *yamlv3.Node, holder int) {
+	key := treeOfYAML(c, name, n.flow, holder)
+	if len(n.keys) == 0 && !n.flow {
+		n.at, n.column = key.at, key.at-startOfLine(c.text, key.at)
+	}
+	if name.Kind != yamlv3.ScalarNode || name.Tag == "!!merge" {
+		n.kind = opaque
+	}
+	n.keys, n.names = append(n.keys, key), append(n.names, name.Value)
+	n.values = append(n.values, treeOfYAML(c, value, n.flow, n.column))
 }
