@@ -68,6 +68,14 @@ func (f *injectFlags) validate(args []string) error {
 	case len(f.files) == 0 && f.output != "report":
 		return usagef("--live without -f reports pods that were missed: it requires -o report")
 	}
+	for _, name := range f.files {
+		if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
+			return usagef("-f %q: URLs are not read: must be a file, a directory, or - for standard input (curl -fsSL URL | kubectl servingcert inject -f -)", name)
+		}
+	}
+	if i := slices.Index(f.files, "-"); i >= 0 && slices.Contains(f.files[i+1:], "-") {
+		return usagef(`-f "-": standard input can be read only once`)
+	}
 	if f.namespace != "" {
 		if errs := validation.IsDNS1123Label(f.namespace); len(errs) > 0 {
 			return usagef("-n %q: not a valid namespace name: %s", f.namespace, strings.Join(errs, "; "))
@@ -118,34 +126,41 @@ func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outco
 		if bytes.Equal(before[i].Bytes(), after[i].Bytes()) {
 			continue
 		}
-		from, err := before[i].Normal()
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(diff.Diff(before[i].Name(), from, before[i].Name()+", injected", after[i].Bytes())); err != nil {
+		name := before[i].Name()
+		if _, err := w.Write(diff.Diff(name, before[i].Bytes(), name+", injected", after[i].Bytes())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// complain prints what the webhook would warn about or refuse, unless the report
-// has it. Something refused is an error.
+// complain prints what the webhook would warn about or refuse, and what could not be
+// previewed, unless the report has it. If something failed, the exit code is 1.
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
-	refused := false
+	failed := false
 	for _, o := range outcomes {
-		if o.Refused != nil {
-			refused = true
-			_, _ = fmt.Fprintf(w, "refused: %s %s/%s: %v\n", o.Kind, o.Namespace, o.Name, o.Refused)
+		name := fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+		if o.Path != "" {
+			name += " (" + o.Path + ")"
 		}
+		switch {
+		case o.Problem != nil:
+			_, _ = fmt.Fprintf(w, "error: %s: %s: %v\n", o.Document, name, o.Problem)
+		case o.Refused != nil:
+			_, _ = fmt.Fprintf(w, "refused: %s: %v\n", name, o.Refused)
+		}
+		failed = failed || o.Failed()
 		if f.output == "report" {
 			continue
 		}
+		if o.NotLookedInto {
+			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, preview.NotLookedInto)
+		}
 		for _, warning := range o.Report.Warnings() {
-			_, _ = fmt.Fprintf(w, "Warning: %s %s/%s: %s\n", o.Kind, o.Namespace, o.Name, warning)
+			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, warning)
 		}
 	}
-	if refused {
+	if failed {
 		return errReported
 	}
 	return nil
@@ -163,6 +178,7 @@ func writeReport(w io.Writer, rows []preview.Row) error {
 // read reads all files, in the order given.
 func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 	var docs []preview.Document
+	total := 0
 	for _, name := range f.files {
 		files := []string{name}
 		if name != "-" {
@@ -172,9 +188,12 @@ func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 			}
 		}
 		for _, file := range files {
-			parsed, err := readFile(file, stdin)
+			parsed, size, err := readFile(file, stdin)
 			if err != nil {
 				return nil, err
+			}
+			if total += size; total > preview.MaxTotal {
+				return nil, fmt.Errorf("%s: all files together are larger than %d MiB", file, preview.MaxTotal>>20)
 			}
 			docs = append(docs, parsed...)
 		}
@@ -182,19 +201,23 @@ func (f *injectFlags) read(stdin io.Reader) ([]preview.Document, error) {
 	return docs, nil
 }
 
-func readFile(name string, stdin io.Reader) ([]preview.Document, error) {
-	if name == "-" {
-		data, err := io.ReadAll(stdin)
+// readFile returns the documents of a file, or of standard input, and how large it is.
+func readFile(name string, stdin io.Reader) (docs []preview.Document, size int, err error) {
+	from := "standard input"
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("standard input: %w", err)
+			return nil, 0, err
 		}
-		return preview.Parse("standard input", data)
+		defer func() { _ = file.Close() }() // it was only read
+		from, stdin = name, file
 	}
-	data, err := os.ReadFile(name)
+	data, err := io.ReadAll(io.LimitReader(stdin, preview.MaxInput+1))
 	if err != nil {
-		return nil, err
+		return nil, 0, fmt.Errorf("%s: %w", from, err)
 	}
-	return preview.Parse(name, data)
+	docs, err = preview.Parse(from, data)
+	return docs, len(data), err
 }
 
 // expand returns the manifests of a directory, sorted, or the file itself.

@@ -36,35 +36,30 @@ func (o Options) translated(svc *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// Outcome is what the webhook would do to one workload.
-type Outcome struct {
-	Kind, Name, Namespace string
-	// Refused is why the pod would be denied, or nil.
-	Refused error
-	// OptedOut is why the webhook would not review the pod; empty if it would.
-	OptedOut string
-	Report   mutate.Report
-	Changed  bool
-}
-
 // Run returns the documents as the webhook would change them, and what it would do to
-// each workload, in order. Documents that do not change keep their bytes.
+// each workload, in order. Everything that does not change keeps its bytes, and so does a
+// workload whose Outcome has failed. Run returns an error if there are more than
+// MaxObjects, or if asking the cluster fails.
 func Run(ctx context.Context, docs []Document, opts Options) ([]Document, []Outcome, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = metav1.NamespaceDefault
 	}
-	s, err := gather(docs, opts)
+	s := &surroundings{opts: opts, byNamespace: map[string]mutate.Known{}, namespaces: map[string]bool{}, live: map[string]bool{}}
+	objects, problems, err := s.gather(docs)
 	if err != nil {
 		return nil, nil, err
 	}
 	docs = slices.Clone(docs)
 	var outcomes []Outcome
 	for i := range docs {
-		found, err := s.document(ctx, &docs[i])
+		found, err := s.document(ctx, &docs[i], objects[i])
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", docs[i].name, err)
 		}
-		outcomes = append(outcomes, found...)
+		for _, o := range slices.Concat(problems[i], found) {
+			o.Document = docs[i].name
+			outcomes = append(outcomes, o)
+		}
 	}
 	return docs, outcomes, nil
 }
@@ -75,84 +70,85 @@ var excluded = []string{api.DefaultNamespace, metav1.NamespaceSystem}
 // Excluded reports whether the webhook never reviews the pods of a namespace.
 func Excluded(namespace string) bool { return slices.Contains(excluded, namespace) }
 
-// document decides about the workloads of one document and patches it.
-func (s *surroundings) document(ctx context.Context, doc *Document) ([]Outcome, error) {
-	if doc.object == nil {
-		return nil, nil
+// document decides about the workloads of one document and changes it.
+func (s *surroundings) document(ctx context.Context, doc *Document, found []object) ([]Outcome, error) {
+	var outcomes []Outcome
+	var target map[string]any
+	for _, o := range found {
+		workloads, others := workloadsOf(o, s.opts.Namespace)
+		for _, w := range workloads {
+			outcome := w.Outcome
+			if outcome.Problem == nil {
+				template, err := s.decide(ctx, w, &outcome)
+				if err != nil {
+					return nil, err
+				}
+				if outcome.Changed {
+					if target == nil {
+						target, _ = clone(doc.object).(map[string]any)
+					}
+					set(target, slices.Concat(o.at, w.at), template)
+				}
+			}
+			outcomes = append(outcomes, outcome)
+		}
+		outcomes = append(outcomes, others...)
 	}
-	workloads, err := workloadsOf(doc.object, s.opts.Namespace)
+	if target == nil {
+		return outcomes, nil
+	}
+	changed, err := doc.edited(doc.object, target)
+	if err != nil {
+		for i := range outcomes {
+			if outcomes[i].Changed {
+				outcomes[i].Changed, outcomes[i].Problem = false, err
+			}
+		}
+		return outcomes, nil
+	}
+	doc.chunk, doc.object = changed, target
+	return outcomes, nil
+}
+
+// decide fills in what the webhook would do to the workload, and returns its template as
+// the webhook would change it.
+func (s *surroundings) decide(ctx context.Context, w workload, o *Outcome) (template any, err error) {
+	known, why, err := s.known(ctx, w.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	var outcomes []Outcome
-	var patch mutate.Patch
-	for _, w := range workloads {
-		o := Outcome{Kind: w.kind, Name: w.name, Namespace: w.namespace}
-		known, why, err := s.known(ctx, w.namespace)
-		if err != nil {
-			return nil, err
-		}
-		if o.OptedOut = why; why == "" {
-			var ops mutate.Patch
-			ops, o.Report, o.Refused = mutate.Mutate(w.pod, known)
-			o.Changed = len(ops) > 0
-			patch = append(patch, moved(ops, w)...)
-		}
-		outcomes = append(outcomes, o)
+	if o.OptedOut = why; why != "" {
+		return nil, nil
 	}
-	if len(patch) == 0 {
-		return outcomes, nil
+	var ops mutate.Patch
+	if ops, o.Report, o.Refused = mutate.Mutate(w.pod, known); len(ops) == 0 {
+		return nil, nil
 	}
-	return outcomes, doc.apply(patch)
+	o.Changed = true
+	return w.patched(ops)
 }
 
-// moved returns operations on a pod as operations on the document that contains it.
-func moved(patch mutate.Patch, w workload) mutate.Patch {
-	prefix := ""
-	for _, p := range w.at {
-		prefix += "/" + p
+// patched returns the template with the operations on its pod.
+func (w workload) patched(patch mutate.Patch) (any, error) {
+	if metadata, ok := w.template["metadata"]; !ok || metadata == nil {
+		patch = slices.Concat(mutate.Patch{{Op: "add", Path: "/metadata", Value: map[string]any{}}}, patch)
 	}
-	var out mutate.Patch
-	if len(patch) > 0 && w.pod.Labels == nil && w.pod.Annotations == nil && string(metadataOf(w)) == "{}" {
-		out = append(out, mutate.Operation{Op: "add", Path: prefix + "/metadata", Value: map[string]any{}})
-	}
-	for _, op := range patch {
-		op.Path = prefix + op.Path
-		out = append(out, op)
-	}
-	return out
-}
-
-// metadataOf returns the metadata of the pod as it was written.
-func metadataOf(w workload) json.RawMessage {
-	var pod struct{ Metadata json.RawMessage }
-	_ = json.Unmarshal(w.raw, &pod) // it was marshalled here
-	return pod.Metadata
-}
-
-// apply applies the patch to the document.
-func (d *Document) apply(patch mutate.Patch) error {
 	ops, err := patch.JSON()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	decoded, err := jsonpatch.DecodePatch(ops)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	object, err := json.Marshal(d.object)
+	raw, err := json.Marshal(w.template)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if object, err = decoded.Apply(object); err != nil {
-		return err
+	if raw, err = decoded.Apply(raw); err != nil {
+		return nil, err
 	}
-	body, err := d.encode(object)
-	if err != nil {
-		return err
-	}
-	d.body = body
-	return nil
+	return decodeJSON(raw)
 }
 
 // surroundings are what the documents say about namespaces, Services and Secrets.
@@ -163,39 +159,49 @@ type surroundings struct {
 	live        map[string]bool // those that the cluster was asked about
 }
 
-func gather(docs []Document, opts Options) (*surroundings, error) {
-	s := &surroundings{opts: opts, byNamespace: map[string]mutate.Known{}, namespaces: map[string]bool{}, live: map[string]bool{}}
-	for _, d := range docs {
+// gather collects what the documents say, and returns the objects of each, and the
+// outcomes of those that cannot be read.
+func (s *surroundings) gather(docs []Document) (objects [][]object, problems [][]Outcome, err error) {
+	objects, problems = make([][]object, len(docs)), make([][]Outcome, len(docs))
+	total := 0
+	for i, d := range docs {
 		if d.object == nil {
 			continue
 		}
-		if err := eachObject(d.object, nil, s.add); err != nil {
-			return nil, fmt.Errorf("%s: %w", d.name, err)
+		found, bad := objectsOf(d.object, s.opts.Namespace)
+		if total += len(found) + len(bad); total > MaxObjects {
+			return nil, nil, fmt.Errorf("%s: more than %d objects, those in Lists included", d.name, MaxObjects)
 		}
+		for _, o := range found {
+			if err := s.add(o); err != nil {
+				bad = append(bad, o.outcome(s.opts.Namespace, err))
+			}
+		}
+		objects[i], problems[i] = found, bad
 	}
-	return s, nil
+	return objects, problems, nil
 }
 
-func (s *surroundings) add(object map[string]any, _ []string) error {
-	apiVersion, _ := object["apiVersion"].(string)
-	if apiVersion != "v1" {
+// add takes note of a Namespace, a Service or a Secret.
+func (s *surroundings) add(o object) error {
+	if o.apiVersion != "v1" || o.kind != "Namespace" && o.kind != "Service" && o.kind != "Secret" {
 		return nil
 	}
-	raw, err := json.Marshal(object)
+	raw, err := json.Marshal(o.content)
 	if err != nil {
 		return err
 	}
-	switch object["kind"] {
+	switch o.kind {
 	case "Namespace":
 		ns := &corev1.Namespace{}
 		if err := json.Unmarshal(raw, ns); err != nil {
-			return fmt.Errorf("namespace: %w", err)
+			return fieldError(err, "")
 		}
 		s.namespaces[ns.Name] = ns.Labels[api.LabelInject] == api.InjectEnabled
 	case "Service":
 		svc := &corev1.Service{}
 		if err := json.Unmarshal(raw, svc); err != nil {
-			return fmt.Errorf("service: %w", err)
+			return fieldError(err, "")
 		}
 		if svc.Namespace == "" {
 			svc.Namespace = s.opts.Namespace
@@ -204,7 +210,7 @@ func (s *surroundings) add(object map[string]any, _ []string) error {
 		known.Services = append(known.Services, s.opts.translated(svc))
 		s.byNamespace[svc.Namespace] = known
 	case "Secret":
-		s.addSecret(object)
+		s.addSecret(o.content)
 	}
 	return nil
 }

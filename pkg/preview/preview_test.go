@@ -1,8 +1,8 @@
 package preview_test
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +83,7 @@ func TestEveryKindWithATemplate(t *testing.T) {
 // TestPodsThatServeNothing: a Job, a CronJob and a Helm test with the labels of a
 // Deployment are servers only if they declare the port.
 func TestPodsThatServeNothing(t *testing.T) {
+	apiVersions := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1", "Deployment": "apps/v1", "Pod": "v1"}
 	for kind, wrap := range map[string]string{
 		"Job": "spec: {template: TEMPLATE}", "CronJob": "spec: {jobTemplate: {spec: {template: TEMPLATE}}}", "Deployment": "spec: {template: TEMPLATE}",
 		"Pod": "metadata: {name: web, labels: {app: web}, annotations: {helm.sh/hook: test}}\nspec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}",
@@ -90,7 +91,7 @@ func TestPodsThatServeNothing(t *testing.T) {
 		for _, port := range []string{"8443", "9090"} {
 			serves := port == "8443" || kind == "Deployment"
 			t.Run(kind+" with port "+port, func(t *testing.T) {
-				_, outcomes := run(t, service+"---\n"+strings.ReplaceAll(deployment(kind, wrap), "containerPort: 8443", "containerPort: "+port))
+				_, outcomes := run(t, service+"---\n"+strings.NewReplacer("x/v1", apiVersions[kind], "containerPort: 8443", "containerPort: "+port).Replace(deployment(kind, wrap)))
 				require.Len(t, outcomes, 1)
 				rows := preview.Rows(outcomes)
 				require.Len(t, rows, 1)
@@ -155,7 +156,7 @@ func TestListsAndJSON(t *testing.T) {
 	got, outcomes := run(t, string(raw))
 	require.Len(t, outcomes, 1)
 	require.True(t, outcomes[0].Changed)
-	require.True(t, strings.HasPrefix(got, "{\n"), "JSON stays JSON")
+	require.True(t, json.Valid([]byte(got)), "JSON stays JSON")
 	var list struct {
 		Items []struct {
 			Spec struct{ Template corev1.PodTemplateSpec }
@@ -179,15 +180,62 @@ func TestBrokenInputIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "not an object")
 }
 
-func FuzzRoundTrip(f *testing.F) {
-	f.Add([]byte("a: b\n---\n# c\n---\nd: e"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		docs, err := preview.Parse("x", data)
-		if err != nil {
-			return
+func TestListsAreBounded(t *testing.T) {
+	list := func(depth int, inner string) string {
+		return strings.Repeat("{kind: List, apiVersion: v1, items: [", depth) + inner + strings.Repeat("]}", depth)
+	}
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {servingcert.dev/secret-name: web-tls}}, spec: {containers: [{name: web, image: x}]}}"
+	_, outcomes := run(t, list(preview.MaxLists, pod))
+	require.Len(t, outcomes, 1)
+	require.True(t, outcomes[0].Changed)
+
+	in := list(preview.MaxLists+1, pod) + "\n---\n" + pod
+	_, outcomes = run(t, in)
+	require.Len(t, outcomes, 2)
+	require.EqualError(t, outcomes[0].Problem, "items[0].items[0].items[0].items[0]: Lists are nested more than 4 deep")
+	require.Equal(t, "in.yaml, document 1", outcomes[0].Document)
+	require.True(t, outcomes[1].Changed, "the others are previewed")
+
+	many := list(1, strings.Repeat("{kind: A}, ", preview.MaxObjects)+"{kind: A}")
+	docs, err := preview.Parse("in.yaml", []byte(many))
+	require.NoError(t, err)
+	_, _, err = preview.Run(t.Context(), docs, preview.Options{})
+	require.EqualError(t, err, "in.yaml, document 1: more than 10000 objects, those in Lists included")
+}
+
+// What looks like a pod template in part, or is part of a pattern or of another object, is
+// named and not changed.
+func TestWhatIsNoTemplate(t *testing.T) {
+	const (
+		meta  = "metadata: {annotations: {servingcert.dev/secret-name: web-tls}}"
+		whole = "{" + meta + ", spec: {containers: [{name: web, image: x}]}}"
+	)
+	for spec, path := range map[string]string{
+		"{pattern: " + whole + "}":                                                                   "spec.pattern.spec.containers",
+		"{template: {" + meta + ", spec: {containers: [{name: web}]}}}":                              "spec.template.spec.containers",
+		"{template: {" + meta + ", spec: {containers: [{image: x}]}}}":                               "spec.template.spec.containers",
+		"{template: {" + meta + ", spec: {containers: [{name: web, image: x}, null]}}}":              "spec.template.spec.containers",
+		"{template: {" + meta + ", containers: [{name: web, image: x}]}}":                            "spec.template.containers",
+		"{objectTemplate: {apiVersion: apps/v1, kind: Deployment, spec: {template: " + whole + "}}}": "spec.objectTemplate.spec.template",
+		"{a.b: [{initContainers: [{name: web, image: x}]}]}":                                         `spec["a.b"][0].initContainers`,
+	} {
+		in := "apiVersion: x/v1\nkind: Thing\nmetadata: {name: web}\nspec: " + spec + "\n"
+		got, outcomes := run(t, in)
+		assert.Equal(t, in, got)
+		if assert.Len(t, outcomes, 1, spec) {
+			assert.True(t, outcomes[0].NotLookedInto)
+			assert.Equal(t, path, outcomes[0].Path)
+			assert.Equal(t, "Thing/web ("+path+")", preview.Rows(outcomes)[0].Workload)
 		}
-		if got := preview.Join(docs); !bytes.Equal(data, got) {
-			t.Fatalf("%q became %q", data, got)
+	}
+	for _, spec := range []string{"{template: " + whole + "}", "{podTemplates: [" + whole + "]}", "{headTemplate: " + whole + "}", "{template: {apiVersion: v1, kind: Pod, " + whole[1:] + "}"} {
+		_, outcomes := run(t, "apiVersion: x/v1\nkind: Thing\nmetadata: {name: web}\nspec: "+spec+"\n")
+		if assert.Len(t, outcomes, 1, spec) {
+			assert.True(t, outcomes[0].Changed, spec)
 		}
-	})
+	}
+	for _, none := range []string{"{containers: 3}", "{containers: []}", "{template: {spec: {}}}", "{properties: {containers: {type: array}}}", "{container: web}"} {
+		_, outcomes := run(t, "apiVersion: x/v1\nkind: Thing\nmetadata: {name: web}\nspec: "+none+"\n")
+		assert.Empty(t, outcomes, none)
+	}
 }

@@ -3,13 +3,24 @@ package preview
 // Row is a line of the report.
 type Row struct{ Namespace, Workload, Container, Secret, Done, Why string }
 
+// NotLookedInto explains Outcome.NotLookedInto.
+const NotLookedInto = "these containers are not in a pod template; preview the pods that are made of them"
+
 // Rows returns a row for each container that something is injected into, and for each
 // note and each workload without injection, with the reason.
 func Rows(outcomes []Outcome) []Row {
 	var rows []Row
 	for _, o := range outcomes {
-		row := Row{Namespace: o.Namespace, Workload: o.Kind + "/" + o.Name, Container: "-", Secret: "-", Done: "nothing", Why: "-"}
+		row := Row{Namespace: o.Namespace, Workload: o.Workload(), Container: "-", Secret: "-", Done: "nothing", Why: "-"}
 		switch {
+		case o.Problem != nil:
+			row.Done, row.Why = "error", o.Document+": "+oneLine(o.Problem)
+			rows = append(rows, row)
+			continue
+		case o.NotLookedInto:
+			row.Why = "NotLookedInto: " + NotLookedInto
+			rows = append(rows, row)
+			continue
 		case o.Refused != nil:
 			row.Done, row.Why = "refused", o.Refused.Error()
 			rows = append(rows, row)

@@ -2,108 +2,221 @@ package preview
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// workload is a pod, or a pod template, in a document.
+// workload is a pod, or a pod template, in an object.
 type workload struct {
-	kind, name, namespace string
-	at                    []string // the path of the pod or template in the document
-	raw                   []byte   // the pod as JSON, as it would be sent to the API server
-	pod                   *corev1.Pod
+	Outcome                 // who it is, and the problem if it cannot be read
+	at       path           // of the pod or template in the object
+	template map[string]any // as it is written
+	pod      *corev1.Pod
 }
 
-// templates are the paths at which objects have a pod template. A Pod is its own
-// template.
-var templates = [][]string{{}, {"spec", "template"}, {"spec", "jobTemplate", "spec", "template"}, {"template"}}
+// templates are where the kinds of Kubernetes have their pod template. A Pod is its own.
+var templates = map[string]path{
+	"v1 Pod": {}, "v1 PodTemplate": {"template"}, "v1 ReplicationController": {"spec", "template"},
+	"apps Deployment": {"spec", "template"}, "apps StatefulSet": {"spec", "template"},
+	"apps DaemonSet": {"spec", "template"}, "apps ReplicaSet": {"spec", "template"},
+	"batch Job": {"spec", "template"}, "batch CronJob": {"spec", "jobTemplate", "spec", "template"},
+}
 
-// workloadsOf returns the workloads in an object, or in the items of a List. namespace is
-// that of objects without one.
-func workloadsOf(object map[string]any, namespace string) ([]workload, error) {
-	var found []workload
-	err := eachObject(object, nil, func(o map[string]any, at []string) error {
-		kind, _ := o["kind"].(string)
-		for _, path := range templates {
-			template, ok := dig(o, path...).(map[string]any)
-			if !ok || len(path) == 0 && kind != "Pod" {
-				continue
-			}
-			if _, ok := dig(template, "spec", "containers").([]any); !ok {
-				continue
-			}
-			w, err := newWorkload(o, kind, namespace, template)
-			if err != nil {
-				return err
-			}
-			w.at = slices.Concat(at, path)
-			found = append(found, w)
-			return nil
+// workloadsOf returns the workloads in an object, and an Outcome for each place with
+// containers that are not in a pod template. namespace is that of objects without one.
+func workloadsOf(o object, namespace string) (workloads []workload, others []Outcome) {
+	group, _, _ := strings.Cut(o.apiVersion, "/")
+	if at, ok := templates[group+" "+o.kind]; ok {
+		return []workload{newWorkload(o, namespace, at, true)}, nil
+	}
+	found := finder{}
+	found.members(o.content, nil)
+	for _, at := range found.templates {
+		workloads = append(workloads, newWorkload(o, namespace, at, false))
+	}
+	for _, at := range found.others {
+		outcome := o.outcome(namespace, nil)
+		outcome.Path, outcome.NotLookedInto = at.String(), true
+		others = append(others, outcome)
+	}
+	return workloads, others
+}
+
+func newWorkload(o object, namespace string, at path, known bool) workload {
+	w := workload{Outcome: o.outcome(namespace, nil), at: at}
+	if !known {
+		w.Path = at.String()
+	}
+	w.Problem = w.read(o)
+	return w
+}
+
+// read finds the template and decodes its pod. The error names the field that is wrong.
+func (w *workload) read(o object) error {
+	if metadata, ok := o.content["metadata"]; ok {
+		if _, ok := metadata.(map[string]any); !ok {
+			return fmt.Errorf("%v: %s: must be an object with a name", o.at.with("metadata"), quoted(metadata))
 		}
-		return nil
-	})
-	return found, err
-}
-
-func newWorkload(owner map[string]any, kind, namespace string, template map[string]any) (workload, error) {
-	w := workload{kind: kind, namespace: namespace}
-	w.name, _ = dig(owner, "metadata", "name").(string)
-	if w.name == "" {
-		prefix, _ := dig(owner, "metadata", "generateName").(string)
-		w.name = prefix + "*"
 	}
-	if ns, _ := dig(owner, "metadata", "namespace").(string); ns != "" {
-		w.namespace = ns
+	var value any = o.content
+	for i, elem := range w.at {
+		switch parent := value.(type) {
+		case map[string]any:
+			name, _ := elem.(string)
+			value = parent[name]
+		case []any:
+			index, _ := elem.(int)
+			value = parent[index]
+		}
+		if _, list := value.([]any); list && i < len(w.at)-1 {
+			if _, index := w.at[i+1].(int); index {
+				continue
+			}
+		}
+		if _, ok := value.(map[string]any); !ok {
+			return fmt.Errorf("%v: %s: must be an object", slices.Concat(o.at, w.at[:i+1]), quoted(value))
+		}
 	}
-	meta, ok := template["metadata"].(map[string]any)
-	if !ok {
-		meta = map[string]any{}
+	w.template, _ = value.(map[string]any)
+	at := slices.Concat(o.at, w.at)
+	if err := checkTemplate(w.template, at); err != nil {
+		return err
 	}
-	var err error
-	if w.raw, err = json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}); err != nil {
-		return w, err
+	raw, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": w.template["metadata"], "spec": w.template["spec"]})
+	if err != nil {
+		return err
 	}
 	w.pod = &corev1.Pod{}
-	if err := json.Unmarshal(w.raw, w.pod); err != nil {
-		return w, fmt.Errorf("%s %s: %w", kind, w.name, err)
+	if err := json.Unmarshal(raw, w.pod); err != nil {
+		return fieldError(err, at.String())
 	}
-	if kind == "Job" || kind == "CronJob" { // as the Job controller will make its pods
+	switch o.kind {
+	case "Job", "CronJob", "JobSet": // as the Job controller will make its pods
 		w.pod.OwnerReferences = append(w.pod.OwnerReferences, metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job"})
 	}
-	return w, nil
+	return nil
 }
 
-// eachObject calls do for an object, or for each item of a List.
-func eachObject(object map[string]any, at []string, do func(o map[string]any, at []string) error) error {
-	kind, _ := object["kind"].(string)
-	items, isList := object["items"].([]any)
-	if !isList || !strings.HasSuffix(kind, "List") {
-		return do(object, at)
+// checkTemplate returns an error if the metadata or the containers of a template cannot
+// be those of a pod. In a template, no metadata are as good as empty ones.
+func checkTemplate(template map[string]any, at path) error {
+	switch metadata := template["metadata"].(type) {
+	case nil, map[string]any:
+	default:
+		return fmt.Errorf("%v: %s: must be an object", at.with("metadata"), quoted(metadata))
 	}
-	for i, item := range items {
-		if o, ok := item.(map[string]any); ok {
-			if err := eachObject(o, slices.Concat(at, []string{"items", strconv.Itoa(i)}), do); err != nil {
-				return err
+	spec, ok := template["spec"].(map[string]any)
+	if !ok {
+		return fmt.Errorf("%v: %s: must be an object with containers", at.with("spec"), quoted(template["spec"]))
+	}
+	for _, field := range []string{"containers", "initContainers"} {
+		value, ok := spec[field]
+		if !ok && field == "initContainers" || value == nil && field == "initContainers" {
+			continue
+		}
+		list, ok := value.([]any)
+		if !ok {
+			return fmt.Errorf("%v: %s: must be a list of containers", at.with("spec", field), quoted(value))
+		}
+		for i, c := range list {
+			if _, ok := c.(map[string]any); !ok {
+				return fmt.Errorf("%v: %s: must be an object with name and image", at.with("spec", field, i), quoted(c))
 			}
+		}
+		if len(list) == 0 && field == "containers" {
+			return errors.New(at.with("spec", field).String() + ": is empty: must have a container")
 		}
 	}
 	return nil
 }
 
-// dig returns the value at a path of members, or nil.
-func dig(object map[string]any, path ...string) any {
-	var value any = object
-	for _, p := range path {
-		m, ok := value.(map[string]any)
-		if !ok {
-			return nil
+// finder looks for pod templates in objects of kinds that it does not know.
+type finder struct {
+	templates []path
+	others    []path // containers that are not in a template
+}
+
+// value looks at a value. inTemplate is true if it is that of a member whose name says
+// that it is a template, or an element of it.
+func (f *finder) value(value any, at *step, inTemplate bool) {
+	switch value := value.(type) {
+	case []any:
+		for i, v := range value {
+			f.value(v, &step{at, i}, inTemplate)
 		}
-		value = m[p]
+	case map[string]any:
+		apiVersion, _ := value["apiVersion"].(string)
+		kind, _ := value["kind"].(string)
+		switch embedded := apiVersion != "" && kind != "" && kind != "Pod"; {
+		case embedded: // another object, of which nothing is known, such as its namespace
+			inner := finder{}
+			inner.members(value, at)
+			f.others = slices.Concat(f.others, inner.templates, inner.others)
+		case inTemplate && isTemplate(value):
+			f.templates = append(f.templates, at.path())
+		default:
+			f.members(value, at)
+		}
 	}
-	return value
+}
+
+func (f *finder) members(object map[string]any, at *step) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		switch value := object[name]; {
+		case at == nil && (name == "status" || name == "metadata"):
+		case hasContainers(name, value):
+			f.others = append(f.others, (&step{at, name}).path())
+		default:
+			f.value(value, &step{at, name}, strings.Contains(strings.ToLower(name), "template"))
+		}
+	}
+}
+
+// step is an element of a path, and the elements before it.
+type step struct {
+	before *step
+	elem   any
+}
+
+func (s *step) path() path {
+	var out path
+	for ; s != nil; s = s.before {
+		out = append(out, s.elem)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// isTemplate reports whether a value is a pod template: an object with a spec with
+// containers, each with a name and an image.
+func isTemplate(value map[string]any) bool {
+	if checkTemplate(value, nil) != nil {
+		return false
+	}
+	containers, _ := dig(value, "spec", "containers").([]any)
+	return !slices.ContainsFunc(containers, func(c any) bool {
+		container, _ := c.(map[string]any)
+		name, _ := container["name"].(string)
+		image, _ := container["image"].(string)
+		return name == "" || image == ""
+	})
+}
+
+// hasContainers reports whether a member is a container or a list of them.
+func hasContainers(name string, value any) bool {
+	switch value := value.(type) {
+	case []any:
+		return (name == "containers" || name == "initContainers") &&
+			slices.ContainsFunc(value, func(v any) bool { _, ok := v.(map[string]any); return ok || v == nil })
+	case map[string]any:
+		_, ok := value["image"].(string)
+		return name == "container" && ok
+	}
+	return false
 }

@@ -1,0 +1,93 @@
+package preview
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	k8syaml "k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// kubectl returns the documents that kubectl reads from a stream, without empty ones, or
+// false if kubectl refuses the stream.
+func kubectl(data []byte) ([]any, bool) {
+	decoder := k8syaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	var out []any
+	for {
+		var raw json.RawMessage
+		switch err := decoder.Decode(&raw); {
+		case errors.Is(err, io.EOF):
+			return out, true
+		case err != nil:
+			return nil, false
+		}
+		value, err := decodeJSON(raw)
+		if len(raw) > 0 && err != nil {
+			return nil, false
+		}
+		if value != nil {
+			out = append(out, value)
+		}
+	}
+}
+
+// FuzzRoundTrip: a stream that is read has every document that kubectl reads. What does
+// not change keeps its bytes; what changes is read again as what the webhook makes of it.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add([]byte("a: b\n---\n# c\n---\nd: e"))
+	for _, pattern := range []string{"testdata/streams/*", "../mutate/testdata/*.in.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("%s: no files: %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		docs, err := Parse("x", data)
+		if err != nil {
+			return
+		}
+		if got := Join(docs); !bytes.Equal(data, got) {
+			t.Fatalf("%q became %q", data, got)
+		}
+		if want, ok := kubectl(data); ok {
+			var got []any
+			for _, d := range docs {
+				if d.object != nil {
+					got = append(got, d.object)
+				}
+			}
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("%q: kubectl reads %v, not %v", data, want, got)
+			}
+		}
+		after, outcomes, err := Run(t.Context(), docs, Options{})
+		if err != nil {
+			return
+		}
+		again, err := Parse("y", Join(after))
+		if err != nil || len(again) != len(docs) {
+			t.Fatalf("%q became %q: %d documents, %v", data, Join(after), len(again), err)
+		}
+		for i := range docs {
+			if !reflect.DeepEqual(again[i].object, after[i].object) {
+				t.Fatalf("%q became %q, which is not what the webhook makes of it", docs[i].text, after[i].text)
+			}
+		}
+		_, second, err := Run(t.Context(), again, Options{})
+		if err != nil || len(second) != len(outcomes) {
+			t.Fatalf("%q became %q: %d outcomes, not %d: %v", data, Join(after), len(second), len(outcomes), err)
+		}
+	})
+}

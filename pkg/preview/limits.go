@@ -1,0 +1,21 @@
+package preview
+
+// Limits of what is read. The cost of a preview grows with the size of its input. A
+// stream that exceeds a limit is refused.
+const (
+	// MaxInput is the most bytes of a file, or of standard input.
+	MaxInput = 8 << 20
+	// MaxTotal is the most bytes of all files.
+	MaxTotal = 64 << 20
+	// MaxDocuments is the most documents of a file.
+	MaxDocuments = 10_000
+	// MaxObjects is the most objects of all files, those in Lists included.
+	MaxObjects = 10_000
+	// MaxDepth is how deep the values of a document may be nested.
+	MaxDepth = 1_000
+	// MaxLists is how deep Lists may be nested.
+	MaxLists = 4
+	// MaxExpanded is the most values that a document with YAML aliases may have once
+	// they are replaced by what they refer to.
+	MaxExpanded = 1_000_000
+)
