@@ -54,4 +54,9 @@ func TestWrittenAndDeletedSince(t *testing.T) {
 	w.Deleted(web, "12")
 	_, behind = w.Newer(web, "", noon)
 	assert.False(t, behind)
+
+	w.Put(web, "13", "mine", noon)
+	w.Deleted(web, "13")
+	_, behind = w.Newer(web, "", noon)
+	assert.False(t, behind, "what was written last is what was deleted")
 }
