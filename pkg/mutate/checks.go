@@ -40,7 +40,7 @@ type containerCheck struct {
 
 // fileChecks keep the files, and with them everything, out of a container.
 var fileChecks = []containerCheck{
-	{ReasonMountPathTaken, func(in *input, c *corev1.Container) (string, bool) {
+	{reasonMountPathTaken, func(in *input, c *corev1.Container) (string, bool) {
 		for _, d := range c.VolumeDevices {
 			if path.Clean(d.DevicePath) == in.request.MountPath {
 				return d.Name + " at " + d.DevicePath, true
@@ -50,12 +50,12 @@ var fileChecks = []containerCheck{
 			return path.Clean(m.MountPath) == in.request.MountPath && !isMount(m, in.volume, in.request.MountPath)
 		})
 	}},
-	{ReasonMountPathReadOnly, func(in *input, c *corev1.Container) (string, bool) {
+	{reasonMountPathReadOnly, func(in *input, c *corev1.Container) (string, bool) {
 		return findMount(c, func(m corev1.VolumeMount) bool {
 			return below(in.request.MountPath, path.Clean(m.MountPath)) && readOnly(in.pod, m)
 		})
 	}},
-	{ReasonMountPathCovers, func(in *input, c *corev1.Container) (string, bool) {
+	{reasonMountPathCovers, func(in *input, c *corev1.Container) (string, bool) {
 		return findMount(c, func(m corev1.VolumeMount) bool { return below(path.Clean(m.MountPath), in.request.MountPath) })
 	}},
 }
@@ -70,7 +70,7 @@ func findMount(c *corev1.Container, match func(corev1.VolumeMount) bool) (string
 
 // envChecks only lead to notes about the environment. Both may apply to a container.
 var envChecks = []containerCheck{
-	{ReasonEnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
+	{reasonEnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
 		var own []string
 		for _, v := range in.environment() {
 			if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
@@ -79,14 +79,14 @@ var envChecks = []containerCheck{
 		}
 		return strings.Join(own, ", "), len(own) > 0
 	}},
-	{ReasonEnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
+	{reasonEnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
 }
 
 // flagChecks keep the flags out of a container that does not have them.
 var flagChecks = []containerCheck{
-	{ReasonShellWrapper, func(_ *input, c *corev1.Container) (string, bool) { return "", commandLineOf(c).isShell() }},
-	{ReasonFlagAlreadySet, func(in *input, c *corev1.Container) (string, bool) { return "", flagsIn(in, c) == flagsOther }},
-	{ReasonNoArgs, func(in *input, c *corev1.Container) (string, bool) {
+	{reasonShellWrapper, func(_ *input, c *corev1.Container) (string, bool) { return "", commandLineOf(c).isShell() }},
+	{reasonFlagAlreadySet, func(in *input, c *corev1.Container) (string, bool) { return "", flagsIn(in, c) == flagsOther }},
+	{reasonNoArgs, func(in *input, c *corev1.Container) (string, bool) {
 		return "", len(c.Command)+len(c.Args) == 0 && !in.request.ForceArgs
 	}},
 }

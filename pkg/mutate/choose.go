@@ -153,7 +153,7 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	if c.By == ByService {
 		for _, s := range selecting {
 			if secretOf(s) != c.Secret {
-				notes = append(notes, Note{Reason: ReasonSeveralServices, Detail: whyPreferred(selecting[0], s)})
+				notes = append(notes, Note{Reason: reasonSeveralServices, Detail: whyPreferred(selecting[0], s)})
 				break
 			}
 		}
@@ -166,9 +166,9 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 		detail := refusal(s)
 		switch {
 		case len(validation.IsDNS1123Subdomain(name)) > 0:
-			notes = append(notes, Note{Reason: ReasonImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
+			notes = append(notes, Note{Reason: reasonImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
 		case name == c.Secret && detail != "":
-			notes = append(notes, Note{Reason: ReasonServiceRefused, Detail: "Service " + s.Name + ": " + detail})
+			notes = append(notes, Note{Reason: reasonServiceRefused, Detail: "Service " + s.Name + ": " + detail})
 		}
 	}
 	return notes

@@ -60,7 +60,7 @@ func byAnnotation(in *input) selection {
 		}
 	}
 	if len(unknown) > 0 {
-		s.notes = []Note{{Reason: ReasonUnknownContainer, Containers: unknown}}
+		s.notes = []Note{{Reason: reasonUnknownContainer, Containers: unknown}}
 	}
 	return s
 }
@@ -128,7 +128,7 @@ func allContainers(in *input) selection {
 }
 
 func ambiguous(in *input) Note {
-	return Note{Reason: ReasonAmbiguousContainer, Containers: names(api.RunningContainers(in.pod))}
+	return Note{Reason: reasonAmbiguousContainer, Containers: names(api.RunningContainers(in.pod))}
 }
 
 func names(refs []api.ContainerRef) []string {

@@ -62,7 +62,7 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 		}
 	}
 	for _, r := range rules {
-		if r.reason == ReasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
+		if r.reason == reasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
 			continue
 		}
 		assert.True(t, seen[r.reason], "no golden for %s", r.reason)
@@ -86,7 +86,7 @@ func TestStatusLeavesRoom(t *testing.T) {
 	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
 	patch, report, err := Mutate(pod, Known{Services: []*corev1.Service{web}})
 	require.NoError(t, err)
-	assert.Equal(t, []Reason{ReasonInjected, ReasonStatusTooLarge}, report.Reasons())
+	assert.Equal(t, []Reason{reasonInjected, reasonStatusTooLarge}, report.Reasons())
 	ops, err := patch.JSON()
 	require.NoError(t, err)
 	assert.NotContains(t, string(ops), "annotations")

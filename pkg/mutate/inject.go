@@ -26,7 +26,7 @@ func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report) {
 	in := &input{pod: pod, request: request, choice: choice}
 	report := Report{
-		Reason: ReasonInjected, By: choice.By, Trust: request.Trust,
+		Reason: reasonInjected, By: choice.By, Trust: request.Trust,
 		Secret: choice.Secret, Service: choice.Service,
 	}
 	if reason := skipReason(in); reason != "" {
@@ -53,7 +53,7 @@ func noteContext(in *input, report *Report) {
 		report.note(n)
 	}
 	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {
-		report.note(Note{Reason: ReasonUnknownAnnotation, Detail: list(unknown)})
+		report.note(Note{Reason: reasonUnknownAnnotation, Detail: list(unknown)})
 	}
 }
 
@@ -90,7 +90,7 @@ func injectContainers(in *input, report *Report) Patch {
 	if len(placed) == 0 {
 		return nil
 	}
-	report.Reason = ReasonInjected
+	report.Reason = reasonInjected
 	if !found {
 		var volumes Patch
 		appendTo(&volumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume}, "spec", "volumes")
@@ -141,7 +141,7 @@ func setFlags(in *input, c api.ContainerRef, give bool, patch *Patch, report *Re
 	}
 	line := commandLineOf(c.Container)
 	if in.request.ForceArgs && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
-		report.note(Note{Reason: ReasonInsistedArgs, Containers: []string{c.Name}})
+		report.note(Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
 	}
 	if flagsIn(in, c.Container) == flagsOurs {
 		report.has(c, partFlags)
@@ -187,7 +187,7 @@ func writeStatus(in *input, patch Patch, report *Report) Patch {
 		}
 	}
 	if size > maxAnnotations {
-		report.note(Note{Reason: ReasonStatusTooLarge})
+		report.note(Note{Reason: reasonStatusTooLarge})
 		return patch
 	}
 	patch.setKey(len(meta.Annotations), api.AnnotationStatus, status, "metadata", "annotations")

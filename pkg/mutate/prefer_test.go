@@ -54,7 +54,7 @@ func TestPreferences(t *testing.T) {
 				assert.Equal(t, tt.first.Name+"-tls", c.Secret)
 				require.Len(t, c.Notes, 1)
 				want := "Service " + tt.first.Name + " (Secret " + c.Secret + ") " + tt.because
-				assert.Equal(t, Note{Reason: ReasonSeveralServices, Detail: want}, c.Notes[0])
+				assert.Equal(t, Note{Reason: reasonSeveralServices, Detail: want}, c.Notes[0])
 			}
 			shared := tt.second.DeepCopy()
 			shared.Annotations[api.AnnotationSecretName] = tt.first.Name + "-tls"

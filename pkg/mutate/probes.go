@@ -58,12 +58,12 @@ func secureProbes(in *input, placed []api.ContainerRef, report *Report) Patch {
 					report.has(c, partProbes)
 				}
 				if plain && !in.request.HTTPSProbesSet {
-					note.Reason = ReasonHTTPProbe
+					note.Reason = reasonHTTPProbe
 				}
 			case k.tcp != nil && k.tcp.Host == "" && onPort(c, ports, k.tcp.Port):
-				note.Reason = ReasonTCPProbe
+				note.Reason = reasonTCPProbe
 			case k.grpc != nil && slices.Contains(ports, k.grpc.Port):
-				note.Reason = ReasonGRPCProbe
+				note.Reason = reasonGRPCProbe
 			}
 			if note.Reason != "" {
 				report.note(note)

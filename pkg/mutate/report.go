@@ -10,7 +10,7 @@ import (
 // Report says what is injected, and what is skipped and why. It describes the pod as it
 // is after the patch, so a second pass reports the same.
 type Report struct {
-	// Reason is ReasonInjected, or why nothing was injected.
+	// Reason is reasonInjected, or why nothing was injected.
 	Reason Reason
 	By     By
 	Trust  bool // the pod asks for the CA bundle
@@ -84,7 +84,7 @@ func (r Report) Warnings() []string {
 // status returns the value of the status annotation.
 func (r Report) status() string {
 	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service}
-	if r.Reason != ReasonInjected {
+	if r.Reason != reasonInjected {
 		status.Reason = string(r.Reason)
 	}
 	if len(r.Containers) > 0 {

@@ -12,7 +12,7 @@ type Reason string
 
 // All Reasons. They are part of the contract.
 const (
-	ReasonInjected Reason = "Injected"
+	reasonInjected Reason = "Injected"
 
 	ReasonMirrorPod    Reason = api.ExemptMirrorPod
 	ReasonOptedOut     Reason = api.ExemptOptedOut
@@ -20,30 +20,30 @@ const (
 	ReasonNotServing   Reason = "NotServing"
 	ReasonWindows      Reason = api.ExemptWindows
 
-	ReasonSeveralServices    Reason = "SeveralServices"
-	ReasonImpossibleSecret   Reason = "ImpossibleSecret"
-	ReasonServiceRefused     Reason = "ServiceRefused"
-	ReasonUnknownAnnotation  Reason = "UnknownAnnotation"
-	ReasonUnknownContainer   Reason = "UnknownContainer"
-	ReasonAmbiguousContainer Reason = "AmbiguousContainer"
+	reasonSeveralServices    Reason = "SeveralServices"
+	reasonImpossibleSecret   Reason = "ImpossibleSecret"
+	reasonServiceRefused     Reason = "ServiceRefused"
+	reasonUnknownAnnotation  Reason = "UnknownAnnotation"
+	reasonUnknownContainer   Reason = "UnknownContainer"
+	reasonAmbiguousContainer Reason = "AmbiguousContainer"
 
-	ReasonMountPathTaken    Reason = "MountPathTaken"
-	ReasonMountPathReadOnly Reason = "MountPathReadOnly"
-	ReasonMountPathCovers   Reason = "MountPathCovers"
+	reasonMountPathTaken    Reason = "MountPathTaken"
+	reasonMountPathReadOnly Reason = "MountPathReadOnly"
+	reasonMountPathCovers   Reason = "MountPathCovers"
 
-	ReasonEnvAlreadySet Reason = "EnvAlreadySet"
-	ReasonEnvFrom       Reason = "EnvFrom"
+	reasonEnvAlreadySet Reason = "EnvAlreadySet"
+	reasonEnvFrom       Reason = "EnvFrom"
 
-	ReasonNoArgs         Reason = "NoArgs"
-	ReasonInsistedArgs   Reason = "InsistedArgs"
-	ReasonShellWrapper   Reason = "ShellWrapper"
-	ReasonFlagAlreadySet Reason = "FlagAlreadySet"
+	reasonNoArgs         Reason = "NoArgs"
+	reasonInsistedArgs   Reason = "InsistedArgs"
+	reasonShellWrapper   Reason = "ShellWrapper"
+	reasonFlagAlreadySet Reason = "FlagAlreadySet"
 
-	ReasonHTTPProbe Reason = "HTTPProbe"
-	ReasonTCPProbe  Reason = "TCPProbe"
-	ReasonGRPCProbe Reason = "GRPCProbe"
+	reasonHTTPProbe Reason = "HTTPProbe"
+	reasonTCPProbe  Reason = "TCPProbe"
+	reasonGRPCProbe Reason = "GRPCProbe"
 
-	ReasonStatusTooLarge Reason = "StatusTooLarge"
+	reasonStatusTooLarge Reason = "StatusTooLarge"
 )
 
 // rule explains a Reason to people.
@@ -64,30 +64,30 @@ var rules = []rule{
 	{reason: ReasonNotServing, when: "no container declares the target port of the Service", then: "the pod gets no certificate", do: "if the pod serves TLS, declare the port in its container, or name the Secret in the pod's annotation " + api.AnnotationSecretName},
 	{reason: ReasonWindows, when: "the pod runs on Windows nodes", then: "nothing is injected", do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
-	{reason: ReasonSeveralServices, when: "Services that select the pod ask for different Secrets", then: "the pod gets that of the first Service, whose certificate lacks the names of the others", do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
-	{reason: ReasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
-	{reason: ReasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and starts only if its Secret exists", do: "correct the Service"},
-	{reason: ReasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
-	{reason: ReasonUnknownContainer, when: "the pod has no such container", then: "nothing is injected for that name", do: "correct " + api.AnnotationContainers},
-	{reason: ReasonAmbiguousContainer, when: "cannot tell which container serves TLS", then: "all containers get the files and the environment, none gets the flags", do: "name the container in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
+	{reason: reasonSeveralServices, when: "Services that select the pod ask for different Secrets", then: "the pod gets that of the first Service, whose certificate lacks the names of the others", do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
+	{reason: reasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
+	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and starts only if its Secret exists", do: "correct the Service"},
+	{reason: reasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
+	{reason: reasonUnknownContainer, when: "the pod has no such container", then: "nothing is injected for that name", do: "correct " + api.AnnotationContainers},
+	{reason: reasonAmbiguousContainer, when: "cannot tell which container serves TLS", then: "all containers get the files and the environment, none gets the flags", do: "name the container in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
 
-	{reason: ReasonMountPathTaken, when: "another volume is mounted at the path", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to another directory"},
-	{reason: ReasonMountPathReadOnly, when: "the path is inside a read-only mount, where no directory can be created", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory outside it"},
-	{reason: ReasonMountPathCovers, when: "the path would hide another mount", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory without other mounts"},
+	{reason: reasonMountPathTaken, when: "another volume is mounted at the path", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to another directory"},
+	{reason: reasonMountPathReadOnly, when: "the path is inside a read-only mount, where no directory can be created", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory outside it"},
+	{reason: reasonMountPathCovers, when: "the path would hide another mount", then: "nothing is injected into the container", do: "set " + api.AnnotationMountPath + " to a directory without other mounts"},
 
-	{reason: ReasonEnvAlreadySet, when: "the container sets the variable itself", then: "its own value is kept", do: "remove the variable, or make sure that it points to the injected files"},
-	{reason: ReasonEnvFrom, when: "the container has envFrom", then: "an injected variable takes precedence over one of the same name in envFrom", do: "to use the latter, set the variable in env, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
+	{reason: reasonEnvAlreadySet, when: "the container sets the variable itself", then: "its own value is kept", do: "remove the variable, or make sure that it points to the injected files"},
+	{reason: reasonEnvFrom, when: "the container has envFrom", then: "an injected variable takes precedence over one of the same name in envFrom", do: "to use the latter, set the variable in env, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
 
-	{reason: ReasonNoArgs, when: "the container has neither command nor args, and args would replace those of its image", then: "no flags are injected", do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
-	{reason: ReasonInsistedArgs, when: "the pod asks for flags in a container with neither command nor args", then: "the flags replace the arguments of its image", do: "set its args if the image needs others"},
-	{reason: ReasonShellWrapper, when: "the container runs a shell, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
-	{reason: ReasonFlagAlreadySet, when: "the command line already has one of the flags", then: "no flags are injected", do: "remove it, or make sure that both flags point to the injected files"},
+	{reason: reasonNoArgs, when: "the container has neither command nor args, and args would replace those of its image", then: "no flags are injected", do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{reason: reasonInsistedArgs, when: "the pod asks for flags in a container with neither command nor args", then: "the flags replace the arguments of its image", do: "set its args if the image needs others"},
+	{reason: reasonShellWrapper, when: "the container runs a shell, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
+	{reason: reasonFlagAlreadySet, when: "the command line already has one of the flags", then: "no flags are injected", do: "remove it, or make sure that both flags point to the injected files"},
 
-	{reason: ReasonHTTPProbe, when: "an HTTP probe or hook uses the TLS port", then: "it remains HTTP, and fails once the port serves TLS", do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
-	{reason: ReasonTCPProbe, when: "a TCP probe or hook uses the TLS port", then: "it is not changed, and the server logs a failed handshake each time", do: "use httpGet with scheme HTTPS"},
-	{reason: ReasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", then: "it is not changed, and fails once the port serves TLS", do: "probe another port"},
+	{reason: reasonHTTPProbe, when: "an HTTP probe or hook uses the TLS port", then: "it remains HTTP, and fails once the port serves TLS", do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
+	{reason: reasonTCPProbe, when: "a TCP probe or hook uses the TLS port", then: "it is not changed, and the server logs a failed handshake each time", do: "use httpGet with scheme HTTPS"},
+	{reason: reasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", then: "it is not changed, and fails once the port serves TLS", do: "probe another port"},
 
-	{reason: ReasonStatusTooLarge, when: "the pod's annotations leave no room for the status", then: "the pod is injected without " + api.AnnotationStatus, do: "shorten the pod's annotations"},
+	{reason: reasonStatusTooLarge, when: "the pod's annotations leave no room for the status", then: "the pod is injected without " + api.AnnotationStatus, do: "shorten the pod's annotations"},
 }
 
 // ruleOf returns the rule for the reason, without any text if there is none.

@@ -33,8 +33,8 @@ func Parse(file string, data []byte) ([]Document, error) {
 		return nil, fmt.Errorf("%s: not UTF-8: must be YAML or JSON in UTF-8", file)
 	}
 	chunks, err := split(data)
-	if len(chunks) > MaxDocuments {
-		return nil, fmt.Errorf("%s: more than %d documents", file, MaxDocuments)
+	if len(chunks) > maxDocuments {
+		return nil, fmt.Errorf("%s: more than %d documents", file, maxDocuments)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s, %w", file, err)
@@ -69,7 +69,7 @@ func (c chunk) decode() (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.json && deeperThan(value, MaxDepth) {
+	if c.json && deeperThan(value, maxDepth) {
 		return nil, errDepth
 	}
 	switch value := value.(type) {
@@ -98,7 +98,7 @@ func decodeJSON(raw []byte) (any, error) {
 	return value, err
 }
 
-var errDepth = fmt.Errorf("nested more than %d levels deep", MaxDepth)
+var errDepth = fmt.Errorf("nested more than %d levels deep", maxDepth)
 
 func deeperThan(value any, most int) bool {
 	if most == 0 {
@@ -185,7 +185,7 @@ func (c chunk) nodes() (*yamlv3.Node, error) {
 type sizes map[*yamlv3.Node]int
 
 func (s sizes) of(n *yamlv3.Node, depth int) (int, error) {
-	if depth > MaxDepth {
+	if depth > maxDepth {
 		return 0, errDepth
 	}
 	if n.Kind == yamlv3.AliasNode {
@@ -202,8 +202,8 @@ func (s sizes) of(n *yamlv3.Node, depth int) (int, error) {
 			return 0, err
 		}
 		total += size
-		if len(s) > 0 && total > MaxExpanded {
-			return 0, fmt.Errorf("aliases expand it to more than %d values", MaxExpanded)
+		if len(s) > 0 && total > maxExpanded {
+			return 0, fmt.Errorf("aliases expand it to more than %d values", maxExpanded)
 		}
 	}
 	if n.Anchor != "" {

@@ -7,15 +7,15 @@ const (
 	MaxInput = 8 << 20
 	// MaxTotal is the most bytes of all files.
 	MaxTotal = 64 << 20
-	// MaxDocuments is the most documents of a file.
-	MaxDocuments = 10_000
+	// maxDocuments is the most documents of a file.
+	maxDocuments = 10_000
 	// MaxObjects is the most objects of all files, those in Lists included.
 	MaxObjects = 10_000
-	// MaxDepth is how deep the values of a document may be nested.
-	MaxDepth = 1_000
+	// maxDepth is how deep the values of a document may be nested.
+	maxDepth = 1_000
 	// MaxLists is how deep Lists may be nested.
 	MaxLists = 4
-	// MaxExpanded is the most values that a document with YAML aliases may have once
+	// maxExpanded is the most values that a document with YAML aliases may have once
 	// they are replaced by what they refer to.
-	MaxExpanded = 1_000_000
+	maxExpanded = 1_000_000
 )

@@ -18,18 +18,18 @@ type chunk struct {
 
 // split divides a stream into documents as kubectl does: JSON documents one after the
 // other, and then YAML documents. Where kubectl would ignore a part of the stream, split
-// returns an error, which names the line. It stops when there are more than MaxDocuments.
+// returns an error, which names the line. It stops when there are more than maxDocuments.
 func split(data []byte) ([]chunk, error) {
 	chunks := leadingJSON(data)
 	n := 0
 	for _, c := range chunks {
 		n += len(c.text)
 	}
-	if len(chunks) > MaxDocuments || len(chunks) > 0 && n == len(data) {
+	if len(chunks) > maxDocuments || len(chunks) > 0 && n == len(data) {
 		return chunks, nil
 	}
 	s := splitter{line: 1 + bytes.Count(data[:n], []byte("\n")), chunks: chunks, own: len(chunks)}
-	for rest := data[n:]; len(rest) > 0 && len(s.chunks) <= MaxDocuments; s.line++ {
+	for rest := data[n:]; len(rest) > 0 && len(s.chunks) <= maxDocuments; s.line++ {
 		end := bytes.IndexByte(rest, '\n') + 1
 		if end == 0 {
 			end = len(rest)
@@ -49,7 +49,7 @@ func leadingJSON(data []byte) []chunk {
 	var chunks []chunk
 	from := 0
 	at := skipSpace(data, len(data)-len(bytes.TrimPrefix(data, []byte(byteOrderMark))))
-	for at < len(data) && data[at] == '{' && len(chunks) <= MaxDocuments {
+	for at < len(data) && data[at] == '{' && len(chunks) <= maxDocuments {
 		var raw json.RawMessage
 		decoder := json.NewDecoder(bytes.NewReader(data[at:]))
 		if decoder.Decode(&raw) != nil {
