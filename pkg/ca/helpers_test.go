@@ -5,12 +5,8 @@ import (
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/hex"
 	"encoding/pem"
 	"math/big"
-	"strings"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -92,30 +88,6 @@ func encodedKey(t require.TestingT, g Generation) []byte {
 	data, err := pki.EncodeKey(g.Key)
 	require.NoError(t, err)
 	return data
-}
-
-// assertNoKey looks in text for any piece of the private scalar of a P-256 key,
-// as it is in the PEM, in hex and as it is.
-func assertNoKey(t *testing.T, key []byte, text, what string) {
-	t.Helper()
-	scalar := scalarOf(t, key)
-	for i := 0; i < 30; i += 6 { // 6 bytes are 8 characters, and no line of PEM ends between
-		piece := scalar[i : i+6]
-		for _, form := range []string{base64.StdEncoding.EncodeToString(piece), hex.EncodeToString(piece), string(piece)} {
-			if strings.Contains(text, form) {
-				t.Errorf("%s: holds key material", what)
-			}
-		}
-	}
-}
-
-// scalarOf returns the 32 secret bytes of a P-256 key in PEM: after 36 that are
-// public (RFC 5208, RFC 5915).
-func scalarOf(t *testing.T, key []byte) []byte {
-	t.Helper()
-	block, _ := pem.Decode(key)
-	require.NotNil(t, block)
-	return block.Bytes[36:68]
 }
 
 // leafOf returns a leaf that the authority's key signed.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
 func TestNewState(t *testing.T) {
@@ -193,7 +194,7 @@ func TestCorruptSecrets(t *testing.T) {
 				_, err := ParseState(data)
 				require.ErrorContains(t, err, c.want)
 				for _, key := range [][]byte{key2, good["generation-3.key"], encodedKey(t, foreign)} {
-					assertNoKey(t, key, fmt.Sprintf("%v %+v %#v", err, err, err), "the error")
+					keymaterial.AssertNone(t, key, fmt.Sprintf("%v %+v %#v", err, err, err), "the error")
 				}
 			}
 			o := situation(data)
@@ -202,7 +203,7 @@ func TestCorruptSecrets(t *testing.T) {
 			assert.Empty(t, d.Step, "nothing is written over it")
 			assert.Equal(t, api.CACorrupt, d.Problem.Reason)
 			assert.Contains(t, d.Problem.Message, c.want)
-			assertNoKey(t, key2, d.Problem.Message, "the message")
+			keymaterial.AssertNone(t, key2, d.Problem.Message, "the message")
 		})
 	}
 }
@@ -223,7 +224,7 @@ func TestDamagedSecretsNeverTellOfTheKey(t *testing.T) {
 			data[to] = append(append([]byte{}, data[to][:at]...), data[from][:cut]...)
 		}
 		if _, err := ParseState(data); err != nil {
-			assertNoKey(t, good["generation-2.key"], err.Error(), "the error")
+			keymaterial.AssertNone(t, good["generation-2.key"], err.Error(), "the error")
 		}
 	})
 }

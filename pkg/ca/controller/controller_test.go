@@ -22,6 +22,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
 func noneManaged(context.Context) (bool, error) { return false, nil }
@@ -211,8 +212,8 @@ func TestTheKeyIsNeverTold(t *testing.T) {
 	said.WriteString(h.log.String())
 	said.WriteString(h.drainEvents())
 	require.Greater(t, said.Len(), 5000, "there is something to look at")
-	require.Contains(t, string(key), base64.StdEncoding.EncodeToString(scalarOf(t, key)[:6]), "what is looked for is what the PEM holds")
-	assertNoKey(t, key, said.String(), "what was told")
+	require.Contains(t, string(key), base64.StdEncoding.EncodeToString(keymaterial.Scalar(t, key)[:6]), "what is looked for is what the PEM holds")
+	keymaterial.AssertNone(t, key, said.String(), "what was told")
 }
 
 func TestMetrics(t *testing.T) {

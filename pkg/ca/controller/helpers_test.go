@@ -1,12 +1,8 @@
 package controller
 
 import (
-	"encoding/base64"
-	"encoding/hex"
-	"encoding/pem"
 	"fmt"
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -85,30 +81,6 @@ func with(data map[string][]byte, changes map[string][]byte) map[string][]byte {
 	data = maps.Clone(data)
 	maps.Copy(data, changes)
 	return data
-}
-
-// assertNoKey looks in text for any piece of the private scalar of a P-256 key,
-// as it is in the PEM, in hex and as it is.
-func assertNoKey(t *testing.T, key []byte, text, what string) {
-	t.Helper()
-	scalar := scalarOf(t, key)
-	for i := 0; i < 30; i += 6 { // 6 bytes are 8 characters, and no line of PEM ends between
-		piece := scalar[i : i+6]
-		for _, form := range []string{base64.StdEncoding.EncodeToString(piece), hex.EncodeToString(piece), string(piece)} {
-			if strings.Contains(text, form) {
-				t.Errorf("%s: holds key material", what)
-			}
-		}
-	}
-}
-
-// scalarOf returns the 32 secret bytes of a P-256 key in PEM: after 36 that are
-// public (RFC 5208, RFC 5915).
-func scalarOf(t *testing.T, key []byte) []byte {
-	t.Helper()
-	block, _ := pem.Decode(key)
-	require.NotNil(t, block)
-	return block.Bytes[36:68]
 }
 
 func registryOf(t *testing.T, c prometheus.Collector) *prometheus.Registry {
