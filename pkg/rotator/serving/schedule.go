@@ -12,8 +12,9 @@ import (
 // if it is not to be.
 //
 // A new certificate takes up to the propagation time to reach a pod. Until then the
-// pod is dialled after short pauses, and soon after it was woken. A pod that does not change after that is
-// dialled after longer and longer ones, up to the interval for all pods.
+// pod is dialled after short pauses, and soon after it was woken. A pod that does not
+// change after that is dialled after longer and longer ones, up to the interval for
+// all pods.
 func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 	if !c.pod.Ready || len(c.endpoint.ports) == 0 {
 		return time.Time{}, false

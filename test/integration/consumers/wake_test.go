@@ -61,8 +61,11 @@ func aSecondLater(t *testing.T) {
 }
 
 func TestPodsAreWokenOnceForARotation(t *testing.T) {
-	slow := func(c *rotator.Config) { // what is dialled soon is so because it was woken
-		c.Serving.Pause, c.Serving.PropagationTime, c.Serving.Interval = 10*time.Second, time.Hour, time.Hour
+	// A pod is dialled for the first time within a fifth of the pause, and after a
+	// change, if it is not woken, no earlier than after half of it: longer than becomes
+	// waits.
+	slow := func(c *rotator.Config) {
+		c.Serving.Pause, c.Serving.PropagationTime, c.Serving.Interval = 130*time.Second, time.Hour, time.Hour
 	}
 	r := startRotator(t, slow)
 	s := newShop(t, 3)
@@ -78,7 +81,6 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	wokenFor(t, fingerprint(renewed), s.pods...)
 	t.Logf("three pods were woken %s after the condition was written", time.Since(at).Round(time.Millisecond))
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	assert.Less(t, time.Since(at), 4*time.Second, "the next dials would have been after 5 to 10 s")
 	assert.Equal(t, 3, r.wakes(t, "written"))
 	assert.NotContains(t, read(t, terminating).Annotations, api.AnnotationLeaf, "it does not run")
 
