@@ -24,11 +24,12 @@ const (
 // findVolume returns the name of a volume of the pod that already has the files from the
 // right source, or "": the injected one, if this is not the first pass, or one that the
 // user wrote. The mode and the source of ca.crt may differ, because a second volume could
-// not be mounted at the same path.
+// not be mounted at the same path. The API server refuses a volume without a name, so such
+// a volume is not used.
 func findVolume(in *input) string {
 	for i := range in.pod.Spec.Volumes {
 		v := &in.pod.Spec.Volumes[i]
-		if v.Projected == nil {
+		if v.Projected == nil || v.Name == "" {
 			continue
 		}
 		hasPair := in.choice.By == ByNothing || slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
