@@ -13,6 +13,9 @@ type InjectionStatus struct {
 	// Containers lists what each container got, separated by commas, by the
 	// container's name.
 	Containers map[string]string `json:"containers,omitempty"`
+	// Attempts are the attempts ([AttemptOf]) of the containers that were given what
+	// nobody asked for in so many words, by the container's name.
+	Attempts map[string]string `json:"attempts,omitempty"`
 	// Reason is why nothing was injected; empty if something was.
 	Reason string `json:"reason,omitempty"`
 	// Notes are for people, each "REASON: sentence".

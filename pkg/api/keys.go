@@ -40,7 +40,8 @@ const (
 	AnnotationRenewAfter    = Domain + "/renew-after"
 )
 
-// Annotations of a pod (or of a pod template).
+// Annotations of a pod (or of a pod template). Those of Settings may be on a Service or a
+// namespace too.
 const (
 	AnnotationContainers  = Domain + "/containers"
 	AnnotationMode        = Domain + "/mode"
@@ -63,6 +64,11 @@ const (
 	// the value that it need not write again.
 	AnnotationLeaf = Domain + "/leaf"
 )
+
+// AnnotationFilePrefix begins annotations that the webhook writes on a pod: each is the
+// content of a configuration file beside the certificate, by which the program of a
+// container is told to serve TLS.
+const AnnotationFilePrefix = "file." + Domain + "/"
 
 // Annotations of other objects.
 const (
@@ -90,6 +96,7 @@ const (
 const (
 	ConditionReady   = Domain + "/Ready"
 	ConditionServing = Domain + "/Serving"
+	ConditionFlags   = Domain + "/Flags"
 )
 
 // Names of objects.
@@ -109,6 +116,10 @@ const (
 	// TrustStatusName is the ConfigMap in the rotator's namespace that says
 	// which targets hold which bundle.
 	TrustStatusName = "servingcert-trust-status"
+	// ProgramsName is the ConfigMap in the webhook's namespace with an operator's own
+	// table of programs, under ProgramsKey.
+	ProgramsName = "servingcert-programs"
+	ProgramsKey  = "programs.yaml"
 	// BundleName is the ConfigMap in every opted-in namespace with the bundle under
 	// BundleKey.
 	BundleName = "servingcert-ca.crt"

@@ -12,10 +12,11 @@ import (
 func TestParsePodDefaults(t *testing.T) {
 	r, err := ParsePod(&metav1.ObjectMeta{})
 	require.NoError(t, err)
-	assert.Equal(t, PodRequest{
+	assert.Equal(t, PodRequest{OnRotate: OnRotateReload}, r, "says nothing")
+	assert.Equal(t, Settings{
 		Mode: ModeArgs, CertFlag: "--tls-cert-file", KeyFlag: "--tls-private-key-file",
-		MountPath: "/etc/servingcert", OnRotate: OnRotateReload,
-	}, r)
+		MountPath: "/etc/servingcert", HTTPSProbes: HTTPSProbesAuto,
+	}, r.Or(DefaultSettings()))
 }
 
 func TestParsePodReadsEveryAnnotation(t *testing.T) {
@@ -30,9 +31,10 @@ func TestParsePodReadsEveryAnnotation(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Equal(t, PodRequest{
-		SecretName: "web-tls", Containers: []string{"web", "proxy"}, Mode: ModeArgs, ForceArgs: true,
-		CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x",
-		HTTPSProbes: true, HTTPSProbesSet: true, OnRotate: OnRotateRestart, Trust: true,
+		SecretName: "web-tls", Settings: Settings{
+			Containers: []string{"web", "proxy"}, Mode: ModeArgs,
+			CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x", HTTPSProbes: HTTPSProbesTrue,
+		}, OnRotate: OnRotateRestart, Trust: true,
 	}, r)
 }
 
@@ -73,7 +75,7 @@ func TestParsePodRefuses(t *testing.T) {
 		{AnnotationMountPath, "/a$(B)", "dollar"},
 		{AnnotationMountPath, "/a\nb", "control character"},
 		{AnnotationMountPath, "/" + strings.Repeat("a", 512), "is longer than 512"},
-		{AnnotationHTTPSProbes, "yes", `must be "true" or "false"`},
+		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`},
 		{AnnotationOnRotate, "kill", `must be "reload", "restart" or "none"`},
 		{AnnotationTrust, "1", `must be "true" or "false"`},
 	} {

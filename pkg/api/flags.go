@@ -1,0 +1,115 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// An attempt is what a container is given to serve TLS, beside files and variables that no
+// program minds, although nobody asked for it in so many words: flags that its program may
+// not know. It is named by a hash, so that two processes can speak of it.
+
+// AttemptOf returns the name of the attempt to give a container what given says. image is
+// the image's name without tag and digest, and line the container's command line without
+// what is given.
+func AttemptOf(container, image string, line, given []string) string {
+	h := sha256.New()
+	for _, part := range [][]string{{container, image}, line, given} {
+		for _, s := range part {
+			_, _ = h.Write([]byte(s)) // a hash does not fail
+			_, _ = h.Write([]byte{0})
+		}
+		_, _ = h.Write([]byte{1})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:attemptBytes])
+}
+
+const attemptBytes = 8
+
+func isAttempt(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == attemptBytes && strings.ToLower(s) == s
+}
+
+// Verdict is what the rotator found out about an attempt.
+type Verdict string
+
+// The verdicts.
+const (
+	// VerdictWithheld: the program exited because of what it was given, so new pods
+	// do not get it.
+	VerdictWithheld Verdict = "withheld"
+	// VerdictSuspected: as VerdictWithheld, but the rotator only tells; new pods get it.
+	VerdictSuspected Verdict = "suspected"
+	// VerdictCleared: the program exited without it too, so new pods get it again.
+	VerdictCleared Verdict = "cleared"
+)
+
+// AttemptFact is what the rotator found out about one attempt.
+type AttemptFact struct {
+	Attempt   string // AttemptOf
+	Verdict   Verdict
+	Workload  string // for people, such as Deployment/web
+	Container string
+	Since     time.Time // in whole seconds
+}
+
+// FlagsFacts is what condition ConditionFlags, which the rotator writes, tells the webhook.
+type FlagsFacts []AttemptFact
+
+// MaxAttempts is how many facts a condition holds.
+const MaxAttempts = 32
+
+// Message returns the message of a condition that says text and holds the facts:
+//
+//	TEXT (withheld ATTEMPT KIND/NAME/CONTAINER since TIME, …)
+func (f FlagsFacts) Message(text string) string {
+	facts := make([]string, len(f))
+	for i, a := range f {
+		facts[i] = string(a.Verdict) + " " + a.Attempt + " " + a.Workload + "/" + a.Container + sinceFact + a.Since.UTC().Format(time.RFC3339)
+	}
+	return text + inParentheses(facts)
+}
+
+// FlagsOf returns the facts of the Service's condition ConditionFlags.
+func FlagsOf(svc *corev1.Service) FlagsFacts {
+	c := Condition(svc, ConditionFlags)
+	if c == nil {
+		return nil
+	}
+	var out FlagsFacts
+	for _, fact := range lastParentheses(c.Message) {
+		if a, ok := parseAttempt(fact); ok && len(out) < MaxAttempts {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func parseAttempt(fact string) (AttemptFact, bool) {
+	rest, at, ok := strings.Cut(fact, sinceFact)
+	fields := strings.Split(rest, " ")
+	since, err := time.Parse(time.RFC3339, at)
+	if !ok || err != nil || len(fields) != 3 || !isAttempt(fields[1]) {
+		return AttemptFact{}, false
+	}
+	verdict := Verdict(fields[0])
+	slash := strings.LastIndexByte(fields[2], '/')
+	if slash < 0 || !slices.Contains([]Verdict{VerdictWithheld, VerdictSuspected, VerdictCleared}, verdict) {
+		return AttemptFact{}, false
+	}
+	return AttemptFact{
+		Attempt: fields[1], Verdict: verdict, Since: since,
+		Workload: fields[2][:slash], Container: fields[2][slash+1:],
+	}, true
+}
+
+// Withholds reports whether the webhook leaves the attempt out.
+func (f FlagsFacts) Withholds(attempt string) bool {
+	return slices.ContainsFunc(f, func(a AttemptFact) bool { return a.Attempt == attempt && a.Verdict == VerdictWithheld })
+}

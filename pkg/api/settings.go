@@ -1,0 +1,181 @@
+package api
+
+import (
+	"cmp"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Mode is how far the webhook goes for a pod.
+type Mode string
+
+// The modes. Each includes those after it.
+const (
+	ModeArgs  Mode = "args"  // flags, environment and files
+	ModeEnv   Mode = "env"   // environment and files
+	ModeMount Mode = "mount" // files
+)
+
+// HTTPSProbes says which HTTP probes and hooks on the TLS port use HTTPS.
+type HTTPSProbes string
+
+// The values of AnnotationHTTPSProbes.
+const (
+	HTTPSProbesAuto  HTTPSProbes = "auto"  // those of containers that are told to serve TLS
+	HTTPSProbesTrue  HTTPSProbes = "true"  // all
+	HTTPSProbesFalse HTTPSProbes = "false" // none
+)
+
+// Settings say how pods are injected. A pod says them for itself, the Service for the
+// pods that get its certificate, and the namespace for all its pods; the first of these
+// that says a setting decides about it. A zero field says nothing.
+type Settings struct {
+	// Containers are the container names that are listed, in that order and without
+	// duplicates.
+	Containers        []string
+	Mode              Mode
+	CertFlag, KeyFlag string // with their dashes
+	MountPath         string // absolute and clean
+	HTTPSProbes       HTTPSProbes
+}
+
+// DefaultSettings returns what holds where nobody says anything.
+func DefaultSettings() Settings {
+	return Settings{
+		Mode: ModeArgs, CertFlag: DefaultCertFlag, KeyFlag: DefaultKeyFlag,
+		MountPath: DefaultMountPath, HTTPSProbes: HTTPSProbesAuto,
+	}
+}
+
+// Or returns the settings, with those of other where s says nothing.
+func (s Settings) Or(other Settings) Settings {
+	if len(s.Containers) == 0 {
+		s.Containers = other.Containers
+	}
+	s.Mode = cmp.Or(s.Mode, other.Mode)
+	s.CertFlag, s.KeyFlag = cmp.Or(s.CertFlag, other.CertFlag), cmp.Or(s.KeyFlag, other.KeyFlag)
+	s.MountPath = cmp.Or(s.MountPath, other.MountPath)
+	s.HTTPSProbes = cmp.Or(s.HTTPSProbes, other.HTTPSProbes)
+	return s
+}
+
+// NamesFlags reports whether the settings say the name of a flag.
+func (s Settings) NamesFlags() bool { return s.CertFlag != "" || s.KeyFlag != "" }
+
+// check returns a *FieldError if the settings contradict each other.
+func (s Settings) check() error {
+	all := s.Or(DefaultSettings())
+	if all.CertFlag == all.KeyFlag {
+		return &FieldError{AnnotationKeyFlag, all.KeyFlag, "is also the flag of the certificate (" + AnnotationCertFlag + "): must be another flag"}
+	}
+	return nil
+}
+
+// setting parses one annotation. parse returns what is wrong and what is allowed, or "".
+type setting struct {
+	key   string
+	parse func(s *Settings, value string) (detail string)
+}
+
+// settings are all settings, in the order in which errors are reported.
+var settings = []setting{
+	{AnnotationContainers, parseContainers},
+	{AnnotationMode, func(s *Settings, v string) string { s.Mode = Mode(v); return CheckMode(s.Mode) }},
+	{AnnotationCertFlag, func(s *Settings, v string) string { s.CertFlag = v; return checkFlag(v) }},
+	{AnnotationKeyFlag, func(s *Settings, v string) string { s.KeyFlag = v; return checkFlag(v) }},
+	{AnnotationMountPath, func(s *Settings, v string) string { s.MountPath = path.Clean(v); return checkMountPath(v) }},
+	{AnnotationHTTPSProbes, func(s *Settings, v string) string {
+		s.HTTPSProbes = HTTPSProbes(v)
+		return oneOf(s.HTTPSProbes, HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse)
+	}},
+}
+
+// ParseSettings returns the settings that the annotations of a Service or of a namespace
+// say. One that is wrong says nothing, and is in errs, each a *FieldError: whoever creates a
+// pod did not write it and often cannot correct it.
+func ParseSettings(annotations map[string]string) (s Settings, errs []error) {
+	for _, setting := range settings {
+		value, ok := annotations[setting.key]
+		if !ok {
+			continue
+		}
+		said := s
+		if detail := setting.parse(&said, value); detail != "" {
+			errs = append(errs, &FieldError{setting.key, value, detail})
+			continue
+		}
+		s = said
+	}
+	if err := s.check(); err != nil {
+		s.CertFlag, s.KeyFlag = "", ""
+		errs = append(errs, err)
+	}
+	return s, errs
+}
+
+// CheckMode returns what is wrong with a mode and what is allowed, or "".
+func CheckMode(m Mode) string { return oneOf(m, ModeArgs, ModeEnv, ModeMount) }
+
+func parseContainers(s *Settings, v string) string {
+	for name := range strings.SplitSeq(v, ",") {
+		name = strings.TrimSpace(name)
+		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
+			return "must be a comma-separated list of container names: " + strings.Join(errs, "; ")
+		}
+		if !slices.Contains(s.Containers, name) {
+			s.Containers = append(s.Containers, name)
+		}
+	}
+	return ""
+}
+
+// flagName matches a flag as Go, GNU and most other programs write it. An equals sign
+// or a space would make it a flag with a value, and a dollar sign an expansion.
+var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+func checkFlag(v string) string {
+	if !flagName.MatchString(v) {
+		return "not a valid flag name: must be one or two dashes, then letters, digits, dots, dashes or underscores, such as " + DefaultCertFlag
+	}
+	return ""
+}
+
+// reservedPaths are directories that a container needs. A mount would hide what is in
+// them.
+var reservedPaths = []string{
+	"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/usr/bin",
+	"/usr/lib", "/usr/local", "/var", "/run/secrets", "/var/run", "/var/run/secrets",
+	"/run/secrets/kubernetes.io", "/var/run/secrets/kubernetes.io",
+}
+
+// closedPaths are directories in which nothing can be mounted: file systems of the
+// kernel, and the read-only mount of the service account's token.
+var closedPaths = []string{
+	"/dev", "/proc", "/sys",
+	"/run/secrets/kubernetes.io/serviceaccount", "/var/run/secrets/kubernetes.io/serviceaccount",
+}
+
+func checkMountPath(v string) string {
+	const want = "must be the absolute path of a separate directory, such as " + DefaultMountPath
+	clean := path.Clean(v)
+	switch {
+	case !path.IsAbs(v):
+		return want
+	case len(v) > 512:
+		return "is longer than 512 characters: " + want
+	case strings.ContainsAny(v, ":$\\") || strings.ContainsFunc(v, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return "contains a colon, a dollar sign, a backslash or a control character, which have a meaning for container runtimes or the kubelet: " + want
+	case slices.Contains(reservedPaths, clean):
+		return "would hide the container's own " + clean + ": " + want
+	}
+	for _, closed := range closedPaths {
+		if clean == closed || strings.HasPrefix(clean, closed+"/") {
+			return "nothing can be mounted in " + closed + ": " + want
+		}
+	}
+	return ""
+}

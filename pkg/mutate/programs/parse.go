@@ -1,0 +1,125 @@
+package programs
+
+import (
+	"bytes"
+	_ "embed" // for the table
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed programs.yaml
+var builtin []byte
+
+// Builtin returns the table that is built in.
+var Builtin = sync.OnceValue(func() Table {
+	t, err := Parse(builtin)
+	if err != nil { // a test parses it
+		panic(err)
+	}
+	return t
+})
+
+// maxPrograms bounds what a table costs: each start and each change of a table reads it
+// whole.
+const maxPrograms = 1000
+
+// Parse returns the table that the YAML document describes, a list of programs. The error
+// names each mistake with its line.
+func Parse(data []byte) (Table, error) {
+	var document yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return Table{}, nil
+	} else if err != nil {
+		return Table{}, fmt.Errorf("not YAML: %w", err)
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return Table{}, errors.New("more than one YAML document: must be one list of programs")
+	}
+	list := document.Content[0]
+	if list.Kind != yaml.SequenceNode {
+		return Table{}, fmt.Errorf("line %d: must be a list of programs", list.Line)
+	}
+	if len(list.Content) > maxPrograms {
+		return Table{}, fmt.Errorf("%d programs: must be at most %d", len(list.Content), maxPrograms)
+	}
+	var programs []Program
+	strict := yaml.NewDecoder(bytes.NewReader(data))
+	strict.KnownFields(true)
+	if err := strict.Decode(&programs); err != nil {
+		return Table{}, fieldErrors(err)
+	}
+	var mistakes []error
+	for i := range programs {
+		for _, m := range programs[i].mistakes() {
+			mistakes = append(mistakes, fmt.Errorf("line %d: program %q: %s: %s", lineOf(list.Content[i], m.field), programs[i].Name, m.field, m.detail))
+		}
+	}
+	mistakes = append(mistakes, twice(programs, list)...)
+	if len(mistakes) > 0 {
+		return Table{}, errors.Join(mistakes...)
+	}
+	return newTable(programs), nil
+}
+
+// fieldErrors rewrites what the decoder says about Go types for people who write YAML.
+func fieldErrors(err error) error {
+	var types *yaml.TypeError
+	if !errors.As(err, &types) {
+		return fmt.Errorf("not a list of programs: %w", err)
+	}
+	var out []error
+	for _, e := range types.Errors {
+		for from, to := range map[string]string{
+			"not found in type programs.Program":  "is not a field of a program",
+			"not found in type programs.Variable": "is not a field of a variable: must be name or value",
+			"into programs.Program":               "where a program must be",
+			"into []programs.Variable":            "where a list of variables must be",
+		} {
+			e = strings.ReplaceAll(e, from, to)
+		}
+		out = append(out, errors.New(e))
+	}
+	return errors.Join(out...)
+}
+
+// lineOf returns the line of a program's field, or of the program if it has no such field.
+func lineOf(program *yaml.Node, field string) int {
+	for i := 0; i+1 < len(program.Content); i += 2 {
+		if program.Content[i].Value == field {
+			return program.Content[i].Line
+		}
+	}
+	return program.Line
+}
+
+// twice returns the errors about names, images and executables that two programs have.
+func twice(programs []Program, list *yaml.Node) []error {
+	var out []error
+	for _, key := range []struct {
+		field string
+		of    func(*Program) []string
+	}{
+		{"program", func(p *Program) []string { return []string{p.Name} }},
+		{"images", func(p *Program) []string { return p.Images }},
+		{"executables", func(p *Program) []string { return p.Executables }},
+	} {
+		first := map[string]string{}
+		for i := range programs {
+			for _, v := range slices.Compact(slices.Sorted(slices.Values(key.of(&programs[i])))) {
+				if other, taken := first[v]; taken {
+					out = append(out, fmt.Errorf("line %d: program %q: %s: %q is also in program %q", lineOf(list.Content[i], key.field), programs[i].Name, key.field, v, other))
+					continue
+				}
+				first[v] = programs[i].Name
+			}
+		}
+	}
+	return out
+}

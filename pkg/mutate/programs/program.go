@@ -1,0 +1,170 @@
+package programs
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Program is an entry: how a program takes a certificate. In flags, values, contents and
+// in None these stand for what is known only when a pod is created:
+//
+//	{cert} {key} {ca}  the files tls.crt, tls.key and ca.crt
+//	{combined}         one file with the key and then the chain
+//	{dir}              the directory of the files
+type Program struct {
+	Name string `yaml:"program"`
+	// Images are the last parts of the names of image repositories, such as
+	// "prometheus" of quay.io/prometheus/prometheus:v3.
+	Images []string `yaml:"images"`
+	// Executables are base names of what a command line starts.
+	Executables []string `yaml:"executables"`
+
+	// Flags are elements of the command line, added in this order.
+	Flags []string `yaml:"flags"`
+	// First is true if the flags must come before all other arguments.
+	First bool       `yaml:"first"`
+	Env   []Variable `yaml:"env"`
+	// Config are small configuration files beside the certificate, by file name.
+	Config map[string]string `yaml:"config"`
+	// Files are further names of the certificate's files: a key of the Secret, or
+	// ca.crt, by file name.
+	Files map[string]string `yaml:"files"`
+	// Own are further flags and variables with which the owner of a container
+	// configures TLS himself.
+	Own []string `yaml:"own"`
+	// Ports are the ports that serve TLS if they are others than without TLS.
+	Ports []int32 `yaml:"ports"`
+	// PrivateKey is true if the program refuses a key file that others can read.
+	PrivateKey bool `yaml:"privateKey"`
+
+	// None says what a person has to do, if neither flags nor variables can do it.
+	None string `yaml:"none"`
+
+	// Reload is how the program takes up a renewed certificate, and ReloadHow by
+	// which signal or request.
+	Reload    Reload `yaml:"reload"`
+	ReloadHow string `yaml:"reloadHow"`
+
+	// Versions are those on which all this was read, in Sources.
+	Versions string   `yaml:"versions"`
+	Sources  []string `yaml:"sources"`
+	// Note is what the owner should know besides.
+	Note string `yaml:"note"`
+}
+
+// Variable is an environment variable.
+type Variable struct {
+	Name  string `yaml:"name"`
+	Value string `yaml:"value"`
+}
+
+// Reload is how a program takes up a renewed certificate.
+type Reload string
+
+// The ways to reload.
+const (
+	ReloadItself  Reload = "itself"  // it reads the files again on its own
+	ReloadSignal  Reload = "signal"  // when it gets a signal
+	ReloadRequest Reload = "request" // when it is asked over its API
+	ReloadRestart Reload = "restart" // only when it is started again
+)
+
+// Takes reports whether the program can be told by flags or variables.
+func (p *Program) Takes() bool { return len(p.Flags)+len(p.Env) > 0 }
+
+// Uses reports whether a flag, a variable or a configuration file contains the
+// placeholder, such as "{combined}".
+func (p *Program) Uses(placeholder string) bool {
+	for text := range p.texts() {
+		if strings.Contains(text, placeholder) {
+			return true
+		}
+	}
+	return false
+}
+
+// texts yields all texts in which placeholders are replaced.
+func (p *Program) texts() func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, f := range p.Flags {
+			if !yield(f) {
+				return
+			}
+		}
+		for _, v := range p.Env {
+			if !yield(v.Value) {
+				return
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Config)) {
+			if !yield(p.Config[name]) {
+				return
+			}
+		}
+	}
+}
+
+// Table is a set of programs in which each image and each executable occurs once. The
+// zero Table has no programs.
+type Table struct {
+	programs     []Program
+	byImage      map[string]int
+	byExecutable map[string]int
+}
+
+// newTable returns the table of the programs. Later programs win where several have an
+// image or an executable.
+func newTable(list []Program) Table {
+	t := Table{programs: list, byImage: map[string]int{}, byExecutable: map[string]int{}}
+	for i := range list {
+		for _, image := range list[i].Images {
+			t.byImage[image] = i
+		}
+		for _, executable := range list[i].Executables {
+			t.byExecutable[executable] = i
+		}
+	}
+	return t
+}
+
+// All returns the programs in the order of the table. The caller must not change them.
+func (t Table) All() []Program { return t.programs }
+
+// ByImage returns the program of an image reference such as
+// quay.io/prometheus/prometheus:v3.5.0@sha256:….
+func (t Table) ByImage(image string) (*Program, bool) { return t.at(t.byImage, Repository(image)) }
+
+// ByExecutable returns the program that an executable, such as /bin/prometheus, starts.
+func (t Table) ByExecutable(executable string) (*Program, bool) {
+	return t.at(t.byExecutable, path.Base(executable))
+}
+
+func (t Table) at(index map[string]int, key string) (*Program, bool) {
+	i, ok := index[key]
+	if !ok {
+		return nil, false
+	}
+	return &t.programs[i], true
+}
+
+// Repository returns the last part of the name of an image's repository.
+func Repository(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	image = image[strings.LastIndexByte(image, '/')+1:]
+	image, _, _ = strings.Cut(image, ":")
+	return image
+}
+
+// With returns the table with more programs. One with the name of a program of t replaces
+// it, and one with an image or an executable of a program of t takes it over.
+func (t Table) With(more Table) Table {
+	var list []Program
+	for _, p := range t.programs {
+		if !slices.ContainsFunc(more.programs, func(m Program) bool { return m.Name == p.Name }) {
+			list = append(list, p)
+		}
+	}
+	return newTable(append(list, more.programs...))
+}

@@ -1,0 +1,160 @@
+package programs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// mistake is what is wrong in a field of a program.
+type mistake struct{ field, detail string }
+
+// Placeholders of files, and of their directory.
+const (
+	Cert     = "{cert}"
+	Key      = "{key}"
+	CA       = "{ca}"
+	Combined = "{combined}"
+	Dir      = "{dir}"
+)
+
+var (
+	programName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
+	imageName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
+	// executableName leaves out what a path or an option could be.
+	executableName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
+	fileName       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,62}$`)
+	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	placeholder    = regexp.MustCompile(`\{[a-z]+\}`)
+)
+
+// maxConfig bounds a configuration file, because it becomes an annotation of each pod.
+const maxConfig = 4 << 10
+
+// tooGeneral are executables that run all kinds of programs, so that they say nothing.
+var tooGeneral = []string{
+	"sh", "bash", "ash", "dash", "busybox", "java", "python", "python3", "node", "ruby", "php", "perl", "dotnet",
+	"env", "tini", "dumb-init", "exec", "sudo", "su", "npm", "npx", "yarn", "pnpm", "server", "app", "main", "manager", "start", "run", "serve",
+}
+
+// mistakes returns what is wrong with the program by itself.
+func (p *Program) mistakes() []mistake {
+	var out []mistake
+	add := func(field, format string, args ...any) {
+		out = append(out, mistake{field, fmt.Sprintf(format, args...)})
+	}
+	if !programName.MatchString(p.Name) {
+		add("program", "%q: must be a name of lower-case letters, digits, dots, dashes and underscores", p.Name)
+	}
+	if len(p.Images)+len(p.Executables) == 0 {
+		add("images", "has neither images nor executables, so no container would match")
+	}
+	for _, v := range p.Images {
+		if !imageName.MatchString(v) {
+			add("images", "%q: must be the last part of a repository's name, such as prometheus, without registry and tag", v)
+		}
+	}
+	for _, v := range p.Executables {
+		switch {
+		case !executableName.MatchString(v):
+			add("executables", "%q: must be the name of an executable, without its directory", v)
+		case slices.Contains(tooGeneral, v):
+			add("executables", "%q: runs all kinds of programs", v)
+		}
+	}
+	p.checkTakes(add)
+	p.checkFiles(add)
+	p.checkReload(add)
+	return out
+}
+
+// checkTakes checks what the program gets.
+func (p *Program) checkTakes(add func(field, format string, args ...any)) {
+	switch {
+	case p.None == "" && !p.Takes():
+		add("none", "has neither flags nor env: none must say what a person has to do")
+	case p.None != "" && (p.Takes() || len(p.Config)+len(p.Files)+len(p.Ports) > 0 || p.PrivateKey):
+		add("none", "must be alone: the program also has flags, env, config, files, ports or privateKey")
+	}
+	if p.Takes() && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
+		add("flags", "neither flags, env nor config use %s, %s or %s", Cert, Combined, Dir)
+	}
+	for i, f := range p.Flags {
+		switch {
+		case f == "" || strings.ContainsFunc(f, func(c rune) bool { return c < ' ' }):
+			add("flags", "%q: must not be empty or contain control characters", f)
+		case i == 0 && !strings.HasPrefix(f, "-"):
+			add("flags", "%q: the first must start with a dash", f)
+		case strings.Contains(f, "$("):
+			add("flags", "%q: must not contain $(, which the kubelet replaces", f)
+		}
+	}
+	for i, v := range p.Env {
+		switch {
+		case len(validation.IsEnvVarName(v.Name)) > 0:
+			add("env", "%q: not the name of a variable", v.Name)
+		case slices.Contains([]string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}, v.Name):
+			add("env", "%q: is set in every container", v.Name)
+		case slices.ContainsFunc(p.Env[:i], func(other Variable) bool { return other.Name == v.Name }):
+			add("env", "%q: occurs twice", v.Name)
+		case strings.Contains(v.Value, "$("):
+			add("env", "%q: must not contain $(, which the kubelet replaces", v.Name)
+		}
+	}
+	for _, v := range p.Own {
+		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) {
+			add("own", "%q: must be a flag with its dashes, or the name of a variable", v)
+		}
+	}
+	for _, port := range p.Ports {
+		if len(validation.IsValidPortNum(int(port))) > 0 {
+			add("ports", "%d: must be from 1 to 65535", port)
+		}
+	}
+	for text := range p.texts() {
+		for _, used := range placeholder.FindAllString(text, -1) {
+			if !slices.Contains([]string{Cert, Key, CA, Combined, Dir}, used) {
+				add("flags", "%s: must be one of %s %s %s %s %s", used, Cert, Key, CA, Combined, Dir)
+			}
+		}
+	}
+}
+
+// checkFiles checks the names and contents of files.
+func (p *Program) checkFiles(add func(field, format string, args ...any)) {
+	standard := []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, api.BundleKey}
+	for name, key := range p.Files {
+		if !fileName.MatchString(name) || slices.Contains(standard, name) {
+			add("files", "%q: must be the name of a file, and not %s", name, strings.Join(standard, ", "))
+		}
+		if !slices.Contains(standard, key) {
+			add("files", "%q: %q: must be one of %s", name, key, strings.Join(standard, ", "))
+		}
+	}
+	for name, content := range p.Config {
+		_, isFile := p.Files[name]
+		switch {
+		case !fileName.MatchString(name) || slices.Contains(standard, name) || isFile:
+			add("config", "%q: must be the name of a file that is not there already", name)
+		case len(content) > maxConfig:
+			add("config", "%q: is longer than %d bytes", name, maxConfig)
+		}
+	}
+}
+
+func (p *Program) checkReload(add func(field, format string, args ...any)) {
+	all := []Reload{ReloadItself, ReloadSignal, ReloadRequest, ReloadRestart}
+	switch {
+	case p.Reload == "" && p.None != "":
+	case !slices.Contains(all, p.Reload):
+		add("reload", "%q: must be itself, signal, request or restart", p.Reload)
+	case (p.Reload == ReloadSignal || p.Reload == ReloadRequest) && p.ReloadHow == "":
+		add("reloadHow", "must say which signal or request")
+	}
+}
