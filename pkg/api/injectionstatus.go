@@ -16,6 +16,9 @@ type InjectionStatus struct {
 	// Attempts are the attempts ([AttemptOf]) of the containers that were given what
 	// nobody asked for in so many words, by the container's name.
 	Attempts map[string]string `json:"attempts,omitempty"`
+	// Withheld are the attempts that the containers were not given any more, by the
+	// container's name.
+	Withheld map[string]string `json:"withheld,omitempty"`
 	// Reason is why nothing was injected; empty if something was.
 	Reason string `json:"reason,omitempty"`
 	// Notes are for people, each "REASON: sentence".

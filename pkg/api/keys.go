@@ -38,6 +38,8 @@ const (
 	AnnotationExtraDNSNames = Domain + "/extra-dns-names"
 	AnnotationClusterIPs    = Domain + "/cluster-ips"
 	AnnotationRenewAfter    = Domain + "/renew-after"
+	// AnnotationCombinedPEM, "true", asks for CombinedKey in the Secret.
+	AnnotationCombinedPEM = Domain + "/combined-pem"
 )
 
 // Annotations of a pod (or of a pod template). Those of Settings may be on a Service or a
@@ -125,6 +127,9 @@ const (
 	BundleName = "servingcert-ca.crt"
 	// BundleKey is the key, and the file name, of a CA bundle.
 	BundleKey = "ca.crt"
+	// CombinedKey is the key, and the file name, of the private key followed by the
+	// certificate chain, in the Secret of a Service with AnnotationCombinedPEM.
+	CombinedKey = "tls-combined.pem"
 	// ConventionalSecretName is the Secret that a pod gets if nothing names another.
 	ConventionalSecretName = "serving-cert"
 )

@@ -100,6 +100,11 @@ func Wants(svc *corev1.Service) (secretName string, ok bool) {
 	return secretName, ok
 }
 
+// WantsCombined reports whether the Service asks for CombinedKey in its Secret.
+func WantsCombined(svc *corev1.Service) bool {
+	return svc.Annotations[AnnotationCombinedPEM] == "true"
+}
+
 // Parse returns what the Service asks for. Every error is a *FieldError.
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // commandLine is what a container runs, as far as the pod specifies it: command and then
@@ -35,7 +36,16 @@ var wrappers = map[string]wrapper{
 	"env": {}, "exec": {}, "nice": {}, "ionice": {}, "setsid": {}, "stdbuf": {},
 	"gosu": {operands: 1}, "su-exec": {operands: 1}, "timeout": {operands: 1},
 	"chamber": {needs: true}, "dlv": {needs: true}, "doppler": {needs: true}, "envconsul": {needs: true},
-	"npm": {needs: true}, "npx": {needs: true}, "pnpm": {needs: true}, "yarn": {needs: true},
+	"npm": {needs: true}, "npx": {}, "pnpm": {needs: true}, "yarn": {needs: true},
+	"docker-entrypoint.sh": {}, "entrypoint.sh": {},
+}
+
+// runners run what a file of theirs says, and take appended arguments for themselves or
+// ignore them.
+var runners = []string{
+	"npm", "pnpm", "yarn", "make", "rake", "gradle", "gradlew", "mvn", "mvnw", "task", "just",
+	"supervisord", "circusd", "pm2", "pm2-runtime", "foreman", "honcho", "forego", "overmind", "goreman", "concurrently",
+	"s6-svscan", "runsvdir", "runsv", "runit", "my_init", "monit", "systemd", "init",
 }
 
 // program returns the index of the program after wrappers such as "tini --" and
@@ -92,23 +102,36 @@ func (l commandLine) end() int {
 	return len(l.tokens)
 }
 
+// start returns the index at which flags are inserted that come before all arguments: after
+// the program, or before the arguments of an image whose command starts it.
+func (l commandLine) start(table programs.Table) int {
+	start := l.program()
+	if start >= len(l.tokens) {
+		return len(l.tokens)
+	}
+	if _, known := table.ByExecutable(l.tokens[start]); start < l.command || known && !strings.HasPrefix(l.tokens[start], "-") {
+		return start + 1
+	}
+	return start
+}
+
 var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh", "mksh", "busybox"}
 
 func isShellName(token string) bool { return slices.Contains(shells, path.Base(token)) }
 
-// isShell reports whether the command line is a shell that does not pass appended
-// arguments to a program: one with a -c option, whose arguments become $0 and $1, or
-// one without a script.
-func (l commandLine) isShell() bool {
+// ignoresArguments reports whether the command line does not pass appended arguments to
+// the program: that of a runner, or of a shell with a -c option, whose arguments become $0
+// and $1, or without a script.
+func (l commandLine) ignoresArguments() bool {
 	rest := l.tokens[l.program():]
 	if len(rest) == 0 {
 		return false
 	}
-	if l.command == 0 && looksLikeScript(rest) {
+	if l.command == 0 && looksLikeScript(rest) || slices.Contains(runners, path.Base(rest[0])) || hasScript(rest[1:]) {
 		return true
 	}
 	if !isShellName(rest[0]) {
-		return false
+		return takesScript(rest)
 	}
 	if path.Base(rest[0]) == "busybox" {
 		if rest = rest[1:]; len(rest) == 0 || !isShellName(rest[0]) {
@@ -116,6 +139,23 @@ func (l commandLine) isShell() bool {
 		}
 	}
 	return !runsScriptFile(rest[1:])
+}
+
+// hasScript reports whether a shell with a -c option is among the arguments of another
+// program, which runs it.
+func hasScript(args []string) bool {
+	for i := range args {
+		if isShellName(args[i]) && i+2 < len(args) && shellOption.MatchString(args[i+1]) || takesScript(args[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// takesScript reports whether a command line is that of a program that runs the value of its
+// option -c with a shell.
+func takesScript(line []string) bool {
+	return slices.Contains([]string{"su", "runuser", "script", "sg", "flock"}, path.Base(line[0])) && slices.ContainsFunc(line[1:], shellOption.MatchString)
 }
 
 // runsScriptFile reports whether a shell with these arguments runs a file, which gets
@@ -147,50 +187,8 @@ func looksLikeScript(args []string) bool {
 	return len(args) >= 2 && shellOption.MatchString(args[0]) && strings.ContainsAny(strings.TrimSpace(args[1]), " \t\n;|&")
 }
 
-var shellOption = regexp.MustCompile(`^-[a-z]{0,3}c$`)
-
-// flagState says whether a container has the two flags.
-type flagState int
-
-const (
-	flagsAbsent flagState = iota
-	flagsOurs             // both, with the injected files
-	flagsOther            // one of them, or with other files
-)
-
-// flagsIn returns whether the container's command line has the two flags: with one or
-// two dashes, with = or a space, literally or in a variable that the pod defines.
-func flagsIn(in *input, c *corev1.Container) flagState {
-	tokens := in.expanded(c)
-	cert, certValue := find(tokens, in.request.CertFlag)
-	key, keyValue := find(tokens, in.request.KeyFlag)
-	switch {
-	case !cert && !key:
-		return flagsAbsent
-	case cert && key && certValue == in.file(corev1.TLSCertKey) && keyValue == in.file(corev1.TLSPrivateKeyKey):
-		return flagsOurs
-	}
-	return flagsOther
-}
-
-// find returns whether the flag is among the tokens, and its value.
-func find(tokens []string, flag string) (found bool, value string) {
-	want := strings.TrimLeft(flag, "-")
-	for i, t := range tokens {
-		if !strings.HasPrefix(t, "-") {
-			continue
-		}
-		name, value, hasValue := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(t, "-"), "-"), "=")
-		if name != want {
-			continue
-		}
-		if !hasValue && i+1 < len(tokens) {
-			value = tokens[i+1]
-		}
-		return true, value
-	}
-	return false, ""
-}
+// shellOption matches a shell's option -c, with others before and after it: -ec, -ecx, -lc.
+var shellOption = regexp.MustCompile(`^-[aefhiklmnuvxb]{0,5}c[aefhiklmnuvxb]{0,5}$`)
 
 // reference matches a variable in a command line, as the kubelet expands it.
 var reference = regexp.MustCompile(`\$\(([^()]*)\)`)
@@ -220,7 +218,7 @@ func (in *input) expanded(c *corev1.Container) []string {
 // variables returns the values of the container's variables, injected ones included.
 func (in *input) variables(c *corev1.Container) map[string]string {
 	values := make(map[string]string, len(c.Env)+3)
-	if in.request.Mode != api.ModeMount {
+	if in.settings.Mode != api.ModeMount {
 		for _, e := range in.environment() {
 			values[e.Name] = e.Value
 		}

@@ -51,7 +51,7 @@ func TestShells(t *testing.T) {
 		"/usr/local/bin/shell-server -c x":     false,
 		"":                                     false,
 	} {
-		assert.Equal(t, want, parseLine(line).isShell(), "%s", line)
+		assert.Equal(t, want, parseLine(line).ignoresArguments(), "%s", line)
 	}
 }
 

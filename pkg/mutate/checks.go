@@ -42,21 +42,21 @@ type containerCheck struct {
 var fileChecks = []containerCheck{
 	{reasonMountPathTaken, func(in *input, c *corev1.Container) (string, bool) {
 		for _, d := range c.VolumeDevices {
-			if path.Clean(d.DevicePath) == in.request.MountPath {
+			if path.Clean(d.DevicePath) == in.settings.MountPath {
 				return d.Name + " at " + d.DevicePath, true
 			}
 		}
 		return findMount(c, func(m corev1.VolumeMount) bool {
-			return path.Clean(m.MountPath) == in.request.MountPath && !isMount(m, in.volume, in.request.MountPath)
+			return path.Clean(m.MountPath) == in.settings.MountPath && !isMount(m, in.volume, in.settings.MountPath)
 		})
 	}},
 	{reasonMountPathReadOnly, func(in *input, c *corev1.Container) (string, bool) {
 		return findMount(c, func(m corev1.VolumeMount) bool {
-			return below(in.request.MountPath, path.Clean(m.MountPath)) && readOnly(in.pod, m)
+			return below(in.settings.MountPath, path.Clean(m.MountPath)) && readOnly(in.pod, m)
 		})
 	}},
 	{reasonMountPathCovers, func(in *input, c *corev1.Container) (string, bool) {
-		return findMount(c, func(m corev1.VolumeMount) bool { return below(path.Clean(m.MountPath), in.request.MountPath) })
+		return findMount(c, func(m corev1.VolumeMount) bool { return below(path.Clean(m.MountPath), in.settings.MountPath) })
 	}},
 }
 
@@ -80,15 +80,6 @@ var envChecks = []containerCheck{
 		return strings.Join(own, ", "), len(own) > 0
 	}},
 	{reasonEnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
-}
-
-// flagChecks keep the flags out of a container that does not have them.
-var flagChecks = []containerCheck{
-	{reasonShellWrapper, func(_ *input, c *corev1.Container) (string, bool) { return "", commandLineOf(c).isShell() }},
-	{reasonFlagAlreadySet, func(in *input, c *corev1.Container) (string, bool) { return "", flagsIn(in, c) == flagsOther }},
-	{reasonNoArgs, func(in *input, c *corev1.Container) (string, bool) {
-		return "", len(c.Command)+len(c.Args) == 0 && !in.request.ForceArgs
-	}},
 }
 
 // firstOf returns the note of the first check that applies to the container.

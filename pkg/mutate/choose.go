@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // Known is what is known about a namespace when a pod is created in it.
@@ -23,6 +24,12 @@ type Known struct {
 	// ConventionalSecret is true if the namespace has a Secret with the name
 	// api.ConventionalSecretName and the type kubernetes.io/tls.
 	ConventionalSecret bool
+	// Namespace holds the namespace's annotations with the prefix api.Domain.
+	Namespace map[string]string
+	// DefaultMode holds where nobody says a mode; empty for api.ModeArgs.
+	DefaultMode api.Mode
+	// Programs are the programs that are known; nil for those that are built in.
+	Programs *programs.Table
 }
 
 // By says what decided which Secret the pod gets.
@@ -54,6 +61,18 @@ type Choice struct {
 	Ports []intstr.IntOrString
 	// Notes are about the Services, such as one that the signer refuses.
 	Notes []Note
+
+	// service and namespace are the settings that the Service and the namespace say,
+	// and defaultMode is the mode where nobody says one.
+	service, namespace api.Settings
+	defaultMode        api.Mode
+	// programs are those that are known.
+	programs *programs.Table
+	// attempts are what the rotator found out about what pods of the Service were
+	// given.
+	attempts api.FlagsFacts
+	// combined is true if the Secret has api.CombinedKey.
+	combined bool
 }
 
 // FromServices reports whether the choice rests on a known Service. A Service that was
@@ -72,7 +91,7 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
 	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !selects(s, pod) })
 	serving := servedBy(pod, selecting)
-	c := Choice{}
+	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs}
 	switch {
 	case request.SecretName != "":
 		c.By, c.Secret = ByPod, request.SecretName
@@ -85,20 +104,34 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		c.By, c.Secret = ByConvention, api.ConventionalSecretName
 	}
 	c.Notes = serviceNotes(pod, known.Services, selecting, c)
+	c.namespace = c.settingsOf("namespace", known.Namespace)
 	if c.By == ByNothing {
 		return c
 	}
 	c.Issued = issued(asking, c.Secret)
+	c.combined = slices.ContainsFunc(asking, func(s *corev1.Service) bool { return secretOf(s) == c.Secret && api.WantsCombined(s) })
 	for _, s := range selecting {
 		if secretOf(s) != c.Secret {
 			continue
 		}
 		if c.Service == "" {
 			c.Service = s.Name
+			c.service = c.settingsOf("Service "+s.Name, s.Annotations)
 		}
+		c.attempts = append(c.attempts, api.FlagsOf(s)...)
 		c.Ports = append(c.Ports, api.TLSTargets(s)...)
 	}
 	return c
+}
+
+// settingsOf returns the settings that the annotations of a Service or of the namespace say,
+// and adds a note for each that is wrong.
+func (c *Choice) settingsOf(whose string, annotations map[string]string) api.Settings {
+	settings, errs := api.ParseSettings(annotations)
+	for _, err := range errs {
+		c.Notes = append(c.Notes, Note{Reason: reasonBadSetting, Detail: whose + ": " + err.Error()})
+	}
+	return settings
 }
 
 // askingServices returns the Services that ask for a Secret with a valid name, the

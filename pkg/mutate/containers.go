@@ -52,7 +52,7 @@ func selectContainers(in *input) selection {
 func byAnnotation(in *input) selection {
 	s := selection{flags: true}
 	var unknown []string
-	for _, name := range in.request.Containers {
+	for _, name := range in.settings.Containers {
 		if c, ok := containerNamed(in.pod, name); ok {
 			s.targets = append(s.targets, c)
 		} else {
@@ -103,7 +103,7 @@ func byEarlierPass(in *input) selection {
 	var s selection
 	added := false
 	for _, c := range api.RunningContainers(in.pod) {
-		if in.volume != "" && mounted(c.Container, in.volume, in.request.MountPath) {
+		if slices.ContainsFunc(in.volumes, func(v string) bool { return mounted(c.Container, v, in.settings.MountPath) }) {
 			s.targets = append(s.targets, c)
 		} else if _, keep := firstOf(fileChecks, in, c); !keep {
 			added = true
@@ -112,8 +112,8 @@ func byEarlierPass(in *input) selection {
 	if len(s.targets) == 0 || !added {
 		return selection{}
 	}
-	hasFlags := slices.ContainsFunc(s.targets, func(c api.ContainerRef) bool { return flagsIn(in, c.Container) == flagsOurs })
-	if in.request.Mode == api.ModeArgs && !hasFlags {
+	hasFlags := slices.ContainsFunc(s.targets, func(c api.ContainerRef) bool { return in.offerTo(c, false).serves })
+	if in.settings.Mode == api.ModeArgs && !hasFlags {
 		s.notes = []Note{ambiguous(in)}
 	}
 	return s
@@ -121,7 +121,7 @@ func byEarlierPass(in *input) selection {
 
 func allContainers(in *input) selection {
 	s := selection{targets: api.RunningContainers(in.pod)}
-	if in.request.Mode == api.ModeArgs {
+	if in.settings.Mode == api.ModeArgs {
 		s.notes = []Note{ambiguous(in)}
 	}
 	return s

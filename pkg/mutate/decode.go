@@ -52,6 +52,7 @@ type securityView struct {
 
 type containerView struct {
 	Name            string                         `json:"name"`
+	Image           string                         `json:"image"`
 	Command         []string                       `json:"command"`
 	Args            []string                       `json:"args"`
 	Env             []envView                      `json:"env"`
@@ -65,6 +66,8 @@ type containerView struct {
 	Lifecycle       *corev1.Lifecycle              `json:"lifecycle"`
 	RestartPolicy   *corev1.ContainerRestartPolicy `json:"restartPolicy"`
 	SecurityContext *securityView                  `json:"securityContext"`
+
+	TerminationMessagePolicy corev1.TerminationMessagePolicy `json:"terminationMessagePolicy"`
 }
 
 // envView does not keep the source of a value, only whether there is one.
@@ -81,7 +84,8 @@ func containers(views []containerView) []corev1.Container {
 	out := make([]corev1.Container, len(views))
 	for i := range views {
 		v, c := &views[i], &out[i]
-		c.Name, c.Command, c.Args, c.Ports = v.Name, v.Command, v.Args, v.Ports
+		c.Name, c.Image, c.Command, c.Args, c.Ports = v.Name, v.Image, v.Command, v.Args, v.Ports
+		c.TerminationMessagePolicy = v.TerminationMessagePolicy
 		c.VolumeMounts, c.VolumeDevices = v.VolumeMounts, v.VolumeDevices
 		c.StartupProbe, c.ReadinessProbe, c.LivenessProbe = probe(v.StartupProbe), probe(v.ReadinessProbe), probe(v.LivenessProbe)
 		c.Lifecycle, c.RestartPolicy = v.Lifecycle, v.RestartPolicy

@@ -83,7 +83,8 @@ func TestStatusLeavesRoom(t *testing.T) {
 			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)}},
 		},
 	}
-	pod.Annotations = map[string]string{"big": strings.Repeat("x", 256<<10-len("big")-50)}
+	pod.Annotations = map[string]string{api.AnnotationMode: "args"}
+	pod.Annotations["big"] = strings.Repeat("x", 256<<10-len("big")-len(api.AnnotationMode)-len("args")-50)
 	patch, report, err := Mutate(pod, Known{Services: []*corev1.Service{web}})
 	require.NoError(t, err)
 	assert.Equal(t, []Reason{reasonInjected, reasonStatusTooLarge}, report.Reasons())

@@ -45,6 +45,10 @@ func readScene(t testing.TB, data []byte) scene {
 			svc := &corev1.Service{}
 			require.NoError(t, yaml.UnmarshalStrict(doc, svc))
 			s.known.Services = append(s.known.Services, svc)
+		case "Namespace":
+			ns := &corev1.Namespace{}
+			require.NoError(t, yaml.UnmarshalStrict(doc, ns))
+			s.known.Namespace = ns.Annotations
 		case "Secret":
 			secret := &corev1.Secret{}
 			require.NoError(t, yaml.UnmarshalStrict(doc, secret))

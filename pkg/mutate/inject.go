@@ -1,7 +1,7 @@
 package mutate
 
 import (
-	"slices"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,7 +24,7 @@ func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 // idempotent: a second pass changes nothing that is there, whatever other webhooks have
 // added in between.
 func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report) {
-	in := &input{pod: pod, request: request, choice: choice}
+	in := newInput(pod, request, choice)
 	report := Report{
 		Reason: reasonInjected, By: choice.By, Trust: request.Trust,
 		Secret: choice.Secret, Service: choice.Service,
@@ -40,11 +40,11 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 		if !report.Concerned() {
 			return nil, report
 		}
-		return writeStatus(in, nil, &report), report
+		return writeStatus(in, nil, nil, &report), report
 	}
 	noteContext(in, &report)
-	patch := injectContainers(in, &report)
-	return writeStatus(in, patch, &report), report
+	patch, config := injectContainers(in, &report)
+	return writeStatus(in, patch, config, &report), report
 }
 
 // noteContext adds the notes about the Services and the pod's annotations.
@@ -57,41 +57,46 @@ func noteContext(in *input, report *Report) {
 	}
 }
 
-// injectContainers returns the operations on volumes and containers.
-func injectContainers(in *input, report *Report) Patch {
-	in.volume = findVolume(in)
-	found := in.volume != ""
+// injectContainers returns the operations on volumes and containers, and the configuration
+// files that the programs need.
+func injectContainers(in *input, report *Report) (patch Patch, config map[string]string) {
+	in.volumes = findVolumes(in, needs{})
 	chosen := selectContainers(in)
 	for _, n := range chosen.notes {
 		report.note(n)
 		report.Reason = n.Reason // unless something is injected after all
 	}
-	volume := newVolume(in, chosen.targets)
-	if !found {
+	in.targets = chosen.targets
+	offers := make([]offer, len(chosen.targets))
+	for i, c := range chosen.targets {
+		offers[i] = in.offerTo(c, chosen.flags)
+	}
+	need := in.needsOf(programsOf(offers))
+	volume := newVolume(in, need)
+	if in.volumes = findVolumes(in, need); len(in.volumes) > 0 {
+		in.volume = in.volumes[0]
+	} else {
 		in.volume = volume.Name
 	}
-	var patch Patch
-	var placed []api.ContainerRef
-	for _, c := range chosen.targets {
+	var placed []placement
+	for i, c := range chosen.targets {
 		if note, keep := firstOf(fileChecks, in, c); keep {
 			report.note(note)
 			report.Reason = note.Reason
 			continue
 		}
-		placed = append(placed, c)
+		placed = append(placed, placement{c, offers[i]})
 		mount(in, c, &patch, report)
-		if in.request.Mode != api.ModeMount {
-			setEnvironment(in, c, &patch, report)
+		if in.settings.Mode != api.ModeMount {
+			setEnvironment(in, c, offers[i].env, &patch, report)
 		}
-		if in.request.Mode == api.ModeArgs && in.choice.By != ByNothing {
-			setFlags(in, c, chosen.flags, &patch, report)
-		}
+		give(c, offers[i], &patch, report)
 	}
 	if len(placed) == 0 {
-		return nil
+		return nil, nil
 	}
 	report.Reason = reasonInjected
-	if !found {
+	if len(in.volumes) == 0 {
 		var volumes Patch
 		appendTo(&volumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume}, "spec", "volumes")
 		patch = append(volumes, patch...)
@@ -99,22 +104,23 @@ func injectContainers(in *input, report *Report) Patch {
 	if in.choice.By != ByNothing {
 		patch = append(patch, secureProbes(in, placed, report)...)
 	}
-	return patch
+	return patch, need.config
 }
 
 func mount(in *input, c api.ContainerRef, patch *Patch, report *Report) {
 	report.has(c, partFiles)
-	if mounted(c.Container, in.volume, in.request.MountPath) {
+	if mounted(c.Container, in.volume, in.settings.MountPath) {
 		return
 	}
 	appendTo(patch, len(c.VolumeMounts), []corev1.VolumeMount{{
-		Name: in.volume, MountPath: in.request.MountPath, ReadOnly: true,
+		Name: in.volume, MountPath: in.settings.MountPath, ReadOnly: true,
 	}}, fieldOf(c, "volumeMounts")...)
 }
 
-// setEnvironment inserts the variables before the container's own. The kubelet expands
-// variables in order, so the container's own can refer to the injected ones.
-func setEnvironment(in *input, c api.ContainerRef, patch *Patch, report *Report) {
+// setEnvironment inserts the variables before the container's own, and those of its program
+// after the others. The kubelet expands variables in order, so the container's own can refer
+// to the injected ones.
+func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *Patch, report *Report) {
 	for _, check := range envChecks {
 		if detail, ok := check.applies(in, c.Container); ok {
 			report.note(Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
@@ -130,66 +136,42 @@ func setEnvironment(in *input, c api.ContainerRef, patch *Patch, report *Report)
 			report.has(c, partEnv)
 		}
 	}
-	insertInto(patch, len(c.Env), 0, missing, fieldOf(c, "env")...)
-}
-
-// setFlags adds the two flags if give is true and no check keeps them out.
-func setFlags(in *input, c api.ContainerRef, give bool, patch *Patch, report *Report) {
-	flags := []string{
-		in.request.CertFlag + "=" + in.file(corev1.TLSCertKey),
-		in.request.KeyFlag + "=" + in.file(corev1.TLSPrivateKeyKey),
-	}
-	line := commandLineOf(c.Container)
-	if in.request.ForceArgs && (len(line.tokens) == 0 && give || slices.Equal(line.tokens, flags)) {
-		report.note(Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
-	}
-	if flagsIn(in, c.Container) == flagsOurs {
-		report.has(c, partFlags)
-		return
-	}
-	if !give {
-		return
-	}
-	if note, keep := firstOf(flagChecks, in, c); keep {
-		report.note(note)
-		return
-	}
-	report.has(c, partFlags)
-	if at := line.end(); at < line.command {
-		insertInto(patch, line.command, at, flags, fieldOf(c, "command")...)
-	} else {
-		insertInto(patch, len(c.Args), at-line.command, flags, fieldOf(c, "args")...)
-	}
+	insertInto(patch, len(c.Env), 0, append(missing, ofProgram...), fieldOf(c, "env")...)
 }
 
 // maxAnnotations is the most bytes that the keys and values of an object's annotations
 // may have together (apimachinery, TotalAnnotationSizeLimitB).
 const maxAnnotations = 256 << 10
 
-// writeStatus adds the operations on the label and the annotation that say what was done.
-func writeStatus(in *input, patch Patch, report *Report) Patch {
+// writeStatus adds the operations on the label and on the annotations: those with
+// configuration files, and the one that says what was done.
+func writeStatus(in *input, patch Patch, config map[string]string, report *Report) Patch {
 	meta := &in.pod.ObjectMeta
 	have, labelled := meta.Labels[api.LabelInjected]
 	switch {
 	case report.Injected() && have != "true":
-		patch.setKey(len(meta.Labels), api.LabelInjected, "true", "metadata", "labels")
+		patch.setKeys(len(meta.Labels), map[string]string{api.LabelInjected: "true"}, "metadata", "labels")
 	case !report.Injected() && labelled: // copied from another pod
 		patch = append(patch, Operation{Op: "remove", Path: pointer("metadata", "labels", api.LabelInjected)})
 	}
-	status := report.status()
-	if meta.Annotations[api.AnnotationStatus] == status {
-		return patch
+	annotations := map[string]string{api.AnnotationStatus: report.status()}
+	for name, content := range config {
+		annotations[api.AnnotationFilePrefix+name] = content
 	}
-	size := len(api.AnnotationStatus) + len(status)
+	size := 0
+	for k, v := range annotations {
+		size += len(k) + len(v)
+	}
 	for k, v := range meta.Annotations {
-		if k != api.AnnotationStatus {
+		if _, replaced := annotations[k]; !replaced {
 			size += len(k) + len(v)
 		}
 	}
 	if size > maxAnnotations {
 		report.note(Note{Reason: reasonStatusTooLarge})
-		return patch
+		delete(annotations, api.AnnotationStatus)
 	}
-	patch.setKey(len(meta.Annotations), api.AnnotationStatus, status, "metadata", "annotations")
+	maps.DeleteFunc(annotations, func(k, v string) bool { current, ok := meta.Annotations[k]; return ok && current == v })
+	patch.setKeys(len(meta.Annotations), annotations, "metadata", "annotations")
 	return patch
 }

@@ -2,10 +2,12 @@ package mutate
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // input is what one decision is based on.
@@ -13,18 +15,54 @@ type input struct {
 	pod     *corev1.Pod
 	request api.PodRequest
 	choice  Choice
-	volume  string // the name of the volume that was found or is created; empty before
+	// settings are those that hold for the pod.
+	settings api.Settings
+	// asked is true if somebody asked for flags in so many words, so that it is not an
+	// attempt to give them.
+	asked bool
+	// insists is true if the pod or its Service did: then the arguments of an image are
+	// replaced.
+	insists bool
+	// volumes are the names of the volumes that already have the files, and volume is
+	// the one that is mounted: one of them, or a new one.
+	volumes []string
+	volume  string
+	// targets are the containers that get the files.
+	targets []api.ContainerRef
+}
+
+func newInput(pod *corev1.Pod, request api.PodRequest, choice Choice) *input {
+	said := request.Or(choice.service).Or(choice.namespace)
+	in := &input{pod: pod, request: request, choice: choice}
+	in.asked = said.Mode == api.ModeArgs || said.NamesFlags()
+	in.insists = request.Or(choice.service).Mode == api.ModeArgs
+	in.settings = said.Or(api.Settings{Mode: choice.defaultMode}).Or(api.DefaultSettings())
+	if in.settings.CertFlag == in.settings.KeyFlag { // said on different levels
+		in.settings.CertFlag, in.settings.KeyFlag = api.DefaultCertFlag, api.DefaultKeyFlag
+	}
+	return in
 }
 
 // file returns the path of a file of the volume in a container.
 func (in *input) file(name string) string {
-	if in.request.MountPath == "/" {
+	if in.settings.MountPath == "/" {
 		return "/" + name
 	}
-	return in.request.MountPath + "/" + name
+	return in.settings.MountPath + "/" + name
 }
 
-// environment returns the variables that are injected into a container, in order.
+// replace returns a text of a program's entry with the placeholders replaced.
+func (in *input) replace(text string) string {
+	return strings.NewReplacer(
+		programs.Cert, in.file(corev1.TLSCertKey),
+		programs.Key, in.file(corev1.TLSPrivateKeyKey),
+		programs.CA, in.file(api.BundleKey),
+		programs.Combined, in.file(api.CombinedKey),
+		programs.Dir, in.settings.MountPath,
+	).Replace(text)
+}
+
+// environment returns the variables that are injected into every container, in order.
 func (in *input) environment() []corev1.EnvVar {
 	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
 	if in.choice.By == ByNothing {

@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -31,7 +32,7 @@ func (n Note) String() string {
 	}
 	b.WriteString(rule.when)
 	if n.Detail != "" {
-		b.WriteString(" (" + api.Shorten(strings.Join(strings.Fields(n.Detail), " "), maxDetail) + ")")
+		b.WriteString(" (" + api.Shorten(strings.Join(strings.Fields(n.Detail), " "), cmp.Or(rule.most, maxDetail)) + ")")
 	}
 	b.WriteString(": " + rule.then)
 	if rule.do != "" {

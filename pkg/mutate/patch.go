@@ -2,6 +2,8 @@ package mutate
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,13 +58,17 @@ func insertInto[T any](p *Patch, length, index int, values []T, path ...any) {
 	}
 }
 
-// setKey sets a key of a map of strings that has length entries.
-func (p *Patch) setKey(length int, key, value string, path ...any) {
-	if length == 0 {
-		p.add(map[string]string{key: value}, path...)
-		return
+// setKeys sets keys of a map of strings that has length entries.
+func (p *Patch) setKeys(length int, values map[string]string, path ...any) {
+	switch {
+	case len(values) == 0:
+	case length == 0:
+		p.add(values, path...)
+	default:
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			p.add(values[key], append(path[:len(path):len(path)], key)...)
+		}
 	}
-	p.add(value, append(path[:len(path):len(path)], key)...)
 }
 
 // fieldOf returns the path of a field of the container in its pod.

@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -41,23 +42,34 @@ func callsTo(c api.ContainerRef) []call {
 }
 
 // secureProbes returns the operations that make HTTP probes and hooks on the pod's TLS
-// ports use HTTPS, if the pod asks for that, and notes what will not work.
-func secureProbes(in *input, placed []api.ContainerRef, report *Report) Patch {
+// ports use HTTPS, as far as the settings say, and notes what will not work.
+func secureProbes(in *input, placed []placement, report *Report) Patch {
 	ports := tlsPorts(in, placed)
+	noteOtherPorts(ports, placed, report)
+	secure := func(port int32) bool {
+		switch in.settings.HTTPSProbes {
+		case api.HTTPSProbesTrue:
+			return true
+		case api.HTTPSProbesFalse:
+			return false
+		}
+		return speaksTLS(in, placed, port)
+	}
 	var patch Patch
 	for _, c := range api.RunningContainers(in.pod) {
 		for _, k := range callsTo(c) {
 			note := Note{Containers: []string{c.Name}}
 			switch {
 			case k.http != nil && k.http.Host == "" && onPort(c, ports, k.http.Port):
+				number, _ := portNumber(c.Container, k.http.Port)
 				plain := k.http.Scheme != corev1.URISchemeHTTPS
-				if plain && in.request.HTTPSProbes {
-					patch.add(corev1.URISchemeHTTPS, append(k.path, "httpGet", "scheme")...)
-				}
-				if in.request.HTTPSProbes {
+				switch {
+				case secure(number):
 					report.has(c, partProbes)
-				}
-				if plain && !in.request.HTTPSProbesSet {
+					if plain {
+						patch.add(corev1.URISchemeHTTPS, append(k.path, "httpGet", "scheme")...)
+					}
+				case plain && in.settings.HTTPSProbes != api.HTTPSProbesFalse:
 					note.Reason = reasonHTTPProbe
 				}
 			case k.tcp != nil && k.tcp.Host == "" && onPort(c, ports, k.tcp.Port):
@@ -71,6 +83,42 @@ func secureProbes(in *input, placed []api.ContainerRef, report *Report) Patch {
 		}
 	}
 	return patch
+}
+
+// speaksTLS reports whether the port serves TLS because of what a container was given: the
+// container that declares the port, or any, if no container declares it.
+func speaksTLS(in *input, placed []placement, port int32) bool {
+	declared := slices.ContainsFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool { return declares(c, port) })
+	return slices.ContainsFunc(placed, func(p placement) bool {
+		return p.serves && p.servesOn(port) && (declares(p.ContainerRef, port) || !declared)
+	})
+}
+
+// servesOn reports whether the container's program serves TLS on the port.
+func (p placement) servesOn(port int32) bool {
+	program := p.recipe.program
+	return program == nil || len(program.Ports) == 0 || slices.Contains(program.Ports, port)
+}
+
+func declares(c api.ContainerRef, port int32) bool {
+	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == port })
+}
+
+// noteOtherPorts notes the containers whose program serves TLS, but on none of the ports.
+func noteOtherPorts(ports []int32, placed []placement, report *Report) {
+	for _, p := range placed {
+		if p.serves && len(ports) > 0 && !slices.ContainsFunc(ports, p.servesOn) {
+			report.note(Note{Reason: reasonOtherPort, Containers: []string{p.Name}, Detail: p.recipe.program.Name + ": port " + numbers(p.recipe.program.Ports) + ", not " + numbers(ports)})
+		}
+	}
+}
+
+func numbers(ports []int32) string {
+	out := make([]string, len(ports))
+	for i, p := range ports {
+		out[i] = strconv.Itoa(int(p))
+	}
+	return list(out)
 }
 
 // onPort reports whether a probe or hook of the container with this port uses one of ports.

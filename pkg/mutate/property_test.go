@@ -2,10 +2,12 @@ package mutate
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -15,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // failer is what testing.TB and rapid.T have in common.
@@ -111,12 +114,15 @@ func checkKept(t failer, before, after *corev1.Pod) {
 			to.Env, to.Command, to.Args, to.VolumeMounts = from.Env, from.Command, from.Args, from.VolumeMounts
 			for _, c := range []*corev1.Container{from, to} {
 				forgetSchemes(c)
+				c.TerminationMessagePolicy = ""
 			}
 		}
 	}
 	for _, meta := range []*metav1.ObjectMeta{&b.ObjectMeta, &a.ObjectMeta} {
 		delete(meta.Labels, api.LabelInjected)
-		delete(meta.Annotations, api.AnnotationStatus)
+		maps.DeleteFunc(meta.Annotations, func(key, _ string) bool {
+			return key == api.AnnotationStatus || strings.HasPrefix(key, api.AnnotationFilePrefix)
+		})
 	}
 	b, a = normal(t, b), normal(t, a)
 	if !reflect.DeepEqual(b, a) {
@@ -239,10 +245,11 @@ func FuzzInject(f *testing.F) {
 
 var (
 	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data"})
-	envNames = rapid.SampledFrom([]string{"A", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
+	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
 	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls"})
 	tokens   = rapid.SampledFrom([]string{
 		"serve", "--", "sh", "/bin/bash", "-c", "-ec", "exec /web --x", "tini", "dumb-init", "env", "A=b", "-o", "pipefail", "timeout", "10",
+		"grafana", "prometheus", "--web.config.file=/etc/servingcert/web-config.yml", "--tls", "--tlscert=/x", "nats-server",
 		"--tls-cert-file", "--tls-cert-file=/etc/servingcert/tls.crt", "-tls-private-key-file=/etc/servingcert/tls.key", "$(A)", "$(TLS_CERT_FILE)", "--port=1", "busybox",
 	})
 	ports  = rapid.Int32Range(8442, 8444)
@@ -252,6 +259,7 @@ var (
 func drawContainer(t *rapid.T, name string) corev1.Container {
 	c := corev1.Container{
 		Name:    name,
+		Image:   rapid.SampledFrom([]string{"example.com/web", "grafana/grafana:12", "prom/prometheus", "nats:2", "nginx", "key", "combined", "files"}).Draw(t, "image"),
 		Command: rapid.SliceOfN(tokens, 0, 4).Draw(t, "command"),
 		Args:    rapid.SliceOfN(tokens, 0, 4).Draw(t, "args"),
 	}
@@ -287,7 +295,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationMode, []string{"args", "env", "mount", "bad"}},
 		{api.AnnotationCertFlag, []string{"-cert"}},
 		{api.AnnotationMountPath, []string{"/data/tls", "/data"}},
-		{api.AnnotationHTTPSProbes, []string{"true", "false"}},
+		{api.AnnotationHTTPSProbes, []string{"auto", "true", "false"}},
 		{api.AnnotationTrust, []string{"true", "false"}},
 		{api.AnnotationStatus, []string{"{}"}},
 		{"kubectl.kubernetes.io/default-container", []string{"web", "x"}},
@@ -330,11 +338,44 @@ func drawVolume(t *rapid.T, name string) corev1.Volume {
 	return v
 }
 
+// fewPrograms are programs of every form.
+var fewPrograms = func() programs.Table {
+	more, err := programs.Parse([]byte(`
+- {program: key, images: [key], flags: [-c, "ssl_cert_file={cert}", -c, "ssl_key_file={key}", -c, ssl=on], privateKey: true, reload: signal, reloadHow: SIGHUP}
+- {program: combined, images: [combined], flags: ["--pem={combined}"], first: true, ports: [8443], reload: restart}
+- {program: files, images: [files], flags: [--dir, "{dir}"], files: {public.crt: tls.crt, ca.pem: ca.crt}, env: [{name: A, value: "1"}], reload: itself}
+`))
+	if err != nil {
+		panic(err)
+	}
+	table, err := programs.Builtin().With(more)
+	if err != nil {
+		panic(err)
+	}
+	return table
+}()
+
+func serviceAnnotations(t *rapid.T) map[string]string {
+	out := map[string]string{api.AnnotationSecretName: rapid.SampledFrom([]string{"web-tls", "other-tls", "serving-cert", "Bad"}).Draw(t, "secret")}
+	for key, values := range map[string][]string{
+		api.AnnotationMode: {"args", "mount"}, api.AnnotationCombinedPEM: {"true", "x"}, api.AnnotationHTTPSProbes: {"false"},
+		api.AnnotationContainers: {"web"}, api.AnnotationMountPath: {"/data/tls", "/"}, api.AnnotationCertFlag: {"-cert", "-key"},
+	} {
+		if rapid.IntRange(0, 5).Draw(t, key) == 1 {
+			out[key] = rapid.SampledFrom(values).Draw(t, "value")
+		}
+	}
+	return out
+}
+
 func drawKnown(t *rapid.T) Known {
-	known := Known{ConventionalSecret: rapid.Bool().Draw(t, "conventional")}
+	known := Known{ConventionalSecret: rapid.Bool().Draw(t, "conventional"), Programs: &fewPrograms}
+	if rapid.Bool().Draw(t, "namespace says") {
+		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key"}
+	}
 	for _, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID).Draw(t, "services") {
 		known.Services = append(known.Services, &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: map[string]string{api.AnnotationSecretName: rapid.SampledFrom([]string{"web-tls", "other-tls", "serving-cert", "Bad"}).Draw(t, "secret")}},
+			ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: serviceAnnotations(t)},
 			Spec: corev1.ServiceSpec{
 				Selector: map[string]string{"app": "web"},
 				Ports:    []corev1.ServicePort{{Port: 443, TargetPort: rapid.SampledFrom([]intstr.IntOrString{{}, intstr.FromString("https"), intstr.FromInt32(8443)}).Draw(t, "target")}},

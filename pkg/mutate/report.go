@@ -21,6 +21,8 @@ type Report struct {
 	// Containers are those that have something injected, in the pod's order.
 	Containers []ContainerReport
 	Notes      []Note
+	// attempts and withheld are those of the containers, by name; see api.AttemptOf.
+	attempts, withheld map[string]string
 }
 
 // ContainerReport says what is injected into a container.
@@ -44,10 +46,11 @@ type part string
 
 // The parts.
 const (
-	partFiles  part = "files"
-	partEnv    part = "env"
-	partFlags  part = "flags"
-	partProbes part = "probes" // probes or hooks changed to HTTPS
+	partFiles     part = "files"
+	partEnv       part = "env"
+	partFlags     part = "flags"
+	partVariables part = "variables" // of the program, beside those of partEnv
+	partProbes    part = "probes"    // probes or hooks changed to HTTPS
 )
 
 // Concerned reports whether there is anything to tell the pod's owner. Only then does the
@@ -83,7 +86,7 @@ func (r Report) Warnings() []string {
 
 // status returns the value of the status annotation.
 func (r Report) status() string {
-	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service}
+	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Withheld: r.withheld}
 	if r.Reason != reasonInjected {
 		status.Reason = string(r.Reason)
 	}
@@ -111,6 +114,21 @@ func (r *Report) note(n Note) {
 			r.Notes[i].Containers = append(r.Notes[i].Containers, c)
 		}
 	}
+}
+
+// tried adds what the container got, or did not get any more, although nobody asked for it.
+func (r *Report) tried(c api.ContainerRef, o offer) {
+	add := func(to *map[string]string, attempt string) {
+		if attempt == "" {
+			return
+		}
+		if *to == nil {
+			*to = map[string]string{}
+		}
+		(*to)[c.Name] = attempt
+	}
+	add(&r.attempts, o.attempt)
+	add(&r.withheld, o.withheld)
 }
 
 // has adds a part to the report about a container.

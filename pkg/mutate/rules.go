@@ -24,6 +24,7 @@ const (
 	reasonImpossibleSecret   Reason = "ImpossibleSecret"
 	reasonServiceRefused     Reason = "ServiceRefused"
 	reasonUnknownAnnotation  Reason = "UnknownAnnotation"
+	reasonBadSetting         Reason = "BadSetting"
 	reasonUnknownContainer   Reason = "UnknownContainer"
 	reasonAmbiguousContainer Reason = "AmbiguousContainer"
 
@@ -39,9 +40,14 @@ const (
 	reasonShellWrapper   Reason = "ShellWrapper"
 	reasonFlagAlreadySet Reason = "FlagAlreadySet"
 
+	reasonProgramNeedsMore Reason = "ProgramNeedsMore"
+	reasonUnaskedFlags     Reason = "UnaskedFlags"
+	reasonFlagsWithheld    Reason = "FlagsWithheld"
+
 	reasonHTTPProbe Reason = "HTTPProbe"
 	reasonTCPProbe  Reason = "TCPProbe"
 	reasonGRPCProbe Reason = "GRPCProbe"
+	reasonOtherPort Reason = "OtherPort"
 
 	reasonStatusTooLarge Reason = "StatusTooLarge"
 )
@@ -53,6 +59,7 @@ type rule struct {
 	then   string // what is done or not done
 	do     string // what the pod's owner can do about it; empty if nothing
 	silent bool   // there is no warning, because it is what the pod's owner wants
+	most   int    // how many characters of a detail are shown; 0 for maxDetail
 }
 
 // rules are all rules, in the order in which they apply to a pod. The checks that find
@@ -68,6 +75,7 @@ var rules = []rule{
 	{reason: reasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
 	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and starts only if its Secret exists", do: "correct the Service"},
 	{reason: reasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
+	{reason: reasonBadSetting, when: "a setting of the Service or of the namespace is not valid", then: "it is ignored", do: "correct it there"},
 	{reason: reasonUnknownContainer, when: "the pod has no such container", then: "nothing is injected for that name", do: "correct " + api.AnnotationContainers},
 	{reason: reasonAmbiguousContainer, when: "cannot tell which container serves TLS", then: "all containers get the files and the environment, none gets the flags", do: "name the container in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
 
@@ -80,10 +88,14 @@ var rules = []rule{
 
 	{reason: reasonNoArgs, when: "the container has neither command nor args, and args would replace those of its image", then: "no flags are injected", do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
 	{reason: reasonInsistedArgs, when: "the pod asks for flags in a container with neither command nor args", then: "the flags replace the arguments of its image", do: "set its args if the image needs others"},
-	{reason: reasonShellWrapper, when: "the container runs a shell, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
-	{reason: reasonFlagAlreadySet, when: "the command line already has one of the flags", then: "no flags are injected", do: "remove it, or make sure that both flags point to the injected files"},
+	{reason: reasonShellWrapper, when: "the container runs a shell or a task runner, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
+	{reason: reasonFlagAlreadySet, when: "the container configures TLS itself", then: "no flags are injected", do: "remove its own flags or variables, or make sure that they point to the injected files"},
+	{reason: reasonProgramNeedsMore, when: "the program needs more than flags and variables", then: "it gets the files only", do: "see docs/programs.md", most: 220},
+	{reason: reasonUnaskedFlags, when: "the program is not known, and nobody asked for flags", then: "it gets them; if it exits because of them, new pods do not", do: "set " + api.AnnotationMode + " to " + string(api.ModeArgs) + " if it knows them, or to " + string(api.ModeEnv) + " if not"},
+	{reason: reasonFlagsWithheld, when: "the program exited when it was given flags that nobody asked for", then: "no flags are injected", do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if it knows them, or name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag},
 
 	{reason: reasonHTTPProbe, when: "an HTTP probe or hook uses the TLS port", then: "it remains HTTP, and fails once the port serves TLS", do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
+	{reason: reasonOtherPort, when: "the program serves TLS on another port than that of the Service", then: "the Service's port does not serve TLS", do: "change the Service's targetPort"},
 	{reason: reasonTCPProbe, when: "a TCP probe or hook uses the TLS port", then: "it is not changed, and the server logs a failed handshake each time", do: "use httpGet with scheme HTTPS"},
 	{reason: reasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", then: "it is not changed, and fails once the port serves TLS", do: "probe another port"},
 

@@ -21,29 +21,43 @@ const (
 	modeGroup int32 = 0o440
 )
 
-// findVolume returns the name of a volume of the pod that already has the files from the
-// right source, or "": the injected one, if this is not the first pass, or one that the
+// findVolumes returns the names of the volumes of the pod that already have the files from
+// the right source: the injected one, if this is not the first pass, and those that the
 // user wrote. The mode and the source of ca.crt may differ, because a second volume could
 // not be mounted at the same path. The API server refuses a volume without a name, so such
 // a volume is not used.
-func findVolume(in *input) string {
+func findVolumes(in *input, need needs) []string {
+	var names []string
 	for i := range in.pod.Spec.Volumes {
 		v := &in.pod.Spec.Volumes[i]
-		if v.Projected == nil || v.Name == "" {
-			continue
-		}
-		hasPair := in.choice.By == ByNothing || slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
-			return s.Secret != nil && s.Secret.Name == in.choice.Secret && !isTrue(s.Secret.Optional) &&
-				projects(s.Secret.Items, corev1.TLSCertKey) && projects(s.Secret.Items, corev1.TLSPrivateKeyKey)
-		})
-		hasTrust := !in.request.Trust || slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
-			return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && projects(s.ConfigMap.Items, api.BundleKey)
-		})
-		if hasPair && hasTrust {
-			return v.Name
+		if v.Projected != nil && v.Name != "" && hasFiles(in, v.Projected.Sources) && need.metBy(in, v.Projected.Sources) {
+			names = append(names, v.Name)
 		}
 	}
-	return ""
+	return names
+}
+
+// hasFiles reports whether the sources have what every volume needs.
+func hasFiles(in *input, sources []corev1.VolumeProjection) bool {
+	hasPair := in.choice.By == ByNothing || slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool {
+		return s.Secret != nil && s.Secret.Name == in.choice.Secret && !isTrue(s.Secret.Optional) &&
+			projects(s.Secret.Items, corev1.TLSCertKey) && projects(s.Secret.Items, corev1.TLSPrivateKeyKey)
+	})
+	hasTrust := !in.request.Trust || slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool {
+		return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && projects(s.ConfigMap.Items, api.BundleKey)
+	})
+	return hasPair && hasTrust
+}
+
+// metBy reports whether the sources have all that the programs need: each projection that a
+// new volume would have for them.
+func (n needs) metBy(in *input, sources []corev1.VolumeProjection) bool {
+	for _, want := range n.paths() {
+		if !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return want.in(in.choice.Secret, s) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // projects reports whether the items contain a key as a file of the same name. No items
@@ -52,16 +66,16 @@ func projects(items []corev1.KeyToPath, key string) bool {
 	return len(items) == 0 || slices.ContainsFunc(items, func(i corev1.KeyToPath) bool { return i.Key == key && i.Path == key })
 }
 
-// newVolume returns the volume for the targets, with a name that is free.
-func newVolume(in *input, targets []api.ContainerRef) corev1.Volume {
+// newVolume returns the volume with the files, with a name that is free.
+func newVolume(in *input, need needs) corev1.Volume {
 	mode := modeAll
-	if in.choice.By != ByNothing && groupCanRead(in.pod, targets) {
+	if in.choice.By != ByNothing && groupCanRead(in.pod, in.targets) {
 		mode = modeGroup
 	}
 	return corev1.Volume{
 		Name: freeVolumeName(in.pod),
 		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources:     sources(in),
+			Sources:     append(sources(in), need.sources(in.choice.Secret)...),
 			DefaultMode: &mode,
 		}},
 	}

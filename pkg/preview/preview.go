@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // Options are what is known beyond the documents.
@@ -22,6 +24,9 @@ type Options struct {
 	// OpenShift is true if the webhook runs with --openshift-compat, so that Services
 	// may ask with OpenShift's annotations too.
 	OpenShift bool
+	// DefaultMode and Programs are the webhook's; see mutate.Known.
+	DefaultMode api.Mode
+	Programs    *programs.Table
 	// Live returns what is known about a namespace in a cluster, and whether it is opted
 	// in there. If Live is nil, only the documents count, and a namespace that is not
 	// in them is taken to be opted in.
@@ -198,6 +203,10 @@ func (s *surroundings) add(o object) error {
 			return fieldError(err, "")
 		}
 		s.namespaces[ns.Name] = ns.Labels[api.LabelInject] == api.InjectEnabled
+		known := s.byNamespace[ns.Name]
+		known.Namespace = map[string]string{} // it says something, if only that nothing is set
+		maps.Copy(known.Namespace, ns.Annotations)
+		s.byNamespace[ns.Name] = known
 	case "Service":
 		svc := &corev1.Service{}
 		if err := json.Unmarshal(raw, svc); err != nil {
@@ -252,7 +261,9 @@ func (s *surroundings) known(ctx context.Context, namespace string) (known mutat
 	if written && !optedIn {
 		return mutate.Known{}, "namespace " + namespace + " has no label " + api.LabelInject + "=" + api.InjectEnabled, nil
 	}
-	return s.byNamespace[namespace], "", nil
+	known = s.byNamespace[namespace]
+	known.DefaultMode, known.Programs = s.opts.DefaultMode, s.opts.Programs
+	return known, "", nil
 }
 
 // newest is the creation time of a Service that does not exist yet: later than any that
@@ -262,7 +273,10 @@ var newest = metav1.NewTime(time.Unix(1<<40, 0))
 // merge adds the documents' Services to those of the cluster. A Service of the same name
 // replaces the other and has its creation time.
 func merge(written, live mutate.Known) mutate.Known {
-	out := mutate.Known{ConventionalSecret: written.ConventionalSecret || live.ConventionalSecret}
+	out := mutate.Known{ConventionalSecret: written.ConventionalSecret || live.ConventionalSecret, Namespace: written.Namespace}
+	if out.Namespace == nil {
+		out.Namespace = live.Namespace
+	}
 	for _, svc := range written.Services {
 		svc = svc.DeepCopy()
 		i := slices.IndexFunc(live.Services, func(l *corev1.Service) bool { return l.Name == svc.Name })

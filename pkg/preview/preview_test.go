@@ -60,7 +60,7 @@ spec: {ports: [{port: 443, targetPort: 8443}], selector: {app: web}}
 
 func deployment(kind, wrap string) string {
 	return strings.ReplaceAll("apiVersion: x/v1\nkind: "+kind+"\nmetadata: {name: web}\n"+wrap, "TEMPLATE",
-		"{metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}}")
+		"{metadata: {labels: {app: web}, annotations: {servingcert.dev/mode: args}}, spec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}}")
 }
 
 func TestEveryKindWithATemplate(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPodsThatServeNothing(t *testing.T) {
 	apiVersions := map[string]string{"Job": "batch/v1", "CronJob": "batch/v1", "Deployment": "apps/v1", "Pod": "v1"}
 	for kind, wrap := range map[string]string{
 		"Job": "spec: {template: TEMPLATE}", "CronJob": "spec: {jobTemplate: {spec: {template: TEMPLATE}}}", "Deployment": "spec: {template: TEMPLATE}",
-		"Pod": "metadata: {name: web, labels: {app: web}, annotations: {helm.sh/hook: test}}\nspec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}",
+		"Pod": "metadata: {name: web, labels: {app: web}, annotations: {helm.sh/hook: test, servingcert.dev/mode: args}}\nspec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 8443}]}]}",
 	} {
 		for _, port := range []string{"8443", "9090"} {
 			serves := port == "8443" || kind == "Deployment"

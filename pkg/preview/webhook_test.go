@@ -118,7 +118,7 @@ func TestPreviewEqualsWebhook(t *testing.T) {
 }
 
 // replaced finds what an "add" replaces: a status, and the schemes of probes.
-var replaced = regexp.MustCompile(api.AnnotationStatus + "|" + api.AnnotationHTTPSProbes)
+var replaced = regexp.MustCompile(api.AnnotationStatus + "|scheme|terminationMessagePolicy")
 
 // onlyAdds reports whether no operation of a patch takes something away.
 func onlyAdds(patch mutate.Patch) bool {

@@ -81,6 +81,7 @@ func hugePod() *corev1.Pod {
 
 func TestTheOrdinaryPatchIsSmall(t *testing.T) {
 	pod := ordinaryPod()
+	pod.Annotations = map[string]string{api.AnnotationMode: string(api.ModeArgs)}
 	patch, report, err := mutate.Mutate(pod, knows(webService))
 	require.NoError(t, err)
 	require.Empty(t, report.Notes)

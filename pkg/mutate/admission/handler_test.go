@@ -113,7 +113,7 @@ func TestAMatchInTheInformersAsksNothing(t *testing.T) {
 	require.True(t, resp.Allowed)
 	assert.Contains(t, string(resp.Patch), "web-tls")
 	assert.Equal(t, admissionv1.PatchTypeJSONPatch, *resp.PatchType)
-	assert.Equal(t, map[string]string{"reasons": "Injected"}, resp.AuditAnnotations)
+	assert.Equal(t, map[string]string{"reasons": "Injected,UnaskedFlags"}, resp.AuditAnnotations)
 	assert.Empty(t, w.asked)
 
 	named := plainPod()

@@ -62,6 +62,9 @@ func Parse(data []byte) (Table, error) {
 		}
 	}
 	mistakes = append(mistakes, twice(programs, list)...)
+	if err := sameConfig(programs); err != nil {
+		mistakes = append(mistakes, err)
+	}
 	if len(mistakes) > 0 {
 		return Table{}, errors.Join(mistakes...)
 	}

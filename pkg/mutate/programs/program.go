@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -112,12 +113,13 @@ type Table struct {
 	programs     []Program
 	byImage      map[string]int
 	byExecutable map[string]int
+	spellings    map[string]bool
 }
 
 // newTable returns the table of the programs. Later programs win where several have an
 // image or an executable.
 func newTable(list []Program) Table {
-	t := Table{programs: list, byImage: map[string]int{}, byExecutable: map[string]int{}}
+	t := Table{programs: list, byImage: map[string]int{}, byExecutable: map[string]int{}, spellings: spellings(list)}
 	for i := range list {
 		for _, image := range list[i].Images {
 			t.byImage[image] = i
@@ -151,20 +153,50 @@ func (t Table) at(index map[string]int, key string) (*Program, bool) {
 
 // Repository returns the last part of the name of an image's repository.
 func Repository(image string) string {
+	image = Untagged(image)
+	return image[strings.LastIndexByte(image, '/')+1:]
+}
+
+// Untagged returns an image reference without tag and digest.
+func Untagged(image string) string {
 	image, _, _ = strings.Cut(image, "@")
-	image = image[strings.LastIndexByte(image, '/')+1:]
-	image, _, _ = strings.Cut(image, ":")
+	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') {
+		image = image[:colon]
+	}
 	return image
 }
 
 // With returns the table with more programs. One with the name of a program of t replaces
-// it, and one with an image or an executable of a program of t takes it over.
-func (t Table) With(more Table) Table {
+// it, and one with an image or an executable of a program of t takes it over. It is an error
+// if configuration files of the same name differ, because the containers of a pod share
+// them.
+func (t Table) With(more Table) (Table, error) {
 	var list []Program
 	for _, p := range t.programs {
 		if !slices.ContainsFunc(more.programs, func(m Program) bool { return m.Name == p.Name }) {
 			list = append(list, p)
 		}
 	}
-	return newTable(append(list, more.programs...))
+	list = append(list, more.programs...)
+	if err := sameConfig(list); err != nil {
+		return Table{}, err
+	}
+	return newTable(list), nil
+}
+
+// sameConfig returns an error if configuration files of the same name differ.
+func sameConfig(list []Program) error {
+	first := map[string]*Program{}
+	for i := range list {
+		for _, name := range slices.Sorted(maps.Keys(list[i].Config)) {
+			other, ok := first[name]
+			if ok && other.Config[name] != list[i].Config[name] {
+				return fmt.Errorf("program %q: config: %q differs from that of program %q: must be the same, or have another name", list[i].Name, name, other.Name)
+			}
+			if !ok {
+				first[name] = &list[i]
+			}
+		}
+	}
+	return nil
 }

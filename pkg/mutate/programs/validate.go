@@ -29,7 +29,7 @@ var (
 	imageName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
 	// executableName leaves out what a path or an option could be.
 	executableName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
-	fileName       = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,62}$`)
+	fileName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	placeholder    = regexp.MustCompile(`\{[a-z]+\}`)
 )
@@ -85,28 +85,8 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	if p.Takes() && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
 		add("flags", "neither flags, env nor config use %s, %s or %s", Cert, Combined, Dir)
 	}
-	for i, f := range p.Flags {
-		switch {
-		case f == "" || strings.ContainsFunc(f, func(c rune) bool { return c < ' ' }):
-			add("flags", "%q: must not be empty or contain control characters", f)
-		case i == 0 && !strings.HasPrefix(f, "-"):
-			add("flags", "%q: the first must start with a dash", f)
-		case strings.Contains(f, "$("):
-			add("flags", "%q: must not contain $(, which the kubelet replaces", f)
-		}
-	}
-	for i, v := range p.Env {
-		switch {
-		case len(validation.IsEnvVarName(v.Name)) > 0:
-			add("env", "%q: not the name of a variable", v.Name)
-		case slices.Contains([]string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}, v.Name):
-			add("env", "%q: is set in every container", v.Name)
-		case slices.ContainsFunc(p.Env[:i], func(other Variable) bool { return other.Name == v.Name }):
-			add("env", "%q: occurs twice", v.Name)
-		case strings.Contains(v.Value, "$("):
-			add("env", "%q: must not contain $(, which the kubelet replaces", v.Name)
-		}
-	}
+	p.checkFlags(add)
+	p.checkEnv(add)
 	for _, v := range p.Own {
 		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) {
 			add("own", "%q: must be a flag with its dashes, or the name of a variable", v)
@@ -122,6 +102,34 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 			if !slices.Contains([]string{Cert, Key, CA, Combined, Dir}, used) {
 				add("flags", "%s: must be one of %s %s %s %s %s", used, Cert, Key, CA, Combined, Dir)
 			}
+		}
+	}
+}
+
+func (p *Program) checkFlags(add func(field, format string, args ...any)) {
+	for i, f := range p.Flags {
+		switch {
+		case f == "" || strings.ContainsFunc(f, func(c rune) bool { return c < ' ' }):
+			add("flags", "%q: must not be empty or contain control characters", f)
+		case i == 0 && !strings.HasPrefix(f, "-"):
+			add("flags", "%q: the first must start with a dash", f)
+		case strings.Contains(f, "$("):
+			add("flags", "%q: must not contain $(, which the kubelet replaces", f)
+		}
+	}
+}
+
+func (p *Program) checkEnv(add func(field, format string, args ...any)) {
+	for i, v := range p.Env {
+		switch {
+		case len(validation.IsEnvVarName(v.Name)) > 0:
+			add("env", "%q: not the name of a variable", v.Name)
+		case slices.Contains([]string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}, v.Name):
+			add("env", "%q: is set in every container", v.Name)
+		case slices.ContainsFunc(p.Env[:i], func(other Variable) bool { return other.Name == v.Name }):
+			add("env", "%q: occurs twice", v.Name)
+		case strings.Contains(v.Value, "$("):
+			add("env", "%q: must not contain $(, which the kubelet replaces", v.Name)
 		}
 	}
 }

@@ -1,0 +1,87 @@
+package mutate
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// needs are the files that programs need beside the certificate's own.
+type needs struct {
+	files    map[string]string // by name in the directory: a key of the Secret, or ca.crt
+	config   map[string]string // contents, by name in the directory
+	combined bool              // the file with key and chain
+}
+
+// needsOf returns what the programs need.
+func (in *input) needsOf(list []*programs.Program) needs {
+	n := needs{files: map[string]string{}, config: map[string]string{}}
+	for _, p := range list {
+		maps.Copy(n.files, p.Files)
+		for name, content := range p.Config {
+			n.config[name] = in.replace(content)
+		}
+		n.combined = n.combined || p.Uses(programs.Combined)
+	}
+	return n
+}
+
+// projected is one file of a volume: a key of the Secret, the CA bundle, or, with an
+// annotation, what the annotation holds.
+type projected struct{ path, key, annotation string }
+
+// paths returns the files in the order in which a volume has them.
+func (n needs) paths() []projected {
+	var out []projected
+	if n.combined {
+		out = append(out, projected{path: api.CombinedKey, key: api.CombinedKey})
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.files)) {
+		out = append(out, projected{path: name, key: n.files[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(n.config)) {
+		out = append(out, projected{path: name, annotation: "metadata.annotations['" + api.AnnotationFilePrefix + name + "']"})
+	}
+	return out
+}
+
+// sources returns the sources of a volume for all of them.
+func (n needs) sources(secretName string) []corev1.VolumeProjection {
+	var out []corev1.VolumeProjection
+	for _, p := range n.paths() {
+		item := []corev1.KeyToPath{{Key: p.key, Path: p.path}}
+		switch {
+		case p.annotation != "":
+			out = append(out, corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: p.path, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: p.annotation},
+			}}}})
+		case p.key == api.BundleKey:
+			out = append(out, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName}, Items: item, Optional: optional(true),
+			}})
+		default:
+			out = append(out, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: secretName}, Items: item,
+			}})
+		}
+	}
+	return out
+}
+
+// in reports whether a source of a volume has the file.
+func (p projected) in(secretName string, s corev1.VolumeProjection) bool {
+	item := func(i corev1.KeyToPath) bool { return i.Key == p.key && i.Path == p.path }
+	switch {
+	case p.annotation != "":
+		return s.DownwardAPI != nil && slices.ContainsFunc(s.DownwardAPI.Items, func(f corev1.DownwardAPIVolumeFile) bool {
+			return f.Path == p.path && f.FieldRef != nil && f.FieldRef.FieldPath == p.annotation
+		})
+	case p.key == api.BundleKey:
+		return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && slices.ContainsFunc(s.ConfigMap.Items, item)
+	}
+	return s.Secret != nil && s.Secret.Name == secretName && !isTrue(s.Secret.Optional) && slices.ContainsFunc(s.Secret.Items, item)
+}

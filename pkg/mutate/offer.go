@@ -1,0 +1,143 @@
+package mutate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// offer is what one container gets of its recipe.
+type offer struct {
+	recipe *recipe
+	// serves is true if the container is told to serve TLS with the certificate, now or by
+	// an earlier pass.
+	serves bool
+	// flags and env are what is still missing, and at is where the flags belong, as an
+	// index into command and then args.
+	flags []string
+	at    int
+	env   []corev1.EnvVar
+	// attempt names what the container gets although nobody asked for it in so many
+	// words, and withheld what it does not get any more; see api.AttemptOf.
+	attempt, withheld string
+	notes             []Note
+}
+
+// placement is a container that gets the files, and what it gets of its recipe.
+type placement struct {
+	api.ContainerRef
+	offer
+}
+
+// programsOf returns the programs that are told to serve TLS.
+func programsOf(offers []offer) []*programs.Program {
+	var out []*programs.Program
+	for _, o := range offers {
+		if o.serves && o.recipe.program != nil {
+			out = append(out, o.recipe.program)
+		}
+	}
+	return out
+}
+
+// offerTo returns what the container gets of its recipe. allowed is false if it is not
+// clear that the container serves: then it keeps what it has.
+func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
+	if in.settings.Mode != api.ModeArgs || in.choice.By == ByNothing {
+		return offer{}
+	}
+	r, unmet := in.recipeOf(c)
+	if r == nil {
+		return onlyNote(unmet, allowed)
+	}
+	got := in.compare(c.Container, r)
+	attempt := in.attemptOf(c.Container, r)
+	withheld := !in.asked && in.choice.attempts.Withholds(attempt)
+	if !got.all {
+		if reason, detail := in.refusal(c.Container, got, withheld); !allowed || reason != "" {
+			o := onlyNote(Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
+			if reason == reasonFlagsWithheld {
+				o.withheld = attempt
+			}
+			return o
+		}
+	}
+	line := commandLineOf(c.Container)
+	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.end()}
+	if r.first {
+		o.at = line.start(in.table())
+	}
+	if in.insists && len(r.flags) > 0 && (len(line.tokens) == 0 || slices.Equal(line.tokens, elements(r.flags))) {
+		o.notes = append(o.notes, Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
+	}
+	if !in.asked && r.program == nil {
+		o.notes = append(o.notes, Note{Reason: reasonUnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
+	}
+	if !in.asked && !withheld { // what is there in spite of the fact cannot be left out
+		o.attempt = attempt
+	}
+	return o
+}
+
+// onlyNote returns the offer of nothing, with the note if allowed.
+func onlyNote(n Note, allowed bool) offer {
+	if !allowed {
+		return offer{}
+	}
+	return offer{notes: []Note{n}}
+}
+
+// refusal returns why a container that lacks something of its recipe does not get it, or "".
+func (in *input) refusal(c *corev1.Container, got comparison, withheld bool) (reason Reason, detail string) {
+	line := commandLineOf(c)
+	switch {
+	case got.own != "":
+		return reasonFlagAlreadySet, got.own
+	case len(got.flags) > 0 && line.ignoresArguments():
+		return reasonShellWrapper, ""
+	case len(got.flags) > 0 && len(line.tokens) == 0 && !in.insists:
+		return reasonNoArgs, ""
+	case withheld:
+		return reasonFlagsWithheld, ""
+	}
+	return "", ""
+}
+
+// attemptOf returns the name of the attempt to give the container its recipe. It is the same
+// whether the container has it already or not.
+func (in *input) attemptOf(c *corev1.Container, r *recipe) string {
+	given := elements(r.flags)
+	line := slices.DeleteFunc(commandLineOf(c).tokens, func(t string) bool { return slices.Contains(given, t) })
+	for _, v := range r.env {
+		given = append(given, v.Name+"="+v.Value)
+	}
+	return api.AttemptOf(c.Name, programs.Untagged(c.Image), line, given)
+}
+
+// give adds what the container gets of its recipe, but for variables.
+func give(c api.ContainerRef, o offer, patch *Patch, report *Report) {
+	for _, n := range o.notes {
+		report.note(n)
+	}
+	report.tried(c, o)
+	if !o.serves {
+		return
+	}
+	if len(o.recipe.env) > 0 {
+		report.has(c, partVariables)
+	}
+	if len(o.recipe.flags) > 0 {
+		report.has(c, partFlags)
+	}
+	if n := len(c.Command); o.at < n {
+		insertInto(patch, n, o.at, o.flags, fieldOf(c, "command")...)
+	} else {
+		insertInto(patch, len(c.Args), o.at-n, o.flags, fieldOf(c, "args")...)
+	}
+	if policy := c.TerminationMessagePolicy; o.attempt != "" && (policy == "" || policy == corev1.TerminationMessageReadFile) {
+		patch.add(corev1.TerminationMessageFallbackToLogsOnError, fieldOf(c, "terminationMessagePolicy")...)
+	}
+}

@@ -1,0 +1,61 @@
+package mutate
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// table returns the programs that are known.
+func (in *input) table() programs.Table {
+	if in.choice.programs != nil {
+		return *in.choice.programs
+	}
+	return programs.Builtin()
+}
+
+// programOf returns the program that the container runs, or nil if it is not known. The
+// executable of the command says more than the image. Where the command starts something
+// else that may start the program of the image, such as a script, the image decides.
+func (in *input) programOf(c *corev1.Container) *programs.Program {
+	table := in.table()
+	ofImage, _ := table.ByImage(c.Image)
+	line := commandLineOf(c)
+	start := line.program()
+	if start >= len(line.tokens) {
+		return ofImage
+	}
+	executable := line.tokens[start]
+	found, _ := table.ByExecutable(executable)
+	switch {
+	case start >= line.command: // an argument of the image's own entrypoint
+		if found != nil && (ofImage == nil || ofImage == found) && !strings.HasPrefix(executable, "-") {
+			return found
+		}
+		return ofImage
+	case found != nil:
+		return found
+	case startsPrograms(executable):
+		return ofImage
+	}
+	return nil
+}
+
+// interpreters run programs that their arguments name.
+var interpreters = []string{"java", "node", "nodejs", "python", "python2", "python3", "ruby", "perl", "php", "dotnet", "deno", "bun"}
+
+// startsPrograms reports whether an executable runs another program, so that it does not say
+// itself what the container runs.
+func startsPrograms(executable string) bool {
+	name := path.Base(executable)
+	return isShellName(name) || isScript(name) || slices.Contains(interpreters, name) || slices.Contains(runners, name) || strings.Contains(name, "entrypoint")
+}
+
+// isScript reports whether the name of an executable is that of a shell script.
+func isScript(name string) bool {
+	return slices.Contains([]string{".sh", ".bash", ".ash", ".ksh", ".zsh"}, path.Ext(name))
+}

@@ -1,0 +1,171 @@
+package mutate
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// recipe is what a container gets, beside the files and variables that all get, so that its
+// program serves TLS.
+type recipe struct {
+	program *programs.Program // nil if the program is not known
+	flags   []programs.Setting
+	env     []corev1.EnvVar
+	first   bool     // the flags come before all other arguments
+	own     []string // further flags and variables by which the owner configures TLS
+}
+
+// recipeOf returns the recipe of the container, or nil and a note that says why there is
+// none.
+func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
+	program := in.programOf(c.Container)
+	if program == nil || in.request.Or(in.choice.service).Or(in.choice.namespace).NamesFlags() {
+		two := []string{in.settings.CertFlag + "=" + programs.Cert, in.settings.KeyFlag + "=" + programs.Key}
+		return &recipe{flags: programs.Settings(two, in.replace)}, Note{}
+	}
+	if reason, detail := in.unmet(program); reason != "" {
+		return nil, Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
+	}
+	r := &recipe{program: program, flags: programs.Settings(program.Flags, in.replace), first: program.First, own: program.Own}
+	for _, v := range program.Env {
+		r.env = append(r.env, corev1.EnvVar{Name: v.Name, Value: in.replace(v.Value)})
+	}
+	return r, Note{}
+}
+
+// unmet returns why the program cannot be given what its entry says.
+func (in *input) unmet(p *programs.Program) (reason Reason, detail string) {
+	switch {
+	case !p.Takes():
+		return reasonProgramNeedsMore, in.replace(p.None)
+	case p.Uses(programs.Combined) && !in.choice.combined:
+		return reasonProgramNeedsMore, "set " + api.AnnotationCombinedPEM + `: "true" on the Service`
+	case p.PrivateKey && !groupCanRead(in.pod, in.targets):
+		return reasonProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
+	}
+	return "", ""
+}
+
+// elements returns the elements of the command line for the settings.
+func elements(settings []programs.Setting) []string {
+	var out []string
+	for _, s := range settings {
+		out = append(out, s.Elements...)
+	}
+	return out
+}
+
+// comparison is a recipe against what a container has.
+type comparison struct {
+	// all is true if the container has all of the recipe.
+	all bool
+	// own is the name of a flag or variable by which the container's owner configures
+	// TLS, or empty.
+	own string
+	// flags and env are what is missing.
+	flags []programs.Setting
+	env   []corev1.EnvVar
+}
+
+// compare returns what the container has of the recipe.
+func (in *input) compare(c *corev1.Container, r *recipe) comparison {
+	tokens := in.expanded(c)
+	var out comparison
+	some := ""
+	for _, s := range r.flags {
+		found, same := has(tokens, s)
+		switch {
+		case !found:
+			out.flags = append(out.flags, s)
+		case !same:
+			out.own = s.Name
+		case s.Certificate:
+			some = s.Name
+		}
+	}
+	for _, v := range r.env {
+		switch i := indexEnv(c, v.Name); {
+		case i < 0:
+			out.env = append(out.env, v)
+		case c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil:
+			out.own = v.Name
+		case strings.HasPrefix(v.Value, in.settings.MountPath):
+			some = v.Name
+		}
+	}
+	if out.own == "" {
+		out.own = in.ownTLS(c, tokens, r)
+	}
+	out.all = len(out.flags)+len(out.env) == 0 && out.own == ""
+	if out.own == "" && !out.all {
+		out.own = some // half of what is needed is not ours
+	}
+	return out
+}
+
+// ownTLS returns the name of a flag or variable, beside those of the recipe, by which the
+// container's owner configures TLS, or "".
+func (in *input) ownTLS(c *corev1.Container, tokens []string, r *recipe) string {
+	known := func(name string) bool {
+		return slices.ContainsFunc(r.own, func(o string) bool { return programs.Undashed(o) == name })
+	}
+	if r.program == nil {
+		known = func(name string) bool {
+			return in.table().TellsOfCertificate(name) && !slices.ContainsFunc(r.flags, func(s programs.Setting) bool { return s.Name == name })
+		}
+	}
+	for _, t := range tokens {
+		name, _, _ := strings.Cut(programs.Undashed(t), "=")
+		if strings.HasPrefix(t, "-") && known(name) {
+			return name
+		}
+	}
+	for _, e := range c.Env {
+		if known(e.Name) {
+			return e.Name
+		}
+	}
+	if r.program == nil { // what a program that is not known reads may be one of ours
+		return in.otherFiles(c)
+	}
+	return ""
+}
+
+// otherFiles returns the name of one of the injected variables for which the container has
+// its own value, or "".
+func (in *input) otherFiles(c *corev1.Container) string {
+	for _, v := range in.environment() {
+		if i := indexEnv(c, v.Name); v.Name != api.EnvCAFile && i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// has reports whether the tokens have a setting, and whether with the same value.
+func has(tokens []string, s programs.Setting) (found, same bool) {
+	for i, t := range tokens {
+		name, value, assigned := strings.Cut(t, "=")
+		if strings.HasPrefix(t, "-") {
+			name = programs.Undashed(name)
+		} else if !assigned { // a word without a dash is a setting only with a value
+			continue
+		}
+		if name != s.Name {
+			continue
+		}
+		switch {
+		case s.Bare:
+			return true, !assigned || value == "true"
+		case !assigned && i+1 < len(tokens):
+			value = tokens[i+1]
+		}
+		return true, value == s.Value
+	}
+	return false, false
+}
