@@ -92,9 +92,11 @@ func TestWrongFlags(t *testing.T) {
 		{Config{CertDir: file, Port: 9443}, "is a file: must be the directory that contains tls.crt and tls.key"},
 		{Config{CertDir: "x", Port: 0}, `--port: "0": must be between 1 and 65535`},
 		{Config{CertDir: "x", Port: 65536}, `--port: "65536": must be between 1 and 65535`},
-		{Config{CertDir: "x", Port: 1, BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
+		{Config{CertDir: "x", Port: 1}, `--default-mode: "": must be "args", "env" or "mount"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "flags"}, `--default-mode: "flags": must be "args", "env" or "mount"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
 	} {
 		assert.ErrorContains(t, tc.cfg.validate(), tc.says)
 	}
-	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, BindAddress: "::1"}.validate())
+	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, DefaultMode: "args", BindAddress: "::1"}.validate())
 }

@@ -30,6 +30,8 @@ type Config struct {
 	Port        int
 	// OpenShift lets Services ask with the annotations of OpenShift's service-ca too.
 	OpenShift bool
+	// DefaultMode is the mode of pods for which nobody says one.
+	DefaultMode string
 }
 
 func command() process.Command {
@@ -43,6 +45,7 @@ func command() process.Command {
 			fs.IntVar(&cfg.Port, "port", 9443, "port to serve HTTPS on")
 			fs.BoolVar(&cfg.OpenShift, "openshift-compat", false,
 				"also accept OpenShift's annotation "+api.OpenShiftSecretName+" on Services; the namespace still needs its label; the process does not start in a cluster where service-ca runs")
+			fs.StringVar(&cfg.DefaultMode, "default-mode", string(api.ModeArgs), "mode (args, env or mount) of pods for which neither pod nor Service nor namespace says one in "+api.AnnotationMode)
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 		},
 		Validate: func() error { return cfg.validate() },
@@ -59,6 +62,9 @@ func (c Config) validate() error {
 	}
 	if c.Port < 1 || c.Port > 65535 {
 		return fmt.Errorf(`--port: "%d": must be between 1 and 65535`, c.Port)
+	}
+	if detail := api.CheckMode(api.Mode(c.DefaultMode)); detail != "" {
+		return fmt.Errorf("--default-mode: %q: %s", c.DefaultMode, detail)
 	}
 	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
 		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
@@ -31,7 +32,7 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	files := newCertFiles(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
-	options.Cache = admission.CacheOptions(cfg.OpenShift)
+	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
 	options.WebhookServer = webhook.NewServer(webhook.Options{
 		Host: cfg.BindAddress, Port: cfg.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
@@ -50,7 +51,7 @@ func run(ctx context.Context, cfg Config) error {
 		}
 	}
 	synced, err := admission.Setup(ctx, mgr, admission.Config{
-		OpenShift: cfg.OpenShift, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"),
+		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"),
 	})
 	if err != nil {
 		return err

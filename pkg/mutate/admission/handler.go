@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // Path is where the webhook answers.
@@ -30,10 +31,13 @@ const auditReasons = "reasons"
 type handler struct {
 	// cached returns what the informers know of a namespace, or false if they have
 	// not synced; live reads from the API server. See [Lookup].
-	cached  func(ctx context.Context, namespace string) (mutate.Known, bool)
-	live    func(ctx context.Context, namespace string) (mutate.Known, error)
-	metrics *metrics
-	log     logr.Logger
+	cached func(ctx context.Context, namespace string) (mutate.Known, bool)
+	live   func(ctx context.Context, namespace string) (mutate.Known, error)
+	// programs returns the programs that are known.
+	programs    func() *programs.Table
+	defaultMode api.Mode
+	metrics     *metrics
+	log         logr.Logger
 }
 
 // ServeHTTP answers an AdmissionReview. If the pod cannot be decided about, because
@@ -110,7 +114,7 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 		return mutate.Choice{}, nil
 	}
 	if known, ok := h.cached(ctx, namespace); ok {
-		if choice := mutate.Choose(pod, wanted, known); choice.FromServices() {
+		if choice := mutate.Choose(pod, wanted, h.with(known)); choice.FromServices() {
 			return choice, nil
 		}
 	}
@@ -119,7 +123,13 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 	if err != nil {
 		return mutate.Choice{}, err
 	}
-	return mutate.Choose(pod, wanted, known), nil
+	return mutate.Choose(pod, wanted, h.with(known)), nil
+}
+
+// with returns what is known, with what is the same for all namespaces.
+func (h *handler) with(known mutate.Known) mutate.Known {
+	known.Programs, known.DefaultMode = h.programs(), h.defaultMode
+	return known
 }
 
 func denied(err error) *admissionv1.AdmissionResponse {

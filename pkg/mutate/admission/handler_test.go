@@ -24,6 +24,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // world is what a handler under test is told about the cluster.
@@ -49,7 +50,8 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 			w.asked = append(w.asked, namespace)
 			return w.live, w.err
 		},
-		metrics: metrics, log: log,
+		programs: func() *programs.Table { return nil },
+		metrics:  metrics, log: log,
 	}
 	return h, registry
 }

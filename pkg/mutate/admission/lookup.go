@@ -26,8 +26,9 @@ const liveTimeout = 2 * time.Second
 // only at those.
 const asksIndex = "asks"
 
-// Lookup finds the Services of a namespace and whether it has the conventional Secret,
-// from informers or by a read from the API server.
+// Lookup finds what the decision about a pod rests on: the Services of its namespace, the
+// namespace's settings, and whether it has the conventional Secret, from informers or by a
+// read from the API server.
 type Lookup struct {
 	cached    client.Reader
 	live      client.Reader
@@ -47,12 +48,17 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *
 }
 
 // CacheOptions returns the options of a cache that holds no more than is needed: of
-// Services what [mutate.Choose] reads, and of Secrets the identity of those with the
-// conventional name and type.
-func CacheOptions(openShift bool) cache.Options {
+// Services what [mutate.Choose] reads, of Secrets the identity of those with the
+// conventional name and type, of opted-in namespaces their settings, and the operator's table
+// of programs, which is in namespace.
+func CacheOptions(namespace string, openShift bool) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: facts.ServiceTransform(openShift, keptOfService)},
-		secretMetadata():  {Field: fields.SelectorFromSet(conventional), Transform: facts.KeepIdentity},
+		&corev1.Service{}:   {Transform: facts.ServiceTransform(openShift, keptOfService)},
+		secretMetadata():    {Field: fields.SelectorFromSet(conventional), Transform: facts.KeepIdentity},
+		namespaceMetadata(): {Label: optedIn, Transform: keepSettings},
+		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
+			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ProgramsName)},
+		}},
 	}}
 }
 
@@ -76,7 +82,7 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	if err != nil {
 		return fmt.Errorf("index Services: %w", err)
 	}
-	for _, o := range []client.Object{&corev1.Service{}, secretMetadata()} {
+	for _, o := range []client.Object{&corev1.Service{}, secretMetadata(), namespaceMetadata()} {
 		if _, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", o, err)
 		}
@@ -100,7 +106,10 @@ func keptOfService(svc *corev1.Service) api.Keep {
 		}
 	}
 	if c := api.Condition(svc, api.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
-		keep.Conditions = []string{api.ConditionReady}
+		keep.Conditions = append(keep.Conditions, api.ConditionReady)
+	}
+	if api.Condition(svc, api.ConditionFlags) != nil {
+		keep.Conditions = append(keep.Conditions, api.ConditionFlags)
 	}
 	return keep
 }
@@ -116,8 +125,13 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bo
 	if err != nil {
 		return mutate.Known{}, false // the API server is asked instead
 	}
+	annotations, ok := l.cachedNamespace(ctx, namespace)
+	if !ok {
+		return mutate.Known{}, false
+	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
+	known.Namespace = annotations
 	return known, true
 }
 
@@ -132,15 +146,26 @@ func (l *Lookup) Live(ctx context.Context, namespace string) (mutate.Known, erro
 	return l.shared.get(ctx, namespace)
 }
 
-// read asks the API server for both at once. A Secret that the informer holds is
-// not asked for again.
+// read asks the API server for all at once. A Secret or a namespace that the informers
+// hold is not asked for again.
 func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, error) {
 	var (
-		services corev1.ServiceList
-		secrets  metav1.PartialObjectMetadataList
-		hasOne   = l.synced() && l.cachedSecret(ctx, namespace)
+		services    corev1.ServiceList
+		secrets     metav1.PartialObjectMetadataList
+		hasOne      = l.synced() && l.cachedSecret(ctx, namespace)
+		annotations map[string]string
+		hasSettings bool
 	)
+	if l.synced() {
+		annotations, hasSettings = l.cachedNamespace(ctx, namespace)
+	}
 	group, ctx := errgroup.WithContext(ctx)
+	if !hasSettings {
+		group.Go(func() (err error) {
+			annotations, err = l.liveNamespace(ctx, namespace)
+			return err
+		})
+	}
 	group.Go(func() error {
 		if err := l.live.List(ctx, &services, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("list Services of namespace %q: %w", namespace, err)
@@ -162,6 +187,7 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 	}
 	known := l.knownServices(&services)
 	known.ConventionalSecret = hasOne || len(secrets.Items) > 0
+	known.Namespace = annotations
 	return known, nil
 }
 

@@ -3,6 +3,7 @@ package admission
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
@@ -27,6 +28,7 @@ type metrics struct {
 	reviews   *prometheus.CounterVec
 	notes     *prometheus.CounterVec
 	liveReads prometheus.Counter
+	programs  prometheus.Gauge
 }
 
 // newMetrics returns metrics that are registered with registry.
@@ -44,8 +46,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "servingcert_webhook_live_reads_total",
 			Help: "Reviews that the informers could not decide and that waited for a read from the API server.",
 		}),
+		programs: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "servingcert_webhook_programs_valid",
+			Help: "1 if the table of programs in ConfigMap " + api.ProgramsName + " is valid or absent, 0 if it was refused and the last valid one is in use.",
+		}),
 	}
-	for _, c := range []prometheus.Collector{m.reviews, m.notes, m.liveReads} {
+	for _, c := range []prometheus.Collector{m.reviews, m.notes, m.liveReads, m.programs} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}

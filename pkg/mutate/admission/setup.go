@@ -10,12 +10,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Config is all that Setup needs to know.
 type Config struct {
 	// OpenShift lets Services ask with OpenShift's annotations too.
 	OpenShift bool
+	// DefaultMode holds where neither pod nor Service nor namespace says a mode.
+	DefaultMode api.Mode
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
@@ -26,6 +30,9 @@ type Config struct {
 func (c Config) Validate() error {
 	if c.Metrics == nil {
 		return errors.New("no registry for metrics")
+	}
+	if detail := api.CheckMode(c.DefaultMode); detail != "" {
+		return fmt.Errorf("default mode %q: %s", c.DefaultMode, detail)
 	}
 	return nil
 }
@@ -48,9 +55,13 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() 
 	if err := mgr.Add(everyReplica{awaitSync(mgr.GetCache(), &done)}); err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
 	}
+	table := newProgramTable(metrics.programs, cfg.Log)
+	if err := table.watch(ctx, mgr.GetCache()); err != nil {
+		return nil, fmt.Errorf("set up the webhook: %w", err)
+	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
-		cached: lookup.Cached, live: lookup.Live,
+		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, defaultMode: cfg.DefaultMode,
 		metrics: metrics, log: cfg.Log,
 	})
 	return done.Load, nil

@@ -98,7 +98,7 @@ func startLookup(t *testing.T) (*admission.Lookup, cache.Cache, *counter) {
 	cfg.Wrap(counted.wrap)
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
-	options := admission.CacheOptions(false)
+	options := admission.CacheOptions(api.DefaultNamespace, false)
 	options.Scheme = scheme
 	informers, err := cache.New(cfg, options)
 	require.NoError(t, err)

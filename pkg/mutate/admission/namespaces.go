@@ -1,0 +1,65 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// optedIn selects the namespaces whose pods are reviewed.
+var optedIn = labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled})
+
+func namespaceMetadata() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+}
+
+// keepSettings keeps of a namespace its identity and the annotations with our prefix.
+func keepSettings(object any) (any, error) {
+	ns, ok := object.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return object, nil // a tombstone
+	}
+	kept := namespaceMetadata()
+	kept.ObjectMeta = api.Identity(&ns.ObjectMeta)
+	kept.Annotations = settingsOf(ns)
+	return kept, nil
+}
+
+// settingsOf returns the annotations with our prefix, or nil if there is none.
+func settingsOf(ns *metav1.PartialObjectMetadata) map[string]string {
+	var out map[string]string
+	for key, value := range ns.Annotations {
+		if strings.HasPrefix(key, api.Domain+"/") {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// cachedNamespace returns the annotations of the namespace, or false if the informer does
+// not know it: its label is younger than what the informer has seen.
+func (l *Lookup) cachedNamespace(ctx context.Context, name string) (annotations map[string]string, ok bool) {
+	ns := namespaceMetadata()
+	if err := l.cached.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
+		return nil, false
+	}
+	return ns.Annotations, true
+}
+
+// liveNamespace reads the annotations of the namespace from the API server.
+func (l *Lookup) liveNamespace(ctx context.Context, name string) (map[string]string, error) {
+	ns := namespaceMetadata()
+	if err := l.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
+		return nil, fmt.Errorf("get namespace %q: %w", name, err)
+	}
+	return settingsOf(ns), nil
+}

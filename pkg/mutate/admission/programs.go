@@ -1,0 +1,86 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// programTable is the table of programs: the one that is built in, with the entries of
+// ConfigMap api.ProgramsName. While these are not valid, the last that were stay in use.
+type programTable struct {
+	current atomic.Pointer[programs.Table]
+	valid   prometheus.Gauge
+	log     logr.Logger
+}
+
+func newProgramTable(valid prometheus.Gauge, log logr.Logger) *programTable {
+	t := &programTable{valid: valid, log: log}
+	t.set(programs.Builtin())
+	return t
+}
+
+func (t *programTable) set(table programs.Table) {
+	t.current.Store(&table)
+	t.valid.Set(1)
+}
+
+// watch follows the ConfigMap in c, which must have the options of CacheOptions.
+func (t *programTable) watch(ctx context.Context, c cache.Cache) error {
+	informer, err := c.GetInformer(ctx, &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch ConfigMap %q: %w", api.ProgramsName, err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { t.changed(object) },
+		UpdateFunc: func(_, object any) { t.changed(object) },
+		DeleteFunc: func(any) {
+			t.set(programs.Builtin())
+			t.log.Info("no table of programs: those that are built in are known", "configMap", api.ProgramsName)
+		},
+	})
+	return err
+}
+
+// changed takes the entries of the ConfigMap, if they are valid.
+func (t *programTable) changed(object any) {
+	cm, ok := object.(*corev1.ConfigMap)
+	if !ok {
+		return
+	}
+	table, err := tableOf(cm)
+	if err != nil {
+		t.valid.Set(0)
+		t.log.Error(err, "table of programs refused: the last valid one stays in use", "configMap", cm.Name)
+		return
+	}
+	t.set(table)
+	t.log.Info("took the table of programs", "configMap", cm.Name, "programs", len(table.All()))
+}
+
+// tableOf returns the built-in table with the entries of the ConfigMap.
+func tableOf(cm *corev1.ConfigMap) (programs.Table, error) {
+	for key := range cm.Data {
+		if key != api.ProgramsKey {
+			return programs.Table{}, fmt.Errorf("key %q: must be %s", key, api.ProgramsKey)
+		}
+	}
+	more, err := programs.Parse([]byte(cm.Data[api.ProgramsKey]))
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("%s: %w", api.ProgramsKey, err)
+	}
+	table, err := programs.Builtin().With(more)
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("%s: %w", api.ProgramsKey, err)
+	}
+	return table, nil
+}
