@@ -32,13 +32,10 @@ func (in *input) programOf(c *corev1.Container) *programs.Program {
 	executable := line.tokens[start]
 	found, _ := table.ByExecutable(executable)
 	switch {
-	case start >= line.command: // an argument of the image's own entrypoint
-		if found != nil && (ofImage == nil || ofImage == found) && !strings.HasPrefix(executable, "-") {
-			return found
-		}
-		return ofImage
-	case found != nil:
+	case found != nil && !strings.HasPrefix(executable, "-"):
 		return found
+	case start >= line.command && !strings.HasPrefix(executable, "/"):
+		return ofImage // an argument of the image's own entrypoint
 	case startsPrograms(executable):
 		return ofImage
 	}

@@ -16,8 +16,10 @@ type recipe struct {
 	program *programs.Program // nil if the program is not known
 	flags   []programs.Setting
 	env     []corev1.EnvVar
-	first   bool     // the flags come before all other arguments
-	own     []string // further flags and variables by which the owner configures TLS
+	// certificate holds the names of the variables that lead to the certificate.
+	certificate map[string]bool
+	first       bool     // the flags come before all other arguments
+	own         []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments
 }
 
 // recipeOf returns the recipe of the container, or nil and a note that says why there is
@@ -31,9 +33,13 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 	if reason, detail := in.unmet(program); reason != "" {
 		return nil, Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
 	}
-	r := &recipe{program: program, flags: programs.Settings(program.Flags, in.replace), first: program.First, own: program.Own}
+	r := &recipe{
+		program: program, flags: programs.Settings(program.Flags, in.replace),
+		certificate: map[string]bool{}, first: program.First, own: program.Own,
+	}
 	for _, v := range program.Env {
 		r.env = append(r.env, corev1.EnvVar{Name: v.Name, Value: in.replace(v.Value)})
+		r.certificate[v.Name] = programs.LeadsToCertificate(v.Value)
 	}
 	return r, Note{}
 }
@@ -94,7 +100,7 @@ func (in *input) compare(c *corev1.Container, r *recipe) comparison {
 			out.env = append(out.env, v)
 		case c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil:
 			out.own = v.Name
-		case strings.HasPrefix(v.Value, in.settings.MountPath):
+		case r.certificate[v.Name]:
 			some = v.Name
 		}
 	}
@@ -108,32 +114,42 @@ func (in *input) compare(c *corev1.Container, r *recipe) comparison {
 	return out
 }
 
-// ownTLS returns the name of a flag or variable, beside those of the recipe, by which the
+// ownTLS returns the flag, variable or argument, beside those of the recipe, by which the
 // container's owner configures TLS, or "".
 func (in *input) ownTLS(c *corev1.Container, tokens []string, r *recipe) string {
-	known := func(name string) bool {
+	tells := func(name string) bool {
 		return slices.ContainsFunc(r.own, func(o string) bool { return programs.Undashed(o) == name })
 	}
-	if r.program == nil {
-		known = func(name string) bool {
-			return in.table().TellsOfCertificate(name) && !slices.ContainsFunc(r.flags, func(s programs.Setting) bool { return s.Name == name })
-		}
-	}
-	for _, t := range tokens {
-		name, _, _ := strings.Cut(programs.Undashed(t), "=")
-		if strings.HasPrefix(t, "-") && known(name) {
+	if r.program == nil { // what it reads may be one of ours, or any that is known
+		if name := in.otherFiles(c); name != "" {
 			return name
+		}
+		tells = in.table().TellsOfCertificate
+	}
+	own := func(name string) bool { return tells(name) && !r.names(name) }
+	for _, t := range tokens {
+		name, _, assigned := strings.Cut(t, "=")
+		if dashed := strings.HasPrefix(t, "-"); (dashed || assigned) && own(programs.Undashed(name)) {
+			return programs.Undashed(name)
+		}
+		for _, o := range r.own {
+			if programs.IsPrefix(o) && strings.HasPrefix(t, o) {
+				return o
+			}
 		}
 	}
 	for _, e := range c.Env {
-		if known(e.Name) {
+		if own(e.Name) {
 			return e.Name
 		}
 	}
-	if r.program == nil { // what a program that is not known reads may be one of ours
-		return in.otherFiles(c)
-	}
 	return ""
+}
+
+// names reports whether a flag or a variable of the recipe has the name.
+func (r *recipe) names(name string) bool {
+	return slices.ContainsFunc(r.flags, func(s programs.Setting) bool { return s.Name == name }) ||
+		slices.ContainsFunc(r.env, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
 // otherFiles returns the name of one of the injected variables for which the container has

@@ -17,7 +17,7 @@ import (
 type Program struct {
 	Name string `yaml:"program"`
 	// Images are the last parts of the names of image repositories, such as
-	// "prometheus" of quay.io/prometheus/prometheus:v3.
+	// "prometheus" of quay.io/prometheus/prometheus:v3, or the last two.
 	Images []string `yaml:"images"`
 	// Executables are base names of what a command line starts.
 	Executables []string `yaml:"executables"`
@@ -33,7 +33,8 @@ type Program struct {
 	// ca.crt, by file name.
 	Files map[string]string `yaml:"files"`
 	// Own are further flags and variables with which the owner of a container
-	// configures TLS himself.
+	// configures TLS himself, or which do not go together with it, and beginnings of
+	// arguments such as http:// (see IsPrefix).
 	Own []string `yaml:"own"`
 	// Ports are the ports that serve TLS if they are others than without TLS.
 	Ports []int32 `yaml:"ports"`
@@ -71,6 +72,9 @@ const (
 	ReloadRequest Reload = "request" // when it is asked over its API
 	ReloadRestart Reload = "restart" // only when it is started again
 )
+
+// IsPrefix reports whether an element of Own is the beginning of an argument.
+func IsPrefix(own string) bool { return strings.Contains(own, "://") }
 
 // Takes reports whether the program can be told by flags or variables.
 func (p *Program) Takes() bool { return len(p.Flags)+len(p.Env) > 0 }
@@ -135,8 +139,18 @@ func newTable(list []Program) Table {
 func (t Table) All() []Program { return t.programs }
 
 // ByImage returns the program of an image reference such as
-// quay.io/prometheus/prometheus:v3.5.0@sha256:….
-func (t Table) ByImage(image string) (*Program, bool) { return t.at(t.byImage, Repository(image)) }
+// quay.io/prometheus/prometheus:v3.5.0@sha256:…, by the last two parts of the repository's
+// name or by the last.
+func (t Table) ByImage(image string) (*Program, bool) {
+	parts := strings.Split(Untagged(image), "/")
+	last := len(parts) - 1
+	if last > 0 {
+		if p, ok := t.at(t.byImage, parts[last-1]+"/"+parts[last]); ok {
+			return p, true
+		}
+	}
+	return t.at(t.byImage, parts[last])
+}
 
 // ByExecutable returns the program that an executable, such as /bin/prometheus, starts.
 func (t Table) ByExecutable(executable string) (*Program, bool) {
@@ -149,12 +163,6 @@ func (t Table) at(index map[string]int, key string) (*Program, bool) {
 		return nil, false
 	}
 	return &t.programs[i], true
-}
-
-// Repository returns the last part of the name of an image's repository.
-func Repository(image string) string {
-	image = Untagged(image)
-	return image[strings.LastIndexByte(image, '/')+1:]
 }
 
 // Untagged returns an image reference without tag and digest.

@@ -37,7 +37,7 @@ func Settings(flags []string, replace func(string) string) []Setting {
 			assigned = true
 		}
 		s.Bare = !assigned
-		s.Certificate = leadsToCertificate(strings.Join(elements, " "))
+		s.Certificate = LeadsToCertificate(strings.Join(elements, " "))
 		s.Value = replace(s.Value)
 		for _, e := range elements {
 			s.Elements = append(s.Elements, replace(e))
@@ -47,7 +47,8 @@ func Settings(flags []string, replace func(string) string) []Setting {
 	return out
 }
 
-func leadsToCertificate(text string) bool {
+// LeadsToCertificate reports whether a text has a placeholder of the certificate's files.
+func LeadsToCertificate(text string) bool {
 	for _, p := range []string{Cert, Key, Combined, Dir} {
 		if strings.Contains(text, p) {
 			return true
@@ -92,7 +93,7 @@ func spellings(list []Program) map[string]bool {
 			}
 		}
 		for _, v := range list[i].Env {
-			if leadsToCertificate(v.Value) && telling.MatchString(v.Name) {
+			if LeadsToCertificate(v.Value) && telling.MatchString(v.Name) {
 				out[v.Name] = true
 			}
 		}

@@ -26,7 +26,7 @@ const (
 
 var (
 	programName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
-	imageName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*$`)
+	imageName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)?$`)
 	// executableName leaves out what a path or an option could be.
 	executableName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 	fileName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
@@ -57,7 +57,7 @@ func (p *Program) mistakes() []mistake {
 	}
 	for _, v := range p.Images {
 		if !imageName.MatchString(v) {
-			add("images", "%q: must be the last part of a repository's name, such as prometheus, without registry and tag", v)
+			add("images", "%q: must be the last part of a repository's name, such as prometheus, or the last two, without registry and tag", v)
 		}
 	}
 	for _, v := range p.Executables {
@@ -88,8 +88,8 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	p.checkFlags(add)
 	p.checkEnv(add)
 	for _, v := range p.Own {
-		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) {
-			add("own", "%q: must be a flag with its dashes, or the name of a variable", v)
+		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) && !IsPrefix(v) {
+			add("own", "%q: must be a flag with its dashes, the name of a variable, or the beginning of an argument such as http://", v)
 		}
 	}
 	for _, port := range p.Ports {
