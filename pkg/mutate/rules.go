@@ -97,7 +97,7 @@ var rules = []rule{
 	{reason: reasonHTTPProbe, when: "an HTTP probe or hook uses the TLS port", then: "it remains HTTP, and fails once the port serves TLS", do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
 	{reason: reasonOtherPort, when: "the program serves TLS on another port than that of the Service", then: "the Service's port does not serve TLS", do: "change the Service's targetPort"},
 	{reason: reasonTCPProbe, when: "a TCP probe or hook uses the TLS port", then: "it is not changed, and the server logs a failed handshake each time", do: "use httpGet with scheme HTTPS"},
-	{reason: reasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", then: "it is not changed, and fails once the port serves TLS", do: "probe another port"},
+	{reason: reasonGRPCProbe, when: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", then: "it is not changed, and fails once the port serves TLS", do: "use a port without TLS, or an exec probe that speaks TLS, such as grpc_health_probe -tls"},
 
 	{reason: reasonStatusTooLarge, when: "the pod's annotations leave no room for the status", then: "the pod is injected without " + api.AnnotationStatus, do: "shorten the pod's annotations"},
 }
