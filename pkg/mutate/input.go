@@ -28,7 +28,8 @@ type input struct {
 	volumes []string
 	volume  string
 	// targets are the containers that get the files.
-	targets []api.ContainerRef
+	targets  []api.ContainerRef
+	replacer *strings.Replacer // see replace
 }
 
 func newInput(pod *corev1.Pod, request api.PodRequest, choice Choice) *input {
@@ -53,13 +54,19 @@ func (in *input) file(name string) string {
 
 // replace returns a text of a program's entry with the placeholders replaced.
 func (in *input) replace(text string) string {
-	return strings.NewReplacer(
-		programs.Cert, in.file(corev1.TLSCertKey),
-		programs.Key, in.file(corev1.TLSPrivateKeyKey),
-		programs.CA, in.file(api.BundleKey),
-		programs.Combined, in.file(api.CombinedKey),
-		programs.Dir, in.settings.MountPath,
-	).Replace(text)
+	if !strings.Contains(text, "{") {
+		return text
+	}
+	if in.replacer == nil { // most pods need it at most once
+		in.replacer = strings.NewReplacer(
+			programs.Cert, in.file(corev1.TLSCertKey),
+			programs.Key, in.file(corev1.TLSPrivateKeyKey),
+			programs.CA, in.file(api.BundleKey),
+			programs.Combined, in.file(api.CombinedKey),
+			programs.Dir, in.settings.MountPath,
+		)
+	}
+	return in.replacer.Replace(text)
 }
 
 // environment returns the variables that are injected into every container, in order.
