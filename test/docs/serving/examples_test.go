@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 const root = "../../.."
@@ -85,7 +87,8 @@ func requiredCommands() []string {
 }
 
 // TestRenewal takes each example through a renewal, a pair of files that do not
-// match, and the next renewal. No connection may fail meanwhile.
+// match, and the next renewal, with another kind of key each time. No connection
+// may fail meanwhile.
 func TestRenewal(t *testing.T) {
 	each(t, func(t *testing.T, e example) {
 		if e.flags {
@@ -133,7 +136,7 @@ func asEnvironment(cert, key string) (args, env []string) {
 
 func renew(t *testing.T, e example, told told) {
 	s := newScene(t, e, told)
-	first, second, third := s.served, s.ca.issue(t), s.ca.issue(t)
+	first, second, third := s.served, s.ca.issue(t, pki.RSA2048), s.ca.issue(t, pki.Ed25519)
 	allowed := []string{first.serial(), second.serial()}
 	until := func(state string, reached func(serial string) bool) {
 		t.Helper()
@@ -145,7 +148,7 @@ func renew(t *testing.T, e example, told told) {
 	second.write(t, s.volume)
 	until("the renewed certificate is served", second.isServed)
 
-	broken := third
+	broken := s.ca.issue(t, pki.ECDSAP256)
 	broken.key = first.key
 	broken.write(t, s.volume)
 	if !e.lingers {

@@ -5,12 +5,12 @@ package serving
 import (
 	"bytes"
 	"context"
-	"crypto"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -54,11 +54,24 @@ type pair struct {
 	cert, key []byte
 }
 
-func (ca authority) issue(t *testing.T) pair {
-	issued := ca.second.Issue(t, time.Now(), host)
-	key, err := pki.EncodeKey(issued.PrivateKey.(crypto.Signer))
+// issue returns a pair with a new key, valid for an hour.
+func (ca authority) issue(t *testing.T, algorithm pki.KeyAlgorithm) pair {
+	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
-	return pair{issued.Leaf, pki.EncodeCertificates(issued.Leaf, ca.cross), key}
+	serial, err := pki.NewSerial()
+	require.NoError(t, err)
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial, DNSNames: []string{host}, NotBefore: pki.NotBefore(now), NotAfter: now.Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.second.Root, key.Public(), ca.second.Key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return pair{leaf, pki.EncodeCertificates(leaf, ca.cross), keyPEM}
 }
 
 func (p pair) serial() string { return p.leaf.SerialNumber.Text(16) }
@@ -120,7 +133,7 @@ func start(t *testing.T, command, env []string) *process {
 func freePort(t *testing.T) string {
 	const lowest, highest, attempts = 10000, 32767, 100
 	for range attempts {
-		port := strconv.Itoa(lowest + rand.IntN(highest-lowest+1))
+		port := strconv.Itoa(lowest + mathrand.IntN(highest-lowest+1))
 		if l, err := net.Listen("tcp4", "127.0.0.1:"+port); err == nil {
 			require.NoError(t, l.Close())
 			return port
@@ -155,7 +168,7 @@ func newScene(t *testing.T, e example, told told) *scene {
 	t.Cleanup(cancel)
 	port := freePort(t)
 	s := &scene{ctx: ctx, ca: newCA(t), volume: filepath.Join(t.TempDir(), "servingcert"), addr: "127.0.0.1:" + port}
-	s.served = s.ca.issue(t)
+	s.served = s.ca.issue(t, pki.ECDSAP256)
 	s.served.write(t, s.volume)
 	args, env := told(filepath.Join(s.volume, "tls.crt"), filepath.Join(s.volume, "tls.key"))
 	s.server = start(t, append(e.run(t, e.copyTo(t, port)), args...), env)

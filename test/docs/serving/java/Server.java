@@ -32,8 +32,10 @@ public class Server {
             var key = KeyFactory.getInstance(algorithm).generatePrivate(new PKCS8EncodedKeySpec(Base64.getDecoder().decode(pem)));
             var signature = Signature.getInstance(Map.of("RSA", "SHA256withRSA", "EC", "SHA256withECDSA").getOrDefault(algorithm, algorithm));
             signature.initSign(key);
+            signature.update(cert);
             byte[] signed = signature.sign();
             signature.initVerify(chain[0]);
+            signature.update(cert);
             if (!signature.verify(signed)) throw new KeyException("the private key is not that of the certificate");
             String alias = chain[0].getSerialNumber().toString(16);
             pairs.put(alias, new Pair(key, chain));
