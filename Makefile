@@ -53,6 +53,10 @@ REQUIRE ?=
 tlsstacks: ## OpenSSL, curl, GnuTLS, Python, Java and Node against every generation of a CA; REQUIRE=openssl,curl fails if one is missing
 	go run ./test/tlsstacks --require "$(REQUIRE)"
 
+.PHONY: examples
+examples: ## the servers of docs/serving-from-a-program.md, each through a renewal; REQUIRE=javac,node,python3,nginx fails if one is missing
+	go test -count 1 ./test/docs/serving -v -require "$(REQUIRE)"
+
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
 	$(LINT) run

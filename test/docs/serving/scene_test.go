@@ -1,0 +1,258 @@
+//go:build unix
+
+package serving
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/demo/kubelet"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+const host = "web.shop.svc"
+
+// authority is a CA of two generations. The second signs, and clients hold the root
+// of the first alone: they verify only if they are sent the cross-certificate too.
+type authority struct {
+	first, second rotatortest.CA
+	cross         *x509.Certificate
+}
+
+func newCA(t *testing.T) authority {
+	now := time.Now()
+	ca := authority{first: rotatortest.NewCA(t, 1, now), second: rotatortest.NewCA(t, 2, now)}
+	cross, err := pki.NewCross(ca.second.Root, ca.first.Root, ca.first.Key, now.Add(-time.Hour))
+	require.NoError(t, err)
+	ca.cross = cross
+	return ca
+}
+
+// pair is what a Secret holds.
+type pair struct {
+	leaf      *x509.Certificate
+	cert, key []byte
+}
+
+// issue returns a pair with a new key, valid for an hour.
+func (ca authority) issue(t *testing.T, algorithm pki.KeyAlgorithm) pair {
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	serial, err := pki.NewSerial()
+	require.NoError(t, err)
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial, DNSNames: []string{host}, NotBefore: pki.NotBefore(now), NotAfter: now.Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.second.Root, key.Public(), ca.second.Key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return pair{leaf, pki.EncodeCertificates(leaf, ca.cross), keyPEM}
+}
+
+func (p pair) serial() string { return p.leaf.SerialNumber.Text(16) }
+
+func (p pair) isServed(serial string) bool { return serial == p.serial() }
+
+// write makes the volume hold the pair, as the kubelet does.
+func (p pair) write(t *testing.T, volume string) {
+	_, err := kubelet.Write(volume, map[string]kubelet.File{"tls.crt": {Data: p.cert, Mode: 0o444}, "tls.key": {Data: p.key, Mode: 0o444}})
+	require.NoError(t, err)
+}
+
+// process is a server that runs.
+type process struct {
+	ended chan struct{} // closed when it has
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+// Write takes what the server prints.
+func (p *process) Write(data []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(data)
+}
+
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// start runs a command, and whatever it starts, until the test ends.
+func start(t *testing.T, command, env []string) *process {
+	p := &process{ended: make(chan struct{})}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = p, p
+	cmd.WaitDelay = time.Second // a child of it may hold its output open
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	go func() {
+		_ = cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		assert.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
+		<-p.ended
+		if t.Failed() {
+			t.Logf("the server's output:\n%s", p.output())
+		}
+	})
+	return p
+}
+
+// freePort returns a port of loopback that nobody listens on. It lies below those
+// that kernels give to outgoing connections.
+func freePort(t *testing.T) string {
+	const lowest, highest, attempts = 10000, 32767, 100
+	for range attempts {
+		port := strconv.Itoa(lowest + mathrand.IntN(highest-lowest+1))
+		if l, err := net.Listen("tcp4", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	require.Fail(t, "no free port", "of %d tried in %d-%d", attempts, lowest, highest)
+	return ""
+}
+
+// limit is how long one example may take: it looks at its files every 2 s, and the
+// machine may be busy.
+const limit = 2 * time.Minute
+
+// pace is how often a state is looked at.
+const pace = 50 * time.Millisecond
+
+// scene is an example that serves, and a client that makes a new connection for
+// each request and verifies it by name.
+type scene struct {
+	ctx    context.Context
+	ca     authority
+	volume string
+	served pair // at first
+	server *process
+	addr   string
+	client http.Client
+}
+
+// newScene starts the example and returns when the first request was answered.
+func newScene(t *testing.T, e example, told told) *scene {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	port := freePort(t)
+	s := &scene{ctx: ctx, ca: newCA(t), volume: filepath.Join(t.TempDir(), "servingcert"), addr: "127.0.0.1:" + port}
+	s.served = s.ca.issue(t, pki.ECDSAP256)
+	s.served.write(t, s.volume)
+	args, env := told(filepath.Join(s.volume, "tls.crt"), filepath.Join(s.volume, "tls.key"))
+	s.server = start(t, append(e.run(t, e.copyTo(t, port)), args...), env)
+
+	roots := x509.NewCertPool()
+	roots.AddCert(s.ca.first.Root)
+	s.client.Transport = &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return s.dial(ctx) },
+	}
+	s.waitUntilUp(t)
+	require.Equal(t, s.served.serial(), s.get(t))
+	return s
+}
+
+func (s *scene) dial(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{}).DialContext(ctx, "tcp", s.addr)
+}
+
+// waitUntilUp waits for the server to listen.
+func (s *scene) waitUntilUp(t *testing.T) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for {
+		conn, err := s.dial(s.ctx)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.server.ended:
+			require.Fail(t, "the server has ended")
+		case <-s.ctx.Done():
+			require.Fail(t, "the server does not listen", "%v", err)
+		}
+	}
+}
+
+// getUntil makes one request after the other, none of which may fail, until the
+// state is reached.
+func (s *scene) getUntil(t *testing.T, state string, reached func(serial string) bool) {
+	t.Helper()
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for !reached(s.get(t)) {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			require.Fail(t, "waited in vain", "for: %s", state)
+		}
+	}
+}
+
+// get makes a request and returns the serial number of the leaf that was served.
+func (s *scene) get(t *testing.T) string {
+	t.Helper()
+	serial, err := s.request()
+	require.NoError(t, err)
+	select {
+	case <-s.server.ended:
+		require.Fail(t, "the server has ended")
+	default:
+	}
+	return serial
+}
+
+func (s *scene) request() (serial string, err error) {
+	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "https://"+host+"/", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	if string(body) != "served\n" {
+		return "", fmt.Errorf("answered %s: %q", resp.Status, body)
+	}
+	return resp.TLS.PeerCertificates[0].SerialNumber.Text(16), nil
+}
