@@ -29,9 +29,10 @@ func TestScenes(t *testing.T) {
 	succession := &scene{name: "succession", about: "a whole forced CA succession under load"}
 	reboot := &scene{name: "reboot", about: "control plane and servingcert killed, part by part, under load"}
 	unwoken := &scene{name: "unwoken", about: "how soon a rotation is served, woken and not", onlyNamed: true}
+	distrust := &scene{name: "distrust", about: "a CA whose key was stolen: for how long pods are refused"}
 	logs := &scene{name: "logs", about: "no private key in any, nothing forbidden to servingcert"}
 	all := scenes()
-	shown = append(append([]*scene{install}, all...), succession, reboot, unwoken, logs)
+	shown = append(append([]*scene{install}, all...), succession, reboot, unwoken, distrust, logs)
 	if c.machine == nil {
 		reboot.left = "needs the machine of the control plane"
 	}
@@ -110,6 +111,7 @@ func TestScenes(t *testing.T) {
 		})
 	}
 	unwoken.step(t, func(t *testing.T) { c.compareWaking(t, unwoken) })
+	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) }) // after it clients fail
 	logs.step(t, func(t *testing.T) { logs.note(c.checkLogs(t, true)) })
 }
 

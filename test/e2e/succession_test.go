@@ -111,11 +111,10 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 		require.NoError(t, err)
 		assert.Equal(t, bundles, report.Bundles, "different bundles that client %s read", name)
 	}
-	webhook := server{namespace: api.DefaultNamespace, service: "servingcert-webhook"}
 	eventually(t, verifying, "servingcert's own webhook serves its new certificate", func(ctx context.Context) error {
-		return c.says(ctx, webhook.namespace, webhook.service, api.ConditionServing, "True", api.ServingCurrent)
+		return c.says(ctx, ownWebhook.namespace, ownWebhook.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
-	processes, err := c.processesOf(t.Context(), webhook)
+	processes, err := c.processesOf(t.Context(), ownWebhook)
 	require.NoError(t, err)
 	for pod, restarts := range processes {
 		assert.Zero(t, restarts, "restarts of pod %s of the webhook", pod)
