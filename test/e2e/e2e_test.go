@@ -11,6 +11,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -27,9 +28,11 @@ func TestScenes(t *testing.T) {
 	install := &scene{name: "install", about: "deploy/install.yaml as it is, two replicas each"}
 	succession := &scene{name: "succession", about: "a whole forced CA succession under load"}
 	reboot := &scene{name: "reboot", about: "control plane and servingcert killed, part by part, under load"}
+	unwoken := &scene{name: "unwoken", about: "how soon a rotation is served, woken and not", onlyNamed: true}
+	distrust := &scene{name: "distrust", about: "a CA whose key was stolen: for how long pods are refused"}
 	logs := &scene{name: "logs", about: "no private key in any, nothing forbidden to servingcert"}
 	all := scenes()
-	shown = append(append([]*scene{install}, all...), succession, reboot, logs)
+	shown = append(append([]*scene{install}, all...), succession, reboot, unwoken, distrust, logs)
 	if c.machine == nil {
 		reboot.left = "needs the machine of the control plane"
 	}
@@ -38,7 +41,7 @@ func TestScenes(t *testing.T) {
 			s.left = s.leftOut(c)
 		}
 	}
-	leaveOut(t, *onlyScenes)
+	require.NoError(t, leaveOut(shown, *onlyScenes))
 
 	install.step(t, func(t *testing.T) {
 		c.install(t)
@@ -107,31 +110,37 @@ func TestScenes(t *testing.T) {
 			}
 		})
 	}
+	unwoken.step(t, func(t *testing.T) { c.compareWaking(t, unwoken) })
+	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) }) // after it clients fail
 	logs.step(t, func(t *testing.T) { logs.note(c.checkLogs(t, true)) })
 }
 
-// leaveOut leaves out all scenes but those that are named, and the first, without
-// which there are no others. "" names all.
-func leaveOut(t *testing.T, names string) {
-	if names == "" {
-		return
+// leaveOut leaves out all of the scenes but those that are named, comma-separated, and
+// the first, without which there are no others. "" names all that need not be named.
+// It returns an error if there is no scene of a name.
+func leaveOut(scenes []*scene, names string) error {
+	var known []string
+	for _, s := range scenes[1:] {
+		known = append(known, s.name)
 	}
-	asked := strings.Split(names, ",")
-	for _, s := range shown[1:] {
-		at := slices.Index(asked, s.name)
-		if at < 0 {
+	var asked []string
+	if names != "" {
+		asked = strings.Split(names, ",")
+	}
+	for _, name := range asked {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("there is no scene %q: there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	for _, s := range scenes[1:] {
+		switch {
+		case names == "" && s.onlyNamed:
+			s.left = "only with SCENES=" + s.name
+		case names != "" && !slices.Contains(asked, s.name):
 			s.left = "not asked for"
-			continue
 		}
-		asked = slices.Delete(asked, at, at+1)
 	}
-	if len(asked) > 0 {
-		var known []string
-		for _, s := range shown[1:] {
-			known = append(known, s.name)
-		}
-		t.Fatalf("there are no scenes %q: there are %s", asked, strings.Join(known, ", "))
-	}
+	return nil
 }
 
 // startClients starts the two client pods. What they trust is the first root.

@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,15 +55,27 @@ func (c *cluster) injects(ctx context.Context, namespace string) error {
 }
 
 // adjust lays signerArgs over the signer, as a kustomization would.
-func (c *cluster) adjust(t *testing.T) {
-	var patch []byte
-	for _, arg := range signerArgs {
-		patch = fmt.Appendf(patch, `,{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":%q}`, arg)
-	}
-	patch[0] = '['
-	signer := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: "servingcert-signer"}}
-	require.NoError(t, c.admin.Patch(t.Context(), signer, client.RawPatch(types.JSONPatchType, append(patch, ']'))))
-	eventually(t, starting, "the signer with other arguments", func(ctx context.Context) error {
+func (c *cluster) adjust(t *testing.T) { c.setArgs(t, "signer", signerArgs...) }
+
+// setArgs lays arguments over those of one of servingcert's processes, and returns
+// which it had before.
+func (c *cluster) setArgs(t *testing.T, process string, args ...string) (was []string) {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-" + process}, deployment))
+	was = deployment.Spec.Template.Spec.Containers[0].Args
+	c.setAllArgs(t, process, slices.Concat(was, args))
+	return was
+}
+
+// setAllArgs gives one of servingcert's processes these arguments and no others.
+func (c *cluster) setAllArgs(t *testing.T, process string, args []string) {
+	t.Helper()
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
+	require.NoError(t, err)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: "servingcert-" + process}}
+	require.NoError(t, c.admin.Patch(t.Context(), deployment, client.RawPatch(types.JSONPatchType, patch)))
+	eventually(t, starting, "the "+process+" with other arguments", func(ctx context.Context) error {
 		return c.rolledOut(ctx, api.DefaultNamespace, "")
 	})
 }

@@ -30,7 +30,9 @@ var (
 	imageDirs  = flag.String("images", "../../bin/images,../../bin/e2e/images", "directories with the images for the node")
 	outDir     = flag.String("out", "../../bin/e2e", "directory for what is kept of a failure")
 	keep       = flag.Bool("keep", false, "leave everything as it is at the end")
-	onlyScenes = flag.String("scenes", "", "names of scenes, comma-separated; default: all of them")
+	// The others of scene distrust.
+	distrustServices = flag.Int("services", 100, "how many Services scene distrust makes, whose certificates are replaced at the same time as the webhook's")
+	onlyScenes       = flag.String("scenes", "", "names of scenes, comma-separated; default: all of them")
 )
 
 // cleaningUp is for a node to go, or for objects to be deleted.

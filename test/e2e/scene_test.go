@@ -7,6 +7,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A scene is one thing that users rely on. All scenes are on at the same time, and
@@ -22,6 +25,8 @@ type scene struct {
 	servers []server
 	// leftOut says why the scene cannot be played in this cluster, or "".
 	leftOut func(c *cluster) string
+	// onlyNamed: it is played only if -scenes names it, as it takes long.
+	onlyNamed bool
 
 	up        func(t *testing.T, c *cluster)                // applies what is to run, and sees that it serves
 	renewed   func(t *testing.T, c *cluster, before before) // its certificates have been renewed
@@ -99,4 +104,32 @@ func (c *cluster) before(t *testing.T, s *scene) before {
 		all[srv.name()] = entry
 	}
 	return all
+}
+
+func TestLeaveOut(t *testing.T) {
+	const asked = "not asked for"
+	for _, tt := range []struct {
+		names string
+		left  []string // of install, reload, nginx and slow, which has to be named
+		err   string
+	}{
+		{"", []string{"", "", "", "only with SCENES=slow"}, ""},
+		{"nginx", []string{"", asked, "", asked}, ""},
+		{"slow", []string{"", asked, asked, ""}, ""},
+		{"slow,reload", []string{"", "", asked, ""}, ""},
+		{"reload,nginks", []string{"", "", "", ""}, `there is no scene "nginks": there are reload, nginx, slow`},
+	} {
+		scenes := []*scene{{name: "install"}, {name: "reload"}, {name: "nginx"}, {name: "slow", onlyNamed: true}}
+		err := leaveOut(scenes, tt.names)
+		if tt.err != "" {
+			require.EqualError(t, err, tt.err)
+		} else {
+			require.NoError(t, err)
+		}
+		var left []string
+		for _, s := range scenes {
+			left = append(left, s.left)
+		}
+		assert.Equal(t, tt.left, left, "names %q", tt.names)
+	}
 }

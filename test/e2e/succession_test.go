@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,11 +111,10 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 		require.NoError(t, err)
 		assert.Equal(t, bundles, report.Bundles, "different bundles that client %s read", name)
 	}
-	webhook := server{namespace: api.DefaultNamespace, service: "servingcert-webhook"}
 	eventually(t, verifying, "servingcert's own webhook serves its new certificate", func(ctx context.Context) error {
-		return c.says(ctx, webhook.namespace, webhook.service, api.ConditionServing, "True", api.ServingCurrent)
+		return c.says(ctx, ownWebhook.namespace, ownWebhook.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
-	processes, err := c.processesOf(t.Context(), webhook)
+	processes, err := c.processesOf(t.Context(), ownWebhook)
 	require.NoError(t, err)
 	for pod, restarts := range processes {
 		assert.Zero(t, restarts, "restarts of pod %s of the webhook", pod)
@@ -125,7 +123,7 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 }
 
 // propagation is how long each certificate took from its Secret to each pod of the
-// servers that reload, in order.
+// servers that reload.
 func (c *cluster) propagation(ctx context.Context, scenes []*scene) ([]time.Duration, error) {
 	report, err := c.report(ctx, attentive)
 	if err != nil {
@@ -137,21 +135,13 @@ func (c *cluster) propagation(ctx context.Context, scenes []*scene) ([]time.Dura
 			if !srv.reloads || s.left != "" {
 				continue
 			}
-			pods, err := c.podsOf(ctx, srv)
+			its, err := c.servedAfter(ctx, report, srv, renewals(c.writes.of(srv.namespace, srv.secret)))
 			if err != nil {
 				return nil, err
 			}
-			for i := range pods {
-				account, _ := report.Of(srv.atPod(&pods[i]))
-				for _, w := range renewals(c.writes.of(srv.namespace, srv.secret)) {
-					if first, ok := account.FirstServed(w.leaf); ok {
-						took = append(took, first.Sub(w.at))
-					}
-				}
-			}
+			took = append(took, its...)
 		}
 	}
-	slices.Sort(took)
 	return took, nil
 }
 

@@ -29,8 +29,7 @@ func (c *cluster) measure(t *testing.T, scenes []*scene) {
 	if len(took) == 0 {
 		return // none of the scenes that are played reloads
 	}
-	figures = append(figures, fmt.Sprintf("from the write of a Secret to the pod that serves it, %d times: p50 %s, max %s (seen by a client twice a second)",
-		len(took), seconds(took[len(took)/2]), seconds(took[len(took)-1])))
+	figures = append(figures, "from the write of a Secret to the pod that serves it (seen by a client twice a second), "+spread(took))
 	line, err := c.propagationAsTheRotatorSaw(t.Context())
 	require.NoError(t, err)
 	figures = append(figures, line)

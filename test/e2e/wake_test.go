@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
 // wokenRotations is how often the certificate of the two pods of scene reload is
@@ -19,10 +21,8 @@ const wokenRotations = 10
 
 // measureWoken renews the certificate of a server time and again, and keeps how long
 // each took from its Secret to each pod. The kubelet alone takes 37 s in the middle of
-// all runs that were measured, and up to 92 s.
+// all runs that were measured, and up to 92 s; scene unwoken measures both.
 func (c *cluster) measureWoken(t *testing.T, s *scene, srv server) {
-	pods, err := c.podsOf(t.Context(), srv)
-	require.NoError(t, err)
 	before, err := c.processesOf(t.Context(), srv)
 	require.NoError(t, err)
 	wakes, err := c.wakes(t.Context())
@@ -35,34 +35,39 @@ func (c *cluster) measureWoken(t *testing.T, s *scene, srv server) {
 	}
 	report, err := c.report(t.Context(), attentive)
 	require.NoError(t, err)
-	var took []time.Duration
-	for _, w := range c.writes.of(srv.namespace, srv.secret)[known:] {
-		for i := range pods {
-			account, _ := report.Of(srv.atPod(&pods[i]))
-			if first, ok := account.FirstServed(w.leaf); ok {
-				took = append(took, first.Sub(w.at))
-			}
-		}
-	}
-	slices.Sort(took)
+	took, err := c.servedAfter(t.Context(), report, srv, c.writes.of(srv.namespace, srv.secret)[known:])
+	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(took), 2*wokenRotations)
-	p50, longest := took[len(took)/2], took[len(took)-1]
-	s.note(fmt.Sprintf("woken, from the write of a Secret to the pod that serves it, %d times: p50 %s, max %s", len(took), seconds(p50), seconds(longest)))
+	s.note("woken, from the write of a Secret to the pod that serves it, " + spread(took))
 	after, err := c.wakes(t.Context())
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, after-wakes, float64(len(took)), "each pod is woken for each rotation")
 }
 
-// wakes returns how often the rotator has written the annotation that wakes a kubelet.
-func (c *cluster) wakes(ctx context.Context) (float64, error) {
-	metrics, err := c.scrape(ctx, "rotator", "servingcert_wakes_total")
-	sum := 0.0
-	for _, m := range metrics {
-		for _, l := range m.GetLabel() {
-			if l.GetName() == "result" && l.GetValue() == "written" {
-				sum += m.GetCounter().GetValue()
+// servedAfter is how long each certificate took from its Secret to each pod of the
+// server that was seen to serve it.
+func (c *cluster) servedAfter(ctx context.Context, report handshake.Report, srv server, issued []written) ([]time.Duration, error) {
+	pods, err := c.podsOf(ctx, srv)
+	var took []time.Duration
+	for i := range pods {
+		account, _ := report.Of(srv.atPod(&pods[i]))
+		for _, w := range issued {
+			if first, ok := account.FirstServed(w.leaf); ok {
+				took = append(took, first.Sub(w.at))
 			}
 		}
 	}
-	return sum, err
+	return took, err
+}
+
+// spread tells of durations, of which there is one at least, what the table at the end
+// tells of them.
+func spread(took []time.Duration) string {
+	sorted := slices.Sorted(slices.Values(took))
+	return fmt.Sprintf("%d times: p50 %s, max %s", len(sorted), seconds(sorted[len(sorted)/2]), seconds(sorted[len(sorted)-1]))
+}
+
+// wakes returns how often the rotator has written the annotation that wakes a kubelet.
+func (c *cluster) wakes(ctx context.Context) (float64, error) {
+	return c.metric(ctx, "rotator", "servingcert_wakes_total", map[string]string{"result": "written"})
 }

@@ -26,8 +26,11 @@ type Class int
 
 // The classes, the most urgent first.
 const (
+	// First: the pod is one of servingcert's own. As long as the webhook serves what
+	// nobody trusts, no pod is created in an opted-in namespace.
+	First Class = iota
 	// Urgent: a person asked for it, it replaces what was damaged or is distrusted.
-	Urgent Class = iota
+	Urgent
 	// Routine: it was time.
 	Routine
 	classes

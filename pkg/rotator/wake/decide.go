@@ -12,6 +12,8 @@ import (
 type Situation struct {
 	Now time.Time
 	Pod *pods.Facts
+	// Own: the pod is in servingcert's own namespace.
+	Own bool
 	// Annotation is api.AnnotationLeaf of the pod, as it was last written.
 	Annotation string
 	// Secrets are the contents of those that the pod mounts, by name, as far as they
@@ -59,6 +61,9 @@ func Decide(s Situation) Decision {
 	}
 	if d.Class == classes {
 		return Decision{}
+	}
+	if s.Own {
+		d.Class = First
 	}
 	d.Wake, d.Value = true, wanted.String()
 	return d

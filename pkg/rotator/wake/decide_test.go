@@ -71,6 +71,9 @@ func TestDecide(t *testing.T) {
 		{"just in time", nil, Situation{Secrets: map[string]Content{"web-tls": changed(two, byItself-time.Nanosecond)}}, says(two), Routine, []string{"web-tls"}},
 		{"long ago", nil, Situation{Secrets: map[string]Content{"web-tls": changed(two, byItself)}}, "", 0, nil},
 		{"urgent", nil, Situation{Secrets: map[string]Content{"web-tls": urgent(changed(two, 0))}}, says(two), Urgent, []string{"web-tls"}},
+		{"in servingcert's own namespace", nil, Situation{Own: true, Secrets: rotated}, says(two), First, []string{"web-tls"}},
+		{"in servingcert's own namespace, urgent", nil, Situation{Own: true, Secrets: map[string]Content{"web-tls": urgent(changed(two, 0))}}, says(two), First, []string{"web-tls"}},
+		{"in servingcert's own namespace, woken already", nil, Situation{Own: true, Secrets: rotated, Annotation: says(two)}, "", 0, nil},
 
 		{"one of two Secrets", api2, Situation{Secrets: map[string]Content{"web-tls": urgent(changed(two, 0)), "api-tls": changed(three, time.Hour)}},
 			"secret/api-tls=" + three + ",secret/web-tls=" + two, Urgent, []string{"web-tls"}},

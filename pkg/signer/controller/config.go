@@ -21,7 +21,8 @@ const DefaultWorkers = 8
 type Config struct {
 	Instance string // value of the managed-by label
 	// Namespace is servingcert's own, in which the signer publishes which namespaces
-	// have the conventional Secret. Empty: it is not published.
+	// have the conventional Secret, and whose Secrets come first after a change of the
+	// CA. Empty: it is not published, and none come first.
 	Namespace string
 	// OpenShift lets Services ask with the annotations of OpenShift's service-ca
 	// too, in every namespace.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -88,13 +89,33 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 			case <-ctx.Done():
 				return
 			case <-c.config.AuthorityChanged:
-				for _, r := range c.requestsIn(ctx, "") {
-					q.Add(r)
-				}
+				enqueueAll(q, c.requestsIn(ctx, ""), c.config.Namespace)
 			}
 		}
 	}()
 	return nil
+}
+
+// ownPriority is the priority of Secrets of servingcert's own namespace after a change
+// of the CA. All others have 0.
+const ownPriority = 1
+
+// enqueueAll enqueues the requests, those of servingcert's own namespace first. The
+// webhook's certificate is among them: after all earlier roots were dropped, no pod is
+// created in an opted-in namespace until it is replaced. The order of calls does not
+// suffice for that: a request that waits for its renewal keeps its place among those
+// of its priority.
+func enqueueAll(q facts.Queue, requests []reconcile.Request, own string) {
+	if first, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		for _, r := range requests {
+			if r.Namespace == own {
+				first.AddWithOpts(priorityqueue.AddOpts{Priority: new(ownPriority)}, r)
+			}
+		}
+	}
+	for _, r := range requests {
+		q.Add(r)
+	}
 }
 
 // secretChanged enqueues a managed Secret, and the Secrets that those who owned it

@@ -64,7 +64,7 @@ func (k *knowledge) trust(ctx context.Context) (wake.Trust, error) {
 // situation gathers what is known of a pod.
 func (k *knowledge) situation(pod *pods.Facts, trust wake.Trust) wake.Situation {
 	now := k.cluster.Now()
-	s := wake.Situation{Now: now, Pod: pod, Annotation: k.annotation(pod, now), Secrets: map[string]wake.Content{}}
+	s := wake.Situation{Now: now, Pod: pod, Own: pod.Namespace == k.cluster.Namespace, Annotation: k.annotation(pod, now), Secrets: map[string]wake.Content{}}
 	for _, name := range pod.Mounts() {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		rotation, ok := k.partners.Rotation(key)

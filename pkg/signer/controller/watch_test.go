@@ -1,0 +1,40 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
+	request := func(namespace string) reconcile.Request {
+		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: "tls"}}
+	}
+	requests := []reconcile.Request{request("shop"), request("bank"), request("servingcert-system"), request("zoo")}
+	for _, tt := range []struct {
+		name    string
+		waiting []string // namespaces whose Secrets wait for their renewal, in this order
+		own     string
+		first   string
+	}{
+		{"none waits", nil, "servingcert-system", "servingcert-system"},
+		{"all wait, the own one is the last", []string{"zoo", "bank", "shop", "servingcert-system"}, "servingcert-system", "servingcert-system"},
+		{"no namespace is the own one", []string{"zoo", "bank", "shop", "servingcert-system"}, "", "zoo"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			q := priorityqueue.New[reconcile.Request]("")
+			defer q.ShutDown()
+			for _, namespace := range tt.waiting {
+				q.AddAfter(request(namespace), time.Hour)
+			}
+			enqueueAll(q, requests, tt.own)
+			assert.Eventually(t, func() bool { return q.Len() == len(requests) }, 10*time.Second, time.Millisecond)
+			first, _ := q.Get()
+			assert.Equal(t, tt.first, first.Namespace)
+		})
+	}
+}

@@ -1,0 +1,212 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	"github.com/servingcert/servingcert/test/e2e/attempts"
+)
+
+const distrustNamespace = "e2e-distrust"
+
+// acceptedInARow is how many pods in a row are to be accepted in the end: for several
+// seconds, in which kube-apiserver reaches every replica of the webhook.
+const acceptedInARow = 50
+
+// ownWebhook is servingcert's own webhook, which has its certificate as any server.
+var ownWebhook = server{namespace: api.DefaultNamespace, service: "servingcert-webhook", secret: "servingcert-webhook-tls", port: 9443, reloads: true}
+
+// distrust replaces the CA as one whose key was stolen, and keeps for how long pods
+// of opted-in namespaces are refused: from when kube-apiserver has the new bundle until
+// the webhook serves a certificate of the new CA. Clients that do not reload their
+// bundle fail from then on.
+func (c *cluster) distrust(t *testing.T, s *scene) {
+	c.apply(t, "distrust.yaml")
+	c.askForOthers(t)
+	generation, err := c.generation(t.Context())
+	require.NoError(t, err)
+	old, err := c.currentLeaf(t.Context(), ownWebhook.namespace, ownWebhook.service)
+	require.NoError(t, err)
+	before, err := c.processesOf(t.Context(), ownWebhook)
+	require.NoError(t, err)
+
+	creation := c.createPods(t.Context(), distrustNamespace)
+	defer creation.stop()
+	eventually(t, settling, "pods are accepted", creation.accepts(1))
+	start := time.Now()
+	_, err = c.run(t.Context(), c.tools.plugin, "rotate-ca", "--distrust-now", "--yes", "--wait=false", "--reason=e2e, stolen")
+	require.NoError(t, err)
+	requested := time.Since(start)
+	eventually(t, verifying, "the webhook serves a certificate of the new CA", func(ctx context.Context) error {
+		return c.servesAnother(ctx, ownWebhook, old)
+	})
+	creation.restart() // what was accepted until now says nothing of the end
+	eventually(t, settling, "pods are accepted again", creation.accepts(acceptedInARow))
+	creation.stop()
+
+	for message, n := range creation.unexpected {
+		t.Errorf("a pod was not created %d times, and not because the webhook's certificate is distrusted: %s", n, message)
+	}
+	c.isNextGeneration(t, generation)
+	after, err := c.processesOf(t.Context(), ownWebhook)
+	require.NoError(t, err)
+	assert.Equal(t, before, after, "pods of the webhook, and restarts of each")
+	s.note(fmt.Sprintf("%d Services with a certificate beside those of the other scenes; requested after %s, Secret of the webhook written after %s",
+		*distrustServices, seconds(requested), seconds(c.writtenFirst(t).Sub(start))))
+	s.note(creation.summary(start))
+}
+
+// isNextGeneration fails the test unless the generation after this one signs.
+func (c *cluster) isNextGeneration(t *testing.T, generation string) {
+	t.Helper()
+	now, err := c.generation(t.Context())
+	require.NoError(t, err)
+	n, err := strconv.Atoi(generation)
+	require.NoError(t, err)
+	assert.Equal(t, strconv.Itoa(n+1), now, "the generation that signs")
+}
+
+// writtenFirst returns when the webhook's certificate was replaced. It fails the test
+// if others were replaced before it, but for those that the signer worked on already.
+func (c *cluster) writtenFirst(t *testing.T) time.Time {
+	t.Helper()
+	issued := c.writes.of(ownWebhook.namespace, ownWebhook.secret)
+	require.NotEmpty(t, issued)
+	at := issued[len(issued)-1].at
+	earlier := 0
+	for _, name := range others() {
+		if all := c.writes.of(distrustNamespace, name+"-tls"); len(all) > 1 && all[len(all)-1].at.Before(at) {
+			earlier++
+		}
+	}
+	assert.LessOrEqual(t, earlier, signercontroller.DefaultWorkers, "certificates of others that were replaced before the webhook's")
+	return at
+}
+
+// askForOthers asks for the certificates that are replaced at the same time as the
+// webhook's.
+func (c *cluster) askForOthers(t *testing.T) {
+	t.Helper()
+	for _, name := range others() {
+		svc := asking(name)
+		svc.Namespace = distrustNamespace
+		require.NoError(t, c.admin.Create(t.Context(), svc))
+	}
+	eventually(t, starting, "the certificates of others", func(context.Context) error {
+		for _, name := range others() {
+			if len(c.writes.of(distrustNamespace, name+"-tls")) == 0 {
+				return fmt.Errorf("there is no Secret %s-tls", name)
+			}
+		}
+		return nil
+	})
+}
+
+// others are the names of their Services.
+func others() (names []string) {
+	for i := range *distrustServices {
+		names = append(names, fmt.Sprintf("other-%d", i))
+	}
+	return names
+}
+
+// servesAnother is nil if all pods of the server are seen to serve a certificate that
+// is not the old one.
+func (c *cluster) servesAnother(ctx context.Context, s server, old string) error {
+	svc, err := c.service(ctx, s.namespace, s.service)
+	if err != nil {
+		return err
+	}
+	leaf, _ := api.LeafOf(svc)
+	if served, _ := api.ServingOf(svc); leaf == "" || leaf == old || served.Leaf != leaf {
+		return fmt.Errorf("Service %s/%s: %s; %s", s.namespace, s.service, told(svc, api.ConditionReady), told(svc, api.ConditionServing))
+	}
+	return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+}
+
+// creation is the creation of pods, as dry runs, every 100 ms until it is stopped.
+type creation struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu         sync.Mutex
+	all        []attempts.Attempt
+	from       int            // accepts counts from this one on
+	unexpected map[string]int // other errors than that the webhook is not trusted
+}
+
+func (c *cluster) createPods(ctx context.Context, namespace string) *creation {
+	ctx, cancel := context.WithCancel(ctx)
+	a := &creation{cancel: cancel, unexpected: map[string]int{}}
+	a.done.Go(func() {
+		repeat(ctx, 100*time.Millisecond, func(attempt context.Context, _ int) {
+			at := time.Now()
+			err := c.injects(attempt, namespace)
+			if ctx.Err() == nil {
+				a.add(at, err)
+			}
+		})
+	})
+	return a
+}
+
+func (a *creation) add(at time.Time, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, attempts.Attempt{At: at, Refused: err != nil})
+	if err != nil && !isDistrusted(err) {
+		a.unexpected[err.Error()]++
+	}
+}
+
+// isDistrusted reports whether a pod was refused since kube-apiserver does not verify
+// the certificate of the webhook.
+func isDistrusted(err error) bool {
+	return strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "x509: certificate signed by unknown authority")
+}
+
+// restart has accepts count from now on.
+func (a *creation) restart() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.from = len(a.all)
+}
+
+// accepts returns a check that is nil if the last n pods were accepted.
+func (a *creation) accepts(n int) func(context.Context) error {
+	return func(context.Context) error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if accepted := attempts.AcceptedLast(a.all[a.from:]); accepted < n {
+			return fmt.Errorf("the last %d pods were accepted; want %d", accepted, n)
+		}
+		return nil
+	}
+}
+
+// summary tells of the pods that were refused. To be called when it is stopped.
+func (a *creation) summary(start time.Time) string {
+	sum := attempts.Sum(a.all)
+	if sum.Refused == 0 {
+		return fmt.Sprintf("none of %d pods was refused", sum.Attempts)
+	}
+	return fmt.Sprintf("%d of %d pods were refused, the first after %s, the last after %s, for %s at a time at most",
+		sum.Refused, sum.Attempts, seconds(sum.First.Sub(start)), seconds(sum.Last.Sub(start)), seconds(sum.Longest))
+}
+
+func (a *creation) stop() {
+	a.cancel()
+	a.done.Wait()
+}
