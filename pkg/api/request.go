@@ -73,6 +73,8 @@ type Request struct {
 	// RenewAfter, if not zero, is a time in whole seconds. Once it has come, a
 	// certificate that was issued before it is replaced.
 	RenewAfter time.Time
+	// Combined is true if the Service asks for CombinedKey in the Secret.
+	Combined bool
 }
 
 // FieldError reports an annotation or a field whose value is not allowed.
@@ -101,15 +103,31 @@ func Wants(svc *corev1.Service) (secretName string, ok bool) {
 }
 
 // WantsCombined reports whether the Service asks for CombinedKey in its Secret.
+// One whose annotation has a wrong value does not; Parse refuses it.
 func WantsCombined(svc *corev1.Service) bool {
-	return svc.Annotations[AnnotationCombinedPEM] == "true"
+	combined, err := CombinedOf(svc)
+	return err == nil && combined
+}
+
+// CombinedOf returns what AnnotationCombinedPEM of the Service says: false if it has
+// none, and a *FieldError if its value is wrong.
+func CombinedOf(svc *corev1.Service) (bool, error) {
+	value, ok := svc.Annotations[AnnotationCombinedPEM]
+	if !ok {
+		return false, nil
+	}
+	combined, err := parseBool(value)
+	if err != nil {
+		return false, &FieldError{AnnotationCombinedPEM, value, err.Error()}
+	}
+	return combined, nil
 }
 
 // Parse returns what the Service asks for. Every error is a *FieldError.
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
 	steps := []func(*corev1.Service, Limits) error{
-		r.parseTarget, r.parseDuration, r.parseKeyAlgorithm, r.parseNames, r.parseIPs, r.parseRenewAfter,
+		r.parseTarget, r.parseDuration, r.parseKeyAlgorithm, r.parseNames, r.parseIPs, r.parseRenewAfter, r.parseCombined,
 	}
 	for _, step := range steps {
 		if err := step(svc, limits); err != nil {
@@ -235,6 +253,11 @@ func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
 
 func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) (err error) {
 	r.RenewAfter, err = RenewAfterOf(svc)
+	return err
+}
+
+func (r *Request) parseCombined(svc *corev1.Service, _ Limits) (err error) {
+	r.Combined, err = CombinedOf(svc)
 	return err
 }
 

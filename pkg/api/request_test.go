@@ -66,7 +66,7 @@ func TestParseReadsEveryAnnotation(t *testing.T) {
 	svc := service(
 		AnnotationDuration, "90m", AnnotationKeyAlgorithm, "ED25519", AnnotationClusterIPs, "true",
 		AnnotationExtraDNSNames, "www.apps.example.com, a.web.shop.svc,*.apps.example.com,a.web.shop.svc",
-		AnnotationRenewAfter, "2026-03-01T13:00:00.7+01:00",
+		AnnotationRenewAfter, "2026-03-01T13:00:00.7+01:00", AnnotationCombinedPEM, "true",
 	)
 	r, err := Parse(svc, permissive())
 	require.NoError(t, err)
@@ -77,6 +77,7 @@ func TestParseReadsEveryAnnotation(t *testing.T) {
 		Params:     Params{pki.Ed25519, 90 * time.Minute},
 		Asked:      Params{pki.Ed25519, 90 * time.Minute},
 		RenewAfter: created,
+		Combined:   true,
 	}, r)
 }
 
@@ -101,6 +102,13 @@ func TestWants(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: created}
 	_, ok = Wants(leaving)
 	assert.False(t, ok, "a Service that is being deleted asks for nothing")
+}
+
+func TestWantsCombined(t *testing.T) {
+	assert.False(t, WantsCombined(service()))
+	for value, want := range map[string]bool{"true": true, "false": false, "yes": false, "": false, "True": false, "1": false} {
+		assert.Equal(t, want, WantsCombined(service(AnnotationCombinedPEM, value)), "%q", value)
+	}
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -170,6 +178,8 @@ func TestParseRefuses(t *testing.T) {
 		{name: "no bool", annotation: AnnotationClusterIPs, value: "yes", want: `must be "true" or "false"`},
 		{name: "an empty bool", annotation: AnnotationClusterIPs, value: "", want: `must be "true" or "false"`},
 		{name: "a bool in capitals", annotation: AnnotationClusterIPs, value: "True", want: `must be "true" or "false"`},
+		{name: "no bool for one file", annotation: AnnotationCombinedPEM, value: "yes", want: `must be "true" or "false"`},
+		{name: "an empty bool for one file", annotation: AnnotationCombinedPEM, value: "", want: `must be "true" or "false"`},
 		{name: "a date", annotation: AnnotationRenewAfter, value: "2026-03-01", want: "must be RFC 3339"},
 		{name: "now", annotation: AnnotationRenewAfter, value: "now", want: "must be RFC 3339"},
 		{name: "no time", annotation: AnnotationRenewAfter, value: "", want: "must be RFC 3339"},

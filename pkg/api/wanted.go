@@ -20,11 +20,13 @@ type Wanted struct {
 	FormerNames []string
 	Params      Params
 	RenewAfter  time.Time // the latest that any Service asks for
+	// Combined is true if any Service asks for CombinedKey in the Secret.
+	Combined bool
 }
 
 // Hash returns 16 hex digits that identify the request in a condition's message. They
 // do not depend on RenewAfter, which says when and not what, nor on FormerNames,
-// which nobody asks for.
+// which nobody asks for, nor on Combined, which does not change the certificate.
 func (w Wanted) Hash() string {
 	return hashOf(struct {
 		DNSNames []string
@@ -76,7 +78,7 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 		if first == nil {
 			first, wanted.Params = svc, r.Params
 		}
-		wanted = wanted.With(Wanted{DNSNames: r.DNSNames, IPs: r.IPs, FormerNames: r.FormerNames})
+		wanted = wanted.With(Wanted{DNSNames: r.DNSNames, IPs: r.IPs, FormerNames: r.FormerNames, Combined: r.Combined})
 		if r.RenewAfter.After(wanted.RenewAfter) {
 			wanted.RenewAfter = r.RenewAfter
 		}
@@ -86,8 +88,9 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 
 // Retained returns what the certificate should contain if the Services ask for nothing,
 // or for something that is not allowed, but their existing Secret is in use: the
-// names that each of them may have, and the default parameters. If there are more than
-// MaxNames, it leaves out the names of the newest Services.
+// names that each of them may have, the default parameters, and CombinedKey if one of
+// them asks for it. If there are more than MaxNames, it leaves out the names of the
+// newest Services.
 func Retained(services []*corev1.Service, limits Limits) Wanted {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
@@ -98,7 +101,8 @@ func Retained(services []*corev1.Service, limits Limits) Wanted {
 	return wanted
 }
 
-// allowedOf returns the names that a Service may have, and leaves out the others.
+// allowedOf returns the names that a Service may have, without the others that it asks
+// for, and whether it asks for CombinedKey.
 func allowedOf(svc *corev1.Service, limits Limits) Wanted {
 	names := serviceNames(svc, limits.ClusterDomain)
 	for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
@@ -108,12 +112,13 @@ func allowedOf(svc *corev1.Service, limits Limits) Wanted {
 	}
 	var r Request
 	_ = r.parseIPs(svc, limits) // what is not permitted is not in it
-	return Wanted{DNSNames: names, IPs: r.IPs, FormerNames: formerNames(svc, limits)}
+	return Wanted{DNSNames: names, IPs: r.IPs, FormerNames: formerNames(svc, limits), Combined: WantsCombined(svc)}
 }
 
-// With returns w's parameters with the names of both w and other, or w itself if those
-// would be more than MaxNames.
+// With returns w's parameters with the names of both w and other, or only those of w if
+// they would be more than MaxNames together.
 func (w Wanted) With(other Wanted) Wanted {
+	w.Combined = w.Combined || other.Combined
 	names := union(w.DNSNames, other.DNSNames, cmp.Compare[string])
 	if len(names) > MaxNames {
 		return w

@@ -48,6 +48,31 @@ func TestMergeUnitesNames(t *testing.T) {
 	assert.Equal(t, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), wanted.RenewAfter)
 }
 
+// One Service that asks for the key and the chain in one file is enough, unless what
+// it asks for is refused.
+func TestMergeCombined(t *testing.T) {
+	asks := []string{AnnotationCombinedPEM, "true"}
+	for name, c := range map[string]struct {
+		services []*corev1.Service
+		want     bool
+	}{
+		"nobody asks":                    {[]*corev1.Service{named("a", 0), named("b", 1)}, false},
+		"the oldest asks":                {[]*corev1.Service{named("a", 0, asks...), named("b", 1)}, true},
+		"another asks":                   {[]*corev1.Service{named("a", 0), named("b", 1, asks...)}, true},
+		"one asks, and one says false":   {[]*corev1.Service{named("a", 0, AnnotationCombinedPEM, "false"), named("b", 1, asks...)}, true},
+		"all say false":                  {[]*corev1.Service{named("a", 0, AnnotationCombinedPEM, "false")}, false},
+		"the one that asks is refused":   {[]*corev1.Service{named("a", 0), named("b", 1, AnnotationCombinedPEM, "true", AnnotationDuration, "abc")}, false},
+		"another has a wrong value":      {[]*corev1.Service{named("a", 0, asks...), named("b", 1, AnnotationCombinedPEM, "yes")}, true},
+		"the only one has a wrong value": {[]*corev1.Service{named("a", 0), named("b", 1, AnnotationCombinedPEM, "yes")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wanted, _, ok := Merge(c.services, DefaultLimits())
+			require.True(t, ok)
+			assert.Equal(t, c.want, wanted.Combined)
+		})
+	}
+}
+
 func TestMergeRefusesTheNewcomer(t *testing.T) {
 	cases := []struct {
 		name     string
@@ -132,6 +157,7 @@ func TestANewcomerDisturbsNobody(t *testing.T) {
 			AnnotationKeyAlgorithm:  {"", "RSA2048", "ED25519", "DSA"},
 			AnnotationExtraDNSNames: {"", "www.apps.example.com", "x." + name + ".shop.svc", "example.org", strings.ReplaceAll(names(60), "web.shop", name+".shop")},
 			AnnotationClusterIPs:    {"", "true", "false", "maybe"},
+			AnnotationCombinedPEM:   {"", "true", "false", "maybe"},
 		} {
 			if v := rapid.SampledFrom(values).Draw(t, key); v != "" {
 				svc.Annotations[key] = v
@@ -159,6 +185,7 @@ func TestANewcomerDisturbsNobody(t *testing.T) {
 		}
 		require.True(t, okAfter)
 		require.Equal(t, before.Params, after.Params)
+		require.True(t, after.Combined || !before.Combined)
 		for _, name := range before.DNSNames {
 			require.Contains(t, after.DNSNames, name)
 		}
@@ -180,6 +207,8 @@ func TestHash(t *testing.T) {
 	assert.Equal(t, base, hash())
 	assert.Equal(t, base, hash(AnnotationRenewAfter, "2026-05-01T00:00:00Z"), "when is not what")
 	assert.Equal(t, base, hash(AnnotationDuration, "720h"), "the default said in words")
+	assert.Equal(t, base, hash(AnnotationCombinedPEM, "true"), "where the certificate stands is not what it is")
+	assert.Equal(t, "37af705d778f3916", base, "the same in every release")
 	seen := map[string]bool{base: true}
 	for _, change := range [][]string{
 		{AnnotationDuration, "2h"}, {AnnotationKeyAlgorithm, "RSA2048"}, {AnnotationExtraDNSNames, "a.web.shop.svc"}, {AnnotationClusterIPs, "true"},
@@ -199,6 +228,14 @@ func TestRetained(t *testing.T) {
 		"each name that a Service may have, and none that it may not")
 	assert.Len(t, wanted.IPs, 2)
 	assert.Equal(t, Params{pki.ECDSAP256, 720 * time.Hour}, wanted.Params)
+
+	assert.False(t, wanted.Combined)
+	for _, services := range [][]*corev1.Service{
+		{named("a", 0), named("b", 1, AnnotationCombinedPEM, "true", AnnotationDuration, "abc")},
+		{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour, AnnotationCombinedPEM, "true")},
+	} {
+		assert.True(t, Retained(services, permissive()).Combined, "even of a Service whose names have no room")
+	}
 
 	full := Retained([]*corev1.Service{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour), named("old", -time.Hour)}, permissive())
 	assert.LessOrEqual(t, len(full.DNSNames), MaxNames)

@@ -25,6 +25,9 @@ func claim(s Situation) Decision {
 	if ok {
 		stay := refusedOwners(s, d.Refused)
 		d.Asked = wanted.With(api.Retained(stay, s.Limits))
+		if slices.ContainsFunc(stay, combinedMistaken) && s.Secret.holdsCombined() {
+			d.Asked.Combined = true
+		}
 		d.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
 		return d
 	}
@@ -54,12 +57,20 @@ func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 	return owners
 }
 
+// combinedMistaken reports whether the Service says about api.CombinedKey what is not
+// allowed, so that nobody knows whether pods need it.
+func combinedMistaken(svc *corev1.Service) bool {
+	_, err := api.CombinedOf(svc)
+	return err != nil
+}
+
 // retainedWanted is what a Secret that nobody asks for validly is renewed with:
-// key and lifetime as they are, and the names that its Services may have. Never
+// key, lifetime and files as they are, and the names that its Services may have. Never
 // the names in the certificate: it could be a copy of another Service's. A remote
 // CA gives lifetimes of its own, which would add up; it is asked for the default.
 func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
 	wanted := api.Retained(members, s.Limits)
+	wanted.Combined = wanted.Combined || s.Secret.holdsCombined()
 	leaf := s.Secret.Leaf
 	if leaf.KeyAlgorithm != "" {
 		wanted.Params.KeyAlgorithm = leaf.KeyAlgorithm

@@ -26,30 +26,37 @@ type Content struct {
 	// Data that is to be there. A pair that is not in it stays as it is; data under
 	// any other key that is not in it goes.
 	Data map[string][]byte
+	// Combined: the pair is to be there as one file too, under api.CombinedKey. Of a
+	// pair that stays it is not in Data: see NeedsPair.
+	Combined bool
 
 	issued *Issued // nil: the pair stays
 }
 
-// contentOf returns what the Secret is to hold for the members: with the pair that
-// was issued, or, if that is nil, with the pair that is there. It is the one place
-// that says so: a new key, label or annotation of the Secret is a line here.
-func contentOf(s Situation, members []*corev1.Service, owners []metav1.OwnerReference, issued *Issued) Content {
+// contentOf returns what the Secret is to hold for the members of the decision: with
+// the pair that was issued, or, if that is nil, with the pair that is there. It is the
+// one place that says so: a new key, label or annotation of the Secret is a line here.
+func contentOf(s Situation, d Decision, issued *Issued) Content {
 	c := Content{
 		Labels:      map[string]string{api.LabelManagedBy: s.Instance},
 		Annotations: map[string]string{},
-		Owners:      owners,
+		Owners:      d.owners,
 		Data:        map[string][]byte{},
+		Combined:    d.Asked.Combined,
 		issued:      issued,
 	}
 	if issued != nil {
 		c.Data[corev1.TLSCertKey] = issued.CertPEM
 		c.Data[corev1.TLSPrivateKeyKey] = issued.KeyPEM
+		if c.Combined {
+			c.Data[api.CombinedKey] = combined(issued.CertPEM, issued.KeyPEM)
+		}
 		if !issued.RenewedAfter.IsZero() {
 			c.Annotations[api.AnnotationRenewedAfter] = issued.RenewedAfter.Format(time.RFC3339)
 		}
 	}
 	if s.OpenShift {
-		maps.Copy(c.Annotations, openShiftOnSecret(members, c.notAfter(s.Secret)))
+		maps.Copy(c.Annotations, openShiftOnSecret(d.Members, c.notAfter(s.Secret)))
 	}
 	return c
 }
@@ -71,18 +78,32 @@ func (c Content) differs(f *SecretFacts) bool {
 // removed, sorted.
 func (c Content) changedKeys(f *SecretFacts) []string {
 	var keys []string
+	want := c.other(f)
 	for key := range f.Other {
-		if _, wanted := c.Data[key]; !wanted {
+		if _, wanted := want[key]; !wanted {
 			keys = append(keys, key)
 		}
 	}
-	for key, value := range c.Data {
-		if digest, there := f.Other[key]; !isPair(key) && (!there || digest != sha256.Sum256(value)) {
+	for key, digest := range want {
+		if have, there := f.Other[key]; !there || have != digest {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// other returns the digests of what is to be under the keys beside the pair, nil for
+// none. before are the facts of the Secret with the pair that stays, nil if none does.
+func (c Content) other(before *SecretFacts) map[string][sha256.Size]byte {
+	var facts SecretFacts
+	for key, value := range c.Data {
+		facts.rememberOther(key, value)
+	}
+	if c.Combined && c.issued == nil {
+		facts.remember(api.CombinedKey, before.Combined)
+	}
+	return facts.Other
 }
 
 // Secret returns the Secret to create. It keeps the labels and annotations that
@@ -106,7 +127,8 @@ func (c Content) Secret(key types.NamespacedName, replaced *corev1.Secret) *core
 }
 
 // Patch returns a merge patch that makes the Secret hold the content, and leaves
-// all else as users made it. It fails on any other Secret than that of the facts.
+// all else as users made it. It fails on any other Secret than that of the facts. The
+// content must not be one that NeedsPair.
 func (c Content) Patch(f *SecretFacts) map[string]any {
 	metadata := map[string]any{
 		"uid":             f.UID,
@@ -138,21 +160,18 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 // answered, before are the facts until then, nil if it was created, and ca is the
 // CA that signed what was issued.
 func (c Content) Facts(written *metav1.ObjectMeta, before *SecretFacts, ca *pki.Authority) *SecretFacts {
-	f := &SecretFacts{ObjectMeta: identityOf(written), Labelled: true, Type: corev1.SecretTypeTLS}
-	for key, value := range c.Data {
-		f.rememberOther(key, value)
-	}
+	f := &SecretFacts{ObjectMeta: identityOf(written), Labelled: true, Type: corev1.SecretTypeTLS, Other: c.other(before)}
 	var annotations map[string]string
 	if before != nil {
 		annotations = before.Annotations
 	}
 	f.Annotations = withAnnotations(annotations, c.Annotations)
 	if c.issued == nil {
-		f.Immutable, f.Leaf = before.Immutable, before.Leaf
+		f.Immutable, f.Leaf, f.Combined = before.Immutable, before.Leaf, before.Combined
 		f.TakeVerification(before)
 		return f
 	}
-	f.Leaf = leafFacts(c.issued.Leaf, ca.Chain)
+	f.Leaf, f.Combined = leafFacts(c.issued.Leaf, ca.Chain), combinedDigest(c.issued.CertPEM, c.issued.KeyPEM)
 	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true})
 	return f
 }

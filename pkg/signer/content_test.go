@@ -18,14 +18,15 @@ func TestContentBesideThePair(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issue(t, ca, wantedBy(web), epoch)
 	s := newScene(ca, nil, web).situation()
-	content := contentOf(s, s.Asking, ownerReferences(nil, s.Asking), &issued)
+	d := Decision{Members: s.Asking, owners: ownerReferences(nil, s.Asking)}
+	content := contentOf(s, d, &issued)
 	content.Data["ca.crt"] = []byte("root")
 	secret := created(content.Secret(s.Key, nil))
 	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, "ca.crt": []byte("root")}, secret.Data)
 	written := content.Facts(&secret.ObjectMeta, nil, ca)
 	assert.Equal(t, FactsOf(secret, api.DefaultInstance).Other, written.Other)
 
-	kept := contentOf(s, s.Asking, content.Owners, nil) // with the pair as it is
+	kept := contentOf(s, d, nil) // with the pair as it is
 	kept.Data["ca.crt"] = []byte("root")
 	assert.False(t, kept.differs(FactsOf(secret, api.DefaultInstance)))
 	assert.False(t, kept.differs(written))

@@ -70,7 +70,7 @@ type Problem struct {
 
 // With returns what the Secret is to hold with the pair that was issued.
 func (d Decision) With(s Situation, issued Issued) Content {
-	return contentOf(s, d.Members, d.owners, &issued)
+	return contentOf(s, d, &issued)
 }
 
 // issues reports whether the decision is to issue a certificate.
@@ -117,7 +117,7 @@ func Decide(s Situation) Decision {
 
 // judge decides about a Secret that exists and is ours.
 func judge(s Situation, d Decision) Decision {
-	d.Content = contentOf(s, d.Members, d.owners, nil)
+	d.Content = contentOf(s, d, nil)
 	reason, message, next := evaluate(newCandidate(s, d, s.Secret))
 	switch {
 	case reason != "" && nameless(d.Wanted):

@@ -70,6 +70,12 @@ func (w world) drawSecret(t *rapid.T, services []*corev1.Service) *corev1.Secret
 	if seldom(t, 4, "extra key") {
 		secret.Data["password"] = []byte("x")
 	}
+	switch oneOf(t, "combined", "no", "no", "of the pair", "of another") {
+	case "of the pair":
+		withCombined(secret)
+	case "of another":
+		secret.Data[api.CombinedKey] = []byte("x")
+	}
 	if seldom(t, 5, "immutable") {
 		yes := true
 		secret.Immutable = &yes

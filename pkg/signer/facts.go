@@ -19,8 +19,9 @@ import (
 )
 
 // SecretFacts is all that is remembered of a Secret: what follows from its
-// bytes, and not the bytes. Above all not the private key, which is needed once
-// to see whether it matches the certificate and never again.
+// bytes, and not the bytes. Above all not the private key, which is needed to see
+// whether it matches the certificate, and is read again only where it has to be
+// written under a second key.
 //
 // It is a runtime.Object so that an informer can hold it in a Secret's place.
 type SecretFacts struct {
@@ -34,6 +35,7 @@ type SecretFacts struct {
 	Immutable bool
 	Empty     bool                         // no data under tls.crt and tls.key
 	Other     map[string][sha256.Size]byte // digests of the data under other keys; nil for none
+	Combined  [sha256.Size]byte            // digest of the pair as one file, whether or not it is there
 	Defect    Reason                       // why the two keys are not a usable pair, or empty
 	Detail    string                       // the defect in a sentence, without key material
 	Leaf      LeafFacts
@@ -82,7 +84,9 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	for key, value := range secret.Data {
 		f.rememberOther(key, value)
 	}
-	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
+	f.Combined = combinedDigest(certPEM, keyPEM)
+	f.readPair(certPEM, keyPEM)
 	return f
 }
 
@@ -95,13 +99,16 @@ func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
 
 // rememberOther remembers data under another key than those of the pair.
 func (f *SecretFacts) rememberOther(key string, value []byte) {
-	if isPair(key) {
-		return
+	if !isPair(key) {
+		f.remember(key, sha256.Sum256(value))
 	}
+}
+
+func (f *SecretFacts) remember(key string, digest [sha256.Size]byte) {
 	if f.Other == nil {
 		f.Other = map[string][sha256.Size]byte{}
 	}
-	f.Other[key] = sha256.Sum256(value)
+	f.Other[key] = digest
 }
 
 func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey }

@@ -118,7 +118,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	issued := issue(t, ca, wanted, epoch)
 	secret := managed(issued, web)
 
-	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, nil, nil, &issued).Facts(&secret.ObjectMeta, nil, ca)
+	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, Decision{}, &issued).Facts(&secret.ObjectMeta, nil, ca)
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
 	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
 	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
@@ -152,7 +152,7 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			}
 		}
 		secret := managed(good, web)
-		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, nil, nil, &good).Facts(&secret.ObjectMeta, nil, ca).Leaf), map[uintptr]bool{})
+		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, Decision{}, &good).Facts(&secret.ObjectMeta, nil, ca).Leaf), map[uintptr]bool{})
 		for _, piece := range piecesOf(t, good.KeyPEM) {
 			require.NotContains(t, issuedFacts, piece, "what was just written")
 		}

@@ -155,6 +155,9 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issue
 	case Replace:
 		w.secret = created(content.Secret(s.Key, w.secret))
 	case Reissue, Repair:
+		if content.NeedsPair(s.Secret) {
+			content = content.WithPair(w.secret)
+		}
 		w.secret = patched(t, w.secret, content.Patch(s.Secret))
 	}
 	// What is remembered of the write is what the cache will show.

@@ -3,6 +3,7 @@ package signer
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -136,14 +137,22 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 		}
 		require.Equal(t, annotations, w.secret.Annotations)
 		require.Equal(t, api.DefaultInstance, w.secret.Labels[api.LabelManagedBy])
-		require.Len(t, w.secret.Data, 2)
+		_, hasCombined := w.secret.Data[api.CombinedKey]
+		require.Equal(t, d.Wanted.Combined, hasCombined)
+		require.Len(t, w.secret.Data, map[bool]int{false: 2, true: 3}[hasCombined])
+		if hasCombined {
+			file := w.secret.Data[api.CombinedKey]
+			_, err := tls.X509KeyPair(file, file)
+			require.NoError(t, err)
+			require.Equal(t, append(bytes.Clone(w.secret.Data[corev1.TLSPrivateKeyKey]), w.secret.Data[corev1.TLSCertKey]...), file)
+		}
 		require.Equal(t, d.Action == Repair, bytes.Equal(oldKey, w.secret.Data[corev1.TLSPrivateKeyKey]))
 		facts := FactsOf(w.secret, api.DefaultInstance)
 		require.Empty(t, facts.Defect, "the key is the certificate's")
 	})
 	t.Run("in one body", func(t *testing.T) {
 		issued := issue(t, world.ca, wantedBy(service("web")), epoch)
-		body, err := json.Marshal(contentOf(Situation{}, nil, nil, &issued).Patch(FactsOf(managed(issued), api.DefaultInstance)))
+		body, err := json.Marshal(contentOf(Situation{}, Decision{}, &issued).Patch(FactsOf(managed(issued), api.DefaultInstance)))
 		require.NoError(t, err)
 		var patch struct{ Data map[string][]byte }
 		require.NoError(t, json.Unmarshal(body, &patch))
@@ -165,7 +174,7 @@ func CheckInvariant7(t *testing.T, sign Sign) {
 		w := world.scene(t)
 		leafKey := issue(t, world.ca, wantedBy(service("web")), epoch).KeyPEM
 		if w.secret != nil {
-			for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, "ca.crt"}), rapid.ID[string]).Draw(t, "places") {
+			for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, "ca.crt", api.CombinedKey}), rapid.ID[string]).Draw(t, "places") {
 				pem := oneOf(t, "key", leafKey, caKey)
 				w.secret.Data[key] = oneOf(t, "form", pem, bytes.Replace(pem, []byte(" PRIVATE KEY"), []byte(" CERTIFICATE"), 2), pem[10:], append([]byte("-----BEGIN "), pem...))
 			}
@@ -197,14 +206,15 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 		"removed": api.AnnotationSecretName + "=-", "renamed": api.AnnotationSecretName + "=new-tls", "renamed to nonsense": api.AnnotationSecretName + "=A_B",
 		"no duration": api.AnnotationDuration + "=abc", "no algorithm": api.AnnotationKeyAlgorithm + "=DSA",
 		"no name": api.AnnotationExtraDNSNames + "=example.com", "no time": api.AnnotationRenewAfter + "=soon", "no bool": api.AnnotationClusterIPs + "=yes",
+		"wrong combined": api.AnnotationCombinedPEM + "=yes",
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		annotations := []string{api.AnnotationKeyAlgorithm, oneOf(t, "algorithm", "ECDSAP256", "ECDSAP384", "ED25519"), api.AnnotationDuration, oneOf(t, "duration", "24h", "2160h")}
+		annotations := []string{api.AnnotationKeyAlgorithm, oneOf(t, "algorithm", "ECDSAP256", "ECDSAP384", "ED25519"), api.AnnotationDuration, oneOf(t, "duration", "24h", "2160h"), api.AnnotationCombinedPEM, oneOf(t, "combined", "true", "false")}
 		web := service("web", annotations...)
 		w := newScene(world.ca, nil, web)
 		s, d := w.decide()
 		w.apply(t, s, d, plainSign())
-		first := FactsOf(w.secret, api.DefaultInstance).Leaf
+		first, keys := FactsOf(w.secret, api.DefaultInstance).Leaf, sortedKeys(w.secret.Data)
 
 		what := rapid.SampledFrom(sortedKeys(spoil)).Draw(t, "spoil")
 		w.services[0] = service("web", append(annotations, split(spoil[what])...)...)
@@ -221,6 +231,7 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 		w.apply(t, s, d, plainSign())
 		renewed := FactsOf(w.secret, api.DefaultInstance)
 		require.True(t, renewed.OwnedBy(web.UID))
+		require.Equal(t, keys, sortedKeys(w.secret.Data))
 		require.NotEqual(t, first.Fingerprint, renewed.Leaf.Fingerprint)
 		require.Equal(t, first.DNSNames, renewed.Leaf.DNSNames)
 		require.Equal(t, first.KeyAlgorithm, renewed.Leaf.KeyAlgorithm)

@@ -15,7 +15,7 @@ func Keep(svc *corev1.Service) api.Keep {
 		Conditions: []string{api.ConditionReady},
 		Annotations: []string{
 			api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
-			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter,
+			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter, api.AnnotationCombinedPEM,
 		},
 	}
 	if api.OpenShiftAnnotation(svc) != "" {

@@ -118,7 +118,7 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	t.Run("remembered as it is read", func(t *testing.T) {
 		secret := managed(issued, web)
 		secret.Annotations = map[string]string{api.AnnotationRenewedAfter: at}
-		content := contentOf(Situation{}, nil, nil, &issued)
+		content := contentOf(Situation{}, Decision{}, &issued)
 		assert.Equal(t, FactsOf(secret, api.DefaultInstance).renewedAfter(), content.Facts(&secret.ObjectMeta, nil, known).renewedAfter())
 	})
 }

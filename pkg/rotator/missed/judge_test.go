@@ -81,6 +81,7 @@ func TestJudge(t *testing.T) {
 		{"mounts only its CA", optedIn, rotatortest.SecretVolume("web-tls", "ca.crt"), Verdict{ReasonNotInjected, byService}},
 		{"projects it", optedIn, rotatortest.ProjectedVolume("web-tls"), Verdict{ReasonMounts, byService}},
 		{"projects its key", optedIn, rotatortest.ProjectedVolume("web-tls", "tls.key"), Verdict{ReasonMounts, byService}},
+		{"mounts key and chain in one file", optedIn, rotatortest.SecretVolume("web-tls", "tls-combined.pem"), Verdict{ReasonMounts, byService}},
 		{"projects only its CA", optedIn, rotatortest.ProjectedVolume("web-tls", "ca.crt"), Verdict{ReasonNotInjected, byService}},
 		{"mounts another", optedIn, rotatortest.SecretVolume("db-tls"), Verdict{ReasonNotInjected, byService}},
 		{"mounts one with a longer name", optedIn, rotatortest.SecretVolume("web-tls-2"), Verdict{ReasonNotInjected, byService}},

@@ -147,6 +147,10 @@ func TestWhatIsKnownOfAPodToBeWoken(t *testing.T) {
 	}{
 		{"nothing of ours", nil, false, false},
 		{"a Secret", rotatortest.SecretVolume("web-tls"), false, true},
+		{"the key of a Secret", rotatortest.SecretVolume("web-tls", "tls.crt", "tls.key"), false, true},
+		{"the key and the chain in one file", rotatortest.SecretVolume("web-tls", api.CombinedKey), false, true},
+		{"the same, projected", rotatortest.ProjectedVolume("web-tls", api.CombinedKey), false, true},
+		{"other keys of a Secret", rotatortest.SecretVolume("web-tls", "ca.crt", "tls.crt"), false, false},
 		{"the bundle", rotatortest.BundleVolume(), true, true},
 		{"the bundle's key", rotatortest.BundleVolume("ca.crt"), true, true},
 		{"another key of it", rotatortest.BundleVolume("other"), false, false},
@@ -164,5 +168,18 @@ func TestWhatIsKnownOfAPodToBeWoken(t *testing.T) {
 			assert.Equal(t, f.Template, FactsOf(rotatortest.Pod(workload, tt.change)).Template, "that is no matter of the template")
 			assert.False(t, FactsOf(rotatortest.Pod(workload, tt.change, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending })).Running)
 		})
+	}
+}
+
+// Whichever key of the Secret has the private key, the container that mounts it serves.
+func TestPortsOfAContainerWithTheKey(t *testing.T) {
+	for key, want := range map[string][]string{"tls.key": {"web-tls"}, api.CombinedKey: {"web-tls"}, "tls.crt": {""}} {
+		f := FactsOf(rotatortest.Pod(rotatortest.ProjectedVolume("web-tls", key), func(p *corev1.Pod) {
+			p.Spec.Containers = []corev1.Container{{
+				Ports:        []corev1.ContainerPort{{Name: "db", ContainerPort: 27017}},
+				VolumeMounts: []corev1.VolumeMount{{Name: p.Spec.Volumes[0].Name, MountPath: "/tls"}},
+			}}
+		}))
+		assert.Equal(t, []Port{{"db", 27017, want}}, f.Template.Value().TCPPorts(), key)
 	}
 }

@@ -19,12 +19,13 @@ func mounts(volumes []corev1.Volume) []string {
 	return slices.Compact(names)
 }
 
-// keysIn returns the Secrets whose private key is in the volume. A client that
-// mounts nothing but ca.crt of a Secret does not serve it.
+// keysIn returns the Secrets whose private key is in the volume, by itself or in one
+// file with the chain. A client that mounts nothing but ca.crt of a Secret does not
+// serve it.
 func keysIn(v *corev1.Volume) []string {
 	var names []string
 	add := func(name string, items []corev1.KeyToPath) {
-		hasKey := func(i corev1.KeyToPath) bool { return i.Key == corev1.TLSPrivateKeyKey }
+		hasKey := func(i corev1.KeyToPath) bool { return i.Key == corev1.TLSPrivateKeyKey || i.Key == api.CombinedKey }
 		if len(items) == 0 || slices.ContainsFunc(items, hasKey) {
 			names = append(names, name)
 		}

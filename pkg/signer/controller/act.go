@@ -76,13 +76,18 @@ func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settleme
 }
 
 // write does to the Secret what was decided, in one write. (A Secret that is
-// immutable takes two: it is deleted and made again.)
+// immutable takes two: it is deleted and made again. One that gets its pair as one
+// file too, and no new pair, is read before.)
 func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	switch d.Action {
 	case signer.Create, signer.Reissue, signer.Replace:
 		return c.issue(ctx, s, d)
 	case signer.Repair:
-		secret, err := c.writeContent(ctx, s, d, d.Content)
+		content, err := c.withPair(ctx, s, d.Content)
+		if err != nil {
+			return signer.Outcome{Err: err}
+		}
+		secret, err := c.writeContent(ctx, s, d, content)
 		if err != nil {
 			return signer.Outcome{Err: err}
 		}
@@ -91,6 +96,19 @@ func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Dec
 	default:
 		return signer.Outcome{}
 	}
+}
+
+// withPair returns the content with the pair that the Secret holds, if it needs that.
+// No cache has the key.
+func (c *Controller) withPair(ctx context.Context, s signer.Situation, content signer.Content) (signer.Content, error) {
+	if !content.NeedsPair(s.Secret) {
+		return content, nil
+	}
+	var secret corev1.Secret
+	if err := c.live.Get(ctx, s.Key, &secret); err != nil {
+		return signer.Content{}, writeError{fmt.Errorf("read Secret: %w", err)}
+	}
+	return content.WithPair(&secret), nil
 }
 
 func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {

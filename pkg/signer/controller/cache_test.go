@@ -44,3 +44,19 @@ func TestWithoutTheFlagNoOpenShiftAnnotationIsKept(t *testing.T) {
 		require.Equal(t, stripped, kept)
 	})
 }
+
+// What the cache keeps of a Service is all that decides what it asks for.
+func TestAllThatIsAskedForIsKept(t *testing.T) {
+	limits := api.DefaultLimits()
+	limits.PermitClusterIPs = true
+	rapid.Check(t, func(t *rapid.T) {
+		svc := signertest.DrawService(t, "web")
+		if ips := signertest.OneOf(t, "cluster IPs", "-", "true", "false", "yes"); ips != "-" {
+			svc.Annotations[api.AnnotationClusterIPs] = ips
+		}
+		want, wantErr := api.Parse(svc, limits)
+		got, err := api.Parse(api.StripService(svc, signer.Keep(svc)), limits)
+		require.Equal(t, wantErr, err)
+		require.Equal(t, want, got)
+	})
+}

@@ -152,6 +152,8 @@ func TestWhichPodsTheRotatorMayWrite(t *testing.T) {
 		{"an empty directory", []corev1.VolumeSource{empty}, false},
 		{"a Secret", []corev1.VolumeSource{empty, keyVolume()}, true},
 		{"the key of a Secret", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: "tls.crt", Path: "a"}, corev1.KeyToPath{Key: "tls.key", Path: "b"})}, true},
+		{"the key and the chain in one file", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: api.CombinedKey, Path: "a"})}, true},
+		{"the key and the chain in one file, projected", []corev1.VolumeSource{projected(secret("ca.crt"), secret(api.CombinedKey))}, true},
 		{"another key of a Secret", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: "ca.crt", Path: "a"})}, false},
 		{"the bundle", []corev1.VolumeSource{bundleVolume(api.BundleName)}, true},
 		{"another ConfigMap", []corev1.VolumeSource{bundleVolume("settings")}, false},

@@ -47,6 +47,7 @@ func TestBadInput(t *testing.T) {
 		{"no name between commas", api.AnnotationExtraDNSNames, "", "contains an empty name"},
 		{"ClusterIPs, not permitted", api.AnnotationClusterIPs, "true", "the signer was started without --permit-cluster-ips"},
 		{"no bool", api.AnnotationClusterIPs, "yes", `must be "true" or "false"`},
+		{"no bool for one file", api.AnnotationCombinedPEM, "yes", `must be "true" or "false"`},
 		{"no time", api.AnnotationRenewAfter, "tomorrow", "not a valid time: must be RFC 3339"},
 		{"too long to repeat", api.AnnotationDuration, strings.Repeat("€", 5000), `€…": not a valid duration`},
 	} {

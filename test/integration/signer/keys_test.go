@@ -23,7 +23,7 @@ func keyIn(text, namespace string) error {
 	}
 	for _, secret := range secrets.Items {
 		for key, value := range secret.Data {
-			if !strings.HasSuffix(key, ".key") {
+			if !strings.HasSuffix(key, ".key") && key != api.CombinedKey {
 				continue
 			}
 			for i, line := range strings.Split(string(value), "\n") {
