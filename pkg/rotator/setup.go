@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
@@ -52,12 +53,15 @@ func setup(mgr manager.Manager, cfg Config) error {
 			return fmt.Errorf("wakes: %w", err)
 		}
 	}
-	if err := serving.Setup(mgr, c, cfg.Serving, ledger, partners); err != nil {
+	if err := serving.Setup(c, cfg.Serving, ledger, partners); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
 	restarts, err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: ledger.Stale, Looks: looks, Report: changed})
 	if err != nil {
 		return fmt.Errorf("restarts: %w", err)
+	}
+	if err := correct.Setup(mgr, c, cfg.Correct); err != nil {
+		return fmt.Errorf("flags: %w", err)
 	}
 	err = report.Setup(mgr, c, cfg.Report, report.Partners{Stale: ledger.AllStale, Judged: ledger.Judged, Held: restarts.Held, Changed: changed})
 	if err != nil {
