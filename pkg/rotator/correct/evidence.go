@@ -31,7 +31,7 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 	// A program that lists the flag in its help knows it.
 	known := slices.ContainsFunc(lines, func(line string) bool { return helps(line) && named.MatchString(line) })
 	for _, line := range lines {
-		if named.MatchString(line) && !helps(line) && (!withPath.MatchString(line) || complaint.MatchString(line)) {
+		if named.MatchString(line) && !helps(line) && !deprecated.MatchString(line) && (!withPath.MatchString(line) || complaint.MatchString(line)) {
 			return EvidenceNamed, line
 		}
 	}
@@ -73,10 +73,13 @@ func namesOf(names []string) (named, withPath *regexp.Regexp) {
 var separator = regexp.MustCompile(`[-_]`)
 
 // helps reports whether the line is one of a help text: it lists an option, or all.
-func helps(line string) bool {
-	line = strings.TrimSpace(line)
-	return strings.HasPrefix(line, "-") || strings.HasPrefix(line, "[") || usage.MatchString(line)
-}
+func helps(line string) bool { return listed.MatchString(line) || usage.MatchString(line) }
+
+// listed matches an option in a help text. One that a colon follows is complained about.
+var listed = regexp.MustCompile(`^\s*\[?--?[A-Za-z][0-9A-Za-z_.-]*([^:0-9A-Za-z_.-]|$)`)
+
+// deprecated matches what a program says of a flag that it knows.
+var deprecated = regexp.MustCompile(`(?i)\bdeprecated\b`)
 
 // complaint matches what a line says about something that a program does not know. A
 // line without such a word may repeat the command line.

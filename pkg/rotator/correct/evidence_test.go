@@ -56,6 +56,10 @@ func TestTextsOfPrograms(t *testing.T) {
 		{"a name with underscores", "FATAL:  unrecognized configuration parameter \"tls_cert_file\"\n", "FATAL:  unrecognized configuration parameter \"tls_cert_file\""},
 		{"it knows the flag, and not with others", "error: --tls-cert-file needs --tls-ca-file\n", "error: --tls-cert-file needs --tls-ca-file"},
 		{"the end of a long log", strings.Repeat("listening\n", 100) + "unknown flag: --tls-private-key-file", "unknown flag: --tls-private-key-file"},
+		{"a level in brackets", "[ERROR] unknown flag: --tls-cert-file\n", "[ERROR] unknown flag: --tls-cert-file"},
+		{"a log in JSON", `{"level":"fatal","msg":"unknown flag: --tls-cert-file"}`, `{"level":"fatal","msg":"unknown flag: --tls-cert-file"}`},
+		{"the flag comes first", "--tls-cert-file: unknown option\n", "--tls-cert-file: unknown option"},
+		{"colours", "\x1b[31merror:\x1b[0m unexpected argument '\x1b[33m--tls-cert-file\x1b[0m' found\n", "\x1b[31merror:\x1b[0m unexpected argument '\x1b[33m--tls-cert-file\x1b[0m' found"},
 		{"lines of Windows", "starting\r\nunknown flag: --tls-cert-file\r\n", "unknown flag: --tls-cert-file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,6 +94,9 @@ func TestEvidence(t *testing.T) {
 		{"usage of a program that knows the flag", "Error: connect: connection refused\nUsage:\n  app [flags]\n\nFlags:\n      --tls-cert-file string   certificate\n", nil, EvidenceOther},
 		{"synopsis of a program that knows the flag", "usage: app [-h] [--tls-cert-file FILE]\n", nil, EvidenceOther},
 		{"help of a program that knows the flag, with a short one", "Usage: app\n  -c, --tls-cert-file FILE  certificate\n", nil, EvidenceOther},
+		{"synopsis over several lines", "usage: app [-h]\n           [--tls-cert-file FILE]\n", nil, EvidenceOther},
+		{"help without usage", "  --tls-cert-file\n        certificate\npanic: no database\n", nil, EvidenceOther},
+		{"a program that calls the flag deprecated", "Flag --tls-cert-file has been deprecated, use a file\npanic: no database\n", nil, EvidenceOther},
 		{"a program that logs its flags", "I0501 flags.go:64] FLAG: --tls-cert-file=\"/etc/servingcert/tls.crt\"\npanic: no database\n", nil, EvidenceOther},
 		{"a program that logs its flags in JSON", `{"level":"info","args":["` + cert + `"]}` + "\npanic: no database\n", nil, EvidenceOther},
 		{"a program that logs its settings", `{"level":"info","tls-cert-file":"/etc/servingcert/tls.crt"}` + "\npanic: no database\n", nil, EvidenceOther},
