@@ -9,6 +9,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
+	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
@@ -41,7 +42,11 @@ func setup(mgr manager.Manager, cfg Config) error {
 	looks := cluster.NewTrigger("stale workloads", c.Delay)
 	changed := cluster.NewTrigger("stale workloads and held restarts", cfg.Report.Interval)
 	ledger := serving.NewLedger(c)
-	prober, err := probe.Setup(mgr, c, cfg.Probe, ledger.Record)
+	answers := correct.NewAnswers(c)
+	prober, err := probe.Setup(mgr, c, cfg.Probe, func(key judged.Key, got []judged.Answer) {
+		ledger.Record(key, got)
+		answers.Record(key, got)
+	})
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
@@ -60,7 +65,11 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("restarts: %w", err)
 	}
-	if err := correct.Setup(mgr, c, cfg.Correct); err != nil {
+	flags := correct.Partners{Answers: answers}
+	if cfg.Serving.Verify {
+		flags.Dial = prober.Ask
+	}
+	if err := correct.Setup(mgr, c, cfg.Correct, flags); err != nil {
 		return fmt.Errorf("flags: %w", err)
 	}
 	err = report.Setup(mgr, c, cfg.Report, report.Partners{Stale: ledger.AllStale, Judged: ledger.Judged, Held: restarts.Held, Changed: changed})

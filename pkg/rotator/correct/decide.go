@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
 const (
@@ -34,7 +35,9 @@ type Situation struct {
 	// Services are those of the namespace that ask for a Secret or have condition
 	// api.ConditionFlags.
 	Services []Service
-	Memory   Memory
+	// Answers are those of the latest dials of Decision.Dial.
+	Answers map[types.UID][]probe.Answer
+	Memory  Memory
 }
 
 // Service is a Service as this process wrote it last.
@@ -62,6 +65,8 @@ type Decision struct {
 	Told []Finding
 	// Delete are pods that crash although their attempt is withheld.
 	Delete []*pods.Facts
+	// Dial are pods to be dialled.
+	Dial []probe.Visit
 	// Withheld is how many attempts are withheld.
 	Withheld int
 	Memory   Memory
@@ -94,7 +99,7 @@ type Finding struct {
 // Decide says which attempts are withheld, and which pods are deleted.
 func Decide(s Situation) Decision {
 	n := newNamespace(s)
-	d := Decision{Memory: Memory{}}
+	d := Decision{Memory: Memory{}, Dial: n.dial, After: n.after}
 	for notice := range s.Memory {
 		if n.alive[notice.Attempt] {
 			d.Memory[notice] = true
@@ -163,7 +168,7 @@ func (n *namespace) decidePods(d *Decision, key groupKey, fact *api.AttemptFact,
 		}
 		n.tell(d, key, api.VerdictWithheld) // those that nobody makes anew
 		for _, f := range faults {
-			if !f.pod.Template.Value().Workload.Bare() && f.crash.Waiting {
+			if !f.pod.Template.Value().Workload.Bare() && (f.crash.Waiting || f.evidence == EvidencePlaintext) {
 				d.Delete = append(d.Delete, f.pod)
 			}
 		}
@@ -210,6 +215,8 @@ type namespace struct {
 	Situation
 	groups map[groupKey]*group
 	alive  map[string]bool // attempts that a pod has, made or withheld
+	dial   []probe.Visit
+	after  time.Duration // until the next pod is to be dialled; 0 for never
 }
 
 // groupKey is an attempt, and the Service that the fact about it is written on, nil if
@@ -269,6 +276,15 @@ func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings []*pod
 	}
 	if f, ok := judge(pod, a, siblings, n.Now); ok {
 		g.faults = append(g.faults, f)
+	}
+	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now)
+	switch {
+	case blamed:
+		g.faults = append(g.faults, f)
+	case due:
+		n.dial = append(n.dial, visit(pod))
+	case wait > 0 && (n.after == 0 || wait < n.after):
+		n.after = wait
 	}
 }
 

@@ -2,14 +2,15 @@
 // gave to containers although nobody asked for them in so many words.
 //
 // Such a gift is an attempt ([api.AttemptOf]). A program that does not know the flags
-// exits at once, and its pod never becomes ready. The rotator sees that in the pod's
+// exits at once, or ignores them, and its pod never becomes ready. The rotator sees that in the pod's
 // status and writes a fact about the attempt on the Service ([api.FlagsFacts]). The
 // webhook then leaves the attempt out of new pods, and the rotator deletes the pods that
-// crash, so that their controllers make them anew.
+// crash or are not ready, so that their controllers make them anew.
 //
 // The unit of a decision is a namespace ([Situation], [Decide], [Decision]):
 //
 //	evidenceOf     what the end of a program's log says about its command line
+//	judgeUnready   whether a pod that is not ready serves plaintext because of it
 //	judge          whether a crash is the attempt's fault: how it ended, what the log
 //	               says, and how other pods of the workload do
 //	Decide         the facts that follow, and which pods are deleted

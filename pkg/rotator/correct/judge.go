@@ -13,6 +13,10 @@ import (
 // is ready without the attempt.
 const EvidenceRunsWithout Evidence = "runs without"
 
+// EvidencePlaintext is that the container runs, and answers in plaintext where its probes
+// ask by HTTPS: a program that ignores what it does not know.
+const EvidencePlaintext Evidence = "plaintext"
+
 // fault is a crash that is the fault of an attempt.
 type fault struct {
 	pod      *pods.Facts
@@ -23,7 +27,7 @@ type fault struct {
 
 // stronger orders faults: first the one that says the most.
 func stronger(a, b fault) int {
-	order := []Evidence{EvidenceNamed, EvidenceUsage, EvidenceRunsWithout, EvidenceSilent}
+	order := []Evidence{EvidenceNamed, EvidenceUsage, EvidencePlaintext, EvidenceRunsWithout, EvidenceSilent}
 	return cmp.Or(cmp.Compare(slices.Index(order, a.evidence), slices.Index(order, b.evidence)), cmp.Compare(a.pod.Name, b.pod.Name))
 }
 

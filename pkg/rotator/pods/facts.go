@@ -32,8 +32,9 @@ type Facts struct {
 	// leaf is annotation api.AnnotationLeaf: one copy serves the pods that mount the
 	// same.
 	leaf unique.Handle[string]
-	// Crashes are nil for most pods.
+	// Crashes and Unready are nil for most pods.
 	Crashes *Crashes
+	Unready *Unready
 }
 
 // Template is what the pods of one template have in common, and what all that is
@@ -107,6 +108,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
 	f.Crashes = crashesOf(pod, &t)
+	f.Unready = unreadyOf(pod, status, &t)
 	if f.Crashes != nil || t.Workload == (Workload{}) || t.Mounts != "" || t.Bundle {
 		f.UID = pod.UID
 	}

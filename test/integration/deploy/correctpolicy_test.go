@@ -57,6 +57,14 @@ func TestWhichPodsTheRotatorMayDelete(t *testing.T) {
 	sidecar := corev1.PodStatus{InitContainerStatuses: crashing.ContainerStatuses}
 	running := corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
 	ended := corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}}}}
+	unready, ready := *running.DeepCopy(), *running.DeepCopy()
+	unready.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	ready.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	attempts := map[string]string{"c": "0a0a0a0a0a0a0a0a"}
+	probed := api.InjectionStatus{Containers: map[string]string{"c": "files,flags,probes"}, Attempts: attempts}
+	says := func(s api.InjectionStatus) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations[api.AnnotationStatus] = s.Format() }
+	}
 	for _, test := range []struct {
 		name    string
 		status  corev1.PodStatus
@@ -71,6 +79,12 @@ func TestWhichPodsTheRotatorMayDelete(t *testing.T) {
 		{"running", running, []func(*corev1.Pod){injected, controlled}, onlyCrashing},
 		{"ended", ended, []func(*corev1.Pod){injected, controlled}, onlyCrashing},
 		{"its image is missing", waitingFor("ImagePullBackOff"), []func(*corev1.Pod){injected, controlled}, onlyCrashing},
+		{"not ready for changed probes", unready, []func(*corev1.Pod){injected, controlled, says(probed)}, ""},
+		{"not ready, and its probes are its own", unready, []func(*corev1.Pod){injected, controlled, says(api.InjectionStatus{Containers: map[string]string{"c": "flags"}, Attempts: attempts})}, onlyCrashing},
+		{"not ready, and nothing was tried", unready, []func(*corev1.Pod){injected, controlled, says(api.InjectionStatus{Containers: probed.Containers})}, onlyCrashing},
+		{"not ready for changed probes, and not injected", unready, []func(*corev1.Pod){controlled, says(probed)}, onlyInjected},
+		{"not ready, and does not run yet", corev1.PodStatus{Conditions: unready.Conditions}, []func(*corev1.Pod){injected, controlled, says(probed)}, onlyCrashing},
+		{"ready", ready, []func(*corev1.Pod){injected, controlled, says(probed)}, onlyCrashing},
 		{"bare", crashing, []func(*corev1.Pod){injected}, onlyControlled},
 		{"owned, and not controlled", crashing, []func(*corev1.Pod){injected, ownedOnly}, onlyControlled},
 	} {

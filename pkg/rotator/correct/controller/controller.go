@@ -24,6 +24,7 @@ import (
 type reconciler struct {
 	cluster    *cluster.Cluster
 	cfg        Config
+	partners   Partners
 	writer     client.Writer
 	conditions *cluster.Conditions // Flags
 	limiter    flowcontrol.RateLimiter
@@ -60,6 +61,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (correct.Situ
 			s.Pods = append(s.Pods, pod)
 		}
 	}
+	s.Answers = r.partners.Answers.of(namespace, s.Pods)
 	return s, nil
 }
 
@@ -77,6 +79,11 @@ func (r *reconciler) act(ctx context.Context, namespace string, d correct.Decisi
 	r.ledger.put(namespace, d.Withheld, d.Memory)
 	r.tell(ctx, namespace, d.Told)
 	after = d.After
+	if r.partners.Dial != nil {
+		for _, v := range d.Dial {
+			r.partners.Dial(v)
+		}
+	}
 	for _, pod := range d.Delete {
 		if !r.limiter.TryAccept() {
 			after = soon
@@ -112,7 +119,7 @@ func (r *reconciler) delete(ctx context.Context, pod *pods.Facts) (again bool, e
 	switch {
 	case err == nil:
 		r.ledger.deleted(resultDeleted)
-		log.FromContext(ctx).Info("deleted a pod that exits because of flags that nobody asked for", "pod", pod.Name)
+		log.FromContext(ctx).Info("deleted a pod that fails because of flags that nobody asked for", "pod", pod.Name)
 		return false, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		r.ledger.deleted(resultChanged)

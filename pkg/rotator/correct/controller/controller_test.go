@@ -11,13 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/correct"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -38,6 +41,9 @@ func TestWhatEventsSay(t *testing.T) {
 		}},
 		{"bare", correct.Finding{Verdict: api.VerdictWithheld, Evidence: correct.EvidenceRunsWithout}, []string{
 			"Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and another pod serves without them; recreate it: a new pod does not get them",
+		}},
+		{"plaintext", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidencePlaintext, Line: "answers in plaintext on port 443"}, []string{
+			"Warning FlagsWithheld container app of pod web-1 answers in plaintext on port 443 and is not ready: it ignores flags that nobody asked for; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right",
 		}},
 		{"cleared", correct.Finding{Verdict: api.VerdictCleared, Workload: workload}, []string{
 			"Normal FlagsKept container app of pod web-1 exited with code 2 without the flags that nobody asked for, too: new pods get them again",
@@ -142,7 +148,7 @@ func TestMetrics(t *testing.T) {
 	l.deleted(resultDeleted)
 	assert.Equal(t, 3, testutil.CollectAndCount(l))
 	assert.NoError(t, testutil.CollectAndCompare(l, strings.NewReader(`
-# HELP servingcert_flags_withheld Containers' flags that new pods do not get because the program exits because of them, by namespace; absent if there are none.
+# HELP servingcert_flags_withheld Containers' flags that new pods do not get because the program exits because of them or ignores them, by namespace; absent if there are none.
 # TYPE servingcert_flags_withheld gauge
 servingcert_flags_withheld{namespace="shop"} 2
 `), "servingcert_flags_withheld"))
@@ -150,4 +156,18 @@ servingcert_flags_withheld{namespace="shop"} 2
 	l.put("shop", 0, correct.Memory{})
 	l.put("told", 0, nil)
 	assert.Empty(t, l.namespaces)
+}
+
+func TestAnswersAreForgotten(t *testing.T) {
+	a := NewAnswers(&cluster.Cluster{})
+	key := probe.Key{Secret: types.NamespacedName{Namespace: "shop"}, Pod: "one"}
+	a.Record(key, []probe.Answer{{Port: 1}})
+	a.Record(probe.Key{Secret: types.NamespacedName{Namespace: "shop", Name: "web-tls"}, Pod: "two"}, []probe.Answer{{Port: 2}})
+	unready := &pods.Facts{Unready: &pods.Unready{}}
+	unready.UID = "one"
+	assert.Equal(t, map[types.UID][]probe.Answer{"one": {{Port: 1}}}, a.of("shop", []*pods.Facts{unready}), "of pods that were dialled for a Secret, others take the answers")
+	assert.Empty(t, a.of("other", []*pods.Facts{unready}))
+	unready.Unready = nil
+	assert.Empty(t, a.of("shop", []*pods.Facts{unready}))
+	assert.Empty(t, a.pods)
 }

@@ -44,6 +44,9 @@ func (w eventWriter) found(namespace string, f correct.Finding) {
 
 // note says what was found, and what follows.
 func note(f correct.Finding) string {
+	if f.Evidence == correct.EvidencePlaintext {
+		return fmt.Sprintf("container %s of pod %s %s and is not ready: it ignores flags that nobody asked for; %s", f.Container, f.Pod, f.Line, then(f))
+	}
 	text := fmt.Sprintf("container %s of pod %s exited with code %d", f.Container, f.Pod, f.ExitCode)
 	if f.Verdict == api.VerdictCleared {
 		return text + " without the flags that nobody asked for, too: new pods get them again"
@@ -57,12 +60,17 @@ func note(f correct.Finding) string {
 	default:
 		text += ", and said " + fmt.Sprintf("%q", f.Line)
 	}
+	return text + "; " + then(f)
+}
+
+// then says what follows.
+func then(f correct.Finding) string {
 	mode := "annotate the pod template " + api.AnnotationMode + ": "
 	switch {
 	case f.Verdict == api.VerdictSuspected:
-		return text + "; nothing is done about it: " + mode + string(api.ModeEnv) + " if they are wrong"
+		return "nothing is done about it: " + mode + string(api.ModeEnv) + " if they are wrong"
 	case f.Workload.Bare():
-		return text + "; recreate it: a new pod does not get them"
+		return "recreate it: a new pod does not get them"
 	}
-	return text + "; its pods are made anew without them: " + mode + string(api.ModeArgs) + " if they are right"
+	return "its pods are made anew without them: " + mode + string(api.ModeArgs) + " if they are right"
 }

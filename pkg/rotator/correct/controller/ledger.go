@@ -36,11 +36,11 @@ func newLedger() *ledger {
 	return &ledger{
 		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_flags_verdicts_total",
-			Help: "Verdicts about flags that containers were given although nobody asked for them, by verdict: withheld (the program exits because of them), suspected (the same, and nothing is done about it) or cleared (it exits without them too).",
+			Help: "Verdicts about flags that containers were given although nobody asked for them, by verdict: withheld (the program exits because of them, or ignores them), suspected (the same, and nothing is done about it) or cleared (it exits without them too).",
 		}, []string{"verdict"}),
 		deletions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_flags_deleted_pods_total",
-			Help: "Deletions of pods that exit because of flags that nobody asked for, by result: deleted, changed (the pod is not as it was any more), forbidden or error.",
+			Help: "Deletions of pods that fail because of flags that nobody asked for, by result: deleted, changed (the pod is not as it was any more), forbidden or error.",
 		}, []string{"result"}),
 		namespaces: map[string]entry{},
 	}
@@ -68,7 +68,7 @@ func (l *ledger) count(v api.Verdict) { l.verdicts.WithLabelValues(string(v)).In
 func (l *ledger) deleted(result string) { l.deletions.WithLabelValues(result).Inc() }
 
 var withheldDesc = prometheus.NewDesc("servingcert_flags_withheld",
-	"Containers' flags that new pods do not get because the program exits because of them, by namespace; absent if there are none.",
+	"Containers' flags that new pods do not get because the program exits because of them or ignores them, by namespace; absent if there are none.",
 	[]string{"namespace"}, nil)
 
 // Describe implements prometheus.Collector.

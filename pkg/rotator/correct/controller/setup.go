@@ -25,12 +25,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
+// Partners are those that the controller works with.
+type Partners struct {
+	// Dial has a pod dialled; nil if no pod may be. Answers takes what it answered.
+	Dial    func(probe.Visit)
+	Answers *Answers
+}
+
 // Setup adds the controller to mgr. Its unit of work is a namespace.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config) error {
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
 	r := &reconciler{
-		cluster: c, cfg: cfg, writer: mgr.GetClient(), conditions: c.Conditions(api.ConditionFlags),
+		cluster: c, cfg: cfg, partners: p, writer: mgr.GetClient(), conditions: c.Conditions(api.ConditionFlags),
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(cfg.Rate), cfg.Rate),
 		events:  eventWriter{c.Recorder()}, ledger: newLedger(),
 	}
@@ -43,7 +51,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config) error {
 	return c.AddController("flags", controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](cfg.MinBackoff, cfg.MaxBackoff),
 		Reconciler:  r,
-	}, c.Pods.Source("pods that crash", onPod(enqueue)), source.Kind(c.Services, &corev1.Service{}, r.onService(enqueue)))
+	}, c.Pods.Source("pods that crash", onPod(enqueue)), source.Kind(c.Services, &corev1.Service{}, r.onService(enqueue)), p.Answers.answered)
 }
 
 // onPod enqueues the namespace of a pod that crashes or has an attempt, if that, its
@@ -64,7 +72,7 @@ func concerns(f *pods.Facts) bool {
 
 func differ(before, after *pods.Facts) bool {
 	return before.Template != after.Template || before.UID != after.UID || before.Ready != after.Ready ||
-		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !reflect.DeepEqual(before.Crashes, after.Crashes)
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !reflect.DeepEqual(before.Crashes, after.Crashes) || !reflect.DeepEqual(before.Unready, after.Unready)
 }
 
 // onService enqueues the namespace of a Service whose condition or request has changed.
