@@ -50,6 +50,17 @@ const (
 	VerdictCleared Verdict = "cleared"
 )
 
+// Reasons of condition ConditionFlags.
+const (
+	// FlagsWithheld: False; at least one attempt is withheld.
+	FlagsWithheld = "FlagsWithheld"
+	// FlagsSuspected: False; none is withheld, and one would be if the rotator did not
+	// only tell.
+	FlagsSuspected = "FlagsSuspected"
+	// FlagsKept: True; all attempts that were under suspicion are cleared.
+	FlagsKept = "FlagsKept"
+)
+
 // AttemptFact is what the rotator found out about one attempt.
 type AttemptFact struct {
 	Attempt   string // AttemptOf
@@ -57,6 +68,9 @@ type AttemptFact struct {
 	Workload  string // for people, such as Deployment/web
 	Container string
 	Since     time.Time // in whole seconds
+	// OnTrial: the program did not name what it was given when it exited. Only without
+	// the attempt it shows whether that was the cause.
+	OnTrial bool
 }
 
 // FlagsFacts is what condition ConditionFlags, which the rotator writes, tells the webhook.
@@ -68,13 +82,20 @@ const MaxAttempts = 32
 // Message returns the message of a condition that says text and holds the facts:
 //
 //	TEXT (withheld ATTEMPT KIND/NAME/CONTAINER since TIME, …)
+//
+// TIME is followed by "on trial" where that holds.
 func (f FlagsFacts) Message(text string) string {
 	facts := make([]string, len(f))
 	for i, a := range f {
 		facts[i] = string(a.Verdict) + " " + a.Attempt + " " + a.Workload + "/" + a.Container + sinceFact + a.Since.UTC().Format(time.RFC3339)
+		if a.OnTrial {
+			facts[i] += onTrialFact
+		}
 	}
 	return text + inParentheses(facts)
 }
+
+const onTrialFact = " on trial"
 
 // FlagsOf returns the facts of the Service's condition ConditionFlags.
 func FlagsOf(svc *corev1.Service) FlagsFacts {
@@ -92,6 +113,7 @@ func FlagsOf(svc *corev1.Service) FlagsFacts {
 }
 
 func parseAttempt(fact string) (AttemptFact, bool) {
+	fact, onTrial := strings.CutSuffix(fact, onTrialFact)
 	rest, at, ok := strings.Cut(fact, sinceFact)
 	fields := strings.Split(rest, " ")
 	since, err := time.Parse(time.RFC3339, at)
@@ -104,7 +126,7 @@ func parseAttempt(fact string) (AttemptFact, bool) {
 		return AttemptFact{}, false
 	}
 	return AttemptFact{
-		Attempt: fields[1], Verdict: verdict, Since: since,
+		Attempt: fields[1], Verdict: verdict, Since: since, OnTrial: onTrial,
 		Workload: fields[2][:slash], Container: fields[2][slash+1:],
 	}, true
 }

@@ -1,6 +1,12 @@
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
 
 // InjectionStatus is what the webhook did to a pod: the value of AnnotationStatus, as
 // JSON.
@@ -53,4 +59,32 @@ func (s InjectionStatus) NotInjectedFor() (secret string) {
 		return ""
 	}
 	return s.Secret
+}
+
+// ContainerAttempt is the attempt of one container.
+type ContainerAttempt struct {
+	Container string
+	Attempt   string // AttemptOf
+	Withheld  bool   // it was left out
+}
+
+// maxContainerAttempts bounds how many attempts of one pod are read. Whoever writes a
+// pod can write its status too.
+const maxContainerAttempts = 16
+
+// ContainerAttempts returns the attempts in the status that are well-formed, by
+// container: first those that were made, then those that were withheld, and at most
+// maxContainerAttempts.
+func (s InjectionStatus) ContainerAttempts() []ContainerAttempt {
+	var out []ContainerAttempt
+	add := func(attempts map[string]string, withheld bool) {
+		for _, container := range slices.Sorted(maps.Keys(attempts)) {
+			if len(out) < maxContainerAttempts && isAttempt(attempts[container]) && len(validation.IsDNS1123Label(container)) == 0 {
+				out = append(out, ContainerAttempt{container, attempts[container], withheld})
+			}
+		}
+	}
+	add(s.Attempts, false)
+	add(s.Withheld, true)
+	return out
 }

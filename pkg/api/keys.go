@@ -26,7 +26,8 @@ const (
 	LabelManagedBy = Domain + "/managed-by"
 
 	// LabelInjected is "true" on every pod that the webhook injected. It is for people
-	// and selectors: no decision is made from it.
+	// and selectors, and the rotator looks for attempts ([AttemptOf]) in the status of
+	// such pods alone.
 	LabelInjected = Domain + "/injected"
 )
 
@@ -55,9 +56,10 @@ const (
 	AnnotationTrust       = Domain + "/trust"
 
 	// AnnotationStatus is written by the webhook: an InjectionStatus, which says what
-	// was done where, or why nothing was. It is for people, and one decision is made
-	// from it: the rotator does not report a pod as missed by the webhook if the
-	// status says why the Secret that the pod would get was not injected.
+	// was done where, or why nothing was. It is for people, and the rotator reads
+	// two things in it: why the Secret that the pod would get was not injected, so that
+	// it does not report the pod as missed by the webhook; and which attempts were
+	// made and withheld, so that it can correct them.
 	AnnotationStatus = Domain + "/status"
 
 	// AnnotationLeaf is written by the rotator on pods that run: a Mounted, which says

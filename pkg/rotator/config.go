@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
@@ -21,6 +22,7 @@ type Config struct {
 	Serving serving.Config
 	Wake    wake.Config
 	Restart restart.Config
+	Correct correct.Config
 	Report  report.Config
 }
 
@@ -34,6 +36,7 @@ func DefaultConfig() Config {
 		Serving: serving.DefaultConfig(),
 		Wake:    wake.DefaultConfig(),
 		Restart: restart.DefaultConfig(),
+		Correct: correct.DefaultConfig(),
 		Report:  report.DefaultConfig(),
 	}
 }
@@ -41,5 +44,5 @@ func DefaultConfig() Config {
 // Validate returns an error that says what is wrong and what is allowed, one line
 // for each part.
 func (c Config) Validate() error {
-	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate(), c.Report.Validate())
+	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate(), c.Correct.Validate(), c.Report.Validate())
 }

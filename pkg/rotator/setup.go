@@ -7,7 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
+	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
@@ -40,7 +42,11 @@ func setup(mgr manager.Manager, cfg Config) error {
 	looks := cluster.NewTrigger("stale workloads", c.Delay)
 	changed := cluster.NewTrigger("stale workloads and held restarts", cfg.Report.Interval)
 	ledger := serving.NewLedger(c)
-	prober, err := probe.Setup(mgr, c, cfg.Probe, ledger.Record)
+	answers := correct.NewAnswers(c)
+	prober, err := probe.Setup(mgr, c, cfg.Probe, func(key judged.Key, got []judged.Answer) {
+		ledger.Record(key, got)
+		answers.Record(key, got)
+	})
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
@@ -52,12 +58,19 @@ func setup(mgr manager.Manager, cfg Config) error {
 			return fmt.Errorf("wakes: %w", err)
 		}
 	}
-	if err := serving.Setup(mgr, c, cfg.Serving, ledger, partners); err != nil {
+	if err := serving.Setup(c, cfg.Serving, ledger, partners); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
 	restarts, err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: ledger.Stale, Looks: looks, Report: changed})
 	if err != nil {
 		return fmt.Errorf("restarts: %w", err)
+	}
+	flags := correct.Partners{Answers: answers}
+	if cfg.Serving.Verify {
+		flags.Dial = prober.Ask
+	}
+	if err := correct.Setup(mgr, c, cfg.Correct, flags); err != nil {
+		return fmt.Errorf("flags: %w", err)
 	}
 	err = report.Setup(mgr, c, cfg.Report, report.Partners{Stale: ledger.AllStale, Judged: ledger.Judged, Held: restarts.Held, Changed: changed})
 	if err != nil {

@@ -39,13 +39,13 @@ func ServiceTransform(openShift bool) toolscache.TransformFunc {
 // keptOfService keeps of a Service with a certificate, or that asks for one, what
 // decides about pods and its conditions, and of any other Service its identity.
 func keptOfService(svc *corev1.Service) api.Keep {
-	keep := api.Keep{Conditions: []string{api.ConditionServing}}
+	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionFlags}}
 	if _, asks := api.Wants(svc); asks {
 		keep.Annotations = []string{api.AnnotationSecretName}
 	}
 	if _, hasPart := api.PartIn(svc); hasPart {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter)
-		keep.Conditions = []string{api.ConditionReady, api.ConditionServing}
+		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionFlags}
 		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true
 	}
 	return keep

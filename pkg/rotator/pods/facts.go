@@ -18,8 +18,8 @@ import (
 type Facts struct {
 	metav1.TypeMeta
 	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
-	// a pod that no workload made or that mounts a Secret or the CA bundle, and when
-	// the latter two were created; nothing else.
+	// a pod that no workload made, that crashes, or that mounts a Secret or the CA
+	// bundle, and when those that mount one were created; nothing else.
 	metav1.ObjectMeta
 	Template unique.Handle[Template]
 	// IP is the pod's, if it mounts a Secret: of several, the one of its node's
@@ -32,6 +32,9 @@ type Facts struct {
 	// leaf is annotation api.AnnotationLeaf: one copy serves the pods that mount the
 	// same.
 	leaf unique.Handle[string]
+	// Crashes and Unready are nil for most pods.
+	Crashes *Crashes
+	Unready *Unready
 }
 
 // Template is what the pods of one template have in common, and what all that is
@@ -58,6 +61,8 @@ type Template struct {
 	// Explained is the Secret for which the webhook saw the pod and said why
 	// nothing was injected, or empty.
 	Explained string
+	// Given is empty for most pods.
+	Given Given
 }
 
 // Reason is what the judgement of a pod rests on: one of these, or one of
@@ -75,6 +80,7 @@ const (
 // FactsOf derives the facts of a pod.
 func FactsOf(pod *corev1.Pod) *Facts {
 	request, err := api.ParsePod(&pod.ObjectMeta)
+	status, _ := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
 	t := Template{
 		Namespace:    pod.Namespace,
 		Labels:       encodeLabels(pod.Labels),
@@ -87,7 +93,9 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		DeclaresPort: api.DeclaresPort(pod),
 		OneShot:      api.OneShot(pod),
 		Left:         leftAlone(pod, request),
-		Explained:    explained(pod.Annotations[api.AnnotationStatus]),
+		// A copied or forged status can only keep its pod out of the count.
+		Explained: status.NotInjectedFor(),
+		Given:     givenOf(pod, status),
 	}
 	if err != nil {
 		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
@@ -99,7 +107,9 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
-	if t.Workload == (Workload{}) || t.Mounts != "" || t.Bundle {
+	f.Crashes = crashesOf(pod, &t)
+	f.Unready = unreadyOf(pod, status, &t)
+	if f.Crashes != nil || t.Workload == (Workload{}) || t.Mounts != "" || t.Bundle {
 		f.UID = pod.UID
 	}
 	if t.Mounts != "" || t.Bundle {
@@ -165,11 +175,4 @@ func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
 		return ReasonFinished
 	}
 	return ""
-}
-
-// explained returns the Secret for which the webhook's status says why it was not
-// injected, or "". A copied or forged status can only keep its pod out of the count.
-func explained(status string) (secret string) {
-	s, _ := api.ParseInjectionStatus(status)
-	return s.NotInjectedFor()
 }

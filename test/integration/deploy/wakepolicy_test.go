@@ -112,7 +112,6 @@ func TestWhatTheRotatorMayChangeOfAPod(t *testing.T) {
 			err := rotator.SubResource(subresource).Patch(t.Context(), probe.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(body)))
 			assert.ErrorContains(t, err, `cannot patch resource "pods/`+subresource+`"`)
 		}
-		assert.ErrorContains(t, rotator.Delete(t.Context(), probe.DeepCopy()), "cannot delete resource")
 		assert.ErrorContains(t, rotator.Update(t.Context(), probe.DeepCopy()), "cannot update resource")
 		assert.ErrorContains(t, rotator.Create(t.Context(), probe.DeepCopy()), "cannot create resource")
 	})

@@ -7,14 +7,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
@@ -24,10 +22,9 @@ type reconciler struct {
 	cluster  *cluster.Cluster
 	cfg      Config
 	partners Partners
-	writer   client.Client
 
 	ledger      *Ledger
-	written     *facts.Written[*metav1.Condition] // conditions Serving, nil for none
+	conditions  *cluster.Conditions // Serving
 	events      eventWriter
 	propagation prometheus.Histogram
 }
@@ -51,7 +48,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *se
 		return fmt.Errorf("list Services of Secret %s from the cache: %w", key, err)
 	}
 	for i := range list.Items {
-		s.Services = append(s.Services, r.asWritten(&list.Items[i]))
+		s.Services = append(s.Services, r.conditions.AsWritten(&list.Items[i]))
 	}
 	slices.SortFunc(s.Services, api.OlderFirst)
 	s.Namespace = key.Namespace

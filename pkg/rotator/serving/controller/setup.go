@@ -13,14 +13,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -45,14 +43,14 @@ type Partners struct {
 // for: the signer writes the conditions of several Services one after the other.
 const rotationDelay = 100 * time.Millisecond
 
-// Setup adds the controller to mgr. Its unit of work is a Secret.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
+// Setup adds the controller. Its unit of work is a Secret.
+func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	if err := c.Services.IndexField(context.Background(), &corev1.Service{}, byPart, indexPart); err != nil {
 		return fmt.Errorf("index Services: %w", err)
 	}
 	r := &reconciler{
-		cluster: c, cfg: cfg, partners: p, writer: mgr.GetClient(), ledger: l,
-		written: facts.NewWritten[*metav1.Condition](), events: eventWriter{c.Recorder()}, propagation: newPropagation(),
+		cluster: c, cfg: cfg, partners: p, ledger: l,
+		conditions: c.Conditions(api.ConditionServing), events: eventWriter{c.Recorder()}, propagation: newPropagation(),
 	}
 	if err := errors.Join(c.Metrics.Register(l), c.Metrics.Register(r.propagation)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -117,7 +115,7 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Service], q facts.Queue) {
-			r.written.Deleted(client.ObjectKeyFromObject(e.Object), e.Object.ResourceVersion)
+			r.conditions.Deleted(e.Object)
 			enqueue(q, delay, e.Object)
 		},
 	}

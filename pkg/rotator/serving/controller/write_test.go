@@ -10,11 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -64,23 +61,4 @@ func TestServingPatch(t *testing.T) {
 	patch, err = servingPatch(svc, nil, now)
 	require.NoError(t, err)
 	assert.Nil(t, patch)
-}
-
-func TestWhatWasWrittenIsNotWrittenAgain(t *testing.T) {
-	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
-	svc.ResourceVersion = "99"
-	wrote := &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "new"}
-	now := func() time.Time { return rotatortest.Noon }
-	r := &reconciler{cluster: &cluster.Cluster{Config: cluster.Config{Now: now}}, written: facts.NewWritten[*metav1.Condition]()}
-	key := client.ObjectKeyFromObject(svc)
-	r.written.Put(key, "100", wrote, rotatortest.Noon)
-	got := r.asWritten(svc)
-	assert.Equal(t, wrote, api.Condition(got, api.ConditionServing))
-	assert.NotNil(t, api.Condition(got, api.ConditionReady))
-	assert.Contains(t, api.Condition(svc, api.ConditionServing).Message, rotatortest.Leaf(1), "the cache's object is left alone")
-
-	r.written.Put(key, "100", nil, rotatortest.Noon)
-	assert.Nil(t, api.Condition(r.asWritten(svc), api.ConditionServing), "it was removed")
-	svc.ResourceVersion = "100"
-	assert.Same(t, svc, r.asWritten(svc), "the cache has seen it")
 }

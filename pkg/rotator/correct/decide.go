@@ -1,0 +1,340 @@
+package correct
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+const (
+	// settle is how old a fact must be before pods are deleted for it, so that the
+	// webhooks' caches have it when the pods are made anew. A fact's time is in whole
+	// seconds, so that this is at least one.
+	settle = 2 * time.Second
+	// amnesty is how long an attempt that was cleared is not blamed again.
+	amnesty = time.Hour
+)
+
+// Situation is what a decision about a namespace is made from.
+type Situation struct {
+	Now time.Time
+	// Enabled: attempts are withheld. If not, it is only told of them.
+	Enabled bool
+	// Pods are those of the namespace. Of no concern are those that neither crash nor
+	// have an attempt.
+	Pods []*pods.Facts
+	// Services are those of the namespace that ask for a Secret or have condition
+	// api.ConditionFlags.
+	Services []Service
+	// Answers are those of the latest dials of Decision.Dial.
+	Answers map[types.UID][]probe.Answer
+	Memory  Memory
+}
+
+// Service is a Service as this process wrote it last.
+type Service struct {
+	*corev1.Service
+	// Seen are the facts of its condition api.ConditionFlags in the cache.
+	Seen api.FlagsFacts
+}
+
+// Memory is what was told that no condition says.
+type Memory map[Notice]bool
+
+// Notice is what one event tells.
+type Notice struct {
+	Attempt  string
+	Workload pods.Workload
+	Pod      types.UID // of a bare pod
+}
+
+// Decision is what follows for the namespace.
+type Decision struct {
+	// Changes are the conditions to be written.
+	Changes []Change
+	// Told are findings that no condition holds.
+	Told []Finding
+	// Delete are pods that crash although their attempt is withheld.
+	Delete []*pods.Facts
+	// Dial are pods to be dialled.
+	Dial []probe.Visit
+	// Withheld is how many attempts are withheld.
+	Withheld int
+	Memory   Memory
+	// After is when to look again if nothing happens; 0 for never.
+	After time.Duration
+}
+
+// Change is a new condition of a Service.
+type Change struct {
+	Service *corev1.Service
+	Want    *metav1.Condition // nil for none
+	// Findings are to be told when it is written.
+	Findings []Finding
+}
+
+// Finding is what was found out about an attempt.
+type Finding struct {
+	Verdict   api.Verdict
+	Attempt   string
+	Container string
+	Workload  pods.Workload // zero for a bare pod
+	Pod       string        // one of its pods
+	PodUID    types.UID
+	Service   *corev1.Service // nil if no Service asks for its Secret
+	ExitCode  int32
+	Evidence  Evidence // empty if the verdict is api.VerdictCleared
+	Line      string   // that is the evidence, or empty
+}
+
+// Decide says which attempts are withheld, and which pods are deleted.
+func Decide(s Situation) Decision {
+	n := newNamespace(s)
+	d := Decision{Memory: Memory{}, Dial: n.dial, After: n.after}
+	for notice := range s.Memory {
+		if n.alive[notice.Attempt] {
+			d.Memory[notice] = true
+		}
+	}
+	for i := range n.Services {
+		n.decideService(&n.Services[i], &d)
+	}
+	for _, key := range n.keys() {
+		if key.service == nil && n.groups[key].worst() != nil {
+			n.tell(&d, key, api.VerdictSuspected)
+		}
+	}
+	return d
+}
+
+// decideService decides about one Service's facts, and the pods that they concern.
+func (n *namespace) decideService(svc *Service, d *Decision) {
+	have := api.Condition(svc.Service, api.ConditionFlags)
+	if _, asks := api.Wants(svc.Service); !asks {
+		if have != nil {
+			d.Changes = append(d.Changes, Change{Service: svc.Service})
+		}
+		return
+	}
+	ledger := ledger{facts: api.FlagsOf(svc.Service), n: n}
+	ledger.enable()
+	var findings []Finding
+	for _, key := range n.keys() {
+		if key.service != svc.Service {
+			continue
+		}
+		g := n.groups[key]
+		switch verdict, room := ledger.decide(key.attempt, g); {
+		case !room:
+			n.tell(d, key, api.VerdictSuspected)
+		case verdict != "":
+			findings = append(findings, g.finding(key, verdict))
+			n.note(d, key)
+		}
+		n.decidePods(d, key, ledger.get(key.attempt), svc.Seen)
+	}
+	for _, f := range ledger.facts {
+		if f.Verdict == api.VerdictWithheld {
+			d.Withheld++
+		}
+	}
+	want := condition(ledger.facts)
+	if !same(have, want) {
+		d.Changes = append(d.Changes, Change{svc.Service, want, findings})
+	}
+}
+
+// decidePods decides which pods are deleted because of the fact, nil if there is none.
+// seen are the facts that the cache shows.
+func (n *namespace) decidePods(d *Decision, key groupKey, fact *api.AttemptFact, seen api.FlagsFacts) {
+	faults := n.groups[key].faults
+	switch {
+	case fact == nil || len(faults) == 0:
+	case fact.Verdict == api.VerdictCleared:
+		d.again(fact.Since.Add(amnesty).Sub(n.Now))
+	case fact.Verdict == api.VerdictWithheld:
+		if wait := fact.Since.Add(settle).Sub(n.Now); wait > 0 || !seen.Withholds(key.attempt) {
+			d.again(max(wait, settle/2))
+			return
+		}
+		n.tell(d, key, api.VerdictWithheld) // those that nobody makes anew
+		for _, f := range faults {
+			if !f.pod.Template.Value().Workload.Bare() && (f.crash.Waiting || f.evidence == EvidencePlaintext) {
+				d.Delete = append(d.Delete, f.pod)
+			}
+		}
+	}
+}
+
+// again asks for another look after the wait.
+func (d *Decision) again(wait time.Duration) {
+	if wait > 0 && (d.After == 0 || wait < d.After) {
+		d.After = wait
+	}
+}
+
+// tell tells of the group what nothing has told yet: of an attempt that is withheld,
+// that a bare pod is to be recreated.
+func (n *namespace) tell(d *Decision, key groupKey, verdict api.Verdict) {
+	for _, f := range n.groups[key].faults {
+		notice := noticeOf(key.attempt, f.pod)
+		if bare := notice.Pod != ""; d.Memory[notice] || verdict == api.VerdictWithheld && !bare {
+			continue
+		}
+		d.Memory[notice] = true
+		d.Told = append(d.Told, findingOf(f, key, verdict))
+	}
+}
+
+// note remembers what a condition's findings tell.
+func (n *namespace) note(d *Decision, key groupKey) {
+	if f := n.groups[key].worst(); f != nil {
+		d.Memory[noticeOf(key.attempt, f.pod)] = true
+	}
+}
+
+func noticeOf(attempt string, pod *pods.Facts) Notice {
+	notice := Notice{Attempt: attempt, Workload: pod.Template.Value().Workload}
+	if notice.Workload.Bare() {
+		notice.Pod = pod.UID
+	}
+	return notice
+}
+
+// namespace is a situation in order.
+type namespace struct {
+	Situation
+	groups map[groupKey]*group
+	alive  map[string]bool // attempts that a pod has, made or withheld
+	dial   []probe.Visit
+	after  time.Duration // until the next pod is to be dialled; 0 for never
+}
+
+// groupKey is an attempt, and the Service that the fact about it is written on, nil if
+// there is none.
+type groupKey struct {
+	service            *corev1.Service
+	attempt, container string
+}
+
+// group is the pods that one attempt was made with, or withheld from.
+type group struct {
+	faults []fault // the strongest first
+	// failing is a pod that fails without the attempt, and its crash; nil if none does.
+	failing *fault
+}
+
+func newNamespace(s Situation) *namespace {
+	s.Pods, s.Services = slices.Clone(s.Pods), slices.Clone(s.Services)
+	slices.SortFunc(s.Pods, func(a, b *pods.Facts) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Services, func(a, b Service) int { return api.OlderFirst(a.Service, b.Service) })
+	n := &namespace{Situation: s, groups: map[groupKey]*group{}, alive: map[string]bool{}}
+	families := map[family][]*pods.Facts{}
+	for _, pod := range s.Pods {
+		if t := pod.Template.Value(); !t.Workload.Bare() {
+			f := family{t.Workload, t.Revision()}
+			families[f] = append(families[f], pod)
+		}
+	}
+	for _, pod := range s.Pods {
+		t := pod.Template.Value()
+		for _, a := range t.ContainerAttempts() {
+			n.alive[a.Attempt] = true
+			n.add(pod, a, families[family{t.Workload, t.Revision()}])
+		}
+	}
+	for _, g := range n.groups {
+		if g.failing != nil { // so that only the program's own words tell
+			g.faults = slices.DeleteFunc(g.faults, func(f fault) bool { return f.evidence != EvidenceNamed })
+		}
+		slices.SortFunc(g.faults, stronger)
+	}
+	return n
+}
+
+func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings []*pods.Facts) {
+	key := groupKey{n.serviceOf(pod), a.Attempt, a.Container}
+	g := n.groups[key]
+	if g == nil {
+		g = &group{}
+		n.groups[key] = g
+	}
+	if a.Withheld {
+		if crash := crashOf(pod, a.Container); crash != nil && fails(*crash, n.Now) && pod.DeletionTimestamp == nil {
+			g.failing = &fault{pod: pod, crash: *crash}
+		}
+		return
+	}
+	if f, ok := judge(pod, a, siblings, n.Now); ok {
+		g.faults = append(g.faults, f)
+	}
+	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now)
+	switch {
+	case blamed:
+		g.faults = append(g.faults, f)
+	case due:
+		n.dial = append(n.dial, visit(pod))
+	case wait > 0 && (n.after == 0 || wait < n.after):
+		n.after = wait
+	}
+}
+
+// serviceOf returns the Service on which facts about the pod are written: the one that
+// the pod got its certificate for, or the oldest that asks for its Secret; nil if there
+// is none.
+func (n *namespace) serviceOf(pod *pods.Facts) *corev1.Service {
+	given := pod.Template.Value().Given
+	var asking *corev1.Service
+	for _, svc := range n.Services {
+		secret, asks := api.Wants(svc.Service)
+		if !asks {
+			continue
+		}
+		if svc.Name == given.Service {
+			return svc.Service
+		}
+		if asking == nil && secret == given.Secret {
+			asking = svc.Service
+		}
+	}
+	return asking
+}
+
+// keys returns the keys of the groups, in an order that does not depend on chance.
+func (n *namespace) keys() []groupKey {
+	return slices.SortedFunc(maps.Keys(n.groups), func(a, b groupKey) int {
+		return cmp.Or(cmp.Compare(a.attempt, b.attempt), cmp.Compare(a.container, b.container))
+	})
+}
+
+// worst returns the fault that says the most, or nil.
+func (g *group) worst() *fault {
+	if len(g.faults) == 0 {
+		return nil
+	}
+	return &g.faults[0]
+}
+
+func (g *group) finding(key groupKey, verdict api.Verdict) Finding {
+	if verdict == api.VerdictCleared {
+		return findingOf(*g.failing, key, verdict)
+	}
+	return findingOf(*g.worst(), key, verdict)
+}
+
+func findingOf(f fault, key groupKey, verdict api.Verdict) Finding {
+	return Finding{
+		Verdict: verdict, Attempt: key.attempt, Container: key.container, Service: key.service,
+		Workload: f.pod.Template.Value().Workload, Pod: f.pod.Name, PodUID: f.pod.UID,
+		ExitCode: f.crash.ExitCode, Evidence: f.evidence, Line: f.line,
+	}
+}

@@ -1,0 +1,83 @@
+package correct
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// unready has container app run for so long without being ready for its probe on port
+// 443.
+func unready(ran time.Duration) rotatortest.Change {
+	return rotatortest.All(status(false, func(s *api.InjectionStatus) { s.Containers = map[string]string{"app": "files,flags,probes"} }), func(p *corev1.Pod) {
+		p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Scheme: corev1.URISchemeHTTPS, Port: intstr.FromInt32(443)}}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon.Add(-ran))}}}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	})
+}
+
+func TestPodsThatAnswerInPlaintext(t *testing.T) {
+	answer := func(kind probe.Kind, port uint16, ago time.Duration) []probe.Answer {
+		return []probe.Answer{{Kind: kind, Port: port, At: noon.Add(-ago)}}
+	}
+	for _, tt := range []struct {
+		name    string
+		pod     rotatortest.Change
+		answers []probe.Answer
+		sibling rotatortest.Change // a pod of the template that is ready, or nil for none
+		blamed  bool
+		dialed  bool
+		after   time.Duration
+	}{
+		{"just started", unready(5 * time.Second), nil, nil, false, false, 15 * time.Second},
+		{"not ready for long enough", unready(patience), nil, nil, false, true, 0},
+		{"plaintext", unready(time.Minute), answer(probe.Plaintext, 443, time.Second), nil, true, false, settle},
+		{"plaintext at another port", unready(time.Minute), answer(probe.Plaintext, 80, time.Second), nil, false, false, pause - time.Second},
+		{"plaintext of the run before", unready(patience), answer(probe.Plaintext, 443, patience+time.Second), nil, false, true, 0},
+		{"TLS", unready(time.Minute), answer(probe.TLS, 443, time.Second), nil, false, false, pause - time.Second},
+		{"no answer", unready(time.Minute), answer(probe.NoAnswer, 443, time.Second), nil, false, false, pause - time.Second},
+		{"no answer, a while ago", unready(2 * time.Minute), answer(probe.NoAnswer, 443, pause), nil, false, true, 0},
+		{"another of its template is ready with it", unready(time.Minute), answer(probe.Plaintext, 443, time.Second), status(false), false, false, 0},
+		{"another of its template is ready without it", unready(time.Minute), answer(probe.Plaintext, 443, time.Second), status(true), true, false, settle},
+		{"being deleted", rotatortest.All(unready(time.Minute), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), answer(probe.Plaintext, 443, time.Second), nil, false, false, 0},
+		{"no address", rotatortest.All(unready(time.Minute), func(p *corev1.Pod) { p.Status.PodIP = "" }), nil, nil, false, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := Situation{
+				Now: noon, Enabled: true, Services: []Service{service("web")}, Pods: []*pods.Facts{pod("web-1", "web", tt.pod)},
+				Answers: map[types.UID][]probe.Answer{"uid-of-web-1": tt.answers},
+			}
+			if tt.sibling != nil {
+				s.Pods = append(s.Pods, pod("web-2", "web", tt.sibling))
+			}
+			d := Decide(s)
+			assert.Equal(t, tt.blamed, factsOf(s, d).Withholds(attempt))
+			assert.Equal(t, tt.after, d.After)
+			assert.Equal(t, tt.dialed, len(d.Dial) == 1)
+			if tt.dialed {
+				assert.Equal(t, probe.Key{Secret: types.NamespacedName{Namespace: "shop"}, Pod: "uid-of-web-1"}, d.Dial[0].Key)
+				assert.Equal(t, []uint16{443}, d.Dial[0].Ports)
+			}
+			if !tt.blamed {
+				return
+			}
+			assert.Equal(t, EvidencePlaintext, d.Changes[0].Findings[0].Evidence)
+			assert.Equal(t, "answers in plaintext on port 443", d.Changes[0].Findings[0].Line)
+			s = written(s, d)
+			s.Now = noon.Add(settle)
+			assert.Equal(t, []string{"web-1"}, deleted(Decide(s)))
+			s.Answers = nil
+			assert.Empty(t, Decide(s).Delete, "nobody knows any more")
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package pods
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// partProbes is what the webhook's status says of a container whose probes it changed to
+// HTTPS.
+const partProbes = "probes"
+
+// Unready is a container with an attempt that runs and is not ready, and whose probes the
+// webhook changed to HTTPS.
+type Unready struct {
+	Container string
+	Started   time.Time
+	Ports     []uint16 // that its probes ask by HTTPS, sorted
+}
+
+// unreadyOf returns the first such container of the pod, nil if there is none. s is the
+// webhook's status, and t the pod's template.
+func unreadyOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Unready {
+	for _, a := range t.ContainerAttempts() {
+		if a.Withheld || !slices.Contains(strings.Split(s.Containers[a.Container], ","), partProbes) {
+			continue
+		}
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if c.Name != a.Container || c.Ready || c.State.Running == nil {
+				continue
+			}
+			if ports := httpsPorts(pod, c.Name); len(ports) > 0 {
+				return &Unready{Container: strings.Clone(c.Name), Started: c.State.Running.StartedAt.Time, Ports: ports}
+			}
+		}
+	}
+	return nil
+}
+
+// httpsPorts returns the ports that the container's probes ask by HTTPS.
+func httpsPorts(pod *corev1.Pod, container string) []uint16 {
+	var ports []uint16
+	for _, c := range api.RunningContainers(pod) {
+		if c.Name != container {
+			continue
+		}
+		for _, p := range []*corev1.Probe{c.ReadinessProbe, c.StartupProbe, c.LivenessProbe} {
+			if p == nil || p.HTTPGet == nil || p.HTTPGet.Scheme != corev1.URISchemeHTTPS || p.HTTPGet.Host != "" {
+				continue
+			}
+			if n := portOf(c.Container, p.HTTPGet.Port); n > 0 && n < 1<<16 {
+				ports = append(ports, uint16(n))
+			}
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+func portOf(c *corev1.Container, port intstr.IntOrString) int32 {
+	if port.Type == intstr.Int {
+		return port.IntVal
+	}
+	for _, p := range c.Ports {
+		if p.Name == port.StrVal {
+			return p.ContainerPort
+		}
+	}
+	return 0
+}

@@ -1,0 +1,87 @@
+// Package flags tests how flags are taken back that nobody asked for, against a real
+// kube-apiserver and etcd, with the rights that deploy/install.yaml gives the rotator's
+// ServiceAccount and no more.
+//
+// The tests play everybody else: the webhook, which says in a pod's status annotation
+// what was tried; the kubelet, which says how containers ended; and the controllers,
+// which make pods.
+package flags
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/missed"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+var (
+	account *rest.Config  // the rotator's
+	admin   client.Client // sees everything, without a cache
+)
+
+func TestMain(m *testing.M) { harness.Main(m, run) }
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	ctrl.SetLogger(logr.Discard())
+	cluster, err := controlplane.Start(ctx, controlplane.Options{})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
+		return 0, err
+	}
+	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
+		return 0, err
+	}
+	if account, err = cluster.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-rotator"); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// startRotator runs one until the test ends, or stop is called.
+func startRotator(t *testing.T, changes ...func(*rotator.Config)) (registry *prometheus.Registry, stop func()) {
+	t.Helper()
+	registry = prometheus.NewRegistry()
+	cfg := rotator.DefaultConfig()
+	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
+	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	for _, change := range changes {
+		change(&cfg)
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, rotator.AddToScheme(scheme))
+	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	require.NoError(t, err)
+	require.NoError(t, rotator.Setup(mgr, cfg))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	t.Cleanup(stop)
+	return registry, stop
+}
