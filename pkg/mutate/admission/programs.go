@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -43,13 +44,14 @@ func (t *programTable) watch(ctx context.Context, c cache.Cache) error {
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { t.changed(object) },
 		UpdateFunc: func(_, object any) { t.changed(object) },
-		DeleteFunc: func(any) {
-			t.set(programs.Builtin())
-			t.log.Info("no table of programs: those that are built in are known", "configMap", api.ProgramsName)
-		},
+		DeleteFunc: func(any) { t.deleted() },
 	})
 	return err
 }
+
+// maxLogged bounds what is logged about the mistakes of a table, in characters: there may be
+// thousands.
+const maxLogged = 4000
 
 // changed takes the entries of the ConfigMap, if they are valid.
 func (t *programTable) changed(object any) {
@@ -60,11 +62,17 @@ func (t *programTable) changed(object any) {
 	table, err := tableOf(cm)
 	if err != nil {
 		t.valid.Set(0)
-		t.log.Error(err, "table of programs refused: the last valid one stays in use", "configMap", cm.Name)
+		t.log.Error(errors.New(api.Shorten(err.Error(), maxLogged)), "table of programs refused: the last valid one stays in use", "configMap", cm.Name)
 		return
 	}
 	t.set(table)
 	t.log.Info("took the table of programs", "configMap", cm.Name, "programs", len(table.All()))
+}
+
+// deleted goes back to the table that is built in.
+func (t *programTable) deleted() {
+	t.set(programs.Builtin())
+	t.log.Info("no table of programs: those that are built in are known", "configMap", api.ProgramsName)
 }
 
 // tableOf returns the built-in table with the entries of the ConfigMap.
