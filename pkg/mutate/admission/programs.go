@@ -59,7 +59,7 @@ func (t *programTable) changed(object any) {
 	if !ok {
 		return
 	}
-	table, err := tableOf(cm)
+	table, err := programs.OfConfigMap(cm)
 	if err != nil {
 		t.valid.Set(0)
 		t.log.Error(errors.New(api.Shorten(err.Error(), maxLogged)), "table of programs refused: the last valid one stays in use", "configMap", cm.Name)
@@ -73,22 +73,4 @@ func (t *programTable) changed(object any) {
 func (t *programTable) deleted() {
 	t.set(programs.Builtin())
 	t.log.Info("no table of programs: those that are built in are known", "configMap", api.ProgramsName)
-}
-
-// tableOf returns the built-in table with the entries of the ConfigMap.
-func tableOf(cm *corev1.ConfigMap) (programs.Table, error) {
-	for key := range cm.Data {
-		if key != api.ProgramsKey {
-			return programs.Table{}, fmt.Errorf("key %q: must be %s", key, api.ProgramsKey)
-		}
-	}
-	more, err := programs.Parse([]byte(cm.Data[api.ProgramsKey]))
-	if err != nil {
-		return programs.Table{}, fmt.Errorf("%s: %w", api.ProgramsKey, err)
-	}
-	table, err := programs.Builtin().With(more)
-	if err != nil {
-		return programs.Table{}, fmt.Errorf("%s: %w", api.ProgramsKey, err)
-	}
-	return table, nil
 }
