@@ -1,11 +1,14 @@
 package programs
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	k8syaml "sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -37,6 +40,23 @@ func TestOfConfigMap(t *testing.T) {
 		require.EqualError(t, err, says)
 		assert.Empty(t, table.All())
 	}
+}
+
+// TestTheExampleOfThePage: what docs/programs.md shows is valid.
+func TestTheExampleOfThePage(t *testing.T) {
+	page, err := os.ReadFile(pageFile)
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(string(page), "```yaml\n")
+	require.True(t, ok)
+	example, _, ok := strings.Cut(rest, "```\n")
+	require.True(t, ok)
+	cm := &corev1.ConfigMap{}
+	require.NoError(t, k8syaml.UnmarshalStrict([]byte(example), cm))
+	assert.Equal(t, api.ProgramsName, cm.Name)
+	assert.Equal(t, api.DefaultNamespace, cm.Namespace)
+	table, err := OfConfigMap(cm)
+	require.NoError(t, err)
+	assert.Len(t, table.All(), len(Builtin().All())+3)
 }
 
 // withWebConfig returns the first program of the built-in table with that file.
