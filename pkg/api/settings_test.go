@@ -183,8 +183,10 @@ func TestBoundsOfSettings(t *testing.T) {
 	_, errs = ParseSettings(map[string]string{AnnotationCertFlag: flag + "a", AnnotationMountPath: dir + "a"})
 	assert.Len(t, errs, 2)
 	for _, closed := range closedPaths {
-		_, errs = ParseSettings(map[string]string{AnnotationMountPath: closed + "/x"})
-		assert.Len(t, errs, 1, closed)
+		for _, path := range []string{closed, closed + "/", closed + "/x"} {
+			_, errs = ParseSettings(map[string]string{AnnotationMountPath: path})
+			assert.Len(t, errs, 1, path)
+		}
 		_, errs = ParseSettings(map[string]string{AnnotationMountPath: closed + "-x"})
 		assert.Empty(t, errs, "a directory beside %s", closed)
 	}

@@ -125,9 +125,9 @@ func fieldErrors(err error) error {
 
 // lineOf returns the line of a program's field, or of the program if it has no such field.
 func lineOf(program *yaml.Node, field string) int {
-	for i := 0; i+1 < len(program.Content); i += 2 {
-		if program.Content[i].Value == field {
-			return program.Content[i].Line
+	for pair := range slices.Chunk(program.Content, 2) { // keys and values
+		if pair[0].Value == field {
+			return pair[0].Line
 		}
 	}
 	return program.Line
