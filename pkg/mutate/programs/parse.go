@@ -90,7 +90,7 @@ func withoutValue(node *yaml.Node) error {
 }
 
 // wrongType matches what the decoder says about a value of another type.
-var wrongType = regexp.MustCompile(`^(line \d+: )cannot unmarshal !!\w+ (` + "`.*` " + `)?into (.*)$`)
+var wrongType = regexp.MustCompile("^(line \\d+: )cannot unmarshal !!\\w+ (`.*` )?into (.*)$")
 
 // kinds says in the terms of YAML what the Go types are. A type that is not named is that
 // of a text.
