@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
@@ -28,6 +30,9 @@ type injectFlags struct {
 	diff         bool
 	live         bool
 	openShift    bool
+	defaultMode  string
+	programs     string
+	system       string
 }
 
 func injectCommand() command {
@@ -44,6 +49,9 @@ func injectCommand() command {
 			fs.BoolVar(&f.diff, "diff", false, "show only the changes, as a unified diff")
 			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
 			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
+			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live that of the cluster, else none)")
+			systemNamespace(fs, &f.system)
 			f.add(fs)
 			return func(ctx context.Context, args []string, std streams) error {
 				if err := f.validate(args); err != nil {
@@ -68,6 +76,9 @@ func (f *injectFlags) validate(args []string) error {
 	case len(f.files) == 0 && f.output != "report":
 		return usagef("--live without -f reports pods that were missed: it requires -o report")
 	}
+	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
+		return usagef("--default-mode %q: %s", f.defaultMode, detail)
+	}
 	for _, name := range f.files {
 		if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
 			return usagef("-f %q: URLs are not read: must be a file, a directory, or - for standard input (curl -fsSL URL | kubectl servingcert inject -f -)", name)
@@ -85,7 +96,14 @@ func (f *injectFlags) validate(args []string) error {
 }
 
 func (f *injectFlags) run(ctx context.Context, std streams) error {
-	opts := preview.Options{Namespace: f.namespace, OpenShift: f.openShift}
+	opts := preview.Options{Namespace: f.namespace, OpenShift: f.openShift, DefaultMode: api.Mode(f.defaultMode)}
+	if f.programs != "" {
+		table, err := readPrograms(f.programs)
+		if err != nil {
+			return err
+		}
+		opts.Programs = &table
+	}
 	if f.live {
 		cluster, err := f.connect()
 		if err != nil {
@@ -99,6 +117,16 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 			return writeReport(std.out, rows)
 		}
 		opts.Live = cluster.Known
+		if opts.Programs == nil {
+			table, warning, err := cluster.Programs(ctx, f.system)
+			if err != nil {
+				return err
+			}
+			if warning != "" {
+				_, _ = fmt.Fprintf(std.err, "Warning: %s\n", warning)
+			}
+			opts.Programs = table
+		}
 	}
 	docs, err := f.read(std.in)
 	if err != nil {
@@ -112,6 +140,30 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 		return err
 	}
 	return f.complain(std.err, outcomes)
+}
+
+// maxPrograms is how large a table of programs may be, in bytes: a ConfigMap holds no more.
+const maxPrograms = 1 << 20
+
+// readPrograms returns the table that is built in, with the entries of a file.
+func readPrograms(name string) (programs.Table, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("--programs: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, maxPrograms+1))
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("--programs: %w", err)
+	}
+	if len(data) > maxPrograms {
+		return programs.Table{}, fmt.Errorf("--programs: %s: is larger than %d MiB, which no ConfigMap holds", name, maxPrograms>>20)
+	}
+	table, err := programs.WithBuiltin(data)
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("--programs: %s: %w", name, err)
+	}
+	return table, nil
 }
 
 func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outcomes []preview.Outcome) error {

@@ -158,16 +158,13 @@ func writeStatus(in *input, patch Patch, config map[string]string, report *Repor
 	for name, content := range config {
 		annotations[api.AnnotationFilePrefix+name] = content
 	}
-	size := 0
-	for k, v := range annotations {
-		size += len(k) + len(v)
-	}
-	for k, v := range meta.Annotations {
-		if _, replaced := annotations[k]; !replaced {
-			size += len(k) + len(v)
+	all := maps.Clone(annotations)
+	for key, value := range meta.Annotations {
+		if _, replaced := all[key]; !replaced {
+			all[key] = value
 		}
 	}
-	if size > maxAnnotations {
+	if sizeOf(all) > maxAnnotations {
 		report.note(Note{Reason: reasonStatusTooLarge})
 		delete(annotations, api.AnnotationStatus)
 	}

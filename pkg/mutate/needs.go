@@ -30,6 +30,34 @@ func (in *input) needsOf(list []*programs.Program) needs {
 	return n
 }
 
+// hasRoom reports whether the pod's annotations have room for the configuration files of all
+// programs that may get the certificate. The API server refuses a pod with more.
+func (in *input) hasRoom() bool {
+	var list []*programs.Program
+	for _, c := range in.targets {
+		if p := in.programOf(c.Container); p != nil {
+			list = append(list, p)
+		}
+	}
+	annotations := maps.Clone(in.pod.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for name, content := range in.needsOf(list).config {
+		annotations[api.AnnotationFilePrefix+name] = content
+	}
+	return sizeOf(annotations) <= maxAnnotations
+}
+
+// sizeOf returns how many bytes annotations have, as the API server counts them.
+func sizeOf(annotations map[string]string) int {
+	size := 0
+	for key, value := range annotations {
+		size += len(key) + len(value)
+	}
+	return size
+}
+
 // projected is one file of a volume: a key of the Secret, the CA bundle, or, with an
 // annotation, what the annotation holds.
 type projected struct{ path, key, annotation string }

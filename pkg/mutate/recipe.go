@@ -53,6 +53,8 @@ func (in *input) unmet(p *programs.Program) (reason Reason, detail string) {
 		return reasonProgramNeedsMore, "set " + api.AnnotationCombinedPEM + `: "true" on the Service`
 	case p.PrivateKey && !groupCanRead(in.pod, in.targets):
 		return reasonProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
+	case len(p.Config) > 0 && !in.hasRoom():
+		return reasonProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
 	}
 	return "", ""
 }

@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,7 +25,8 @@ type Options struct {
 	// OpenShift is true if the webhook runs with --openshift-compat, so that Services
 	// may ask with OpenShift's annotations too.
 	OpenShift bool
-	// DefaultMode and Programs are the webhook's; see mutate.Known.
+	// DefaultMode and Programs are the webhook's; see mutate.Known. A ConfigMap
+	// api.ProgramsName in the documents replaces Programs.
 	DefaultMode api.Mode
 	Programs    *programs.Table
 	// Live returns what is known about a namespace in a cluster, and whether it is opted
@@ -162,6 +164,7 @@ type surroundings struct {
 	byNamespace map[string]mutate.Known
 	namespaces  map[string]bool // those in the documents: opted in or not
 	live        map[string]bool // those that the cluster was asked about
+	programs    *programs.Table // of a ConfigMap in the documents; nil if there is none
 }
 
 // gather collects what the documents say, and returns the objects of each, and the
@@ -187,9 +190,9 @@ func (s *surroundings) gather(docs []Document) (objects [][]object, problems [][
 	return objects, problems, nil
 }
 
-// add takes note of a Namespace, a Service or a Secret.
+// add takes note of a Namespace, a Service, a Secret or the table of programs.
 func (s *surroundings) add(o object) error {
-	if o.apiVersion != "v1" || o.kind != "Namespace" && o.kind != "Service" && o.kind != "Secret" {
+	if o.apiVersion != "v1" || !slices.Contains([]string{"Namespace", "Service", "Secret", "ConfigMap"}, o.kind) {
 		return nil
 	}
 	raw, err := json.Marshal(o.content)
@@ -220,7 +223,32 @@ func (s *surroundings) add(o object) error {
 		s.byNamespace[svc.Namespace] = known
 	case "Secret":
 		s.addSecret(o.content)
+	case "ConfigMap":
+		return s.addPrograms(o.content, raw)
 	}
+	return nil
+}
+
+// addPrograms takes note of the table of programs, if that is what the ConfigMap is.
+func (s *surroundings) addPrograms(object map[string]any, raw []byte) error {
+	if dig(object, "metadata", "name") != api.ProgramsName {
+		return nil
+	}
+	cm := &corev1.ConfigMap{}
+	if err := json.Unmarshal(raw, cm); err != nil {
+		return fieldError(err, "")
+	}
+	if cm.Namespace == "" {
+		cm.Namespace = s.opts.Namespace
+	}
+	if cm.Namespace != api.DefaultNamespace {
+		return nil
+	}
+	table, err := programs.OfConfigMap(cm)
+	if err != nil {
+		return err
+	}
+	s.programs = &table
 	return nil
 }
 
@@ -262,7 +290,7 @@ func (s *surroundings) known(ctx context.Context, namespace string) (known mutat
 		return mutate.Known{}, "namespace " + namespace + " has no label " + api.LabelInject + "=" + api.InjectEnabled, nil
 	}
 	known = s.byNamespace[namespace]
-	known.DefaultMode, known.Programs = s.opts.DefaultMode, s.opts.Programs
+	known.DefaultMode, known.Programs = s.opts.DefaultMode, cmp.Or(s.programs, s.opts.Programs)
 	return known, "", nil
 }
 

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -43,13 +44,14 @@ func (t *programTable) watch(ctx context.Context, c cache.Cache) error {
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { t.changed(object) },
 		UpdateFunc: func(_, object any) { t.changed(object) },
-		DeleteFunc: func(any) {
-			t.set(programs.Builtin())
-			t.log.Info("no table of programs: those that are built in are known", "configMap", api.ProgramsName)
-		},
+		DeleteFunc: func(any) { t.deleted() },
 	})
 	return err
 }
+
+// maxLogged bounds what is logged about the mistakes of a table, in characters: there may be
+// thousands.
+const maxLogged = 4000
 
 // changed takes the entries of the ConfigMap, if they are valid.
 func (t *programTable) changed(object any) {
@@ -57,30 +59,18 @@ func (t *programTable) changed(object any) {
 	if !ok {
 		return
 	}
-	table, err := tableOf(cm)
+	table, err := programs.OfConfigMap(cm)
 	if err != nil {
 		t.valid.Set(0)
-		t.log.Error(err, "table of programs refused: the last valid one stays in use", "configMap", cm.Name)
+		t.log.Error(errors.New(api.Shorten(err.Error(), maxLogged)), "table of programs refused: the last valid one stays in use", "configMap", cm.Name)
 		return
 	}
 	t.set(table)
 	t.log.Info("took the table of programs", "configMap", cm.Name, "programs", len(table.All()))
 }
 
-// tableOf returns the built-in table with the entries of the ConfigMap.
-func tableOf(cm *corev1.ConfigMap) (programs.Table, error) {
-	for key := range cm.Data {
-		if key != api.ProgramsKey {
-			return programs.Table{}, fmt.Errorf("key %q: must be %s", key, api.ProgramsKey)
-		}
-	}
-	more, err := programs.Parse([]byte(cm.Data[api.ProgramsKey]))
-	if err != nil {
-		return programs.Table{}, fmt.Errorf("%s: %w", api.ProgramsKey, err)
-	}
-	table, err := programs.Builtin().With(more)
-	if err != nil {
-		return programs.Table{}, fmt.Errorf("%s: %w", api.ProgramsKey, err)
-	}
-	return table, nil
+// deleted goes back to the table that is built in.
+func (t *programTable) deleted() {
+	t.set(programs.Builtin())
+	t.log.Info("no table of programs: those that are built in are known", "configMap", api.ProgramsName)
 }

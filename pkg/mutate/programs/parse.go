@@ -2,10 +2,12 @@ package programs
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // for the table
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +51,9 @@ func Parse(data []byte) (Table, error) {
 	if len(list.Content) > maxPrograms {
 		return Table{}, fmt.Errorf("%d programs: must be at most %d", len(list.Content), maxPrograms)
 	}
+	if err := withoutValue(list); err != nil {
+		return Table{}, err
+	}
 	var programs []Program
 	strict := yaml.NewDecoder(bytes.NewReader(data))
 	strict.KnownFields(true)
@@ -62,13 +67,42 @@ func Parse(data []byte) (Table, error) {
 		}
 	}
 	mistakes = append(mistakes, twice(programs, list)...)
-	if err := sameConfig(programs); err != nil {
+	if err := sameFiles(programs); err != nil {
 		mistakes = append(mistakes, err)
 	}
 	if len(mistakes) > 0 {
 		return Table{}, errors.Join(mistakes...)
 	}
 	return newTable(programs), nil
+}
+
+// withoutValue returns an error for each place in which a value is missing or null: the
+// decoder would leave it out, and with it a program of the list.
+func withoutValue(node *yaml.Node) error {
+	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
+		return fmt.Errorf("line %d: must have a value", node.Line)
+	}
+	var out []error
+	for _, child := range node.Content {
+		out = append(out, withoutValue(child))
+	}
+	return errors.Join(out...)
+}
+
+// wrongType matches what the decoder says about a value of another type.
+var wrongType = regexp.MustCompile("^(line \\d+: )cannot unmarshal !!\\w+ (`.*` )?into (.*)$")
+
+// kinds says in the terms of YAML what the Go types are. A type that is not named is that
+// of a text.
+var kinds = map[string]string{
+	"programs.Program":    "a program, with fields such as program and images",
+	"[]programs.Variable": "a list of variables, each with name and value",
+	"programs.Variable":   "a variable, with name and value",
+	"[]string":            "a list of texts",
+	"map[string]string":   "texts by file name",
+	"[]int32":             "a list of port numbers",
+	"int32":               "a port number",
+	"bool":                "true or false",
 }
 
 // fieldErrors rewrites what the decoder says about Go types for people who write YAML.
@@ -79,14 +113,11 @@ func fieldErrors(err error) error {
 	}
 	var out []error
 	for _, e := range types.Errors {
-		for from, to := range map[string]string{
-			"not found in type programs.Program":  "is not a field of a program",
-			"not found in type programs.Variable": "is not a field of a variable: must be name or value",
-			"into programs.Program":               "where a program must be",
-			"into []programs.Variable":            "where a list of variables must be",
-		} {
-			e = strings.ReplaceAll(e, from, to)
+		if m := wrongType.FindStringSubmatch(e); m != nil {
+			e = m[1] + m[2] + "must be " + cmp.Or(kinds[m[3]], "a text")
 		}
+		e = strings.ReplaceAll(e, "not found in type programs.Program", "is not a field of a program")
+		e = strings.ReplaceAll(e, "not found in type programs.Variable", "is not a field of a variable: must be name or value")
 		out = append(out, errors.New(e))
 	}
 	return errors.Join(out...)
@@ -94,9 +125,9 @@ func fieldErrors(err error) error {
 
 // lineOf returns the line of a program's field, or of the program if it has no such field.
 func lineOf(program *yaml.Node, field string) int {
-	for i := 0; i+1 < len(program.Content); i += 2 {
-		if program.Content[i].Value == field {
-			return program.Content[i].Line
+	for pair := range slices.Chunk(program.Content, 2) { // keys and values
+		if pair[0].Value == field {
+			return pair[0].Line
 		}
 	}
 	return program.Line

@@ -176,8 +176,7 @@ func Untagged(image string) string {
 
 // With returns the table with more programs. One with the name of a program of t replaces
 // it, and one with an image or an executable of a program of t takes it over. It is an error
-// if configuration files of the same name differ, because the containers of a pod share
-// them.
+// if files of the same name differ, because the containers of a pod share them.
 func (t Table) With(more Table) (Table, error) {
 	var list []Program
 	for _, p := range t.programs {
@@ -186,23 +185,32 @@ func (t Table) With(more Table) (Table, error) {
 		}
 	}
 	list = append(list, more.programs...)
-	if err := sameConfig(list); err != nil {
+	if err := sameFiles(list); err != nil {
 		return Table{}, err
 	}
 	return newTable(list), nil
 }
 
-// sameConfig returns an error if configuration files of the same name differ.
-func sameConfig(list []Program) error {
-	first := map[string]*Program{}
+// sameFiles returns an error if files of the same name differ: the containers of a pod share
+// a volume, and the API server refuses one with two files of the same name.
+func sameFiles(list []Program) error {
+	type file struct{ program, field, content string }
+	first := map[string]file{}
 	for i := range list {
-		for _, name := range slices.Sorted(maps.Keys(list[i].Config)) {
-			other, ok := first[name]
-			if ok && other.Config[name] != list[i].Config[name] {
-				return fmt.Errorf("program %q: config: %q differs from that of program %q: must be the same, or have another name", list[i].Name, name, other.Name)
-			}
-			if !ok {
-				first[name] = &list[i]
+		p := &list[i]
+		for _, f := range []struct {
+			field    string
+			contents map[string]string
+		}{{"files", p.Files}, {"config", p.Config}} {
+			for _, name := range slices.Sorted(maps.Keys(f.contents)) {
+				this := file{p.Name, f.field, f.contents[name]}
+				other, ok := first[name]
+				if ok && (other.field != this.field || other.content != this.content) {
+					return fmt.Errorf("program %q: %s: %q differs from that of program %q: must be the same, or have another name", p.Name, f.field, name, other.program)
+				}
+				if !ok {
+					first[name] = this
+				}
 			}
 		}
 	}

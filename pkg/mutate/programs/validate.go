@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -136,21 +137,22 @@ func (p *Program) checkEnv(add func(field, format string, args ...any)) {
 
 // checkFiles checks the names and contents of files.
 func (p *Program) checkFiles(add func(field, format string, args ...any)) {
-	standard := []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, api.BundleKey}
-	for name, key := range p.Files {
-		if !fileName.MatchString(name) || slices.Contains(standard, name) {
-			add("files", "%q: must be the name of a file, and not %s", name, strings.Join(standard, ", "))
+	keys := []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, api.BundleKey}
+	taken := append(slices.Clone(keys), api.CombinedKey)
+	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
+		if !fileName.MatchString(name) || slices.Contains(taken, name) {
+			add("files", "%q: must be the name of a file, and not %s", name, strings.Join(taken, ", "))
 		}
-		if !slices.Contains(standard, key) {
-			add("files", "%q: %q: must be one of %s", name, key, strings.Join(standard, ", "))
+		if key := p.Files[name]; !slices.Contains(keys, key) {
+			add("files", "%q: %q: must be one of %s", name, key, strings.Join(keys, ", "))
 		}
 	}
-	for name, content := range p.Config {
+	for _, name := range slices.Sorted(maps.Keys(p.Config)) {
 		_, isFile := p.Files[name]
 		switch {
-		case !fileName.MatchString(name) || slices.Contains(standard, name) || isFile:
+		case !fileName.MatchString(name) || slices.Contains(taken, name) || isFile:
 			add("config", "%q: must be the name of a file that is not there already", name)
-		case len(content) > maxConfig:
+		case len(p.Config[name]) > maxConfig:
 			add("config", "%q: is longer than %d bytes", name, maxConfig)
 		}
 	}

@@ -49,7 +49,16 @@ func corpus(t *testing.T) []*corev1.Pod {
 		volumes.Spec.Volumes = append(volumes.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		volumes.Spec.Containers[0].VolumeMounts = append(volumes.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/v/" + name})
 	}
-	return append(pods, huge, many, unclear, full, volumes)
+	known := webPod("web")
+	known.Name, known.Spec.Containers[0].Image = "a-program-with-a-file", "prom/prometheus:v3.5.0"
+	fullKnown := known.DeepCopy()
+	fullKnown.Name, fullKnown.Annotations = "no-room-for-the-file-of-a-program", full.Annotations
+	ownFile := known.DeepCopy()
+	ownFile.Name, ownFile.Annotations = "the-file-is-there-already", map[string]string{api.AnnotationFilePrefix + "web-config.yml": "own"}
+	two := known.DeepCopy()
+	two.Name = "two-programs-with-one-file"
+	two.Spec.Containers = append(two.Spec.Containers, corev1.Container{Name: "exporter", Image: "prom/node-exporter:v1.9.1", Ports: []corev1.ContainerPort{{ContainerPort: 8443}}})
+	return append(pods, huge, many, unclear, full, volumes, known, fullKnown, ownFile, two)
 }
 
 // left are the pods of the corpus that get no certificate, with the reason.
@@ -71,7 +80,6 @@ func TestWhatWasAcceptedIsAccepted(t *testing.T) {
 	createService(t, t, injecting, webService("web"))
 	createService(t, t, injectingRestricted, webService("web"))
 
-	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	pods := corpus(t)
 	require.GreaterOrEqual(t, len(pods), 60)
 	stayedRestricted := 0

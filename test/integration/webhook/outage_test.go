@@ -48,11 +48,11 @@ func restricted(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// restart starts the process again and waits until it serves.
-func restart(t *testing.T, certDir string) {
+// restart starts the process again, with further flags, and waits until it serves.
+func restart(t *testing.T, certDir string, flags ...string) {
 	t.Helper()
 	hook.stop()
-	require.NoError(t, hook.start(certDir))
+	require.NoError(t, hook.start(certDir, flags...))
 	require.NoError(t, hook.awaitReady(context.Background()))
 }
 

@@ -68,8 +68,8 @@ func install(ctx context.Context, dir string) (*webhookProcess, error) {
 	return w, w.start(w.dir)
 }
 
-// start runs the process. It may be stopped and started again.
-func (w *webhookProcess) start(certDir string) error {
+// start runs the process, with further flags. It may be stopped and started again.
+func (w *webhookProcess) start(certDir string, flags ...string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, addr := range []*string{&w.health, &w.metrics} {
@@ -79,9 +79,10 @@ func (w *webhookProcess) start(certDir string) error {
 		}
 		*addr = port
 	}
-	w.cmd = exec.Command(w.binary, "--kubeconfig", w.kubeconfig, "--cert-dir", certDir,
-		"--bind-address", w.address, "--port", fmt.Sprint(webhookPort),
-		"--health-addr", w.health, "--metrics-addr", w.metrics, "--log-level", "info")
+	w.cmd = exec.Command(w.binary, append([]string{
+		"--kubeconfig", w.kubeconfig, "--cert-dir", certDir, "--bind-address", w.address, "--port", fmt.Sprint(webhookPort),
+		"--health-addr", w.health, "--metrics-addr", w.metrics, "--log-level", "info",
+	}, flags...)...)
 	w.cmd.Stderr = &w.log
 	dieWithParent(w.cmd)
 	return w.cmd.Start()

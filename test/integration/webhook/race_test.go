@@ -118,7 +118,7 @@ func startLookup(t *testing.T) (*admission.Lookup, cache.Cache, *counter) {
 }
 
 func TestAPICallsOfAReview(t *testing.T) {
-	ns := namespace(t, nil)
+	ns := namespace(t, enabled)
 	lookup, informers, counted := startLookup(t)
 	createService(t, t, ns, webService("web"))
 	require.Eventually(t, func() bool {
@@ -157,4 +157,45 @@ func TestAPICallsOfAReview(t *testing.T) {
 	reads := counted.take()["GET /api/v1/namespaces/"+ns+"/services"]
 	t.Logf("%d requests at once shared %d reads", requests, reads)
 	require.Less(t, reads, requests/4)
+}
+
+// TestNamespacesOfALookup: settings come from the informer of opted-in namespaces, and of a
+// namespace that it does not know from the API server.
+func TestNamespacesOfALookup(t *testing.T) {
+	known, unknown := namespace(t, enabled), namespace(t, nil)
+	for _, ns := range []string{known, unknown} {
+		annotate(t, ns, map[string]any{api.AnnotationMode: "env", "other.example/a": "b"})
+	}
+	lookup, informers, counted := startLookup(t)
+	want := map[string]string{api.AnnotationMode: "env"}
+
+	got, ok := lookup.Cached(t.Context(), known)
+	require.True(t, ok)
+	require.Equal(t, want, got.Namespace)
+	_, ok = lookup.Cached(t.Context(), unknown)
+	require.False(t, ok, "its label may be younger than what the informer has seen")
+	_, ok = lookup.Cached(t.Context(), "no-such-namespace")
+	require.False(t, ok)
+	require.Empty(t, counted.take())
+
+	got, err := lookup.Live(t.Context(), unknown)
+	require.NoError(t, err)
+	require.Equal(t, want, got.Namespace)
+	require.Equal(t, 1, counted.take()["GET /api/v1/namespaces/"+unknown])
+	got, err = lookup.Live(t.Context(), known)
+	require.NoError(t, err)
+	require.Equal(t, want, got.Namespace)
+	require.NotContains(t, counted.take(), "GET /api/v1/namespaces/"+known, "the informer knows it")
+	_, err = lookup.Live(t.Context(), "no-such-namespace")
+	require.ErrorContains(t, err, `get namespace "no-such-namespace"`)
+
+	annotate(t, known, map[string]any{api.AnnotationMode: nil})
+	require.Eventually(t, func() bool {
+		got, ok := lookup.Cached(t.Context(), known)
+		return ok && got.Namespace == nil
+	}, 30*time.Second, 5*time.Millisecond)
+	kept := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+	require.NoError(t, informers.Get(t.Context(), crclient.ObjectKey{Name: known}, kept))
+	require.Empty(t, kept.Labels, "no more is kept of a namespace")
+	require.Empty(t, kept.ManagedFields)
 }

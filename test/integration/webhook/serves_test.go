@@ -60,7 +60,8 @@ func TestPodsThatServeNothing(t *testing.T) {
 			require.NoError(t, err)
 			if tc.serves {
 				injected(t, got, tc.app+"-tls")
-				assert.Empty(t, w.lines)
+				require.Len(t, w.lines, 1)
+				assert.Contains(t, w.lines[0], "the program is not known, and nobody asked for flags")
 				return
 			}
 			assert.Equal(t, []string{"serve"}, got.Spec.Containers[0].Args)

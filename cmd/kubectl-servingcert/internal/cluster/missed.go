@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,12 @@ func (c *Cluster) Known(ctx context.Context, namespace string) (mutate.Known, bo
 		return mutate.Known{}, false, err
 	}
 	known, err := c.decided(ctx, namespace)
+	known.Namespace = map[string]string{}
+	for key, value := range ns.Annotations {
+		if strings.HasPrefix(key, api.Domain+"/") {
+			known.Namespace[key] = value
+		}
+	}
 	return known, ns.Labels[api.LabelInject] == api.InjectEnabled, err
 }
 

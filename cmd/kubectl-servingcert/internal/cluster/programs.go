@@ -1,0 +1,38 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// maxMistakes bounds what a warning says about a table of programs, in characters.
+const maxMistakes = 500
+
+// Programs returns the table of programs that the webhook in the namespace uses, or nil for
+// the one that is built in. warning, in one line, says why the table may be another: the
+// user may not read the ConfigMap, or the webhook refuses it.
+func (c *Cluster) Programs(ctx context.Context, namespace string) (table *programs.Table, warning string, err error) {
+	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.ProgramsName, metav1.GetOptions{})
+	name := fmt.Sprintf("ConfigMap %s/%s", namespace, api.ProgramsName)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "", nil
+	case apierrors.IsForbidden(err):
+		return nil, name + " cannot be read with the rights of this user: only the programs that are built in are known here", nil
+	case err != nil:
+		return nil, "", fmt.Errorf("%s: %w", name, err)
+	}
+	t, err := programs.OfConfigMap(cm)
+	if err != nil {
+		mistakes := api.Shorten(strings.ReplaceAll(err.Error(), "\n", "; "), maxMistakes)
+		return nil, name + " is refused, and the webhook uses the last valid one: only the programs that are built in are known here: " + mistakes, nil
+	}
+	return &t, "", nil
+}

@@ -1,0 +1,197 @@
+package api
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// full says every setting.
+func full() Settings {
+	return Settings{
+		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse,
+	}
+}
+
+func TestOrTakesWhatIsNotSaid(t *testing.T) {
+	other := Settings{
+		Containers: []string{"proxy"}, Mode: ModeMount, CertFlag: "-c", KeyFlag: "-k",
+		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue,
+	}
+	assert.Equal(t, full(), full().Or(other), "what is said stays")
+	assert.Equal(t, other, Settings{}.Or(other), "nothing is said")
+	assert.Equal(t, full(), full().Or(Settings{}), "the other says nothing")
+	assert.Equal(t, other, Settings{Containers: []string{}}.Or(other), "an empty list says nothing")
+
+	// Each setting is decided by itself.
+	kind := reflect.TypeFor[Settings]()
+	for i := range kind.NumField() {
+		t.Run(kind.Field(i).Name, func(t *testing.T) {
+			require.NotZero(t, reflect.ValueOf(full()).Field(i).Interface(), "add the field to full")
+			var s Settings
+			reflect.ValueOf(&s).Elem().Field(i).Set(reflect.ValueOf(full()).Field(i))
+			want := other
+			reflect.ValueOf(&want).Elem().Field(i).Set(reflect.ValueOf(full()).Field(i))
+			assert.Equal(t, want, s.Or(other))
+		})
+	}
+}
+
+func TestOrOnThreeLevels(t *testing.T) {
+	pod, service, namespace := Settings{Mode: ModeMount}, Settings{Mode: ModeEnv, CertFlag: "--cert"}, full()
+	assert.Equal(t, Settings{
+		Containers: []string{"web"}, Mode: ModeMount, CertFlag: "--cert", KeyFlag: "--key",
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse,
+	}, pod.Or(service).Or(namespace))
+}
+
+func TestNamesFlags(t *testing.T) {
+	assert.True(t, Settings{CertFlag: "--cert"}.NamesFlags())
+	assert.True(t, Settings{KeyFlag: "--key"}.NamesFlags())
+	without := full()
+	without.CertFlag, without.KeyFlag = "", ""
+	assert.False(t, without.NamesFlags())
+}
+
+func TestParseSettingsReadsEveryKey(t *testing.T) {
+	s, errs := ParseSettings(map[string]string{
+		AnnotationContainers: "web, proxy,web", AnnotationMode: "mount", AnnotationCertFlag: "-cert", AnnotationKeyFlag: "-key",
+		AnnotationMountPath: "/certs//x/", AnnotationHTTPSProbes: "auto",
+		AnnotationSecretName: "web-tls", AnnotationTrust: "perhaps", "other.example/mode": "nonsense",
+	})
+	require.Empty(t, errs, "what is no setting is not looked at")
+	assert.Equal(t, Settings{
+		Containers: []string{"web", "proxy"}, Mode: ModeMount, CertFlag: "-cert", KeyFlag: "-key",
+		MountPath: "/certs/x", HTTPSProbes: HTTPSProbesAuto,
+	}, s)
+	for key, want := range map[string]Settings{
+		AnnotationContainers:  {Containers: []string{"v"}},
+		AnnotationMode:        {Mode: ModeArgs},
+		AnnotationCertFlag:    {CertFlag: "--v"},
+		AnnotationKeyFlag:     {KeyFlag: "--v"},
+		AnnotationMountPath:   {MountPath: "/v"},
+		AnnotationHTTPSProbes: {HTTPSProbes: HTTPSProbesTrue},
+	} {
+		t.Run(key, func(t *testing.T) {
+			value := map[string]string{
+				AnnotationContainers: "v", AnnotationMode: "args", AnnotationCertFlag: "--v", AnnotationKeyFlag: "--v",
+				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true",
+			}[key]
+			s, errs := ParseSettings(map[string]string{key: value})
+			assert.Empty(t, errs)
+			assert.Equal(t, want, s, "nothing else is said")
+		})
+	}
+	s, errs = ParseSettings(nil)
+	assert.Empty(t, errs)
+	assert.Zero(t, s)
+}
+
+// TestParseSettingsKeepsTheOthers: a value that is wrong is named, and takes nothing else
+// with it.
+func TestParseSettingsKeepsTheOthers(t *testing.T) {
+	right := map[string]string{
+		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",
+		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false",
+	}
+	for _, tc := range []struct {
+		key, value, says string
+		without          func(s *Settings)
+	}{
+		{AnnotationContainers, "web,,proxy", "must be a comma-separated list of container names", func(s *Settings) { s.Containers = nil }},
+		{AnnotationMode, "flags", `must be "args", "env" or "mount"`, func(s *Settings) { s.Mode = "" }},
+		{AnnotationMode, "", `must be "args", "env" or "mount"`, func(s *Settings) { s.Mode = "" }},
+		{AnnotationCertFlag, "cert", "must be one or two dashes", func(s *Settings) { s.CertFlag = "" }},
+		{AnnotationKeyFlag, "--key=x", "must be one or two dashes", func(s *Settings) { s.KeyFlag = "" }},
+		{AnnotationMountPath, "certs", "must be the absolute path of a separate directory", func(s *Settings) { s.MountPath = "" }},
+		{AnnotationMountPath, "/etc", "would hide the container's own /etc", func(s *Settings) { s.MountPath = "" }},
+		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`, func(s *Settings) { s.HTTPSProbes = "" }},
+	} {
+		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
+			annotations := map[string]string{}
+			for key, value := range right {
+				annotations[key] = value
+			}
+			annotations[tc.key] = tc.value
+			want := full()
+			tc.without(&want)
+			s, errs := ParseSettings(annotations)
+			assert.Equal(t, want, s)
+			require.Len(t, errs, 1)
+			var fe *FieldError
+			require.ErrorAs(t, errs[0], &fe)
+			assert.Equal(t, tc.key, fe.Field)
+			assert.Equal(t, tc.value, fe.Value)
+			assert.Contains(t, errs[0].Error(), tc.says)
+		})
+	}
+}
+
+func TestParseSettingsNamesEveryMistakeInOrder(t *testing.T) {
+	s, errs := ParseSettings(map[string]string{
+		AnnotationContainers: "A", AnnotationMode: "b", AnnotationCertFlag: "c", AnnotationKeyFlag: "d",
+		AnnotationMountPath: "e", AnnotationHTTPSProbes: "f",
+	})
+	assert.Zero(t, s)
+	var fields []string
+	for _, err := range errs {
+		var fe *FieldError
+		require.ErrorAs(t, err, &fe)
+		fields = append(fields, fe.Field)
+	}
+	assert.Equal(t, []string{AnnotationContainers, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationMountPath, AnnotationHTTPSProbes}, fields)
+}
+
+func TestParseSettingsOfFlagsThatContradict(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cert, key string
+		value     string // what the error quotes
+	}{
+		"the same":                    {"--tls", "--tls", "--tls"},
+		"the default of the key":      {cert: DefaultKeyFlag, value: DefaultKeyFlag},
+		"the default of the cert":     {key: DefaultCertFlag, value: DefaultCertFlag},
+		"the same as a default twice": {DefaultCertFlag, DefaultCertFlag, DefaultCertFlag},
+	} {
+		t.Run(name, func(t *testing.T) {
+			annotations := map[string]string{AnnotationMode: "env"}
+			if tc.cert != "" {
+				annotations[AnnotationCertFlag] = tc.cert
+			}
+			if tc.key != "" {
+				annotations[AnnotationKeyFlag] = tc.key
+			}
+			s, errs := ParseSettings(annotations)
+			assert.Equal(t, Settings{Mode: ModeEnv}, s, "neither flag is taken, the rest is")
+			require.Len(t, errs, 1)
+			assert.EqualError(t, errs[0], `servingcert.dev/key-flag: "`+tc.value+`": is also the flag of the certificate (servingcert.dev/cert-flag): must be another flag`)
+		})
+	}
+	s, errs := ParseSettings(map[string]string{AnnotationCertFlag: DefaultKeyFlag, AnnotationKeyFlag: DefaultCertFlag})
+	assert.Empty(t, errs, "the two defaults exchanged are two flags")
+	assert.Equal(t, Settings{CertFlag: DefaultKeyFlag, KeyFlag: DefaultCertFlag}, s)
+}
+
+func TestBoundsOfSettings(t *testing.T) {
+	flag, dir := "--"+strings.Repeat("a", 100), "/"+strings.Repeat("a", 511)
+	s, errs := ParseSettings(map[string]string{AnnotationCertFlag: flag, AnnotationMountPath: dir})
+	assert.Empty(t, errs)
+	assert.Equal(t, Settings{CertFlag: flag, MountPath: dir}, s)
+	_, errs = ParseSettings(map[string]string{AnnotationCertFlag: flag + "a", AnnotationMountPath: dir + "a"})
+	assert.Len(t, errs, 2)
+	for _, closed := range closedPaths {
+		for _, path := range []string{closed, closed + "/", closed + "/x"} {
+			_, errs = ParseSettings(map[string]string{AnnotationMountPath: path})
+			assert.Len(t, errs, 1, path)
+		}
+		_, errs = ParseSettings(map[string]string{AnnotationMountPath: closed + "-x"})
+		assert.Empty(t, errs, "a directory beside %s", closed)
+	}
+	for control, refused := range map[string]bool{"\x1f": true, " ": false, "\x7e": false, "\x7f": true, "\\": true, "$": true, ":": true} {
+		_, errs = ParseSettings(map[string]string{AnnotationMountPath: "/a" + control + "b"})
+		assert.Equal(t, refused, len(errs) == 1, "%q", control)
+	}
+}

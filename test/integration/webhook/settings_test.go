@@ -1,0 +1,164 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
+// annotate sets annotations of a namespace; a null takes one away.
+func annotate(t *testing.T, ns string, annotations map[string]any) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	require.NoError(t, err)
+	_, err = client.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// partsOf returns what the status of the pod says about a container.
+func partsOf(t require.TestingT, pod *corev1.Pod, container string) string {
+	status, ok := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
+	require.True(t, ok)
+	return status.Containers[container]
+}
+
+// awaitParts waits until a pod that is created now gets these parts.
+func awaitParts(t *testing.T, ns string, pod *corev1.Pod, parts string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, dryRun)
+		require.NoError(c, err)
+		assert.Equal(c, parts, partsOf(c, got, pod.Spec.Containers[0].Name))
+	}, 30*time.Second, 20*time.Millisecond)
+}
+
+// TestSettingsOnThreeLevels: what the pod says counts, then what the Service says, then what
+// the namespace says.
+func TestSettingsOnThreeLevels(t *testing.T) {
+	ns := namespace(t, enabled)
+	createService(t, t, ns, webService("web"))
+	awaitParts(t, ns, webPod("web"), "files,env,flags")
+	annotate(t, ns, map[string]any{api.AnnotationMode: "env", "other.example/mode": "args"})
+	awaitParts(t, ns, webPod("web"), "files,env")
+
+	own := webService("own")
+	own.Annotations[api.AnnotationMode] = "args"
+	own.Annotations[api.AnnotationCertFlag] = "-cert"
+	own.Annotations[api.AnnotationKeyFlag] = "-key"
+	own.Annotations[api.AnnotationMountPath] = "/certs"
+	own.Annotations[api.AnnotationHTTPSProbes] = "false"
+	own.Annotations[api.AnnotationContainers] = "second"
+	createService(t, t, ns, own)
+	pod := webPod("own")
+	pod.Spec.Containers[0].ReadinessProbe = httpProbe(8443)
+	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "second", Image: "example.com/second", Args: []string{"serve"}})
+	got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"serve"}, got.Spec.Containers[0].Args)
+	assert.Equal(t, []string{"serve", "-cert=/certs/tls.crt", "-key=/certs/tls.key"}, got.Spec.Containers[1].Args)
+	assert.Equal(t, corev1.URISchemeHTTP, got.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme)
+
+	pod.Name = "own-2"
+	pod.Annotations = map[string]string{api.AnnotationMode: "mount", api.AnnotationContainers: "web", api.AnnotationMountPath: "/mine"}
+	got, err = client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "files", partsOf(t, got, "web"))
+	assert.Empty(t, got.Spec.Containers[0].Env)
+	assert.Equal(t, "/mine", got.Spec.Containers[0].VolumeMounts[len(got.Spec.Containers[0].VolumeMounts)-1].MountPath)
+
+	annotate(t, ns, map[string]any{api.AnnotationMode: nil})
+	awaitParts(t, ns, webPod("web"), "files,env,flags")
+}
+
+// TestAWrongSettingOfOthersIsAWarning: whoever creates a pod often cannot correct the Service
+// or the namespace.
+func TestAWrongSettingOfOthersIsAWarning(t *testing.T) {
+	ns := namespace(t, enabled)
+	annotate(t, ns, map[string]any{api.AnnotationMode: "flags"})
+	svc := webService("web")
+	svc.Annotations[api.AnnotationMountPath] = "certs"
+	createService(t, t, ns, svc)
+	c, w := clientWithWarnings(t)
+	var got *corev1.Pod
+	require.EventuallyWithT(t, func(collect *assert.CollectT) {
+		w.lines = nil
+		var err error
+		got, err = c.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
+		require.NoError(collect, err)
+		assert.Contains(collect, got.Annotations[api.AnnotationStatus], "(namespace: servingcert.dev/mode: ")
+		assert.Contains(collect, got.Annotations[api.AnnotationStatus], "(Service web: servingcert.dev/mount-path: ")
+		assert.Contains(collect, strings.Join(w.lines, "\n"), `namespace: servingcert.dev/mode: "flags": must be "args", "env" or "mount"`)
+	}, 30*time.Second, 20*time.Millisecond)
+	injected(t, got, "web-tls")
+}
+
+func httpProbe(port int32) *corev1.Probe {
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(port)}}}
+}
+
+// TestProbesFollowWhatTheContainerIsTold: with https-probes: auto, those of a container that is told to
+// serve TLS become HTTPS, and no others.
+func TestProbesFollowWhatTheContainerIsTold(t *testing.T) {
+	ns := namespace(t, enabled)
+	createService(t, t, ns, webService("web"))
+	scheme := func(change func(pod *corev1.Pod)) corev1.URIScheme {
+		pod := webPod("web")
+		pod.Spec.Containers[0].ReadinessProbe = httpProbe(8443)
+		change(pod)
+		got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, dryRun)
+		require.NoError(t, err)
+		require.Equal(t, "true", got.Labels[api.LabelInjected])
+		return got.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme
+	}
+	image := func(image string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }
+	}
+	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("quay.io/prometheus/prometheus:v3.5.0")), "a known program")
+	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("grafana/grafana:12.0.0")), "a program that takes variables")
+	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("example.com/web")), "flags that nobody asked for")
+	assert.Equal(t, corev1.URISchemeHTTP, scheme(image("nginx:1.29")), "a program that needs more")
+	assert.Equal(t, corev1.URISchemeHTTP, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationMode: "env"} }))
+	assert.Equal(t, corev1.URISchemeHTTP, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationHTTPSProbes: "false"} }))
+	assert.Equal(t, corev1.URISchemeHTTPS, scheme(func(p *corev1.Pod) {
+		p.Annotations = map[string]string{api.AnnotationHTTPSProbes: "true", api.AnnotationMode: "mount"}
+	}))
+}
+
+// TestDefaultMode: --default-mode is for pods for which nobody says a mode.
+func TestDefaultMode(t *testing.T) {
+	ns := namespace(t, enabled)
+	createService(t, t, ns, webService("web"))
+	own := webService("own")
+	own.Annotations[api.AnnotationMode] = "args"
+	createService(t, t, ns, own)
+	restart(t, hook.dir, "--default-mode", "env")
+	t.Cleanup(func() { restart(t, hook.dir) })
+	create := func(pod *corev1.Pod) string {
+		got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, dryRun)
+		require.NoError(t, err)
+		return partsOf(t, got, "web")
+	}
+	assert.Equal(t, "files,env", create(webPod("web")))
+	assert.Equal(t, "files,env,flags", create(webPod("own")))
+	pod := webPod("own")
+	pod.Annotations = map[string]string{api.AnnotationMode: "mount"}
+	assert.Equal(t, "files", create(pod))
+	annotate(t, ns, map[string]any{api.AnnotationMode: "args"})
+	awaitParts(t, ns, webPod("web"), "files,env,flags")
+	pod.Annotations[api.AnnotationMode] = "flags"
+	_, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, dryRun)
+	require.True(t, apierrors.IsForbidden(err), "%v", err)
+}
