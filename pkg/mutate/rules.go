@@ -90,7 +90,7 @@ var rules = []rule{
 	{reason: reasonInsistedArgs, when: "the pod asks for flags in a container with neither command nor args", then: "the flags replace the arguments of its image", do: "set its args if the image needs others"},
 	{reason: reasonShellWrapper, when: "the container runs a shell or a task runner, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
 	{reason: reasonFlagAlreadySet, when: "the container configures TLS itself", then: "no flags are injected", do: "remove its own flags or variables, or make sure that they point to the injected files"},
-	{reason: reasonProgramNeedsMore, when: "the program needs more than flags and variables", then: "it gets the files only", do: "see docs/programs.md", most: 220},
+	{reason: reasonProgramNeedsMore, when: "the program needs more than flags and variables", then: "it gets the files and the usual variables", do: "see docs/programs.md", most: 220},
 	{reason: reasonUnaskedFlags, when: "the program is not known, and nobody asked for flags", then: "it gets them; if it exits because of them, new pods do not", do: "set " + api.AnnotationMode + " to " + string(api.ModeArgs) + " if it knows them, or to " + string(api.ModeEnv) + " if not"},
 	{reason: reasonFlagsWithheld, when: "the program exited when it was given flags that nobody asked for", then: "no flags are injected", do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if it knows them, or name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag},
 
