@@ -1,3 +1,5 @@
+//go:build linux
+
 package programs
 
 import corev1 "k8s.io/api/core/v1"
@@ -36,8 +38,7 @@ var webConfigFile = []program{
 	},
 	{
 		name: "process-exporter", image: "ncabatoff/process-exporter:0.7.10", executable: "/usr/bin/prometheus-process-exporter",
-		files: map[string]string{"stat": "btime 1\n"},
-		args:  []string{"-procfs={work}", "-procnames=none", "-web.listen-address={at}:9256"}, port: 9256,
+		args: []string{"-procnames=none", "-web.listen-address={at}:9256"}, port: 9256,
 	},
 	{
 		name: "prometheus", image: "quay.io/prometheus/prometheus:v2.42.0", executable: "/usr/bin/prometheus",

@@ -1,3 +1,5 @@
+//go:build linux
+
 package programs
 
 import (
@@ -37,6 +39,9 @@ func newRoot(t *testing.T) *root {
 	require.NoError(t, err)
 	r := &root{dir: dir}
 	r.devices(t)
+	require.NoError(t, os.MkdirAll(r.host("/proc"), 0o555))
+	require.NoError(t, syscall.Mount("proc", r.host("/proc"), "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""))
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(r.host("/proc"), syscall.MNT_DETACH)) })
 	work, err := os.MkdirTemp(r.host("/tmp"), "programs-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(work)) })

@@ -1,3 +1,5 @@
+//go:build linux
+
 package programs
 
 import (
@@ -51,7 +53,9 @@ var servers = []program{
 	},
 	{
 		name: "minio", image: "quay.io/minio/minio:latest", source: minio, executable: "minio",
-		args: []string{"server", "{work}/data", "--address={at}:9000", "--console-address={at}:9001"}, port: 9000,
+		args: []string{"server", "{work}/data", "--address={at}:9000", "--console-address={at}:9001"},
+		env:  []corev1.EnvVar{{Name: "MINIO_UPDATE", Value: "off"}}, // it does not ask for updates
+		port: 9000,
 	},
 	{
 		name: "nats-server", image: "docker.io/library/nats:2.9.10", executable: "/usr/sbin/nats-server",
