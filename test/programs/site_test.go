@@ -5,6 +5,7 @@ package programs
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -35,13 +36,18 @@ type site struct {
 	log  string // a file on this machine
 }
 
-var sites atomic.Uint32
+// sites counts those of this process, and third is the third number of their addresses: two
+// processes seldom share one.
+var (
+	sites atomic.Uint32
+	third = 1 + rand.IntN(254)
+)
 
 // newSite makes one, with the program's files.
 func newSite(t *testing.T, r *root, p program) *site {
 	t.Helper()
 	n := sites.Add(1)
-	s := &site{root: r, at: fmt.Sprintf("127.6.%d.%d", n>>8, n&0xff), dir: fmt.Sprintf("%s/%s-%d", r.work, p.name, n), log: filepath.Join(t.TempDir(), "log")}
+	s := &site{root: r, at: fmt.Sprintf("127.6.%d.%d", third, n), dir: fmt.Sprintf("%s/%s-%d", r.work, p.name, n), log: filepath.Join(t.TempDir(), "log")}
 	require.NoError(t, os.Mkdir(s.host(""), 0o755))
 	require.NoError(t, os.Chown(s.host(""), user, user))
 	for name, content := range p.files {
