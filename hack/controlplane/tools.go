@@ -27,7 +27,7 @@ func Tools(ctx context.Context, log io.Writer, module string) (map[string]string
 	}
 	b.sources = map[string]source{}
 	for _, pkg := range packages {
-		b.sources[toolName(pkg)] = source{module: module, pkg: pkg, coldT: "3 minutes or less"}
+		b.sources[toolName(pkg)] = source{module: module, pkg: pkg, coldT: "a minute"}
 	}
 	found := map[string]string{}
 	for _, pkg := range packages {

@@ -40,7 +40,7 @@ func newRoot(t *testing.T) *root {
 	r := &root{dir: dir}
 	r.devices(t)
 	require.NoError(t, os.MkdirAll(r.host("/proc"), 0o555))
-	require.NoError(t, syscall.Mount("proc", r.host("/proc"), "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""))
+	require.NoError(t, mountProc(r.host("/proc")))
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(r.host("/proc"), syscall.MNT_DETACH)) })
 	work, err := os.MkdirTemp(r.host("/tmp"), "programs-")
 	require.NoError(t, err)
@@ -54,6 +54,11 @@ func newRoot(t *testing.T) *root {
 		}
 	})
 	return r
+}
+
+// mountProc mounts a view of the processes, for reading only.
+func mountProc(dir string) error {
+	return syscall.Mount("proc", dir, "proc", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 }
 
 // kubeconfig returns that of the administrator of a cluster.
