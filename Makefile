@@ -18,8 +18,10 @@ N         ?= 2000
 
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
-# Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers.
-MODULES := . hack/tools hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl
+# Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
+# programs that take a certificate.
+MODULES := . hack/tools hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
+	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio
 
 ##@ Start here
 
@@ -56,6 +58,12 @@ tlsstacks: ## OpenSSL, curl, GnuTLS, Python, Java and Node against every generat
 .PHONY: examples
 examples: ## the servers of docs/serving-from-a-program.md, each through a renewal; REQUIRE=javac,node,python3,nginx fails if one is missing
 	go test -count 1 ./test/docs/serving -v -require "$(REQUIRE)"
+
+# The regular expression in RUN matches names of programs.
+RUN ?=
+.PHONY: programs
+programs: controlplane-binaries ## programs with the flags, variables and files that the webhook gives them, renewed (Debian, root); RUN=redis for some
+	go test -tags programs -count 1 -timeout 20m -parallel 8 -v -run '^TestPrograms$$/^each$$/$(RUN)' ./test/programs
 
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules

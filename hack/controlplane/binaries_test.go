@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,4 +132,14 @@ func alive(pid int) bool {
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !bytes.Contains(stat, []byte(") Z "))
+}
+
+func TestToolsOfAModule(t *testing.T) {
+	b, err := newBuilder(io.Discard, "hack/cfssl")
+	require.NoError(t, err)
+	packages, err := b.tools(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"github.com/cloudflare/cfssl/cmd/cfssl", "github.com/cloudflare/cfssl/cmd/multirootca"}, packages)
+	require.Equal(t, "cfssl", toolName(packages[0]))
+	require.Equal(t, "proxy", toolName("example.com/proxy/v7"), "go build leaves the version out")
 }

@@ -93,6 +93,11 @@ func newData(dir string, files map[string]File) (name string, err error) {
 		if err := os.Chmod(path, file.Mode.Perm()); err != nil { // whatever the umask is
 			return "", err
 		}
+		if file.Group != 0 {
+			if err := os.Chown(path, -1, file.Group); err != nil {
+				return "", err
+			}
+		}
 	}
 	return filepath.Base(data), nil
 }

@@ -52,14 +52,14 @@ func TestCommand(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etc", "servingcert")
-	key := File{[]byte("key 1"), 0o440}
+	key := File{Data: []byte("key 1"), Mode: 0o440}
 	write := func(files map[string]File) bool {
 		changed, err := Write(dir, files)
 		require.NoError(t, err)
 		return changed
 	}
 
-	assert.True(t, write(map[string]File{"tls.crt": {[]byte("cert 1"), 0o444}, "tls.key": key}))
+	assert.True(t, write(map[string]File{"tls.crt": {Data: []byte("cert 1"), Mode: 0o444}, "tls.key": key}))
 	first, err := os.Readlink(filepath.Join(dir, "..data"))
 	require.NoError(t, err)
 	target, err := os.Readlink(filepath.Join(dir, "tls.crt"))
@@ -69,11 +69,11 @@ func TestWrite(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, fs.FileMode(0o440), info.Mode())
 
-	assert.False(t, write(map[string]File{"tls.crt": {[]byte("cert 1"), 0o444}, "tls.key": key}), "nothing changed")
-	assert.True(t, write(map[string]File{"tls.crt": {[]byte("cert 1"), 0o444}, "tls.key": {key.Data, 0o400}}), "a mode changed")
+	assert.False(t, write(map[string]File{"tls.crt": {Data: []byte("cert 1"), Mode: 0o444}, "tls.key": key}), "nothing changed")
+	assert.True(t, write(map[string]File{"tls.crt": {Data: []byte("cert 1"), Mode: 0o444}, "tls.key": {Data: key.Data, Mode: 0o400}}), "a mode changed")
 
 	// What was read through the old link is there until the new one is complete.
-	assert.True(t, write(map[string]File{"tls.crt": {[]byte("cert 2"), 0o444}, "ca.crt": {[]byte("ca"), 0o444}}))
+	assert.True(t, write(map[string]File{"tls.crt": {Data: []byte("cert 2"), Mode: 0o444}, "ca.crt": {Data: []byte("ca"), Mode: 0o444}}))
 	content, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
 	require.NoError(t, err)
 	assert.Equal(t, "cert 2", string(content))

@@ -20,6 +20,8 @@ import (
 type File struct {
 	Data []byte
 	Mode fs.FileMode
+	// Group is the pod's fsGroup, or 0: then the file keeps the group of this process.
+	Group int
 }
 
 // Files returns what the volume is to hold, by path in it. A source that is not
@@ -84,7 +86,7 @@ func pick(from string, data map[string][]byte, items []corev1.KeyToPath, mode fs
 	files := map[string]File{}
 	if len(items) == 0 {
 		for key, content := range data {
-			files[key] = File{content, mode}
+			files[key] = File{Data: content, Mode: mode}
 		}
 		return files, nil
 	}
@@ -96,7 +98,7 @@ func pick(from string, data map[string][]byte, items []corev1.KeyToPath, mode fs
 		if !ok {
 			continue
 		}
-		file := File{content, mode}
+		file := File{Data: content, Mode: mode}
 		if item.Mode != nil {
 			file.Mode = fs.FileMode(*item.Mode)
 		}

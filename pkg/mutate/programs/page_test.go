@@ -18,6 +18,8 @@ const (
 	pageFile  = "../../../docs/programs.md"
 	pageBegin = "<!-- written by go test ./pkg/mutate/programs -run TestPage -update -->\n"
 	pageEnd   = "<!-- end -->\n"
+	// runFile lists the programs that make programs runs.
+	runFile = "../../../test/programs/run.txt"
 )
 
 // TestPage holds the lists in docs/programs.md to the table.
@@ -28,7 +30,9 @@ func TestPage(t *testing.T) {
 	require.True(t, ok, "the mark before the lists is gone")
 	have, after, ok := strings.Cut(rest, pageEnd)
 	require.True(t, ok, "the mark after the lists is gone")
-	want := page(Builtin())
+	list, err := os.ReadFile(runFile)
+	require.NoError(t, err)
+	want := page(Builtin(), strings.Fields(string(list)))
 	if *update {
 		require.NoError(t, os.WriteFile(pageFile, []byte(before+pageBegin+want+pageEnd+after), 0o644))
 		have = want
@@ -37,8 +41,8 @@ func TestPage(t *testing.T) {
 }
 
 // page returns the lists: programs that are told of their certificate, and those for which a
-// person has to do something.
-func page(table Table) string {
+// person has to do something. ran are the names of the programs that make programs runs.
+func page(table Table, ran []string) string {
 	list := slices.Clone(table.All())
 	slices.SortFunc(list, func(a, b Program) int { return strings.Compare(a.Name, b.Name) })
 	var told, none strings.Builder
@@ -52,11 +56,11 @@ func page(table Table) string {
 			continue
 		}
 		counts[p.Reload]++
-		fmt.Fprintf(&told, "| %s%s | %s | %s | %s |\n", name, namesOf(p), given(p), reload(p), sources)
+		fmt.Fprintf(&told, "| %s%s | %s | %s | %s |\n", name, namesOf(p), given(p), reload(p)+seen(p, ran), sources)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n## %d programs that are told of their certificate\n\n", strings.Count(told.String(), "\n"))
-	fmt.Fprintf(&b, "%d take up a renewed certificate by themselves, %d on a signal, %d on a request; %d only when they start again: give those\n`servingcert.dev/on-rotate: restart`.\n\n",
+	fmt.Fprintf(&b, "%d take up a renewed certificate by themselves, %d on a signal, %d on a request; %d only when they start again: give those\n`servingcert.dev/on-rotate: restart`. Where it says \"seen\", `make programs` runs the program with what its container gets, and renews the certificate.\n\n",
 		counts[ReloadItself], counts[ReloadSignal], counts[ReloadRequest], counts[ReloadRestart])
 	b.WriteString("| program, its images and executables | what its container gets | reads a renewed certificate | read |\n|---|---|---|---|\n" + told.String())
 	fmt.Fprintf(&b, "\n## %d programs for which a person has to do something\n\n", strings.Count(none.String(), "\n"))
@@ -121,6 +125,13 @@ func reload(p *Program) string {
 		how += ": " + cell(p.ReloadHow)
 	}
 	return how
+}
+
+func seen(p *Program, ran []string) string {
+	if !slices.Contains(ran, p.Name) {
+		return ""
+	}
+	return "; seen"
 }
 
 func sourcesOf(p *Program) string {

@@ -1,0 +1,49 @@
+//go:build linux && programs
+
+package programs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// envUnshared is set in the process that has mounts of its own.
+const envUnshared = "SERVINGCERT_PROGRAMS_UNSHARED"
+
+// TestMain runs the tests in a process with processes and mounts of its own: whatever is
+// started, and what is mounted, is gone when it ends, however it ends.
+func TestMain(m *testing.M) {
+	if os.Getenv(envUnshared) == "" {
+		os.Exit(unshared())
+	}
+	if err := mountProc("/proc"); err != nil { // the one that is there shows other processes
+		fmt.Fprintln(os.Stderr, "mount /proc:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// unshared runs this program again, and returns its exit code.
+func unshared() int {
+	runtime.LockOSThread() // Pdeathsig means the thread that forks
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Env = append(os.Environ(), envUnshared+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:   syscall.CLONE_NEWPID,
+		Unshareflags: syscall.CLONE_NEWNS,
+		Pdeathsig:    syscall.SIGKILL,
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		fmt.Fprintln(os.Stderr, "a process with processes and mounts of its own, which needs root on Linux:", err)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}
