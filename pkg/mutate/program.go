@@ -45,11 +45,11 @@ func (in *input) programOf(c *corev1.Container) *programs.Program {
 // interpreters run programs that their arguments name.
 var interpreters = []string{"java", "node", "nodejs", "python", "python2", "python3", "ruby", "perl", "php", "dotnet", "deno", "bun"}
 
-// startsPrograms reports whether an executable runs another program, so that it does not say
-// itself what the container runs.
+// startsPrograms reports whether an executable runs another program, or has a name such as
+// manager that many programs have, so that it does not say itself what the container runs.
 func startsPrograms(executable string) bool {
 	name := path.Base(executable)
-	return isShellName(name) || isScript(name) || slices.Contains(interpreters, name) || slices.Contains(runners, name) || strings.Contains(name, "entrypoint")
+	return programs.IsGeneral(name) || isShellName(name) || isScript(name) || slices.Contains(interpreters, name) || slices.Contains(runners, name) || strings.Contains(name, "entrypoint")
 }
 
 // isScript reports whether the name of an executable is that of a shell script.

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,11 +38,16 @@ var (
 // maxConfig bounds a configuration file, because it becomes an annotation of each pod.
 const maxConfig = 4 << 10
 
-// tooGeneral are executables that run all kinds of programs, so that they say nothing.
+// tooGeneral are executables that run all kinds of programs, and names that many programs
+// have, so that they say nothing.
 var tooGeneral = []string{
 	"sh", "bash", "ash", "dash", "busybox", "java", "python", "python3", "node", "ruby", "php", "perl", "dotnet",
-	"env", "tini", "dumb-init", "exec", "sudo", "su", "npm", "npx", "yarn", "pnpm", "server", "app", "main", "manager", "start", "run", "serve",
+	"env", "tini", "dumb-init", "exec", "sudo", "su", "npm", "npx", "yarn", "pnpm", "server", "app", "main", "manager", "controller", "operator", "start", "run", "serve",
 }
+
+// IsGeneral reports whether an executable runs all kinds of programs or has a name that many
+// programs have, so that it does not say which program it is.
+func IsGeneral(executable string) bool { return slices.Contains(tooGeneral, path.Base(executable)) }
 
 // mistakes returns what is wrong with the program by itself.
 func (p *Program) mistakes() []mistake {
@@ -64,7 +70,7 @@ func (p *Program) mistakes() []mistake {
 		switch {
 		case !executableName.MatchString(v):
 			add("executables", "%q: must be the name of an executable, without its directory", v)
-		case slices.Contains(tooGeneral, v):
+		case IsGeneral(v):
 			add("executables", "%q: runs all kinds of programs", v)
 		}
 	}
@@ -84,6 +90,9 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	}
 	if p.Takes() && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
 		add("flags", "neither flags, env nor config use %s, %s or %s", Cert, Combined, Dir)
+	}
+	if p.Bare && (len(p.Flags) == 0 || len(p.Images) == 0) {
+		add("bare", "says what the images do with arguments: must be with flags and images")
 	}
 	p.checkFlags(add)
 	p.checkEnv(add)
