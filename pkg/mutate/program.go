@@ -20,7 +20,8 @@ func (in *input) table() programs.Table {
 
 // programOf returns the program that the container runs, or nil if it is not known. The
 // executable of the command says more than the image. Where the command starts something
-// else that may start the program of the image, such as a script, the image decides.
+// else that may start the program of the image, such as a script, or an executable with the
+// image's own name, the image decides.
 func (in *input) programOf(c *corev1.Container) *programs.Program {
 	table := in.table()
 	ofImage, _ := table.ByImage(c.Image)
@@ -36,7 +37,7 @@ func (in *input) programOf(c *corev1.Container) *programs.Program {
 		return found
 	case start >= line.command && !strings.HasPrefix(executable, "/"):
 		return ofImage // an argument of the image's own entrypoint
-	case startsPrograms(executable):
+	case startsPrograms(executable), path.Base(executable) == path.Base(programs.Untagged(c.Image)):
 		return ofImage
 	}
 	return nil
