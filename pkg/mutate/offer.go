@@ -70,7 +70,7 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	if r.first {
 		o.at = line.start(in.table())
 	}
-	if in.insists && !r.bare && len(r.flags) > 0 && (len(line.tokens) == 0 || slices.Equal(line.tokens, elements(r.flags))) {
+	if in.insists && r.replaces(line) {
 		o.notes = append(o.notes, Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
 	}
 	if !in.asked && r.program == nil {
@@ -80,6 +80,13 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 		o.attempt = attempt
 	}
 	return o
+}
+
+// replaces reports whether the recipe's flags are all of the container's arguments and take
+// the place of those of its image.
+func (r *recipe) replaces(line commandLine) bool {
+	given := elements(r.flags)
+	return !r.bare && len(given) > 0 && (len(line.tokens) == 0 || slices.Equal(line.tokens, given))
 }
 
 // onlyNote returns the offer of nothing, with the note if allowed.

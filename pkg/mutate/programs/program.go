@@ -41,6 +41,9 @@ type Program struct {
 	Own []string `yaml:"own"`
 	// Ports are the ports that serve TLS if they are others than without TLS.
 	Ports []int32 `yaml:"ports"`
+	// AlsoPorts are ports, by their usual numbers, that serve TLS too, whichever port a
+	// Service uses, so that HTTP probes on them need HTTPS.
+	AlsoPorts []int32 `yaml:"alsoPorts"`
 	// PrivateKey is true if the program refuses a key file that others can read.
 	PrivateKey bool `yaml:"privateKey"`
 

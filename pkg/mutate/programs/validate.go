@@ -91,9 +91,6 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	if p.Takes() && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
 		add("flags", "neither flags, env nor config use %s, %s or %s", Cert, Combined, Dir)
 	}
-	if p.Bare && (len(p.Flags) == 0 || len(p.Images) == 0) {
-		add("bare", "says what the images do with arguments: must be with flags and images")
-	}
 	p.checkFlags(add)
 	p.checkEnv(add)
 	for _, v := range p.Own {
@@ -101,11 +98,7 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 			add("own", "%q: must be a flag with its dashes, the name of a variable, or the beginning of an argument such as http://", v)
 		}
 	}
-	for _, port := range p.Ports {
-		if len(validation.IsValidPortNum(int(port))) > 0 {
-			add("ports", "%d: must be from 1 to 65535", port)
-		}
-	}
+	p.checkPorts(add)
 	for text := range p.texts() {
 		for _, used := range placeholder.FindAllString(text, -1) {
 			if !slices.Contains([]string{Cert, Key, CA, Combined, Dir}, used) {
@@ -115,7 +108,23 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	}
 }
 
+func (p *Program) checkPorts(add func(field, format string, args ...any)) {
+	for field, ports := range map[string][]int32{"ports": p.Ports, "alsoPorts": p.AlsoPorts} {
+		for _, port := range ports {
+			if len(validation.IsValidPortNum(int(port))) > 0 {
+				add(field, "%d: must be from 1 to 65535", port)
+			}
+		}
+	}
+	if p.None != "" && len(p.AlsoPorts) > 0 {
+		add("alsoPorts", "must be with flags or env")
+	}
+}
+
 func (p *Program) checkFlags(add func(field, format string, args ...any)) {
+	if p.Bare && (len(p.Flags) == 0 || len(p.Images) == 0) {
+		add("bare", "says what the images do with arguments: must be with flags and images")
+	}
 	for i, f := range p.Flags {
 		switch {
 		case f == "" || strings.ContainsFunc(f, func(c rune) bool { return c < ' ' }):

@@ -31,3 +31,14 @@ func TestGeneralNamesAreNoExecutablesOfAProgram(t *testing.T) {
 		require.EqualError(t, err, `line 1: program "a": executables: "`+name+`": runs all kinds of programs`)
 	}
 }
+
+func TestPortsAreNumbersOfPorts(t *testing.T) {
+	for entry, mistake := range map[string]string{
+		`{program: a, images: [a], flags: ["--cert={cert}"], alsoPorts: [0], reload: restart}`: `line 1: program "a": alsoPorts: 0: must be from 1 to 65535`,
+		`{program: a, images: [a], flags: ["--cert={cert}"], ports: [65536], reload: restart}`: `line 1: program "a": ports: 65536: must be from 1 to 65535`,
+		`{program: a, images: [a], alsoPorts: [9000], none: "Put a proxy in front."}`:          `line 1: program "a": alsoPorts: must be with flags or env`,
+	} {
+		_, err := Parse([]byte("- " + entry))
+		require.EqualError(t, err, mistake)
+	}
+}
