@@ -57,7 +57,7 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	attempt := in.attemptOf(c.Container, r)
 	withheld := !in.asked && in.choice.attempts.Withholds(attempt)
 	if !got.all {
-		if reason, detail := in.refusal(c.Container, got, withheld); !allowed || reason != "" {
+		if reason, detail := in.refusal(c.Container, r, got, withheld); !allowed || reason != "" {
 			o := onlyNote(Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
 			if reason == reasonFlagsWithheld {
 				o.withheld = attempt
@@ -70,7 +70,7 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	if r.first {
 		o.at = line.start(in.table())
 	}
-	if in.insists && len(r.flags) > 0 && (len(line.tokens) == 0 || slices.Equal(line.tokens, elements(r.flags))) {
+	if in.insists && r.replaces(line) {
 		o.notes = append(o.notes, Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
 	}
 	if !in.asked && r.program == nil {
@@ -82,6 +82,13 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	return o
 }
 
+// replaces reports whether the recipe's flags are all of the container's arguments and take
+// the place of those of its image.
+func (r *recipe) replaces(line commandLine) bool {
+	given := elements(r.flags)
+	return !r.bare && len(given) > 0 && (len(line.tokens) == 0 || slices.Equal(line.tokens, given))
+}
+
 // onlyNote returns the offer of nothing, with the note if allowed.
 func onlyNote(n Note, allowed bool) offer {
 	if !allowed {
@@ -91,14 +98,14 @@ func onlyNote(n Note, allowed bool) offer {
 }
 
 // refusal returns why a container that lacks something of its recipe does not get it, or "".
-func (in *input) refusal(c *corev1.Container, got comparison, withheld bool) (reason Reason, detail string) {
+func (in *input) refusal(c *corev1.Container, r *recipe, got comparison, withheld bool) (reason Reason, detail string) {
 	line := commandLineOf(c)
 	switch {
 	case got.own != "":
 		return reasonFlagAlreadySet, got.own
 	case len(got.flags) > 0 && line.ignoresArguments():
 		return reasonShellWrapper, ""
-	case len(got.flags) > 0 && len(line.tokens) == 0 && !in.insists:
+	case len(got.flags) > 0 && len(line.tokens) == 0 && !in.insists && !r.bare:
 		return reasonNoArgs, ""
 	case withheld:
 		return reasonFlagsWithheld, ""

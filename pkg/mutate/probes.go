@@ -57,10 +57,11 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 	}
 	var patch Patch
 	for _, c := range api.RunningContainers(in.pod) {
+		all := slices.Concat(ports, alsoPorts(c, placed))
 		for _, k := range callsTo(c) {
 			note := Note{Containers: []string{c.Name}}
 			switch {
-			case k.http != nil && k.http.Host == "" && onPort(c, ports, k.http.Port):
+			case k.http != nil && k.http.Host == "" && onPort(c, all, k.http.Port):
 				number, _ := portNumber(c.Container, k.http.Port)
 				plain := k.http.Scheme != corev1.URISchemeHTTPS
 				switch {
@@ -97,7 +98,18 @@ func speaksTLS(in *input, placed []placement, port int32) bool {
 // servesOn reports whether the container's program serves TLS on the port.
 func (p placement) servesOn(port int32) bool {
 	program := p.recipe.program
-	return program == nil || len(program.Ports) == 0 || slices.Contains(program.Ports, port)
+	return program == nil || len(program.Ports) == 0 || slices.Contains(program.Ports, port) || slices.Contains(program.AlsoPorts, port)
+}
+
+// alsoPorts returns the ports on which the container's program serves TLS whichever port the
+// Services use.
+func alsoPorts(c api.ContainerRef, placed []placement) []int32 {
+	for _, p := range placed {
+		if p.Name == c.Name && p.serves && p.recipe.program != nil {
+			return p.recipe.program.AlsoPorts
+		}
+	}
+	return nil
 }
 
 func declares(c api.ContainerRef, port int32) bool {

@@ -20,7 +20,8 @@ func (in *input) table() programs.Table {
 
 // programOf returns the program that the container runs, or nil if it is not known. The
 // executable of the command says more than the image. Where the command starts something
-// else that may start the program of the image, such as a script, the image decides.
+// else that may start the program of the image, such as a script, or an executable with the
+// image's own name, the image decides.
 func (in *input) programOf(c *corev1.Container) *programs.Program {
 	table := in.table()
 	ofImage, _ := table.ByImage(c.Image)
@@ -36,7 +37,7 @@ func (in *input) programOf(c *corev1.Container) *programs.Program {
 		return found
 	case start >= line.command && !strings.HasPrefix(executable, "/"):
 		return ofImage // an argument of the image's own entrypoint
-	case startsPrograms(executable):
+	case startsPrograms(executable), path.Base(executable) == path.Base(programs.Untagged(c.Image)):
 		return ofImage
 	}
 	return nil
@@ -45,11 +46,11 @@ func (in *input) programOf(c *corev1.Container) *programs.Program {
 // interpreters run programs that their arguments name.
 var interpreters = []string{"java", "node", "nodejs", "python", "python2", "python3", "ruby", "perl", "php", "dotnet", "deno", "bun"}
 
-// startsPrograms reports whether an executable runs another program, so that it does not say
-// itself what the container runs.
+// startsPrograms reports whether an executable runs another program, or has a name such as
+// manager that many programs have, so that it does not say itself what the container runs.
 func startsPrograms(executable string) bool {
 	name := path.Base(executable)
-	return isShellName(name) || isScript(name) || slices.Contains(interpreters, name) || slices.Contains(runners, name) || strings.Contains(name, "entrypoint")
+	return programs.IsGeneral(name) || isShellName(name) || isScript(name) || slices.Contains(interpreters, name) || slices.Contains(runners, name) || strings.Contains(name, "entrypoint")
 }
 
 // isScript reports whether the name of an executable is that of a shell script.

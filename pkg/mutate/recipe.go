@@ -19,6 +19,7 @@ type recipe struct {
 	// certificate holds the names of the variables that lead to the certificate.
 	certificate map[string]bool
 	first       bool     // the flags come before all other arguments
+	bare        bool     // the image has no arguments that the flags would replace
 	own         []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments
 }
 
@@ -35,7 +36,7 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 	}
 	r := &recipe{
 		program: program, flags: programs.Settings(program.Flags, in.replace),
-		certificate: map[string]bool{}, first: program.First, own: program.Own,
+		certificate: map[string]bool{}, first: program.First, bare: program.Bare, own: program.Own,
 	}
 	for _, v := range program.Env {
 		r.env = append(r.env, corev1.EnvVar{Name: v.Name, Value: in.replace(v.Value)})

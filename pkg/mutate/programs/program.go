@@ -25,8 +25,11 @@ type Program struct {
 	// Flags are elements of the command line, added in this order.
 	Flags []string `yaml:"flags"`
 	// First is true if the flags must come before all other arguments.
-	First bool       `yaml:"first"`
-	Env   []Variable `yaml:"env"`
+	First bool `yaml:"first"`
+	// Bare is true if the images have an ENTRYPOINT and no CMD, so that arguments given
+	// to a container that has none replace nothing.
+	Bare bool       `yaml:"bare"`
+	Env  []Variable `yaml:"env"`
 	// Config are small configuration files beside the certificate, by file name.
 	Config map[string]string `yaml:"config"`
 	// Files are further names of the certificate's files: a key of the Secret, or
@@ -38,6 +41,9 @@ type Program struct {
 	Own []string `yaml:"own"`
 	// Ports are the ports that serve TLS if they are others than without TLS.
 	Ports []int32 `yaml:"ports"`
+	// AlsoPorts are ports, by their usual numbers, that serve TLS too, whichever port a
+	// Service uses, so that HTTP probes on them need HTTPS.
+	AlsoPorts []int32 `yaml:"alsoPorts"`
 	// PrivateKey is true if the program refuses a key file that others can read.
 	PrivateKey bool `yaml:"privateKey"`
 

@@ -3,6 +3,7 @@ package programs
 import (
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,11 +39,16 @@ var (
 // maxConfig bounds a configuration file, because it becomes an annotation of each pod.
 const maxConfig = 4 << 10
 
-// tooGeneral are executables that run all kinds of programs, so that they say nothing.
+// tooGeneral are executables that run all kinds of programs, and names that many programs
+// have, so that they say nothing.
 var tooGeneral = []string{
 	"sh", "bash", "ash", "dash", "busybox", "java", "python", "python3", "node", "ruby", "php", "perl", "dotnet",
-	"env", "tini", "dumb-init", "exec", "sudo", "su", "npm", "npx", "yarn", "pnpm", "server", "app", "main", "manager", "start", "run", "serve",
+	"env", "tini", "dumb-init", "exec", "sudo", "su", "npm", "npx", "yarn", "pnpm", "server", "app", "main", "manager", "controller", "operator", "start", "run", "serve",
 }
+
+// IsGeneral reports whether an executable runs all kinds of programs or has a name that many
+// programs have, so that it does not say which program it is.
+func IsGeneral(executable string) bool { return slices.Contains(tooGeneral, path.Base(executable)) }
 
 // mistakes returns what is wrong with the program by itself.
 func (p *Program) mistakes() []mistake {
@@ -65,7 +71,7 @@ func (p *Program) mistakes() []mistake {
 		switch {
 		case !executableName.MatchString(v):
 			add("executables", "%q: must be the name of an executable, without its directory", v)
-		case slices.Contains(tooGeneral, v):
+		case IsGeneral(v):
 			add("executables", "%q: runs all kinds of programs", v)
 		}
 	}
@@ -93,11 +99,7 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 			add("own", "%q: must be a flag with its dashes, the name of a variable, or the beginning of an argument such as http://", v)
 		}
 	}
-	for _, port := range p.Ports {
-		if len(validation.IsValidPortNum(int(port))) > 0 {
-			add("ports", "%d: must be from 1 to 65535", port)
-		}
-	}
+	p.checkPorts(add)
 	for text := range p.texts() {
 		for _, used := range placeholder.FindAllString(text, -1) {
 			if !slices.Contains([]string{Cert, Key, CA, Combined, Dir}, used) {
@@ -107,7 +109,23 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	}
 }
 
+func (p *Program) checkPorts(add func(field, format string, args ...any)) {
+	for field, ports := range map[string][]int32{"ports": p.Ports, "alsoPorts": p.AlsoPorts} {
+		for _, port := range ports {
+			if len(validation.IsValidPortNum(int(port))) > 0 {
+				add(field, "%d: must be from 1 to 65535", port)
+			}
+		}
+	}
+	if p.None != "" && len(p.AlsoPorts) > 0 {
+		add("alsoPorts", "must be with flags or env")
+	}
+}
+
 func (p *Program) checkFlags(add func(field, format string, args ...any)) {
+	if p.Bare && (len(p.Flags) == 0 || len(p.Images) == 0) {
+		add("bare", "says what the images do with arguments: must be with flags and images")
+	}
 	for i, f := range p.Flags {
 		switch {
 		case f == "" || strings.ContainsFunc(f, func(c rune) bool { return c < ' ' }):
