@@ -46,7 +46,7 @@ func ours(ctx context.Context, out string) error {
 		return err
 	}
 	defer os.RemoveAll(dir) // what is left is in the system's directory for that
-	built, err := images.Build(ctx, dir, "./test/e2e/workloads/server", "./test/e2e/workloads/client")
+	built, err := images.Build(ctx, dir, "./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict")
 	if err != nil {
 		return err
 	}
