@@ -42,6 +42,7 @@ func metricsScene() *scene {
 			s.note("metrics-server does not verify the kubelets")
 		}
 		c.starts(t, metrics, "/healthz", "ok")
+		c.wasGiven(t, metrics, given{parts: "files,env,flags,probes", flags: twoFlags})
 		c.tops(t)
 	}
 	return s

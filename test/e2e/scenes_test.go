@@ -25,6 +25,7 @@ func scenes() []*scene {
 	return []*scene{
 		reloadScene(), schedulerScene(), metricsScene(), readOnceScene(), statefulSetScene(),
 		nginxScene(), pythonScene(), restrictedScene(), waitsScene(), optOutScene(), badInputScene(),
+		programsScene(), correctedScene(),
 	}
 }
 
@@ -51,6 +52,7 @@ func schedulerScene() *scene {
 		servers: []server{scheduler},
 		up: func(t *testing.T, c *cluster) {
 			c.starts(t, scheduler, "/healthz", "ok")
+			c.wasGiven(t, scheduler, given{parts: "files,env,flags,probes", flags: twoFlags})
 			eventually(t, starting, "a pod that waits for this scheduler", func(ctx context.Context) error {
 				pod := &corev1.Pod{}
 				err := c.admin.Get(ctx, client.ObjectKey{Namespace: scheduler.namespace, Name: "scheduled-by-it"}, pod)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -54,13 +55,16 @@ func (s server) atPod(pod *corev1.Pod) handshake.Target {
 	return handshake.Target{Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(s.port)), Name: s.name()}
 }
 
-// podsOf are the pods of a server, by name.
+// podsOf are the pods of a server, by name. One that has run to its end is none of them.
 func (c *cluster) podsOf(ctx context.Context, s server) ([]corev1.Pod, error) {
 	svc, err := c.service(ctx, s.namespace, s.service)
 	if err != nil {
 		return nil, err
 	}
 	pods, err := c.pods(ctx, s.namespace, svc.Spec.Selector)
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	})
 	if err == nil && len(pods) == 0 {
 		err = fmt.Errorf("Service %s/%s has no pods", s.namespace, s.service)
 	}

@@ -19,6 +19,10 @@ import (
 // ref is the name of an image, as the scenes' manifests have it.
 func ref(name string) string { return "ghcr.io/servingcert/e2e-" + name + ":e2e" }
 
+// known is the name of an image whose last part is that of a program that the webhook
+// knows.
+func known(name string) string { return "ghcr.io/servingcert/e2e/" + name + ":e2e" }
+
 func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
 	flag.Parse()
@@ -32,7 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), debian(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), debian(ctx, out), debianGo(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -42,13 +46,13 @@ func ours(ctx context.Context, out string) error {
 		return err
 	}
 	defer os.RemoveAll(dir) // what is left is in the system's directory for that
-	built, err := images.Build(ctx, dir, "./test/e2e/workloads/server", "./test/e2e/workloads/client")
+	built, err := images.Build(ctx, dir, "./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict")
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, binary := range built {
-		errs = append(errs, ofBinary(out, path.Base(binary), binary))
+		errs = append(errs, ofBinary(out, path.Base(binary), ref(path.Base(binary)), binary))
 	}
 	return errors.Join(errs...)
 }
@@ -62,7 +66,7 @@ func kubernetes(ctx context.Context, out string) error {
 	}
 	var errs []error
 	for _, name := range names {
-		errs = append(errs, ofBinary(out, name, binaries[name]))
+		errs = append(errs, ofBinary(out, name, known(name), binaries[name]))
 	}
 	return errors.Join(errs...)
 }
@@ -88,8 +92,67 @@ func ofPackage(ctx context.Context, out, name, pkg string) error {
 	return image.WriteFile(tar(out, name))
 }
 
-func ofBinary(out, name, binary string) error {
-	image, err := images.OfBinary(ref(name), binary, images.Config{})
+// goProgram is a Go program of a Debian package.
+type goProgram struct {
+	name, ref, pkg, file string
+	cmd                  []string // what the image runs without arguments
+}
+
+var goPrograms = []goProgram{
+	{"registry", known("registry"), "docker-registry", "usr/bin/docker-registry", []string{"serve", "/etc/docker/registry/config.yml"}},
+	{"nats", ref("nats"), "nats-server", "usr/sbin/nats-server", nil},
+	{"node-exporter", known("node-exporter"), "prometheus-node-exporter", "usr/bin/prometheus-node-exporter", nil},
+}
+
+// debianGo are Go programs as Debian has them. All that they need of their packages and
+// of what those depend on is the program itself and the C library.
+func debianGo(ctx context.Context, out string) error {
+	libc, err := images.Debian(ctx, os.Stderr, "libc6")
+	if err != nil {
+		return err
+	}
+	var pkgs []string
+	for _, p := range goPrograms {
+		pkgs = append(pkgs, p.pkg)
+	}
+	all, err := images.Debian(ctx, os.Stderr, pkgs...)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range goPrograms {
+		errs = append(errs, ofGoProgram(out, p, libc, filepath.Join(all, p.file)))
+	}
+	return errors.Join(errs...)
+}
+
+func ofGoProgram(out string, p goProgram, libc, binary string) error {
+	work, err := os.MkdirTemp("", "servingcert-e2e-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) // what is left is in the system's directory for that
+	root := filepath.Join(work, "root")
+	if err := os.CopyFS(root, os.DirFS(libc)); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(root, p.file)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o755)); err != nil {
+		return err
+	}
+	image, err := images.OfDir(p.ref, root, images.Config{Entrypoint: []string{"/" + p.file}, Cmd: p.cmd})
+	if err != nil {
+		return err
+	}
+	return image.WriteFile(tar(out, p.name))
+}
+
+func ofBinary(out, name, ref, binary string) error {
+	image, err := images.OfBinary(ref, binary, images.Config{})
 	if err != nil {
 		return err
 	}
