@@ -167,7 +167,7 @@ func writeStatus(in *input, patch Patch, config map[string]string, report *Repor
 			size += len(k) + len(v)
 		}
 	}
-	if size > maxAnnotations {
+	if size > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
 		report.note(Note{Reason: reasonStatusTooLarge})
 		delete(annotations, api.AnnotationStatus)
 	}
