@@ -119,3 +119,23 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 		})
 	}
 }
+
+// FuzzSecret: whatever is in a Secret, its facts are bounded, cost a number of times its
+// size, and say nothing of its key.
+func FuzzSecret(f *testing.F) {
+	certPEM, keyPEM := selfSigned(f, "a.example.com", "b.example.com")
+	f.Add(certPEM, keyPEM)
+	f.Add(append(certPEM, certPEM...), []byte("x"))
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), absurdKey(f, 1000))
+	f.Fuzz(func(t *testing.T, cert, key []byte) {
+		secret := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}}
+		var facts *SecretFacts
+		allocated := bounded.Allocated(func() { facts = FactsOf(secret, "servingcert") })
+		if most := uint64(1<<20 + 64*(len(cert)+len(key))); allocated > most {
+			t.Fatalf("%d and %d bytes became %d", len(cert), len(key), allocated)
+		}
+		if len(facts.Detail) > 2000 || len(facts.Leaf.DNSNames) > api.MaxNames || len(facts.Leaf.Raw) > pki.MaxCertificate {
+			t.Fatalf("%d names; %.300s", len(facts.Leaf.DNSNames), facts.Detail)
+		}
+	})
+}
