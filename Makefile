@@ -44,11 +44,17 @@ test: controlplane-binaries cfssl-servers ## unit, property and integration test
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
 # Minimizing what is merely new would take the time away from finding more.
 FUZZTIME  ?= 30s
+# For what is parsed and has limits (docs/limits.md).
+LIMITSFUZZTIME ?= 10s
 .PHONY: fuzz
-fuzz: ## look for pods, manifests and CA successions that break a promise, FUZZTIME for each target
+fuzz: ## look for pods, manifests, CA successions and hostile input that break a promise, FUZZTIME for each target
 	go test -run '^$$' -fuzz '^FuzzInject$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/mutate
 	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
 	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
+	go test -run '^$$' -fuzz '^FuzzServiceAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzPodAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzSecret$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer
+	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
 
 REQUIRE ?=
 .PHONY: tlsstacks

@@ -12,7 +12,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -33,13 +32,10 @@ func run(ctx context.Context, cfg Config) error {
 	files := newCertFiles(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
 	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
-	options.WebhookServer = webhook.NewServer(webhook.Options{
-		Host: cfg.BindAddress, Port: cfg.Port,
-		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.MinVersion = tls.VersionTLS12
-			c.NextProtos = []string{"http/1.1"} // what the API server speaks to webhooks
-			c.GetCertificate = files.GetCertificate
-		}},
+	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"}, // what the API server speaks to webhooks
+		GetCertificate: files.GetCertificate,
 	})
 	mgr, err := manager.New(restConfig, options)
 	if err != nil {

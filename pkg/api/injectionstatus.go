@@ -41,10 +41,10 @@ func (s InjectionStatus) Format() string {
 }
 
 // ParseInjectionStatus returns what Format wrote, or false if the value is something
-// else.
+// else or longer than MaxAnnotation.
 func ParseInjectionStatus(value string) (InjectionStatus, bool) {
 	var s InjectionStatus
-	if value == "" || json.Unmarshal([]byte(value), &s) != nil {
+	if value == "" || len(value) > MaxAnnotation || json.Unmarshal([]byte(value), &s) != nil {
 		return InjectionStatus{}, false
 	}
 	return s, true

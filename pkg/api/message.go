@@ -147,8 +147,11 @@ func inParentheses(facts []string) string {
 }
 
 // lastParentheses returns the facts in the parentheses with which the message ends,
-// nil if it ends otherwise.
+// nil if it ends otherwise or is longer than MaxMessage.
 func lastParentheses(message string) []string {
+	if len(message) > MaxMessage {
+		return nil
+	}
 	inside, ok := strings.CutSuffix(message, ")")
 	open := strings.LastIndexByte(inside, '(')
 	if !ok || open < 0 {

@@ -38,10 +38,14 @@ func (m Mounted) String() string {
 	return strings.Join(entries, ",")
 }
 
-// ParseMounted reads the value of the annotation. What is malformed is passed
+// ParseMounted reads the value of the annotation. What is malformed, and a value longer than
+// MaxAnnotation, is passed
 // over: the pod is then treated as if it said nothing about it.
 func ParseMounted(value string) Mounted {
 	var m Mounted
+	if len(value) > MaxAnnotation {
+		return m
+	}
 	for entry := range strings.SplitSeq(value, ",") {
 		if hash, ok := strings.CutPrefix(entry, mountedBundle); ok && isFingerprint(hash) {
 			m.Bundle = hash

@@ -11,9 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// MaxNames is how many names one certificate may hold.
-const MaxNames = 100
-
 // IsHeadless reports whether the Service is headless: DNS resolves it to its pods,
 // which have names of their own below that of the Service.
 func IsHeadless(svc *corev1.Service) bool { return svc.Spec.ClusterIP == corev1.ClusterIPNone }
@@ -94,10 +91,42 @@ func within(name, domain string) bool {
 	return name == domain || strings.HasSuffix(name, "."+domain)
 }
 
+// ExtraNames returns the names that the Service asks for in AnnotationExtraDNSNames, not
+// checked, or a *FieldError if there are too many to look at.
+func ExtraNames(svc *corev1.Service) ([]string, error) {
+	value, ok := svc.Annotations[AnnotationExtraDNSNames]
+	if !ok {
+		return nil, nil
+	}
+	if detail := checkList(value, MaxAnnotation); detail != "" {
+		return nil, &FieldError{AnnotationExtraDNSNames, value, detail}
+	}
+	return splitNames(value), nil
+}
+
+// firstExtraNames returns the names of ExtraNames, of too many the first.
+func firstExtraNames(svc *corev1.Service) []string {
+	value, ok := svc.Annotations[AnnotationExtraDNSNames]
+	if !ok {
+		return nil
+	}
+	if len(value) > MaxAnnotation {
+		value = value[:strings.LastIndexByte(value[:MaxAnnotation], ',')+1] // the last may be half a name
+	}
+	names := strings.SplitN(value, ",", MaxNames+1)
+	names = names[:min(len(names), MaxNames)]
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
+}
+
 // checkExtraName returns why the Service may not have name, or nil.
 func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	base := strings.TrimPrefix(name, "*.")
 	switch {
+	case len(base) > validation.DNS1123SubdomainMaxLength:
+		return fmt.Errorf("must be at most %d characters", validation.DNS1123SubdomainMaxLength)
 	case name == "":
 		return errors.New("contains an empty name: must be a comma-separated list of DNS names")
 	case looksLikeIP(name):
@@ -113,7 +142,7 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	}
 	for label := range strings.SplitSeq(base, ".") {
 		if len(label) > validation.DNS1123LabelMaxLength {
-			return fmt.Errorf("label %q: must be at most %d characters", label, validation.DNS1123LabelMaxLength)
+			return fmt.Errorf("label %q: must be at most %d characters", Shorten(label, maxShownValue), validation.DNS1123LabelMaxLength)
 		}
 	}
 	for _, clusterDomain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {

@@ -160,6 +160,9 @@ func (r *Request) parseDuration(svc *corev1.Service, limits Limits) error {
 	if !ok {
 		return nil
 	}
+	if detail := checkLength(value, maxValue); detail != "" {
+		return &FieldError{AnnotationDuration, value, detail}
+	}
 	d, err := time.ParseDuration(value)
 	if err != nil {
 		return &FieldError{AnnotationDuration, value, fmt.Sprintf("not a valid duration: must be a Go duration between %s and %s, such as 720h", hours(limits.MinDuration), hours(limits.MaxDuration))}
@@ -192,6 +195,9 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 	if !ok {
 		return nil
 	}
+	if detail := checkLength(value, maxValue); detail != "" {
+		return &FieldError{AnnotationKeyAlgorithm, value, detail}
+	}
 	a, err := pki.ParseKeyAlgorithm(value)
 	if err != nil {
 		return &FieldError{AnnotationKeyAlgorithm, value, err.Error()}
@@ -202,13 +208,15 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = serviceNames(svc, limits.ClusterDomain)
-	if value, ok := svc.Annotations[AnnotationExtraDNSNames]; ok {
-		for _, name := range splitNames(value) {
-			if err := checkExtraName(svc, name, limits); err != nil {
-				return &FieldError{AnnotationExtraDNSNames, name, err.Error()}
-			}
-			r.DNSNames = append(r.DNSNames, name)
+	extra, err := ExtraNames(svc)
+	if err != nil {
+		return err
+	}
+	for _, name := range extra {
+		if err := checkExtraName(svc, name, limits); err != nil {
+			return &FieldError{AnnotationExtraDNSNames, name, err.Error()}
 		}
+		r.DNSNames = append(r.DNSNames, name)
 	}
 	slices.Sort(r.DNSNames)
 	r.DNSNames = slices.Compact(r.DNSNames)
@@ -267,6 +275,9 @@ func RenewAfterOf(svc *corev1.Service) (time.Time, error) {
 	value, ok := svc.Annotations[AnnotationRenewAfter]
 	if !ok {
 		return time.Time{}, nil
+	}
+	if detail := checkLength(value, maxValue); detail != "" {
+		return time.Time{}, &FieldError{AnnotationRenewAfter, value, detail}
 	}
 	t, err := time.Parse(time.RFC3339, value)
 	if err != nil {

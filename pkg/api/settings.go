@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -87,7 +88,7 @@ var settings = []setting{
 	{AnnotationMode, func(s *Settings, v string) string { s.Mode = Mode(v); return CheckMode(s.Mode) }},
 	{AnnotationCertFlag, func(s *Settings, v string) string { s.CertFlag = v; return checkFlag(v) }},
 	{AnnotationKeyFlag, func(s *Settings, v string) string { s.KeyFlag = v; return checkFlag(v) }},
-	{AnnotationMountPath, func(s *Settings, v string) string { s.MountPath = path.Clean(v); return checkMountPath(v) }},
+	{AnnotationMountPath, parseMountPath},
 	{AnnotationHTTPSProbes, func(s *Settings, v string) string {
 		s.HTTPSProbes = HTTPSProbes(v)
 		return oneOf(s.HTTPSProbes, HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse)
@@ -121,6 +122,9 @@ func ParseSettings(annotations map[string]string) (s Settings, errs []error) {
 func CheckMode(m Mode) string { return oneOf(m, ModeArgs, ModeEnv, ModeMount) }
 
 func parseContainers(s *Settings, v string) string {
+	if detail := checkList(v, maxContainerNames); detail != "" {
+		return detail
+	}
 	for name := range strings.SplitSeq(v, ",") {
 		name = strings.TrimSpace(name)
 		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
@@ -159,14 +163,27 @@ var closedPaths = []string{
 	"/run/secrets/kubernetes.io/serviceaccount", "/var/run/secrets/kubernetes.io/serviceaccount",
 }
 
+// maxMountPath is the most characters of a mount path. The kernel allows 4096 for a whole
+// path, with the names of files in it.
+const maxMountPath = 512
+
+func parseMountPath(s *Settings, v string) string {
+	if detail := checkMountPath(v); detail != "" {
+		return detail
+	}
+	s.MountPath = path.Clean(v)
+	return ""
+}
+
 func checkMountPath(v string) string {
 	const want = "must be the absolute path of a separate directory, such as " + DefaultMountPath
+	if len(v) > maxMountPath {
+		return fmt.Sprintf("is longer than %d characters: %s", maxMountPath, want)
+	}
 	clean := path.Clean(v)
 	switch {
 	case !path.IsAbs(v):
 		return want
-	case len(v) > 512:
-		return "is longer than 512 characters: " + want
 	case strings.ContainsAny(v, ":$\\") || strings.ContainsFunc(v, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		return "contains a colon, a dollar sign, a backslash or a control character, which have a meaning for container runtimes or the kubelet: " + want
 	case slices.Contains(reservedPaths, clean):

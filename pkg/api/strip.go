@@ -16,8 +16,9 @@ type Keep struct {
 }
 
 // StripService returns a Service that has only the identity of svc and what keep
-// names. It does not change svc, and shares maps and slices with it. Stripping the
-// result again with the same keep changes nothing.
+// names. Annotations and messages that are longer than MaxAnnotation and MaxMessage are cut
+// off one byte beyond. It does not change svc, and shares maps and slices with it. Stripping
+// the result again with the same keep changes nothing.
 func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: Identity(&svc.ObjectMeta)}
 	if keep.CreationTimestamp {
@@ -25,12 +26,14 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	}
 	for _, key := range keep.Annotations {
 		if value, ok := svc.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, value)
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, TruncateAnnotation(value))
 		}
 	}
 	for _, conditionType := range keep.Conditions {
 		if c := Condition(svc, conditionType); c != nil {
-			kept.Status.Conditions = append(kept.Status.Conditions, *c)
+			condition := *c
+			condition.Message = truncate(c.Message, MaxMessage)
+			kept.Status.Conditions = append(kept.Status.Conditions, condition)
 		}
 	}
 	if keep.Type {

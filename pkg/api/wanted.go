@@ -102,11 +102,11 @@ func Retained(services []*corev1.Service, limits Limits) Wanted {
 }
 
 // allowedOf returns the names that a Service may have, without the others that it asks
-// for, and whether it asks for CombinedKey.
+// for, and whether it asks for CombinedKey. Of more than MaxNames it returns the first.
 func allowedOf(svc *corev1.Service, limits Limits) Wanted {
 	names := serviceNames(svc, limits.ClusterDomain)
-	for _, name := range splitNames(svc.Annotations[AnnotationExtraDNSNames]) {
-		if checkExtraName(svc, name, limits) == nil {
+	for _, name := range firstExtraNames(svc) {
+		if len(names) < MaxNames && !slices.Contains(names, name) && checkExtraName(svc, name, limits) == nil {
 			names = append(names, name)
 		}
 	}

@@ -17,14 +17,14 @@ func KeepIdentity(object any) (any, error) {
 }
 
 // KeepOwners makes an informer of metadata keep the identity and the owners of
-// each object.
+// each object, as far as [api.Owners] does.
 func KeepOwners(object any) (any, error) {
 	o, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil // a tombstone
 	}
 	kept := identityOf(o)
-	kept.OwnerReferences = o.OwnerReferences
+	kept.OwnerReferences = api.Owners(o.OwnerReferences)
 	return kept, nil
 }
 

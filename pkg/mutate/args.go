@@ -144,10 +144,12 @@ func (l commandLine) ignoresArguments() bool {
 // hasScript reports whether a shell with a -c option is among the arguments of another
 // program, which runs it.
 func hasScript(args []string) bool {
-	for i := range args {
-		if isShellName(args[i]) && i+2 < len(args) && shellOption.MatchString(args[i+1]) || takesScript(args[i:]) {
+	option := false // whether an option -c follows, so that no argument is looked at twice
+	for i := len(args) - 1; i >= 0; i-- {
+		if option && takesOption(args[i]) || isShellName(args[i]) && i+2 < len(args) && shellOption.MatchString(args[i+1]) {
 			return true
 		}
+		option = option || shellOption.MatchString(args[i])
 	}
 	return false
 }
@@ -155,7 +157,12 @@ func hasScript(args []string) bool {
 // takesScript reports whether a command line is that of a program that runs the value of its
 // option -c with a shell.
 func takesScript(line []string) bool {
-	return slices.Contains([]string{"su", "runuser", "script", "sg", "flock"}, path.Base(line[0])) && slices.ContainsFunc(line[1:], shellOption.MatchString)
+	return takesOption(line[0]) && slices.ContainsFunc(line[1:], shellOption.MatchString)
+}
+
+// takesOption reports whether the program runs the value of its option -c with a shell.
+func takesOption(token string) bool {
+	return slices.Contains([]string{"su", "runuser", "script", "sg", "flock"}, path.Base(token))
 }
 
 // runsScriptFile reports whether a shell with these arguments runs a file, which gets

@@ -110,6 +110,7 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	}
 	c.Issued = issued(asking, c.Secret)
 	c.combined = slices.ContainsFunc(asking, func(s *corev1.Service) bool { return secretOf(s) == c.Secret && api.WantsCombined(s) })
+	targets := api.PortSet{}
 	for _, s := range selecting {
 		if secretOf(s) != c.Secret {
 			continue
@@ -119,7 +120,12 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 			c.service = c.settingsOf("Service "+s.Name, s.Annotations)
 		}
 		c.attempts = append(c.attempts, api.FlagsOf(s)...)
-		c.Ports = append(c.Ports, api.TLSTargets(s)...)
+		for _, target := range api.TLSTargets(s) {
+			if !targets[target] {
+				targets[target] = true
+				c.Ports = append(c.Ports, target)
+			}
+		}
 	}
 	return c
 }
@@ -191,21 +197,33 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 			}
 		}
 	}
+	examined := 0
 	for _, s := range all {
 		name, asks := api.Wants(s)
 		if !asks || !selects(s, pod) {
 			continue
 		}
+		impossible := len(validation.IsDNS1123Subdomain(name)) > 0
+		if !impossible && name != c.Secret {
+			continue
+		}
+		if examined++; examined > maxExamined {
+			break
+		}
 		detail := refusal(s)
 		switch {
-		case len(validation.IsDNS1123Subdomain(name)) > 0:
+		case impossible:
 			notes = append(notes, Note{Reason: reasonImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
-		case name == c.Secret && detail != "":
+		case detail != "":
 			notes = append(notes, Note{Reason: reasonServiceRefused, Detail: "Service " + s.Name + ": " + detail})
 		}
 	}
 	return notes
 }
+
+// maxExamined bounds for how many of the Services that select one pod the webhook finds out
+// whether the signer refuses them. It only makes notes of that.
+const maxExamined = 32
 
 // unreached says which target ports of the Service the pod lacks.
 func unreached(pod *corev1.Pod, svc *corev1.Service) string {
@@ -244,8 +262,12 @@ func refusal(svc *corev1.Service) string {
 func widestLimits(svc *corev1.Service) api.Limits {
 	limits := api.DefaultLimits()
 	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
-	for name := range strings.SplitSeq(svc.Annotations[api.AnnotationExtraDNSNames], ",") {
-		suffix := strings.TrimPrefix(strings.TrimSpace(name), "*.")
+	extra, err := api.ExtraNames(svc)
+	if err != nil {
+		return limits // every signer refuses the annotation
+	}
+	for _, name := range extra {
+		suffix := strings.TrimPrefix(name, "*.")
 		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
 	}
 	return limits

@@ -17,9 +17,9 @@ type PodView struct {
 		OwnerReferences []struct{ Kind string } `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
-		Volumes         []corev1.Volume   `json:"volumes"`
-		InitContainers  []containerView   `json:"initContainers"`
-		Containers      []containerView   `json:"containers"`
+		Volumes         volumeList        `json:"volumes"`
+		InitContainers  containerList     `json:"initContainers"`
+		Containers      containerList     `json:"containers"`
 		OS              *corev1.PodOS     `json:"os"`
 		NodeSelector    map[string]string `json:"nodeSelector"`
 		SecurityContext *securityView     `json:"securityContext"`

@@ -9,21 +9,21 @@ import (
 )
 
 // Mutate returns what Inject and Choose return for a pod, given what is known about its
-// namespace. The error is an *api.FieldError about the pod's own annotations.
+// namespace. The error is an *api.FieldError about the pod's own annotations or its size.
 func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
 		return nil, Report{}, err
 	}
-	patch, report := Inject(pod, request, Choose(pod, request, known))
-	return patch, report, nil
+	return Inject(pod, request, Choose(pod, request, known))
 }
 
 // Inject returns the patch that injects the chosen Secret into the pod, and a report of
 // what is injected and what is skipped and why. It does not change the pod. It is
 // idempotent: a second pass changes nothing that is there, whatever other webhooks have
-// added in between.
-func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report) {
+// added in between. The error is an *api.FieldError about a pod that is too large to decide
+// about.
+func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report, error) {
 	in := newInput(pod, request, choice)
 	report := Report{
 		Reason: reasonInjected, By: choice.By, Trust: request.Trust,
@@ -38,13 +38,16 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 			report.note(Note{Reason: ReasonWindows})
 		}
 		if !report.Concerned() {
-			return nil, report
+			return nil, report, nil
 		}
-		return writeStatus(in, nil, nil, &report), report
+		return writeStatus(in, nil, nil, &report), report, nil
+	}
+	if err := checkSize(in); err != nil {
+		return nil, Report{}, err
 	}
 	noteContext(in, &report)
 	patch, config := injectContainers(in, &report)
-	return writeStatus(in, patch, config, &report), report
+	return writeStatus(in, patch, config, &report), report, nil
 }
 
 // noteContext adds the notes about the Services and the pod's annotations.
@@ -164,7 +167,7 @@ func writeStatus(in *input, patch Patch, config map[string]string, report *Repor
 			all[key] = value
 		}
 	}
-	if sizeOf(all) > maxAnnotations {
+	if sizeOf(all) > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
 		report.note(Note{Reason: reasonStatusTooLarge})
 		delete(annotations, api.AnnotationStatus)
 	}

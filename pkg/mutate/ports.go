@@ -12,16 +12,13 @@ import (
 // name or number is one of TLS, or else the only port.
 func tlsPorts(in *input, targets []placement) []int32 {
 	var ports []int32
+	named := namedPorts(in.pod)
 	for _, t := range in.choice.Ports {
 		if t.Type == intstr.Int {
 			ports = append(ports, t.IntVal)
 			continue
 		}
-		for _, c := range api.RunningContainers(in.pod) {
-			if n, ok := portNumber(c.Container, t); ok {
-				ports = append(ports, n)
-			}
-		}
+		ports = append(ports, named[t.StrVal]...)
 	}
 	if len(in.choice.Ports) > 0 {
 		return ports
@@ -39,6 +36,21 @@ func tlsPorts(in *input, targets []placement) []int32 {
 		return all
 	}
 	return ports
+}
+
+// namedPorts returns the numbers of the ports of each name, one for each container.
+func namedPorts(pod *corev1.Pod) map[string][]int32 {
+	named := map[string][]int32{}
+	for _, c := range api.RunningContainers(pod) {
+		first := map[string]bool{}
+		for _, p := range c.Ports {
+			if !first[p.Name] {
+				first[p.Name] = true
+				named[p.Name] = append(named[p.Name], p.ContainerPort)
+			}
+		}
+	}
+	return named
 }
 
 // portNumber resolves a port number or port name of the container, as for a probe.

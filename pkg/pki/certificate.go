@@ -62,10 +62,14 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// ParseCertificates reads one or more certificates in PEM. Anything else in
+// ParseCertificates reads one or more certificates in PEM, of at most MaxCertificate bytes
+// each and MaxCertificates bytes together. Anything else in
 // data (another type of block, garbage that is not PEM) is an error: a server
 // that loads the file might stumble over it.
 func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
+	if err := checkSize(data, MaxCertificates); err != nil {
+		return nil, err
+	}
 	var certs []*x509.Certificate
 	for rest := bytes.TrimSpace(data); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		if !bytes.HasPrefix(rest, []byte("-----BEGIN ")) {
@@ -77,6 +81,9 @@ func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
 		}
 		if block.Type != pemCertificate {
 			return nil, fmt.Errorf("certificate %d: PEM block is a %q, must be a %q", len(certs)+1, block.Type, pemCertificate)
+		}
+		if err := checkSize(block.Bytes, MaxCertificate); err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", len(certs)+1, err)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {

@@ -129,8 +129,11 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 }
 
 // ParseForeignKey reads one key in PEM in any of the forms that other tools write:
-// PKCS #8, PKCS #1 (RSA) and SEC 1 (EC). Errors never contain key material.
+// PKCS #8, PKCS #1 (RSA) and SEC 1 (EC), of at most MaxKey bytes. Errors never contain key material.
 func ParseForeignKey(data []byte) (crypto.Signer, error) {
+	if err := checkSize(data, MaxKey); err != nil {
+		return nil, err
+	}
 	block, rest := pem.Decode(data)
 	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
 		return nil, errors.New("must be exactly one PEM block")
@@ -152,8 +155,12 @@ func ParseForeignKey(data []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("PEM block %q cannot be decoded", block.Type)
 }
 
-// ParseKey reads one PKCS #8 key in PEM. Errors never contain key material.
+// ParseKey reads one PKCS #8 key in PEM, of at most MaxKey bytes. Errors never contain key
+// material.
 func ParseKey(data []byte) (crypto.Signer, error) {
+	if err := checkSize(data, MaxKey); err != nil {
+		return nil, err
+	}
 	block, rest := pem.Decode(data)
 	if block == nil {
 		return nil, errors.New("no PEM block in the private key")

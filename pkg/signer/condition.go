@@ -43,7 +43,7 @@ func (s settled) refusedMessage(m api.Member) string {
 func (s settled) issuedMessage(svc *corev1.Service) string {
 	text := describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
 	if kept := s.Kept[svc.UID]; len(kept) > 0 {
-		text += fmt.Sprintf("; kept from before, and renewed until deleted: %q", kept)
+		text += "; kept from before, and renewed until deleted: " + quoted(kept)
 	}
 	return s.issuedFacts().Message(text)
 }
@@ -76,11 +76,27 @@ func condition(ready bool, reason Reason, message string) *metav1.Condition {
 	if ready {
 		status = metav1.ConditionTrue
 	}
+	if len(message) > api.MaxMessage { // of others, who do not say facts
+		message = api.Shorten(message, maxForeignText)
+	}
 	return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: string(reason), Message: message}
 }
 
+// maxForeignText is how many characters a condition repeats of an error of the API server or
+// of a CA elsewhere that is longer than a condition's message may be.
+const maxForeignText = 1024
+
 // maxNamesShown bounds how many names a message repeats.
 const maxNamesShown = 4
+
+// quoted returns the first of the names in order, and how many more there are.
+func quoted(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	if n := len(names) - maxNamesShown; n > 0 {
+		return fmt.Sprintf("%q and %d others", names[:maxNamesShown], n)
+	}
+	return fmt.Sprintf("%q", names)
+}
 
 func describeNames(dns []string, ips []netip.Addr) string {
 	names := slices.Clone(dns)

@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -111,6 +112,27 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	leaf, ok := api.LeafOf(web)
 	assert.True(t, ok)
 	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)
+}
+
+// TestConditionsAreShort: whatever is kept, and whatever an API server or a CA elsewhere
+// says, a condition holds a bounded part of it, and the facts for other processes.
+func TestConditionsAreShort(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issue(t, ca, wantedBy(web), epoch)
+	s, d := newScene(ca, managed(issued, web), web).decide()
+	for i := range 5000 {
+		s.Kept[web.UID] = append(s.Kept[web.UID], fmt.Sprintf("old-%04d", 4999-i))
+	}
+	message := strings.TrimPrefix(said(s, d)["web"], "True Issued: ")
+	assert.Less(t, len(message), 1000)
+	assert.Contains(t, message, `; kept from before, and renewed until deleted: ["old-0000" "old-0001" "old-0002" "old-0003"] and 4996 others`)
+	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message}}
+	leaf, _ := api.LeafOf(web)
+	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)
+
+	refused := Settle(s, Decision{Action: Create, Members: []*corev1.Service{service("api")}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
+	require.Len(t, refused.Services, 1)
+	assert.Less(t, len(refused.Services[0].Ready.Message), api.MaxMessage)
 }
 
 // A condition that holds what changes by itself would be written again and

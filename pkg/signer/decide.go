@@ -24,7 +24,7 @@ const (
 	Look           // read the Obstacle live and decide again: it might be ours
 	Create         // a new Secret with a new certificate
 	Reissue        // a new certificate into the Secret that is there
-	Replace        // as Reissue, for a Secret that is immutable: delete it and create it anew
+	Replace        // as Reissue, for a Secret that cannot be changed in place: delete it and create it anew
 	Repair         // what the Content says, with the certificate as it is
 )
 
@@ -122,19 +122,27 @@ func judge(s Situation, d Decision) Decision {
 	switch {
 	case reason != "" && nameless(d.Wanted):
 		return d.wait(s)
-	case reason != "" && s.Secret.Immutable:
+	case reason != "" && s.Secret.replacedWhole():
 		return d.issue(Replace, reason, message)
 	case reason != "":
 		return d.issue(Reissue, reason, message)
 	}
 	d.Leaf, d.NextAt = s.Secret.Leaf.Fingerprint, next
 	switch {
-	case s.Secret.Immutable && len(d.Content.changedKeys(s.Secret)) > 0:
-		return d.issue(Replace, reasonGarbage, fmt.Sprintf("the Secret is immutable and data under other keys has to change: %q", d.Content.changedKeys(s.Secret)))
+	case s.Secret.replacedWhole() && len(d.Content.changedKeys(s.Secret)) > 0:
+		return d.issue(Replace, reasonGarbage, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
 		d.Action = Repair
 	}
 	return d
+}
+
+// whyReplaced says why data under other keys is not removed in place.
+func whyReplaced(f *SecretFacts, keys []string) string {
+	if len(f.Other) > maxOther {
+		return fmt.Sprintf("the Secret has data under more than %d other keys", maxOther)
+	}
+	return "the Secret is immutable and data under other keys has to change: " + quoted(keys)
 }
 
 func (d Decision) issue(action Action, reason Reason, message string) Decision {

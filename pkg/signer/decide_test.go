@@ -3,6 +3,7 @@ package signer
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"testing"
 	"time"
 
@@ -203,6 +204,11 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 		{name: "immutable, all is well", change: immutable(func(*scene) {})},
 		{name: "immutable, due", action: Replace, reason: reasonDue, change: immutable(func(w *scene) { use(good)(w); at(due)(w) })},
 		{name: "immutable, owner missing", action: Repair, change: immutable(func(w *scene) { w.secret.OwnerReferences = nil })},
+		{name: "too many extra keys", action: Replace, reason: reasonGarbage, message: "data under more than 64 other keys", change: func(w *scene) {
+			for i := range 5000 {
+				w.secret.Data[fmt.Sprint("k", i)] = []byte("x")
+			}
+		}},
 		{name: "immutable, extra keys", action: Replace, reason: reasonGarbage, message: `"ca.crt"`, change: immutable(set("ca.crt", []byte("x")))},
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
+	"fmt"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type SecretFacts struct {
 	Type      corev1.SecretType
 	Immutable bool
 	Empty     bool                         // no data under tls.crt and tls.key
-	Other     map[string][sha256.Size]byte // digests of the data under other keys; nil for none
+	Other     map[string][sha256.Size]byte // digests of the data under other keys, at most maxOther+1; nil for none
 	Combined  [sha256.Size]byte            // digest of the pair as one file, whether or not it is there
 	Defect    Reason                       // why the two keys are not a usable pair, or empty
 	Detail    string                       // the defect in a sentence, without key material
@@ -82,6 +83,9 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	}
 	f.Annotations = only(secret.Annotations, secretAnnotations)
 	for key, value := range secret.Data {
+		if len(f.Other) > maxOther {
+			break // whatever else there is, all of it goes
+		}
 		f.rememberOther(key, value)
 	}
 	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
@@ -90,10 +94,17 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	return f
 }
 
+// maxOther is how much data under other keys than those of the pair is removed key by key. A
+// Secret with more is replaced.
+const maxOther = 64
+
+// replacedWhole reports whether what the Secret holds cannot be changed in place.
+func (f *SecretFacts) replacedWhole() bool { return f.Immutable || len(f.Other) > maxOther }
+
 // identityOf returns what is remembered of a Secret's metadata.
 func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	kept := api.Identity(m)
-	kept.OwnerReferences = m.OwnerReferences
+	kept.OwnerReferences = api.Owners(m.OwnerReferences)
 	return kept
 }
 
@@ -122,6 +133,10 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, corev1.TLSCertKey+": "+err.Error()
+		return
+	}
+	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > api.MaxNames {
+		f.Defect, f.Detail = reasonGarbage, fmt.Sprintf("%s: %d names: must be at most %d", corev1.TLSCertKey, n, api.MaxNames)
 		return
 	}
 	f.Leaf = leafFacts(certs[0], certs[1:])

@@ -88,6 +88,9 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 		CertPEM: pki.EncodeCertificates(append([]*x509.Certificate{leaf}, ca.Chain...)...),
 		KeyPEM:  keyPEM,
 	}
+	if n := len(issued.CertPEM); n > pki.MaxCertificates { // it could not be read back
+		return Issued{}, &RefusedError{fmt.Errorf("the certificate and its chain have %d bytes: must be at most %d", n, pki.MaxCertificates)}
+	}
 	if ca.Key == nil && !wanted.RenewAfter.After(now) {
 		issued.RenewedAfter = wanted.RenewAfter
 	}

@@ -36,6 +36,7 @@ type handler struct {
 	// programs returns the programs that are known.
 	programs    func() *programs.Table
 	defaultMode api.Mode
+	room        room
 	metrics     *metrics
 	log         logr.Logger
 }
@@ -44,6 +45,14 @@ type handler struct {
 // the API server cannot be read or because of a bug, the answer is an HTTP error: a
 // review that denies would refuse the pod whatever failurePolicy says.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	release, err := h.room.enter(r)
+	if err != nil {
+		h.metrics.count(resultFailed, reasonTooMany, nil)
+		w.Header().Set("Retry-After", "1") // the API server tries again
+		http.Error(w, noAnswer+err.Error(), http.StatusTooManyRequests)
+		return
+	}
+	defer release()
 	req, status, err := readReview(w, r)
 	if err != nil {
 		h.metrics.count(resultFailed, reasonError, nil)
@@ -86,16 +95,22 @@ func (h *handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 	pod := req.Object.Pod()
 	wanted, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
-		h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
-		h.metrics.count(resultDenied, reasonBadAnnotation, nil)
-		return denied(err), nil
+		return h.deny(req, reasonBadAnnotation, err), nil
 	}
 	choice, err := h.choose(ctx, pod, wanted, req.Namespace)
+	if errors.Is(err, errNotOptedIn) {
+		h.log.V(1).Info("untouched", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
+		h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
+		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"servingcert: nothing is injected: " + err.Error()}}, nil
+	}
 	if err != nil {
 		h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
 		return nil, err
 	}
-	patch, report := mutate.Inject(pod, wanted, choice)
+	patch, report, err := mutate.Inject(pod, wanted, choice)
+	if err != nil {
+		return h.deny(req, reasonTooLarge, err), nil
+	}
 	if log := h.log.V(1); log.Enabled() {
 		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
 	}
@@ -132,7 +147,10 @@ func (h *handler) with(known mutate.Known) mutate.Known {
 	return known
 }
 
-func denied(err error) *admissionv1.AdmissionResponse {
+// deny refuses the pod.
+func (h *handler) deny(req *request, reason mutate.Reason, err error) *admissionv1.AdmissionResponse {
+	h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
+	h.metrics.count(resultDenied, reason, nil)
 	return &admissionv1.AdmissionResponse{
 		Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: err.Error()},
 	}

@@ -51,7 +51,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 			return w.live, w.err
 		},
 		programs: func() *programs.Table { return nil },
-		metrics:  metrics, log: log,
+		room:     newRoom(maxInFlight), metrics: metrics, log: log,
 	}
 	return h, registry
 }
@@ -249,7 +249,7 @@ func TestWhatIsNoReview(t *testing.T) {
 		"other version": {`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`, "application/json", http.StatusBadRequest},
 		"other type":    {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`, "text/plain", http.StatusUnsupportedMediaType},
 		"no pod":        {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"object":{"spec":{"containers":"none"}}}}`, "application/json", http.StatusBadRequest},
-		"too much":      {strings.Repeat(" ", 7<<20+1), "application/json", http.StatusRequestEntityTooLarge},
+		"too much":      {strings.Repeat(" ", maxReview+1), "application/json", http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := (&world{}).handler(t, logr.Discard())

@@ -146,8 +146,9 @@ func (l *Lookup) Live(ctx context.Context, namespace string) (mutate.Known, erro
 	return l.shared.get(ctx, namespace)
 }
 
-// read asks the API server for all at once. A Secret or a namespace that the informers
-// hold is not asked for again.
+// read asks the API server for all at once, but first for the namespace if the informers do
+// not hold it: nothing is listed of one that is not opted in, which anyone can ask about. A
+// Secret or a namespace that the informers hold is not asked for again.
 func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, error) {
 	var (
 		services    corev1.ServiceList
@@ -159,13 +160,13 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 	if l.synced() {
 		annotations, hasSettings = l.cachedNamespace(ctx, namespace)
 	}
-	group, ctx := errgroup.WithContext(ctx)
 	if !hasSettings {
-		group.Go(func() (err error) {
-			annotations, err = l.liveNamespace(ctx, namespace)
-			return err
-		})
+		var err error
+		if annotations, err = l.liveNamespace(ctx, namespace); err != nil {
+			return mutate.Known{}, err
+		}
 	}
+	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := l.live.List(ctx, &services, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("list Services of namespace %q: %w", namespace, err)

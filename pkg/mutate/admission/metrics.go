@@ -20,6 +20,9 @@ const (
 // reasonError is the reason of a review that failed, or that was denied.
 const (
 	reasonBadAnnotation mutate.Reason = "BadAnnotation"
+	reasonTooLarge      mutate.Reason = "TooLarge"
+	reasonNotOptedIn    mutate.Reason = "NotOptedIn"
+	reasonTooMany       mutate.Reason = "TooManyReviews"
 	reasonError         mutate.Reason = "Error"
 )
 

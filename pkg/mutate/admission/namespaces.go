@@ -2,11 +2,14 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -39,7 +42,7 @@ func settingsOf(ns *metav1.PartialObjectMetadata) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[key] = value
+			out[key] = api.TruncateAnnotation(value)
 		}
 	}
 	return out
@@ -55,11 +58,24 @@ func (l *Lookup) cachedNamespace(ctx context.Context, name string) (annotations 
 	return ns.Annotations, true
 }
 
-// liveNamespace reads the annotations of the namespace from the API server.
+// errNotOptedIn is about a namespace whose pods are not reviewed. Only whoever is not the
+// API server asks about those, or the API server for a moment after the label was removed.
+var errNotOptedIn = errors.New("the namespace does not have label " + api.LabelInject + "=" + api.InjectEnabled)
+
+// liveNamespace reads the annotations of the namespace from the API server, or returns
+// errNotOptedIn.
 func (l *Lookup) liveNamespace(ctx context.Context, name string) (map[string]string, error) {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return nil, errNotOptedIn
+	}
 	ns := namespaceMetadata()
-	if err := l.live.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
+	switch err := l.live.Get(ctx, client.ObjectKey{Name: name}, ns); {
+	case apierrors.IsNotFound(err):
+		return nil, errNotOptedIn
+	case err != nil:
 		return nil, fmt.Errorf("get namespace %q: %w", name, err)
+	case !optedIn.Matches(labels.Set(ns.Labels)):
+		return nil, errNotOptedIn
 	}
 	return settingsOf(ns), nil
 }

@@ -15,10 +15,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// maxReview is the most bytes that a review may have. The API server accepts objects
-// of up to 3 MiB, and a review may contain two of them.
-const maxReview = 7 << 20
-
 // request is the part of an AdmissionRequest (admission.k8s.io/v1) that is used. The
 // pod is decoded with it: decoding it again from a raw copy would cost as much as all
 // the rest.
@@ -37,10 +33,16 @@ func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: must be application/json", r.Header.Get("Content-Type"))
 	}
+	if r.ContentLength > maxReview {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: %d bytes: must be at most %d", r.ContentLength, maxReview)
+	}
 	body := make([]byte, 0, max(512, min(r.ContentLength+1, maxReview)))
 	body, err := readAll(body, http.MaxBytesReader(w, r.Body, maxReview))
 	if err != nil {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: %w", err)
+		return nil, statusOf(err), fmt.Errorf("read the review: %w", err)
+	}
+	if valuesIn(body) > maxValues {
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: it has more than %d values", maxValues)
 	}
 	var review struct {
 		APIVersion string   `json:"apiVersion"`
@@ -57,6 +59,32 @@ func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 		return nil, http.StatusBadRequest, errors.New("the review has no request")
 	}
 	return review.Request, http.StatusOK, nil
+}
+
+// statusOf returns the HTTP status for an error of reading a body.
+func statusOf(err error) int {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusBadRequest
+}
+
+// valuesIn returns about how many values a text in JSON has, one or two for each.
+func valuesIn(data []byte) int {
+	values := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			for i++; i < len(data) && data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+		case ',', '[', '{':
+			values++
+		}
+	}
+	return values
 }
 
 // readAll is io.ReadAll into a buffer, which is large enough if the length was announced.

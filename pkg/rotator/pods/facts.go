@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -44,7 +45,7 @@ type Template struct {
 	Labels     string // "key=value,…" by key, which no label's characters can break
 	SecretName string // the Secret that the pod names itself
 	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
-	// and separated by commas.
+	// and separated by commas, at most api.MaxMounts.
 	Mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
 	Bundle bool
@@ -81,24 +82,25 @@ const (
 func FactsOf(pod *corev1.Pod) *Facts {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	status, _ := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
+	mounted := mounts(pod.Spec.Volumes)
 	t := Template{
 		Namespace:    pod.Namespace,
 		Labels:       encodeLabels(pod.Labels),
 		SecretName:   request.SecretName,
-		Mounts:       strings.Join(mounts(pod.Spec.Volumes), ","),
+		Mounts:       strings.Join(mounted, ","),
 		Bundle:       slices.ContainsFunc(pod.Spec.Volumes, holdsBundle),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
-		Ports:        portsOf(pod),
+		Ports:        portsOf(pod, mounted),
 		DeclaresPort: api.DeclaresPort(pod),
 		OneShot:      api.OneShot(pod),
 		Left:         leftAlone(pod, request),
 		// A copied or forged status can only keep its pod out of the count.
-		Explained: status.NotInjectedFor(),
+		Explained: shortName(status.NotInjectedFor()),
 		Given:     givenOf(pod, status),
 	}
 	if err != nil {
-		t.Mistake, t.SecretName = err.Error(), pod.Annotations[api.AnnotationSecretName]
+		t.Mistake, t.SecretName = err.Error(), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
 	f := &Facts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{
@@ -115,7 +117,9 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	if t.Mounts != "" || t.Bundle {
 		f.CreationTimestamp = pod.CreationTimestamp
 		f.Running = pod.Status.Phase == corev1.PodRunning
-		f.leaf = unique.Make(pod.Annotations[api.AnnotationLeaf])
+		if leaf := pod.Annotations[api.AnnotationLeaf]; len(leaf) <= api.MaxAnnotation {
+			f.leaf = unique.Make(leaf)
+		}
 	}
 	if t.Mounts != "" {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
@@ -160,10 +164,19 @@ func (f *Facts) Leaf() string {
 
 // Mounts returns the names of the Secrets whose key is in one of its volumes.
 func (f *Facts) Mounts() []string {
-	if m := f.Template.Value().Mounts; m != "" {
-		return strings.Split(m, ",")
+	return f.Template.Value().mounted()
+}
+
+func (t Template) mounted() []string {
+	if t.Mounts == "" {
+		return nil
 	}
-	return nil
+	return strings.Split(t.Mounts, ",")
+}
+
+// shortName returns the beginning of a name that is too long to be one.
+func shortName(name string) string {
+	return strings.Clone(name[:min(len(name), validation.DNS1123SubdomainMaxLength+1)])
 }
 
 // leftAlone returns why the pod is left alone by what it is, or "".

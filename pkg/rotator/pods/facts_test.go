@@ -173,7 +173,7 @@ func TestWhatIsKnownOfAPodToBeWoken(t *testing.T) {
 
 // Whichever key of the Secret has the private key, the container that mounts it serves.
 func TestPortsOfAContainerWithTheKey(t *testing.T) {
-	for key, want := range map[string][]string{"tls.key": {"web-tls"}, api.CombinedKey: {"web-tls"}, "tls.crt": {""}} {
+	for key, want := range map[string][]string{"tls.key": {"web-tls"}, api.CombinedKey: {"web-tls"}, "tls.crt": nil} {
 		f := FactsOf(rotatortest.Pod(rotatortest.ProjectedVolume("web-tls", key), func(p *corev1.Pod) {
 			p.Spec.Containers = []corev1.Container{{
 				Ports:        []corev1.ContainerPort{{Name: "db", ContainerPort: 27017}},

@@ -4,19 +4,25 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the
-// volume.
+// volume: of more than api.MaxMounts the first by name. The API server accepts a volume
+// with any text as the name of its Secret; what cannot be one is left out.
 func mounts(volumes []corev1.Volume) []string {
 	var names []string
 	for i := range volumes {
 		names = append(names, keysIn(&volumes[i])...)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return len(name) > validation.DNS1123SubdomainMaxLength || len(validation.IsDNS1123Subdomain(name)) > 0
+	})
 	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), api.MaxMounts)]
 }
 
 // keysIn returns the Secrets whose private key is in the volume, by itself or in one

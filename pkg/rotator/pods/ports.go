@@ -2,7 +2,6 @@ package pods
 
 import (
 	"cmp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,24 +11,30 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS
-// with the Secrets, separated by "+", whose key its container mounts. No name has
-// one of these characters. A string, because a Template is compared as a whole.
-func portsOf(pod *corev1.Pod) string {
-	secrets := map[string][]string{} // by volume
+// portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS. SECRETS
+// are those of mounted whose key the container mounts: a number in hex of which each bit is
+// one, the lowest the first. As names they would be written once for each port. No name of
+// a port has one of these characters. A string, because a Template is compared as a whole.
+func portsOf(pod *corev1.Pod, mounted []string) string {
+	bits := make(map[string]uint64, len(mounted))
+	for i, secret := range mounted {
+		bits[secret] = 1 << i
+	}
+	volumes := map[string]uint64{}
 	for i := range pod.Spec.Volumes {
-		secrets[pod.Spec.Volumes[i].Name] = keysIn(&pod.Spec.Volumes[i])
+		for _, secret := range keysIn(&pod.Spec.Volumes[i]) {
+			volumes[pod.Spec.Volumes[i].Name] |= bits[secret]
+		}
 	}
 	var out []string
 	for _, c := range api.RunningContainers(pod) {
-		var mounted []string
+		var secrets uint64
 		for _, m := range c.VolumeMounts {
-			mounted = append(mounted, secrets[m.Name]...)
+			secrets |= volumes[m.Name]
 		}
-		slices.Sort(mounted)
 		for _, p := range c.Ports {
 			if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
-				out = append(out, p.Name+"="+strconv.Itoa(int(p.ContainerPort))+"="+strings.Join(slices.Compact(mounted), "+"))
+				out = append(out, p.Name+"="+strconv.Itoa(int(p.ContainerPort))+"="+strconv.FormatUint(secrets, 16))
 			}
 		}
 	}
@@ -65,13 +70,30 @@ func (t Template) Pod() *corev1.Pod {
 // TCPPorts returns the TCP ports that the pods declare.
 func (t Template) TCPPorts() []Port {
 	var out []Port
+	mounted := t.mounted()
+	secrets := map[string][]string{} // by what is written of them
 	for entry := range strings.SplitSeq(t.Ports, ",") {
 		parts := strings.SplitN(entry, "=", 3)
 		if len(parts) != 3 {
 			continue // none
 		}
+		if _, known := secrets[parts[2]]; !known {
+			secrets[parts[2]] = chosen(mounted, parts[2])
+		}
 		if number, err := strconv.ParseUint(parts[1], 10, 16); err == nil {
-			out = append(out, Port{parts[0], uint16(number), strings.Split(parts[2], "+")})
+			out = append(out, Port{parts[0], uint16(number), secrets[parts[2]]})
+		}
+	}
+	return out
+}
+
+// chosen returns the Secrets of mounted whose bits are set in a number in hex.
+func chosen(mounted []string, hex string) []string {
+	bits, _ := strconv.ParseUint(hex, 16, 64) // portsOf wrote it
+	var out []string
+	for i, secret := range mounted {
+		if bits&(1<<i) != 0 {
+			out = append(out, secret)
 		}
 	}
 	return out

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Workload is the controller of pods of one template. The zero value stands for
@@ -27,7 +29,7 @@ var restartable = map[string]bool{"Deployment": true, "StatefulSet": true, "Daem
 // that a Deployment gives its ReplicaSets, NAME-HASH.
 func workloadOf(pod *corev1.Pod) Workload {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil {
+	if owner == nil || len(api.Owners([]metav1.OwnerReference{*owner})) == 0 {
 		return Workload{}
 	}
 	w := Workload{owner.APIVersion, owner.Kind, owner.Name, owner.UID}

@@ -64,19 +64,24 @@ func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0
 // cannot reach the pod are passed over: for the webhook it does not serve them.
 func targetsOf(services []*corev1.Service, known []pods.Port, reach api.Reach) []uint16 {
 	var ports []uint16
+	named := map[string][]uint16{}
+	for _, p := range known {
+		named[p.Name] = append(named[p.Name], p.Number)
+	}
+	seen := api.PortSet{}
 	for _, svc := range services {
 		for _, target := range api.TLSTargets(svc) {
+			if seen[target] {
+				continue
+			}
+			seen[target] = true
 			if target.Type == intstr.Int {
 				if n := target.IntVal; n > 0 && n < 1<<16 && reach.Port(target) {
 					ports = append(ports, uint16(n))
 				}
 				continue
 			}
-			for _, p := range known {
-				if p.Name == target.StrVal {
-					ports = append(ports, p.Number)
-				}
-			}
+			ports = append(ports, named[target.StrVal]...)
 		}
 	}
 	return ports

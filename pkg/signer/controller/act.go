@@ -75,8 +75,8 @@ func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settleme
 	return max(next.Sub(s.Now), time.Millisecond)
 }
 
-// write does to the Secret what was decided, in one write. (A Secret that is
-// immutable takes two: it is deleted and made again. One that gets its pair as one
+// write does to the Secret what was decided, in one write. (A Secret that cannot be
+// changed takes two: it is deleted and made again. One that gets its pair as one
 // file too, and no new pair, is read before.)
 func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	switch d.Action {
@@ -163,11 +163,11 @@ func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*
 func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
 	var old corev1.Secret
 	if err := c.live.Get(ctx, s.Key, &old); err != nil {
-		return nil, fmt.Errorf("read immutable Secret: %w", err)
+		return nil, fmt.Errorf("read the Secret to replace: %w", err)
 	}
 	err := c.client.Delete(ctx, &old, client.Preconditions{UID: &s.Secret.UID, ResourceVersion: &s.Secret.ResourceVersion})
 	if err != nil {
-		return nil, fmt.Errorf("delete immutable Secret: %w", err)
+		return nil, fmt.Errorf("delete the Secret to replace: %w", err)
 	}
 	return c.createSecret(ctx, content.Secret(s.Key, &old))
 }

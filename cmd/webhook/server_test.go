@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/mutate/admission"
+)
+
+func TestTheServerHasEveryTimeout(t *testing.T) {
+	s := newServer("127.0.0.1", 9443, nil).http
+	for name, timeout := range map[string]time.Duration{
+		"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout,
+	} {
+		assert.Positive(t, timeout, name)
+		assert.LessOrEqual(t, timeout, idleTimeout, name)
+	}
+	assert.Positive(t, s.MaxHeaderBytes)
+}
+
+// TestASlowSenderIsCutOff: of a handshake, of headers and of a body. Nothing but the server
+// ends these connections.
+func TestASlowSenderIsCutOff(t *testing.T) {
+	s := newServer("127.0.0.1", 0, nil)
+	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond
+	s.Register(admission.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			http.Error(w, "cut off", http.StatusBadRequest)
+		}
+	}))
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	defer certificate.Close()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", certificate.TLS)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.serve(ctx, listener) }()
+
+	for name, sends := range map[string]string{
+		"headers": "POST " + admission.Path + " HTTP/1.1\r\nHost: x\r\n",
+		"body":    "POST " + admission.Path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"long":    "POST " + admission.Path + " HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 32<<10),
+	} {
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // any certificate will do
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, sends)
+		require.NoError(t, err, name)
+		answer, _ := io.ReadAll(conn) // returns once the server closes the connection
+		assert.NotContains(t, string(answer), "200 OK", name)
+		_ = conn.Close()
+	}
+	raw, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	_, _ = io.ReadAll(raw)
+	_ = raw.Close()
+
+	stop()
+	assert.NoError(t, <-ended)
+}

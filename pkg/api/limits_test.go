@@ -1,0 +1,131 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/test/bounded"
+)
+
+// most is how large the API server lets the annotations of an object be.
+const most = 256 << 10
+
+// listOf returns a list of different names, separated by commas, of about size bytes.
+func listOf(size int, format string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < size; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
+}
+
+func annotated(key, value string) *metav1.ObjectMeta {
+	return &metav1.ObjectMeta{Annotations: map[string]string{key: value}}
+}
+
+// TestTheLengthOfAListIsCheckedBeforeItsEntries: the first entry is wrong too, and an error
+// about it would mean that entries are looked at before the list is known to be short.
+func TestTheLengthOfAListIsCheckedBeforeItsEntries(t *testing.T) {
+	short := strings.Repeat("a,", MaxNames) + "a"
+	for name, tc := range map[string]struct {
+		parse func() error
+		says  string
+	}{
+		"bytes of extra-dns-names": {func() error {
+			_, err := Parse(service(AnnotationExtraDNSNames, "-,"+listOf(62<<10, "n%d.web.shop.svc")), DefaultLimits())
+			return err
+		}, "63491 bytes: must be at most 25600"},
+		"names of extra-dns-names": {func() error {
+			_, err := Parse(service(AnnotationExtraDNSNames, "-,"+short), DefaultLimits())
+			return err
+		}, "102 names: must be at most 100"},
+		"bytes of containers": {func() error {
+			_, err := ParsePod(annotated(AnnotationContainers, "-,"+listOf(182<<10, "c%d")))
+			return err
+		}, "bytes: must be at most 6400"},
+		"names of containers": {func() error {
+			_, err := ParsePod(annotated(AnnotationContainers, "-,"+short))
+			return err
+		}, "102 names: must be at most 100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.parse()
+			require.ErrorAs(t, err, new(*FieldError))
+			assert.Contains(t, err.Error(), tc.says)
+			assert.Less(t, len(err.Error()), 1000)
+		})
+	}
+}
+
+// TestHostileAnnotationsCostLittle: annotations as large as the API server takes, and what
+// is done with them allocates less than a few copies of the longest value that is allowed.
+func TestHostileAnnotationsCostLittle(t *testing.T) {
+	const bound = 4 * MaxAnnotation
+	limits := permissive()
+	limits.FormerDomains = []string{"old.local"}
+	for name, value := range map[string]string{
+		"names":       listOf(most, "n%d.web.shop.svc"),
+		"short names": strings.Repeat("a,", most/2),
+		"commas":      strings.Repeat(",", most),
+		"one name":    strings.Repeat("a", most),
+		"labels":      strings.Repeat("a.", most/2),
+		"wildcards":   strings.Repeat("*.", most/2),
+		"no UTF-8":    strings.Repeat("\xff", most),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range []string{AnnotationSecretName, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames, AnnotationClusterIPs, AnnotationRenewAfter} {
+				svc := service(key, value)
+				var err error
+				assert.Less(t, bounded.Allocated(func() { _, err = Parse(svc, limits) }), uint64(bound), key)
+				require.Error(t, err)
+				assert.Less(t, len(err.Error()), 2000, key)
+				assert.Less(t, bounded.Allocated(func() { Retained([]*corev1.Service{svc}, limits) }), uint64(bound), key)
+			}
+			for _, p := range podAnnotations {
+				meta := annotated(p.key, value)
+				var err error
+				assert.Less(t, bounded.Allocated(func() { _, err = ParsePod(meta) }), uint64(bound), p.key)
+				require.Error(t, err)
+				assert.Less(t, len(err.Error()), 2000, p.key)
+			}
+			for _, s := range settings {
+				assert.Less(t, bounded.Allocated(func() { ParseSettings(map[string]string{s.key: value}) }), uint64(bound), s.key)
+			}
+		})
+	}
+}
+
+// TestRetainedNamesAreTheFirst: of a list that is too long, a Service keeps what there is
+// room for, and its own names in any case.
+func TestRetainedNamesAreTheFirst(t *testing.T) {
+	for _, n := range []int{MaxNames - 2, MaxNames - 1, 200, 5000} {
+		got := Retained([]*corev1.Service{service(AnnotationExtraDNSNames, listOf(n*16, "n%04d.web.shop.svc"))}, DefaultLimits())
+		assert.LessOrEqual(t, len(got.DNSNames), MaxNames)
+		assert.Contains(t, got.DNSNames, "web.shop.svc")
+		assert.Contains(t, got.DNSNames, "n0000.web.shop.svc")
+	}
+}
+
+// TestCachesHoldTruncatedText: what is kept of a Service is bounded, and is refused as the
+// whole would be.
+func TestCachesHoldTruncatedText(t *testing.T) {
+	svc := service(AnnotationExtraDNSNames, listOf(most, "n%d.web.shop.svc"))
+	svc.Status.Conditions = []metav1.Condition{{Type: ConditionReady, Message: strings.Repeat("x", 1<<20)}}
+	keep := Keep{Annotations: []string{AnnotationExtraDNSNames, AnnotationSecretName}, Conditions: []string{ConditionReady}}
+	kept := StripService(svc, keep)
+	assert.LessOrEqual(t, len(kept.Annotations[AnnotationExtraDNSNames]), MaxAnnotation+1)
+	assert.LessOrEqual(t, len(kept.Status.Conditions[0].Message), MaxMessage+1)
+	assert.Len(t, svc.Status.Conditions[0].Message, 1<<20, "the Service was changed")
+	assert.Equal(t, kept, StripService(kept, keep))
+	_, err := Parse(kept, DefaultLimits())
+	assert.ErrorContains(t, err, AnnotationExtraDNSNames)
+}

@@ -1,0 +1,223 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/test/bounded"
+)
+
+// send posts a body that may be no review.
+func send(h http.Handler, body io.Reader) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(http.MethodPost, Path, body)
+	req.Header.Set("Content-Type", "application/json")
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	return rec
+}
+
+func review(object string) string {
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","resource":{"version":"v1","resource":"pods"},"namespace":"shop","object":` + object + `}}`
+}
+
+// TestHostileReviewsCostLittle: bodies of which each byte would become a hundred.
+func TestHostileReviewsCostLittle(t *testing.T) {
+	const size = 300 << 10
+	fill := func(element string) string { return strings.Repeat(element+",", size/(len(element)+1)) + element }
+	for name, tc := range map[string]struct {
+		body string
+		says string
+	}{
+		"containers":   {review(`{"spec":{"containers":[` + fill("{}") + `]}}`), "read the review: "},
+		"volumes":      {review(`{"spec":{"volumes":[` + fill("null") + `]}}`), "read the review: "},
+		"mounts":       {review(`{"spec":{"containers":[{"volumeMounts":[` + fill("{}") + `]}]}}`), "it has more than 30000 values"},
+		"lists":        {review(`{"metadata":` + strings.Repeat("[", size) + strings.Repeat("]", size) + `}`), "it has more than 30000 values"},
+		"few of each":  {review(`{"spec":{` + strings.Repeat(`"containers":[`+strings.Repeat("{},", 999)+`{}],`, 20) + `"volumes":[]}}`), "it has more than 30000 values"},
+		"spaces":       {strings.Repeat(" ", maxReview+1), "must be at most"},
+		"one string":   {review(`"` + strings.Repeat("x", size) + `"`), "cannot unmarshal"},
+		"no request":   {strings.Repeat("{", 1000), "invalid character"},
+		"not the type": {review(`{"spec":{"containers":{"a":[1,2]}}}`), "cannot unmarshal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := (&world{}).handler(t, logr.Discard())
+			var rec *httptest.ResponseRecorder
+			allocated := bounded.Allocated(func() { rec = send(h, strings.NewReader(tc.body)) })
+			assert.GreaterOrEqual(t, rec.Code, 400)
+			assert.Contains(t, rec.Body.String(), tc.says)
+			assert.Less(t, rec.Body.Len(), 1000)
+			assert.Less(t, allocated, uint64(2*len(tc.body)+64<<10))
+		})
+	}
+}
+
+// TestTheCostliestReviewThatIsAnswered allocates a few MiB beside a few times its length,
+// which is what a room for reviews counts with.
+func TestTheCostliestReviewThatIsAnswered(t *testing.T) {
+	for name, object := range map[string]string{
+		"mounts":     `{"spec":{"containers":[{"volumeMounts":[` + strings.Repeat("{},", maxValues/2-50) + `{}]}]}}`,
+		"ports":      `{"spec":{"containers":[{"ports":[` + strings.Repeat("null,", maxValues-100) + `{}]}]}}`,
+		"containers": `{"spec":{"containers":[` + strings.Repeat("{},", 999) + `{}],"initContainers":[` + strings.Repeat("{},", 999) + `{}]}}`,
+	} {
+		h, _ := (&world{}).handler(t, logr.Discard())
+		var rec *httptest.ResponseRecorder
+		allocated := bounded.Allocated(func() { rec = send(h, strings.NewReader(review(object))) })
+		assert.Equal(t, http.StatusOK, rec.Code, "%s: %.200s", name, rec.Body)
+		t.Logf("%s: %d bytes became %d", name, len(object), allocated)
+		assert.Less(t, allocated, uint64(16<<20), name)
+	}
+}
+
+func TestALargePodIsRefused(t *testing.T) {
+	h, _ := (&world{cached: knows(webService)}).handler(t, logr.Discard())
+	pod := plainPod()
+	for i := range 200 {
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: fmt.Sprint("c", i)})
+	}
+	_, _, resp := ask(t, h, reviewOf(t, pod))
+	assert.False(t, resp.Allowed)
+	assert.Contains(t, resp.Result.Message, `spec.containers: "201 containers": must be at most 100`)
+}
+
+// TestReviewsAreAnsweredWhileThereIsRoom: one more than there is room for is sent back, and
+// told when to come again.
+func TestReviewsAreAnsweredWhileThereIsRoom(t *testing.T) {
+	inside, leave := make(chan struct{}), make(chan struct{})
+	h, _ := (&world{}).handler(t, logr.Discard())
+	h.(*handler).room = newRoom(2*perReview + 64<<10)
+	h.(*handler).live = func(context.Context, string) (mutate.Known, error) {
+		inside <- struct{}{}
+		<-leave
+		return mutate.Known{}, nil
+	}
+	body, err := json.Marshal(reviewOf(t, plainPod()))
+	require.NoError(t, err)
+	answers := make(chan int)
+	for range 2 {
+		go func() { answers <- send(h, bytes.NewReader(body)).Code }()
+		<-inside
+	}
+	rec := send(h, bytes.NewReader(body))
+	assert.Equal(t, http.StatusTooManyRequests, rec.Code)
+	assert.Equal(t, "1", rec.Header().Get("Retry-After"))
+	assert.Contains(t, rec.Body.String(), "too many reviews at the same time")
+	close(leave)
+	for range 2 {
+		assert.Equal(t, http.StatusOK, <-answers)
+	}
+	go func() { <-inside }()
+	assert.Equal(t, http.StatusOK, send(h, bytes.NewReader(body)).Code, "there is room again")
+}
+
+// apiServer counts what is asked of it. Namespace shop is opted in, default is not.
+type apiServer struct {
+	client.Reader
+	gets, lists atomic.Int32
+}
+
+func (s *apiServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	s.gets.Add(1)
+	switch key.Name {
+	case "shop":
+		object.SetLabels(map[string]string{api.LabelInject: api.InjectEnabled})
+	case "default":
+	default:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, key.Name)
+	}
+	return nil
+}
+
+func (s *apiServer) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	s.lists.Add(1)
+	if services, ok := list.(*corev1.ServiceList); ok {
+		services.Items = []corev1.Service{*webService}
+	}
+	return nil
+}
+
+// nothing is what informers know that hold nothing.
+type nothing struct{ client.Reader }
+
+func (nothing) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{}, "")
+}
+func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// TestOnlyOptedInNamespacesAreListed: whoever reaches the port can ask about any namespace.
+func TestOnlyOptedInNamespacesAreListed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		namespace   string
+		gets, lists int32
+		warns       string
+	}{
+		"a label younger than the informer": {"shop", 1, 2, ""},
+		"no label":                          {"default", 1, 0, "servingcert: nothing is injected: the namespace does not have label servingcert.dev/inject=enabled"},
+		"no namespace":                      {"none", 1, 0, "servingcert: nothing is injected: the namespace does not have label servingcert.dev/inject=enabled"},
+		"no name of one":                    {"../secrets", 0, 0, "servingcert: nothing is injected: the namespace does not have label servingcert.dev/inject=enabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := &apiServer{}
+			lookup := NewLookup(nothing{}, server, func() bool { return true }, false)
+			h, _ := (&world{}).handler(t, logr.Discard())
+			h.(*handler).cached, h.(*handler).live = lookup.Cached, lookup.Live
+			review := reviewOf(t, plainPod())
+			review.Request.Namespace = tc.namespace
+			_, _, resp := ask(t, h, review)
+			assert.True(t, resp.Allowed)
+			assert.Equal(t, tc.warns == "", len(resp.Patch) > 0)
+			if tc.warns != "" {
+				assert.Equal(t, []string{tc.warns}, resp.Warnings)
+			}
+			assert.Equal(t, []int32{tc.gets, tc.lists}, []int32{server.gets.Load(), server.lists.Load()}, "gets and lists")
+		})
+	}
+}
+
+// TestSettingsOfNamespacesAreTruncated: an informer holds no more than is read.
+func TestSettingsOfNamespacesAreTruncated(t *testing.T) {
+	kept, err := keepSettings(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationContainers: strings.Repeat("a,", 128<<10)}}})
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(kept.(*metav1.PartialObjectMetadata).Annotations[api.AnnotationContainers]), api.MaxAnnotation+1)
+}
+
+// FuzzReview: whatever is sent is answered, by an HTTP error or a review, and costs a few
+// MiB beside a few times its length.
+func FuzzReview(f *testing.F) {
+	body, err := json.Marshal(reviewOf(f, ordinaryPod()))
+	require.NoError(f, err)
+	f.Add(body)
+	f.Add([]byte(review(`{"spec":{"containers":[{},{},{}],"volumes":[null]}}`)))
+	f.Add([]byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"object":{"metadata":{"annotations":{"` + api.AnnotationContainers + `":"a,b"}}}}}`))
+	h, _ := (&world{cached: knows(webService)}).handler(f, logr.Discard())
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var rec *httptest.ResponseRecorder
+		allocated := bounded.Allocated(func() { rec = send(h, bytes.NewReader(body)) })
+		if rec.Code != http.StatusOK && rec.Code < 400 {
+			t.Fatalf("status %d", rec.Code)
+		}
+		if strings.Contains(rec.Body.String(), "internal error") {
+			t.Fatalf("panic: %s", rec.Body)
+		}
+		if most := uint64(16<<20 + 64*len(body)); allocated > most {
+			t.Fatalf("%d bytes became %d", len(body), allocated)
+		}
+	})
+}

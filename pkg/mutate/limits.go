@@ -1,0 +1,120 @@
+package mutate
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Limits of a pod that something is injected into, all its containers together. Some
+// decisions compare each element of one list with each of another. A pod beyond a limit is
+// refused: one that silently serves plaintext is worse.
+const (
+	maxContainers = 100 // init containers included
+	maxVolumes    = 500
+	maxMounts     = 2000
+	maxPorts      = 1000
+	maxVariables  = 5000
+	maxWords      = 5000 // of command and args
+	// maxExpanded is the most bytes of command and args once variables are replaced by
+	// their values. Linux starts no program with arguments of more than 2 MiB.
+	maxExpanded = 1 << 20
+)
+
+// checkSize returns an *api.FieldError if the pod is larger than what is decided about.
+func checkSize(in *input) error {
+	spec := &in.pod.Spec
+	if err := tooMany("spec.containers", "containers", len(spec.Containers)+len(spec.InitContainers), maxContainers); err != nil {
+		return err
+	}
+	if err := tooMany("spec.volumes", "volumes", len(spec.Volumes), maxVolumes); err != nil {
+		return err
+	}
+	var mounts, ports, variables, words int
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			mounts += len(c.VolumeMounts) + len(c.VolumeDevices)
+			ports += len(c.Ports)
+			variables += len(c.Env)
+			words += len(c.Command) + len(c.Args)
+		}
+	}
+	for _, total := range []struct {
+		field, what string
+		n, most     int
+	}{
+		{"volumeMounts", "mounts", mounts, maxMounts},
+		{"ports", "ports", ports, maxPorts},
+		{"env", "variables", variables, maxVariables},
+		{"args", "words of command and args", words, maxWords},
+	} {
+		if err := tooMany("spec.containers[*]."+total.field, total.what, total.n, total.most); err != nil {
+			return err
+		}
+	}
+	if in.expandedSize() > maxExpanded {
+		return tooLarge("spec.containers[*].args", "command and args with variables", fmt.Sprintf("must have at most %d bytes once the variables are replaced", maxExpanded))
+	}
+	return nil
+}
+
+func tooMany(field, what string, n, most int) error {
+	if n <= most {
+		return nil
+	}
+	return tooLarge(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("must be at most %d", most))
+}
+
+func tooLarge(field, value, detail string) error {
+	return &api.FieldError{Field: field, Value: value, Detail: detail + ` in a pod that gets a certificate or the CA bundle; label ` + api.LabelInject + `="` + api.InjectDisabled + `" opts the pod out`}
+}
+
+// expandedSize returns how many bytes command and args of all containers have once
+// variables are replaced as in expanded. It stops counting beyond maxExpanded.
+func (in *input) expandedSize() int {
+	size := 0
+	for _, list := range [][]corev1.Container{in.pod.Spec.InitContainers, in.pod.Spec.Containers} {
+		for i := range list {
+			var values map[string]string
+			for _, words := range [][]string{list[i].Command, list[i].Args} {
+				for _, word := range words {
+					size += len(word)
+					if values == nil && strings.Contains(word, "$(") {
+						values = in.variables(&list[i])
+					}
+					size += growth(word, values, maxExpanded-size)
+				}
+			}
+			if size > maxExpanded {
+				return size
+			}
+		}
+	}
+	return size
+}
+
+// growth returns by how many bytes a word grows if its variables are replaced, negative if
+// it shrinks. It stops counting beyond most.
+func growth(word string, values map[string]string, most int) int {
+	grown := 0
+	for grown <= most {
+		open := strings.Index(word, "$(")
+		if open < 0 {
+			break
+		}
+		word = word[open+2:]
+		end := strings.IndexAny(word, "()")
+		if end < 0 {
+			break
+		}
+		if value, ok := values[word[:end]]; ok && word[end] == ')' {
+			grown += len(value) - len("$()") - end
+			word = word[end+1:]
+		}
+	}
+	return grown
+}

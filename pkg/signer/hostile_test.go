@@ -1,0 +1,141 @@
+package signer
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/bounded"
+)
+
+// selfSigned returns a certificate for the names, in PEM, and its key.
+func selfSigned(t testing.TB, names ...string) (certPEM, keyPEM []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotAfter: time.Unix(2e9, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	keyPEM, err = pki.EncodeKey(key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM
+}
+
+// absurdKey returns an RSA key of about size bytes, as PKCS #8 in PEM. Its numbers have the
+// lengths of those of a key, and are not prime.
+func absurdKey(t testing.TB, size int) []byte {
+	t.Helper()
+	number := func(bits int) *big.Int {
+		n := new(big.Int).Lsh(big.NewInt(1), uint(bits)) //nolint:gosec // positive
+		return n.Add(n, big.NewInt(1))
+	}
+	bits := size * 2
+	p, q := number(bits/2), number(bits/2+2)
+	inner, err := asn1.Marshal(struct {
+		Version             int
+		N                   *big.Int
+		E                   int
+		D, P, Q, Dp, Dq, Qi *big.Int
+	}{0, new(big.Int).Mul(p, q), 65537, number(bits - 1), p, q, number(bits / 2), number(bits / 2), number(bits / 2)})
+	require.NoError(t, err)
+	outer, err := asn1.Marshal(struct {
+		Version   int
+		Algorithm pkix.AlgorithmIdentifier
+		Key       []byte
+	}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, inner})
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: outer})
+}
+
+// TestHostileSecretsCostLittle: facts of a Secret as large as the API server takes. What is
+// remembered of it is counted too: the facts are all that stays.
+func TestHostileSecretsCostLittle(t *testing.T) {
+	certPEM, keyPEM := selfSigned(t, "a.example.com")
+	many := make([]string, 240_000)
+	for i := range many {
+		many[i] = "a"
+	}
+	manyNames, _ := selfSigned(t, many...)
+	someNames, itsKey := selfSigned(t, many[:15_000]...)
+	manyKeys := map[string][]byte{}
+	for i := range 50_000 {
+		manyKeys[fmt.Sprint("k", i)] = nil
+	}
+	var owners []metav1.OwnerReference
+	for i := range 15_000 {
+		owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y", Controller: new(bool)})
+		if i == 14_999 {
+			owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: "uid"})
+		}
+	}
+	for name, tc := range map[string]struct {
+		data   map[string][]byte
+		meta   metav1.ObjectMeta
+		defect Reason
+		says   string
+	}{
+		"absurd key":        {map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: absurdKey(t, 195<<10)}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 8192"},
+		"many names":        {map[string][]byte{corev1.TLSCertKey: manyNames, corev1.TLSPrivateKeyKey: keyPEM}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 262144"},
+		"more than we sign": {map[string][]byte{corev1.TLSCertKey: someNames, corev1.TLSPrivateKeyKey: itsKey}, metav1.ObjectMeta{}, reasonGarbage, "15000 names: must be at most 100"},
+		"other keys":        {manyKeys, metav1.ObjectMeta{}, reasonKeyMissing, "no data"},
+		"owners":            {nil, metav1.ObjectMeta{OwnerReferences: owners}, reasonKeyMissing, "no data"},
+		"long owner":        {nil, metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: strings.Repeat("x", 1<<20)}}}, reasonKeyMissing, "no data"},
+		"annotation":        {nil, metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRenewedAfter: strings.Repeat("x", 256<<10)}}, reasonKeyMissing, "no data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := &corev1.Secret{ObjectMeta: tc.meta, Type: corev1.SecretTypeTLS, Data: tc.data}
+			var f *SecretFacts
+			assert.Less(t, bounded.Allocated(func() { f = FactsOf(secret, "servingcert") }), uint64(3<<20))
+			assert.Equal(t, tc.defect, f.Defect)
+			assert.Contains(t, f.Detail, tc.says)
+			assert.LessOrEqual(t, len(f.Leaf.DNSNames), api.MaxNames)
+			assert.LessOrEqual(t, len(f.Other), maxOther+1)
+			assert.LessOrEqual(t, len(f.OwnerReferences), 2*api.MaxOwners)
+			for _, r := range f.OwnerReferences {
+				assert.LessOrEqual(t, len(r.Kind), 63)
+			}
+			for _, v := range f.Annotations {
+				assert.LessOrEqual(t, len(v), api.MaxAnnotation+1)
+			}
+			if name == "owners" {
+				assert.True(t, f.OwnedBy("uid"), "a Service is found behind any number of others")
+			}
+		})
+	}
+}
+
+// FuzzSecret: whatever is in a Secret, its facts are bounded, cost a number of times its
+// size, and say nothing of its key.
+func FuzzSecret(f *testing.F) {
+	certPEM, keyPEM := selfSigned(f, "a.example.com", "b.example.com")
+	f.Add(certPEM, keyPEM)
+	f.Add(append(certPEM, certPEM...), []byte("x"))
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), absurdKey(f, 1000))
+	f.Fuzz(func(t *testing.T, cert, key []byte) {
+		secret := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}}
+		var facts *SecretFacts
+		allocated := bounded.Allocated(func() { facts = FactsOf(secret, "servingcert") })
+		if most := uint64(1<<20 + 64*(len(cert)+len(key))); allocated > most {
+			t.Fatalf("%d and %d bytes became %d", len(cert), len(key), allocated)
+		}
+		if len(facts.Detail) > 2000 || len(facts.Leaf.DNSNames) > api.MaxNames || len(facts.Leaf.Raw) > pki.MaxCertificate {
+			t.Fatalf("%d names; %.300s", len(facts.Leaf.DNSNames), facts.Detail)
+		}
+	})
+}

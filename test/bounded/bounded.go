@@ -1,0 +1,46 @@
+// Package bounded measures what code costs, for tests that hold it to a limit. It counts bytes,
+// and compares processor times of one run, so a busy machine changes little.
+package bounded
+
+import (
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// Allocated returns how many bytes f allocates, whether they are freed again or not. No
+// other goroutine should allocate meanwhile.
+func Allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Growth returns how many times as much processor time large takes as small: the least of
+// some runs of each. Time that the machine gives to others does not count.
+func Growth(small, large func()) float64 {
+	return float64(least(large)) / float64(max(least(small), time.Microsecond))
+}
+
+func least(f func()) time.Duration {
+	best := time.Duration(0)
+	for i := range 5 {
+		before := used()
+		f()
+		if took := used() - before; i == 0 || took < best {
+			best = took
+		}
+	}
+	return best
+}
+
+// used returns the processor time of the process.
+func used() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err) // only for a wrong argument
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
