@@ -1,0 +1,32 @@
+package pods
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What the API server has not checked is quoted before it reaches a message, and with
+// it somebody's terminal.
+func TestOwnersAreShownPlain(t *testing.T) {
+	controller := true
+	for name, want := range map[string]string{
+		"web-7d4b9":                 "ReplicaSet web-7d4b9",
+		"web.v1":                    "ReplicaSet web.v1",
+		"\x1b[2Jgone":               `ReplicaSet "\x1b[2Jgone"`,
+		"a\nReady: True":            `ReplicaSet "a\nReady: True"`,
+		"a\u202eb":                  `ReplicaSet "a\u202eb"`,
+		`a"b`:                       `ReplicaSet "a\"b"`,
+		strings.Repeat("x", 100000): `ReplicaSet "` + strings.Repeat("x", 64) + `\u2026"`,
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: name, UID: "1", Controller: &controller},
+		}}}
+		assert.Equal(t, want, workloadOf(pod).String())
+		pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name = name, "x"
+		assert.Equal(t, strings.TrimPrefix(want, "ReplicaSet ")+" x", workloadOf(pod).String())
+	}
+}
