@@ -13,7 +13,7 @@ import (
 
 // maxParsed is what reading one object's annotations may allocate: a few copies of the
 // longest that are allowed.
-const maxParsed = 8 * MaxAnnotation
+const maxParsed = 8 * MaxAnnotation * bounded.RaceFactor
 
 // checkParsed fails if err is no short *FieldError, or more was allocated than maxParsed.
 func checkParsed(t *testing.T, err error, allocated uint64) {

@@ -69,7 +69,7 @@ func TestTheLengthOfAListIsCheckedBeforeItsEntries(t *testing.T) {
 // TestHostileAnnotationsCostLittle: annotations as large as the API server takes, and what
 // is done with them allocates less than a few copies of the longest value that is allowed.
 func TestHostileAnnotationsCostLittle(t *testing.T) {
-	const bound = 4 * MaxAnnotation
+	const bound = 4 * MaxAnnotation * bounded.RaceFactor
 	limits := permissive()
 	limits.FormerDomains = []string{"old.local"}
 	for name, value := range map[string]string{

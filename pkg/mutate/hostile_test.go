@@ -35,7 +35,7 @@ func TestHostileServicesCostLittle(t *testing.T) {
 		for _, value := range []string{strings.Repeat("a,", most/2), strings.Repeat("a", most), strings.Repeat("a.web.shop.svc,", most/15)} {
 			pod, known := selectedBy(asking(key, value))
 			var choice Choice
-			assert.Less(t, bounded.Allocated(func() { choice = Choose(pod, api.PodRequest{}, known) }), uint64(4*api.MaxAnnotation), "%s: %.20s", key, value)
+			assert.Less(t, bounded.Allocated(func() { choice = Choose(pod, api.PodRequest{}, known) }), uint64(4*api.MaxAnnotation*bounded.RaceFactor), "%s: %.20s", key, value)
 			assert.NotEmpty(t, choice.Notes, key)
 			for _, n := range choice.Notes {
 				assert.Less(t, len(n.Detail), 2000, key)
@@ -117,7 +117,7 @@ func TestPodsBeyondALimitAreRefused(t *testing.T) {
 			require.ErrorAs(t, err, new(*api.FieldError))
 			assert.Contains(t, err.Error(), tc.says)
 			assert.Contains(t, err.Error(), api.LabelInject)
-			assert.Less(t, allocated, uint64(64<<10))
+			assert.Less(t, allocated, uint64(64<<10*bounded.RaceFactor))
 
 			patch, _, err := Mutate(pod, Known{})
 			require.NoError(t, err, "nothing would be injected")

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // StripConfigMap removes from a ConfigMap all but the requested key, and the names
-// of the keys that may not be beside it. The bundle is the same in all ConfigMaps,
+// of the keys that may not be beside it. A value that is too long to be a bundle is cut off. The bundle is the same in all ConfigMaps,
 // so that it is in memory once.
 func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	data, binary := cm.Data, cm.BinaryData
@@ -24,7 +27,7 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	for key, value := range data {
 		switch {
 		case key == r.Key:
-			value = unique.Make(value).Value()
+			value = unique.Make(truncated(value)).Value()
 		case r.Alone:
 			value = ""
 		default:
@@ -38,6 +41,15 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	if _, ok := binary[r.Key]; ok {
 		cm.BinaryData = map[string][]byte{r.Key: nil}
 	}
+}
+
+// truncated returns the value, or the beginning of one that is too long to be a bundle, so
+// that it still is.
+func truncated(value string) string {
+	if len(value) <= pki.MaxCertificates+1 {
+		return value
+	}
+	return strings.Clone(value[:pki.MaxCertificates+1])
 }
 
 // JudgeConfigMap says whether a ConfigMap holds the bundle as requested.

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -18,11 +19,16 @@ func mounts(volumes []corev1.Volume) []string {
 		names = append(names, keysIn(&volumes[i])...)
 	}
 	names = slices.DeleteFunc(names, func(name string) bool {
-		return len(name) > validation.DNS1123SubdomainMaxLength || len(validation.IsDNS1123Subdomain(name)) > 0
+		return len(name) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(name, notInNames)
 	})
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return names[:min(len(names), api.MaxMounts)]
+}
+
+// notInNames reports whether no name of a Secret has the character.
+func notInNames(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.'
 }
 
 // keysIn returns the Secrets whose private key is in the volume, by itself or in one

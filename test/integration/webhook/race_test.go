@@ -111,7 +111,7 @@ func startLookup(t *testing.T) (*admission.Lookup, cache.Cache, *counter) {
 	t.Cleanup(func() { cancel(); <-done })
 	require.True(t, informers.WaitForCacheSync(ctx))
 	lookup := admission.NewLookup(informers, live, func() bool { return true }, false)
-	_, err = lookup.Live(t.Context(), "default") // discovery of the resources' names
+	_, err = lookup.Live(t.Context(), namespace(t, enabled)) // discovery of the resources' names
 	require.NoError(t, err)
 	counted.take()
 	return lookup, informers, counted
@@ -141,6 +141,10 @@ func TestAPICallsOfAReview(t *testing.T) {
 		"GET /api/v1/namespaces/" + ns + "/services": 1,
 		"GET /api/v1/namespaces/" + ns + "/secrets":  1,
 	}, counted.take(), "a miss is one read")
+
+	_, err = lookup.Live(t.Context(), "default")
+	require.ErrorContains(t, err, "does not have label")
+	require.Equal(t, map[string]int{"GET /api/v1/namespaces/default": 1}, counted.take(), "nothing is listed of a namespace that is not opted in")
 
 	const requests = 200
 	start := make(chan struct{})

@@ -49,7 +49,7 @@ func only(m map[string]string, keys ...string) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[key] = value
+			out[key] = api.TruncateAnnotation(value)
 		}
 	}
 	return out

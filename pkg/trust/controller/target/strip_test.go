@@ -1,14 +1,18 @@
 package target
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -22,6 +26,23 @@ const (
 func drawnAnnotations(t *rapid.T) map[string]string {
 	return rapid.MapOf(rapid.SampledFrom([]string{own, beta, alpha, "note"}),
 		rapid.SampledFrom([]string{"true", "false", "True", "yes", ""})).Draw(t, "annotations")
+}
+
+// TestWhatIsNoBundleIsCutOff: a cache holds no more of a value than a bundle may have, and
+// says the same of it.
+func TestWhatIsNoBundleIsCutOff(t *testing.T) {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{own: strings.Repeat("x", 256<<10)}},
+		Data:       map[string]string{api.BundleKey: strings.Repeat("x", 1<<20)},
+	}
+	stripped, err := Transform(func(o client.Object) {
+		trust.StripConfigMap(o.(*corev1.ConfigMap), trust.Request{Requested: true, Key: api.BundleKey})
+	})(cm)
+	require.NoError(t, err)
+	kept := stripped.(*corev1.ConfigMap)
+	assert.LessOrEqual(t, len(kept.Data[api.BundleKey]), pki.MaxCertificates+1)
+	assert.LessOrEqual(t, len(kept.Annotations[own]), api.MaxAnnotation+1)
+	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte("bundle")))
 }
 
 // What is stripped before it enters the cache requests the same, and at most one
