@@ -39,7 +39,7 @@ func workloadOf(pod *corev1.Pod) Workload {
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	if w.is("ReplicaSet") && hash != "" {
 		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok && name != "" {
-			return Workload{APIVersion: owner.APIVersion, Kind: "Deployment", Name: name}
+			return Workload{APIVersion: owner.APIVersion, Kind: "Deployment", Name: plain(name)}
 		}
 	}
 	return w
