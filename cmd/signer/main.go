@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +24,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 )
 
@@ -152,13 +152,27 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 	}
 }
 
-// managedExist reports whether a Secret of this signer's exists: then there was
-// a CA once.
+// managedPage is how many Secrets are looked at together.
+const managedPage = 100
+
+// managedExist reports whether a Secret exists that this signer has issued, as far as
+// that can be told: then there was a CA once.
 func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := live.List(ctx, list, client.MatchingLabels{api.LabelManagedBy: instance}, client.Limit(1))
-	return len(list.Items) > 0, err
+	for next := ""; ; {
+		list := &corev1.SecretList{}
+		err := live.List(ctx, list, client.MatchingLabels{api.LabelManagedBy: instance}, client.Limit(managedPage), client.Continue(next))
+		if err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if signer.Plausible(&list.Items[i], instance) {
+				return true, nil
+			}
+		}
+		if next = list.Continue; next == "" {
+			return false, nil
+		}
+	}
 }
 
 func run(ctx context.Context, cfg *Config) error {

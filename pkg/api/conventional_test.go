@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func TestNamespacesOfConventionalSecrets(t *testing.T) {
@@ -21,4 +22,14 @@ func TestNamespacesOfConventionalSecrets(t *testing.T) {
 	value := FormatNamespaces(many)
 	assert.Less(t, len(value), 1<<20-1024, "what a ConfigMap can hold")
 	assert.Len(t, ParseNamespaces(value), maxConventional)
+}
+
+func TestIsConventional(t *testing.T) {
+	mine := map[string]string{"app": "web"}
+	assert.True(t, IsConventional("serving-cert", corev1.SecretTypeTLS, nil))
+	assert.True(t, IsConventional("serving-cert", corev1.SecretTypeTLS, mine))
+	assert.False(t, IsConventional("web-tls", corev1.SecretTypeTLS, mine))
+	assert.False(t, IsConventional("serving-cert", corev1.SecretTypeOpaque, mine))
+	assert.False(t, IsConventional("serving-cert", corev1.SecretTypeTLS, map[string]string{LabelManagedBy: DefaultInstance}))
+	assert.False(t, IsConventional("serving-cert", corev1.SecretTypeTLS, map[string]string{LabelManagedBy: ""}))
 }

@@ -132,7 +132,8 @@ const (
 	// CombinedKey is the key, and the file name, of the private key followed by the
 	// certificate chain, in the Secret of a Service with AnnotationCombinedPEM.
 	CombinedKey = "tls-combined.pem"
-	// ConventionalSecretName is the Secret that a pod gets if nothing names another.
+	// ConventionalSecretName is the Secret that a pod gets if nothing names another;
+	// see IsConventional.
 	ConventionalSecretName = "serving-cert"
 )
 

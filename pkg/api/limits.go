@@ -21,6 +21,9 @@ const (
 	// It is the limit of metav1.Condition, which the API server does not enforce for
 	// Services.
 	MaxMessage = 32 << 10
+	// MaxKept is how many Secrets that a Service asked for before its condition names.
+	// Without the opt-in, the signer keeps only those that are named.
+	MaxKept = 64
 	// MaxOwners is the most owner references that are remembered of a Secret: those to
 	// Services, and as many others.
 	MaxOwners = 100

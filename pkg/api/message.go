@@ -1,7 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,6 +56,54 @@ func ReadyOf(svc *corev1.Service) (ReadyFacts, bool) {
 		return ReadyFacts{}, false
 	}
 	return parseReady(c.Message)
+}
+
+// KeptText returns the part of a condition's text that names the Secrets which a
+// Service asked for before and still has, the first MaxKept in order; "" if there are
+// none.
+func KeptText(secrets []string) string {
+	if len(secrets) == 0 {
+		return ""
+	}
+	secrets = slices.Sorted(slices.Values(secrets))
+	if n := len(secrets) - MaxKept; n > 0 {
+		return fmt.Sprintf("%s%q and %d others", keptFact, secrets[:MaxKept], n)
+	}
+	return fmt.Sprintf("%s%q", keptFact, secrets)
+}
+
+// KeptPairText returns the end of the message about an annotation that is not
+// allowed: it names the Secret whose certificate the Service still has.
+func KeptPairText(secret, rest string) string {
+	return fmt.Sprintf("%s%q %s", keptPairFact, secret, rest)
+}
+
+// NamesSecret reports whether the Service's condition ConditionReady names the Secret
+// as one that holds a certificate of the Service: the one that it asks for, or one
+// that is kept from before. Only the signer writes that condition, and only on a
+// Service that was opted in at the time.
+func NamesSecret(svc *corev1.Service, secret string) bool {
+	c := Condition(svc, ConditionReady)
+	if c == nil {
+		return false
+	}
+	f, ok := parseReady(c.Message)
+	if !ok {
+		pair, found := afterLast(c.Message, keptPairFact)
+		return found && strings.HasPrefix(pair, strconv.Quote(secret)+" ")
+	}
+	kept, _ := afterLast(c.Message, keptFact+"[")
+	kept, _, _ = strings.Cut(kept, "]")
+	return f.Secret == secret || slices.Contains(strings.Fields(kept), strconv.Quote(secret))
+}
+
+// afterLast returns what follows the last separator in s.
+func afterLast(s, separator string) (after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return "", false
+	}
+	return s[i+len(separator):], true
 }
 
 func parseReady(message string) (ReadyFacts, bool) {
@@ -137,6 +188,9 @@ const (
 	requestFact = "request "
 	leafFact    = "leaf sha256:"
 	sinceFact   = " since "
+
+	keptFact     = "; kept from before, and renewed until deleted: "
+	keptPairFact = "; the certificate in Secret "
 )
 
 func inParentheses(facts []string) string {

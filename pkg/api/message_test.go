@@ -139,3 +139,24 @@ func TestServingFactsWithoutText(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, someLeaf, facts.Leaf)
 }
+
+func TestNamesSecret(t *testing.T) {
+	for message, want := range map[string]bool{
+		"":                            false,
+		`Secret "web-tls": x`:         true,
+		`Secret "web": x "web-tls"`:   false,
+		`Secret "web-tls" exists and`: false,
+		`Secret "new-tls": x` + api.KeptText([]string{"old-tls", "web-tls"}) + ` (request 1)`:         true,
+		`Secret "new-tls": x` + api.KeptText([]string{"my-web-tls"}):                                  false,
+		`servingcert.dev/duration: "Secret \"web-tls\": x": no`:                                       false,
+		`servingcert.dev/duration: "x": no` + api.KeptPairText("web-tls", "is kept"):                  true,
+		`servingcert.dev/duration: "; the certificate in Secret \"web-tls\" is": not a duration`:      false,
+		`servingcert.dev/duration: "x": no` + api.KeptPairText("web-tls-2", "is kept") + ` "web-tls"`: false,
+	} {
+		svc := &corev1.Service{}
+		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Message: message}}
+		assert.Equal(t, want, api.NamesSecret(svc, "web-tls"), message)
+	}
+	assert.False(t, api.NamesSecret(&corev1.Service{}, "web-tls"))
+	assert.Empty(t, api.KeptText(nil))
+}

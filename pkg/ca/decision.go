@@ -3,6 +3,7 @@ package ca
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -52,8 +53,13 @@ func (d Decision) Apply(s Situation) (State, map[string][]byte, error) {
 		return State{}, nil, err
 	}
 	data := merged(s.Secret, fresh)
-	if d.State == nil {
+	switch {
+	case d.State == nil:
 		maps.Copy(data, setAside(s.Secret, next.Signing))
+	case d.Step.Kind == StepFresh && s.Request.Mode == api.RotateDistrust:
+		// A key that was set aside lay in the same Secret, and clients may still hold
+		// its root.
+		maps.DeleteFunc(data, func(key string, _ []byte) bool { return strings.HasPrefix(key, setAsidePrefix) })
 	}
 	return next, data, nil
 }

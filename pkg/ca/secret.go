@@ -215,13 +215,16 @@ func merged(old, fresh map[string][]byte) map[string][]byte {
 	return out
 }
 
+// setAsidePrefix starts the keys of what was set aside.
+const setAsidePrefix = "replaced-by-"
+
 // setAside returns what a corrupt Secret holds, under keys that name the
 // generation that takes its place: nothing that might still be of use is lost.
 func setAside(data map[string][]byte, by int) map[string][]byte {
 	kept := map[string][]byte{}
 	for key, value := range data {
 		if isStateKey(key) {
-			kept[fmt.Sprintf("replaced-by-%d-%s", by, key)] = value
+			kept[fmt.Sprintf("%s%d-%s", setAsidePrefix, by, key)] = value
 		}
 	}
 	return kept

@@ -182,9 +182,16 @@ func TestDistrustNow(t *testing.T) {
 	s.ask(api.RotateOverlap, "audit")
 	s.take(StepPrepare)
 	before := s.state()
+	const key = "replaced-by-1-generation-1.key"
+	s.Secret[key] = []byte("of a CA before, which lay in the same Secret")
+	aside := func() bool { _, there := s.Secret[key]; return there } // no failure prints a key
+	s.ask(api.RotateForce, "another")
+	s.take("")
+	require.True(t, aside(), "it may still be of use")
 	s.ask(api.RotateDistrust, "stolen")
 	s.take(StepFresh)
 	s.take("")
+	require.False(t, aside())
 	fresh := s.state()
 	require.Len(t, fresh.Generations, 1, "the one that was prepared lay in the same Secret")
 	assert.Equal(t, 3, fresh.Signing)

@@ -21,8 +21,8 @@ type Known struct {
 	// Services of the namespace, in any order. Those that ask for no Secret may be
 	// missing.
 	Services []*corev1.Service
-	// ConventionalSecret is true if the namespace has a Secret with the name
-	// api.ConventionalSecretName and the type kubernetes.io/tls.
+	// ConventionalSecret is true if the namespace has a conventional Secret; see
+	// api.IsConventional.
 	ConventionalSecret bool
 	// Namespace holds the namespace's annotations with the prefix api.Domain.
 	Namespace map[string]string

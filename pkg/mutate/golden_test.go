@@ -52,7 +52,7 @@ func readScene(t testing.TB, data []byte) scene {
 		case "Secret":
 			secret := &corev1.Secret{}
 			require.NoError(t, yaml.UnmarshalStrict(doc, secret))
-			s.known.ConventionalSecret = secret.Name == api.ConventionalSecretName && secret.Type == corev1.SecretTypeTLS
+			s.known.ConventionalSecret = api.IsConventional(secret.Name, secret.Type, secret.Labels)
 		default:
 			t.Fatalf("a %q has no place in a golden", kind.Kind)
 		}

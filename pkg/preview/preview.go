@@ -253,7 +253,15 @@ func (s *surroundings) addPrograms(object map[string]any, raw []byte) error {
 }
 
 func (s *surroundings) addSecret(object map[string]any) {
-	if dig(object, "metadata", "name") != api.ConventionalSecretName || object["type"] != string(corev1.SecretTypeTLS) {
+	name, _ := dig(object, "metadata", "name").(string)
+	secretType, _ := object["type"].(string)
+	labels := map[string]string{}
+	if all, ok := dig(object, "metadata", "labels").(map[string]any); ok {
+		for key, value := range all {
+			labels[key] = fmt.Sprint(value)
+		}
+	}
+	if !api.IsConventional(name, corev1.SecretType(secretType), labels) {
 		return
 	}
 	namespace, _ := dig(object, "metadata", "namespace").(string)

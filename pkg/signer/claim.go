@@ -35,7 +35,7 @@ func claim(s Situation) Decision {
 		return d // nothing to go on with
 	}
 	for _, svc := range slices.Concat(s.Owning, s.Asking) {
-		if s.Secret.OwnedBy(svc.UID) {
+		if s.Secret.OwnedBy(svc.UID) && s.mayKeep(svc, s.Key.Name) {
 			d.Members = append(d.Members, svc)
 		}
 	}

@@ -16,6 +16,9 @@ import (
 // Secret.
 func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
 	switch {
+	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting && !s.optedIn(svc):
+		// It names the Secret, or the Service would have no part in it next time.
+		return condition(false, s.problem.Reason, api.ReadyFacts{Secret: s.Key.Name}.Message(s.problem.Message+api.KeptText(s.kept(svc))))
 	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting:
 		return condition(false, s.problem.Reason, s.problem.Message)
 	case s.problem.Reason == "" && s.d.Retained:
@@ -33,19 +36,15 @@ func (s settled) refusedMessage(m api.Member) string {
 	switch {
 	case !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID):
 	case s.d.Retained:
-		message += fmt.Sprintf("; the certificate in Secret %q is kept, and renewed with what it has", s.Key.Name)
+		message += api.KeptPairText(s.Key.Name, "is kept, and renewed with what it has")
 	default:
-		message += fmt.Sprintf("; the certificate in Secret %q keeps this Service's names", s.Key.Name)
+		message += api.KeptPairText(s.Key.Name, "keeps this Service's names")
 	}
 	return message
 }
 
 func (s settled) issuedMessage(svc *corev1.Service) string {
-	text := describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
-	if kept := s.Kept[svc.UID]; len(kept) > 0 {
-		text += "; kept from before, and renewed until deleted: " + quoted(kept)
-	}
-	return s.issuedFacts().Message(text)
+	return s.issuedFacts().Message(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs) + api.KeptText(s.kept(svc)))
 }
 
 // waitingMessage says which names of the Service wait, for what, and what there
@@ -55,8 +54,8 @@ func (s settled) waitingMessage(svc *corev1.Service) string {
 	if !nameless(s.d.Wanted) {
 		have = describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
 	}
-	return s.issuedFacts().Message(fmt.Sprintf("%s; waiting: %s: clients may still hold a root that does not permit these names, and would reject the whole certificate; they are added once every older root has retired",
-		have, describeNames(s.d.Waiting[svc.UID], nil)))
+	return s.issuedFacts().Message(fmt.Sprintf("%s; waiting: %s: clients may still hold a root that does not permit these names, and would reject the whole certificate; they are added once every older root has retired%s",
+		have, describeNames(s.d.Waiting[svc.UID], nil), api.KeptText(s.kept(svc))))
 }
 
 func (s settled) issuedFacts() api.ReadyFacts {
@@ -68,7 +67,7 @@ func (s settled) retainedMessage(svc *corev1.Service) string {
 	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
 		why = fmt.Sprintf("namespace %q no longer has label %s=%s", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
 	}
-	return api.ReadyFacts{Secret: s.Key.Name, Leaf: s.leaf}.Message(why + "; kept, and renewed until it is deleted")
+	return api.ReadyFacts{Secret: s.Key.Name, Leaf: s.leaf}.Message(why + "; kept, and renewed until it is deleted" + api.KeptText(s.kept(svc)))
 }
 
 func condition(ready bool, reason Reason, message string) *metav1.Condition {

@@ -213,6 +213,12 @@ func (l LeafFacts) signedBy(ca *x509.Certificate) bool {
 	return err == nil && bytes.Equal(leaf.RawIssuer, ca.RawSubject) && leaf.CheckSignatureFrom(ca) == nil
 }
 
+// signedByItself reports whether the leaf names itself as its issuer.
+func (l LeafFacts) signedByItself() bool {
+	leaf, err := x509.ParseCertificate(l.Raw)
+	return err != nil || bytes.Equal(leaf.RawIssuer, leaf.RawSubject)
+}
+
 // chainedTo reports whether what is served after the leaf is the issuer's chain,
 // and whether it is followed by some of what is ending.
 func (l LeafFacts) chainedTo(issuer *pki.Issuer) (chained, tail bool) {

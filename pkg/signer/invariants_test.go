@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -215,9 +216,12 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 		s, d := w.decide()
 		w.apply(t, s, d, plainSign())
 		first, keys := FactsOf(w.secret, api.DefaultInstance).Leaf, sortedKeys(w.secret.Data)
+		s, d = w.decide()
+		ready := readyOf(t, s, d, web)
 
 		what := rapid.SampledFrom(sortedKeys(spoil)).Draw(t, "spoil")
 		w.services[0] = service("web", append(annotations, split(spoil[what])...)...)
+		w.services[0].Status.Conditions = []metav1.Condition{ready}
 		w.notOptedIn = seldom(t, 4, "opted out")
 		_, d = w.decide()
 		require.Equal(t, Nothing, d.Action, "%s", d.Message)

@@ -233,8 +233,17 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
-	w.services[0] = service("web", api.AnnotationSecretName, "-")
+	s, d = w.decide()
+	w.services[0].Status.Conditions = []metav1.Condition{readyOf(t, s, d, s.Asking[0])}
+	w.services[0] = asksNoMore(w.services[0])
 	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": no longer requested; `))
+}
+
+// asksNoMore returns the Service as it is once its user has taken the annotations away.
+func asksNoMore(svc *corev1.Service) *corev1.Service {
+	after := service(svc.Name, api.AnnotationSecretName, "-")
+	after.Status = svc.Status
+	return after
 }
 
 // A CA that is not known yet takes no condition away.

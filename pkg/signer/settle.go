@@ -98,8 +98,11 @@ func (s settled) services(count bool) []ServiceStatus {
 		decide(m.Service, condition(false, reasonInvalid, s.refusedMessage(m)))
 	}
 	for _, svc := range s.d.Members {
-		if name, asks := api.Wants(svc); asks && name != s.Key.Name {
+		switch name, asks := api.Wants(svc); {
+		case asks && name != s.Key.Name:
 			continue // the Secret that it asks for now decides
+		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
+			continue // the first of those that it keeps decides
 		}
 		if s.problem.Temporary && s.Secret.usable(s.Now) && api.Condition(svc, api.ConditionReady) != nil {
 			decided[svc.UID] = true // it has a certificate, whatever the CA's state is

@@ -28,7 +28,8 @@ type Situation struct {
 	// Obstacle is what exists under the name without our label, known by its
 	// metadata only. At most one of Secret and Obstacle is set.
 	Obstacle *metav1.ObjectMeta
-	// Kept are the other Secrets that an asking Service owns, by its UID.
+	// Kept are the other Secrets that a Service of Asking or Owning owns, by its UID,
+	// sorted.
 	Kept map[types.UID][]string
 
 	Instance string // value of our label
@@ -44,4 +45,22 @@ type Situation struct {
 // annotations it does in every namespace.
 func (s Situation) optedIn(svc *corev1.Service) bool {
 	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
+}
+
+// mayKeep reports whether the Service may go on with a Secret that it does not ask
+// for validly. Without the opt-in, its condition has to name the Secret: users write
+// the Secret's label and owners, but only the signer writes the condition.
+func (s Situation) mayKeep(svc *corev1.Service, secret string) bool {
+	return s.optedIn(svc) || api.NamesSecret(svc, secret)
+}
+
+// kept returns the other Secrets that the Service keeps.
+func (s Situation) kept(svc *corev1.Service) []string {
+	var kept []string
+	for _, name := range s.Kept[svc.UID] {
+		if s.mayKeep(svc, name) {
+			kept = append(kept, name)
+		}
+	}
+	return kept
 }

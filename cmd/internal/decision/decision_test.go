@@ -41,7 +41,7 @@ func readGolden(t *testing.T, file string) (pod []byte, known mutate.Known) {
 			known.Services = append(known.Services, decode[corev1.Service](t, raw))
 		case "Secret":
 			secret := decode[corev1.Secret](t, raw)
-			if secret.Name == api.ConventionalSecretName && secret.Type == corev1.SecretTypeTLS {
+			if api.IsConventional(secret.Name, secret.Type, secret.Labels) {
 				known.ConventionalSecret = true
 			}
 		}

@@ -48,13 +48,13 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *
 }
 
 // CacheOptions returns the options of a cache that holds no more than is needed: of
-// Services what [mutate.Choose] reads, of Secrets the identity of those with the
-// conventional name and type, of opted-in namespaces their settings, and the operator's table
+// Services what [mutate.Choose] reads, of Secrets the identity of the conventional
+// ones, of opted-in namespaces their settings, and the operator's table
 // of programs, which is in namespace.
 func CacheOptions(namespace string, openShift bool) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Service{}:   {Transform: facts.ServiceTransform(openShift, keptOfService)},
-		secretMetadata():    {Field: fields.SelectorFromSet(conventional), Transform: facts.KeepIdentity},
+		secretMetadata():    {Field: fields.SelectorFromSet(conventional), Label: notManaged, Transform: facts.KeepIdentity},
 		namespaceMetadata(): {Label: optedIn, Transform: keepSettings},
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ProgramsName)},
@@ -62,9 +62,13 @@ func CacheOptions(namespace string, openShift bool) cache.Options {
 	}}
 }
 
-// conventional selects the conventional Secrets. RBAC with resourceNames permits a
-// list only if the selector has the name.
-var conventional = fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}
+// conventional and notManaged together select the conventional Secrets; see
+// api.IsConventional. RBAC with resourceNames permits a list only if the field selector
+// has the name.
+var (
+	conventional = fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}
+	notManaged   = api.NotManaged()
+)
 
 func secretMetadata() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
@@ -176,7 +180,7 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 	if !hasOne {
 		group.Go(func() error {
 			secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-			err := l.live.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingFields(conventional))
+			err := l.live.List(ctx, &secrets, client.InNamespace(namespace), client.MatchingFields(conventional), client.MatchingLabelsSelector{Selector: notManaged})
 			if err != nil {
 				return fmt.Errorf("look for Secret %q of namespace %q: %w", api.ConventionalSecretName, namespace, err)
 			}

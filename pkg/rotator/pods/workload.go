@@ -3,13 +3,16 @@ package pods
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -32,15 +35,30 @@ func workloadOf(pod *corev1.Pod) Workload {
 	if owner == nil || len(api.Owners([]metav1.OwnerReference{*owner})) == 0 {
 		return Workload{}
 	}
-	w := Workload{owner.APIVersion, owner.Kind, owner.Name, owner.UID}
+	w := Workload{plain(owner.APIVersion), plain(owner.Kind), plain(owner.Name), owner.UID}
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	if w.is("ReplicaSet") && hash != "" {
 		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok && name != "" {
-			return Workload{APIVersion: owner.APIVersion, Kind: "Deployment", Name: name}
+			return Workload{APIVersion: owner.APIVersion, Kind: "Deployment", Name: plain(name)}
 		}
 	}
 	return w
 }
+
+// plain returns the text as it can be shown on a terminal. Of an owner reference the API
+// server checks no more than that it is not empty: whoever may create pods may put escape
+// sequences there, and as much text as they like. What is not as it would be in a name
+// that the API server has checked is quoted and shortened.
+func plain(text string) string {
+	odd := func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || r == '"' || r == '\\' || r == 0x7f }
+	if len(text) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(text, odd) {
+		return strconv.QuoteToASCII(api.Shorten(text, maxOwnerText))
+	}
+	return text
+}
+
+// maxOwnerText is how many characters are shown of what is no name.
+const maxOwnerText = 64
 
 // Restartable reports whether kubectl rollout restart supports its kind.
 func (w Workload) Restartable() bool { return restartable[w.Kind] && w.is(w.Kind) }

@@ -23,8 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// conventional publishes which opted-in namespaces have the conventional Secret,
-// whoever made it. The signer is the one process that may see Secrets of others;
+// conventional publishes which opted-in namespaces have a conventional Secret. The signer is the one process that may see Secrets of others;
 // the rotator, which sees the pods, may see none.
 type conventional struct {
 	client    client.Client
@@ -50,6 +49,7 @@ func addConventional(mgr manager.Manager, namespace string) error {
 		ByObject: map[client.Object]cache.ByObject{
 			metadataOf(secretKind): {
 				Field:     fields.SelectorFromSet(fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}),
+				Label:     api.NotManaged(),
 				Transform: facts.KeepOwners,
 			},
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,12 +64,13 @@ func (c *Controller) gatherServices(ctx context.Context, s *signer.Situation) er
 		}
 	}
 	s.Kept = map[types.UID][]string{}
-	for _, svc := range s.Asking {
+	for _, svc := range slices.Concat(s.Asking, s.Owning) {
 		for _, f := range c.ownedBy(svc) {
 			if f.Name != s.Key.Name {
 				s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
 			}
 		}
+		slices.Sort(s.Kept[svc.UID])
 	}
 	return nil
 }

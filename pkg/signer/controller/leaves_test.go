@@ -11,6 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,6 +28,7 @@ func withSecrets(t testing.TB, pairs ...signer.Issued) *Controller {
 	for i, issued := range pairs {
 		secret := managed(issued)
 		secret.Name = fmt.Sprint("s", i)
+		secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "uid-of-web"}}
 		source.Add(secret)
 	}
 	secrets, err := newSecretCache(source, api.DefaultInstance)
@@ -34,7 +38,33 @@ func withSecrets(t testing.TB, pairs ...signer.Issued) *Controller {
 	go func() { defer close(done); _ = secrets.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	require.Eventually(t, secrets.HasSynced, time.Minute, time.Millisecond)
-	return &Controller{secrets: secrets, services: serviceReader{client.Reader(nil)}}
+	return &Controller{secrets: secrets, services: serviceReader{oneService{}}}
+}
+
+// oneService is a cache that holds Service web and no other object.
+type oneService struct{ client.Reader }
+
+func (oneService) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if key.Name != "web" {
+		return apierrors.NewNotFound(corev1.Resource("services"), key.Name)
+	}
+	service("web").DeepCopyInto(object.(*corev1.Service))
+	return nil
+}
+
+// Nobody renews a Secret without an owner, so that it would be waited for without end
+// before a CA counts as replaced.
+func TestLeavesOfNobodyDoNotCount(t *testing.T) {
+	l, wanted := generations(t, 2), wantedBy(service("web"))
+	c := withSecrets(t, issue(t, l.At(epoch, 2), wanted))
+	c.known.Store(l.At(epoch, 2))
+	require.Len(t, c.Leaves(), 1)
+	for _, owners := range [][]metav1.OwnerReference{nil, {{APIVersion: "v1", Kind: "Service", Name: "gone", UID: "1"}}, {{APIVersion: "v1", Kind: "Service", Name: "web", UID: "of-the-one-before"}}} {
+		for _, f := range c.secrets.List() {
+			f.OwnerReferences = owners
+		}
+		assert.Empty(t, c.Leaves(), "%v", owners)
+	}
 }
 
 func TestLeavesByTheirIssuer(t *testing.T) {

@@ -105,6 +105,13 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// owned reports whether an owner of the Secret lives. A Secret without one is not
+// renewed, so that its certificate is never replaced by one of another CA.
+func (c *Controller) owned(f *signer.SecretFacts) bool {
+	owners, err := c.services.ownersOf(context.Background(), f)
+	return err != nil || len(owners) > 0
+}
+
 // isRetained reports whether owners of the Secret live and none of them asks for
 // it.
 func (e *expiry) isRetained(f *signer.SecretFacts) bool {
@@ -112,7 +119,7 @@ func (e *expiry) isRetained(f *signer.SecretFacts) bool {
 	return err == nil && len(owners) > 0 && !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
 }
 
-// Leaves returns how many of the managed Secrets hold a certificate of each
+// Leaves returns how many of the managed Secrets of Services that live hold a certificate of each
 // issuer, by the issuer's pki.Fingerprint; under "" of none that is known. It
 // reads caches, and may be called at any time: it returns nil as long as they may
 // not be filled, or no CA was ever known.
@@ -140,7 +147,7 @@ func (c *Controller) leavesByIssuer() map[*pki.Issuer]int {
 		return leaves
 	}
 	for _, f := range c.secrets.List() {
-		if len(f.Leaf.Raw) > 0 {
+		if len(f.Leaf.Raw) > 0 && c.owned(f) {
 			leaves[f.SignedBy(ca)]++
 		}
 	}

@@ -133,9 +133,9 @@ func (c *Controller) secretChanged(ctx context.Context, q facts.Queue, before, a
 	}
 }
 
-// enqueueOwners enqueues the Secrets that the owners of one ask for now: their
-// conditions report it if it is another. One that asks for none any more is
-// filed under the empty name, and has nothing of ours left.
+// enqueueOwners enqueues the Secrets that the owners of one ask for now, and the
+// others that they own: their conditions report it if it is another. One that asks
+// for none any more is filed under the empty name, and may have nothing of ours left.
 func (c *Controller) enqueueOwners(ctx context.Context, q facts.Queue, f *signer.SecretFacts) {
 	_, owning, err := c.services.partIn(ctx, f)
 	if err != nil {
@@ -144,6 +144,9 @@ func (c *Controller) enqueueOwners(ctx context.Context, q facts.Queue, f *signer
 	for _, svc := range owning {
 		if name, ok := secretOf(svc); ok {
 			enqueue(q, svc.Namespace, name)
+		}
+		for _, other := range c.ownedBy(svc) {
+			enqueue(q, other.Namespace, other.Name)
 		}
 	}
 }

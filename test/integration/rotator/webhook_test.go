@@ -138,7 +138,7 @@ func (w *fakeWebhook) review(r *http.Request) ([]byte, *admissionv1.AdmissionRev
 	if client.IgnoreNotFound(err) != nil {
 		return nil, nil, err
 	}
-	known.ConventionalSecret = err == nil && secret.Type == corev1.SecretTypeTLS
+	known.ConventionalSecret = err == nil && api.IsConventional(secret.Name, secret.Type, secret.Labels)
 	patch, _, err := mutate.Mutate(pod, known)
 	if err != nil {
 		return nil, nil, err

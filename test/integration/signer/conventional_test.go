@@ -14,7 +14,7 @@ import (
 )
 
 // The signer says which opted-in namespaces have a Secret serving-cert that can be
-// served from, whoever made it.
+// served from and that no signer manages.
 func TestWhereConventionalSecretsAre(t *testing.T) {
 	r := startProcess(t, newDeployment(t))
 	secret := func(namespace, name string, kind corev1.SecretType) {
@@ -36,13 +36,23 @@ func TestWhereConventionalSecretsAre(t *testing.T) {
 			return nil
 		})
 	}
-	a, opaque, another := newNamespace(t), newNamespace(t), newNamespace(t)
+	a, opaque, another, managed := newNamespace(t), newNamespace(t), newNamespace(t), newNamespace(t)
 	b := newName(t)
 	makeNamespace(t, b, nil)
 	secret(opaque, api.ConventionalSecretName, corev1.SecretTypeOpaque)
 	secret(another, "another", corev1.SecretTypeTLS)
 	secret(b, api.ConventionalSecretName, corev1.SecretTypeTLS)
+	secret(managed, api.ConventionalSecretName, corev1.SecretTypeTLS)
+	manage := func(value any) {
+		patchSecret(t, managed, api.ConventionalSecretName, map[string]any{"metadata": map[string]any{"labels": map[string]any{api.LabelManagedBy: value}}})
+	}
+	says(managed)
+	manage("another")
 	secret(a, api.ConventionalSecretName, corev1.SecretTypeTLS)
+	says(a)
+	manage(nil)
+	says(a, managed)
+	manage("another")
 	says(a)
 
 	label := func(value any) {

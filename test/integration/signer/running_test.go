@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
@@ -28,6 +30,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -265,11 +268,11 @@ func (r *running) now() time.Time {
 }
 
 func managedExist(ctx context.Context, instance string) (bool, error) {
-	list, err := admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{LabelSelector: api.LabelManagedBy + "=" + instance, Limit: 1})
+	list, err := admin.CoreV1().Secrets("").List(ctx, metav1.ListOptions{LabelSelector: api.LabelManagedBy + "=" + instance})
 	if err != nil {
 		return false, err
 	}
-	return len(list.Items) > 0, nil
+	return slices.ContainsFunc(list.Items, func(s corev1.Secret) bool { return signer.Plausible(&s, instance) }), nil
 }
 
 // saysRetained reports whether a metric of a signer in this process says that

@@ -161,6 +161,15 @@ func TestConventionalSecret(t *testing.T) {
 
 	require.NoError(t, secrets.Delete(t.Context(), secret.Name, metav1.DeleteOptions{}))
 	secret.Type = corev1.SecretTypeTLS
+	secret.Labels = map[string]string{api.LabelManagedBy: api.DefaultInstance}
+	_, err = secrets.Create(t.Context(), secret, metav1.CreateOptions{})
+	require.NoError(t, err)
+	pod, err = client.CoreV1().Pods(ns).Create(t.Context(), webPod("managed"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"serve"}, pod.Spec.Containers[0].Args, "a Secret that the signer manages was for the pods of one Service")
+
+	require.NoError(t, secrets.Delete(t.Context(), secret.Name, metav1.DeleteOptions{}))
+	secret.Labels = nil
 	_, err = secrets.Create(t.Context(), secret, metav1.CreateOptions{})
 	require.NoError(t, err)
 	pod, err = client.CoreV1().Pods(ns).Create(t.Context(), webPod("tls"), metav1.CreateOptions{})

@@ -52,7 +52,7 @@ func (c *Cluster) decided(ctx context.Context, namespace string) (mutate.Known, 
 	case err != nil:
 		return mutate.Known{}, err
 	default:
-		known.ConventionalSecret = secret.Type == corev1.SecretTypeTLS
+		known.ConventionalSecret = api.IsConventional(secret.Name, secret.Type, secret.Labels)
 	}
 	return known, nil
 }

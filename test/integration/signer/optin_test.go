@@ -1,0 +1,86 @@
+package signer
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// Whoever may write Secrets in a namespace without the opt-in gets no certificate for a
+// Service there: here for the API server's own, kubernetes.default.svc.
+func TestNoCertificateWithoutTheOptIn(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	makeService(t, ns, "first")
+	r.waitGood(t, ns, "first", "first-tls")
+	kubernetes, err := admin.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	require.NoError(t, err)
+	attack := func(name string, data map[string][]byte) {
+		_, err := admin.CoreV1().Secrets(metav1.NamespaceDefault).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:            name,
+				Labels:          map[string]string{api.LabelManagedBy: r.instance},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "kubernetes", UID: kubernetes.UID}},
+			},
+			Type: corev1.SecretTypeTLS, Data: data,
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			assert.NoError(t, admin.CoreV1().Secrets(metav1.NamespaceDefault).Delete(context.Background(), name, metav1.DeleteOptions{}))
+		})
+	}
+	empty := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
+	garbage := map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("x")}
+	attack("a-tls", empty)
+	attack("b-tls", garbage)
+
+	// What is made later is answered later.
+	makeService(t, ns, "barrier")
+	r.waitGood(t, ns, "barrier", "barrier-tls")
+	waitRest(t, metav1.NamespaceDefault)
+	assert.Equal(t, empty, getSecret(t, metav1.NamespaceDefault, "a-tls").Data)
+	assert.Equal(t, garbage, getSecret(t, metav1.NamespaceDefault, "b-tls").Data)
+	kubernetes, err = admin.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Nil(t, api.Condition(kubernetes, api.ConditionReady))
+}
+
+// A Service that was opted in and is no more keeps every Secret that it had.
+func TestAfterTheOptOutSecretsAreKept(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	makeService(t, ns, "web")
+	first := r.waitGood(t, ns, "web", "web-tls")
+	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: "new-tls"})
+	second := r.waitGood(t, ns, "web", "new-tls")
+	waitMessage(t, ns, "web", `["web-tls"]`, true)
+
+	_, err := admin.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, metadataPatch(t, "labels", map[string]any{api.LabelInject: nil}), metav1.PatchOptions{})
+	require.NoError(t, err)
+	waitMessage(t, ns, "web", "no longer has label", true)
+	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: nil})
+	waitMessage(t, ns, "web", `Secret "new-tls": no longer requested; kept, and renewed until it is deleted; kept from before, and renewed until deleted: ["web-tls"]`, true)
+	waitRest(t, ns)
+	for name, fingerprint := range map[string]string{"web-tls": first.fingerprint(), "new-tls": second.fingerprint()} {
+		patchSecret(t, ns, name, map[string]any{"data": map[string]any{corev1.TLSCertKey: "", corev1.TLSPrivateKeyKey: ""}})
+		harness.Eventually(t, func() error {
+			have, err := whatIsServed(t.Context(), ns, name)
+			if err == nil && have.fingerprint() == fingerprint {
+				err = errors.New("still the emptied one")
+			}
+			return err
+		})
+	}
+	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "new-tls", metav1.DeleteOptions{}))
+	waitMessage(t, ns, "web", `Secret "web-tls": `, true)
+	waitRest(t, ns)
+}
