@@ -63,7 +63,9 @@ func noteContext(in *input, report *Report) {
 // injectContainers returns the operations on volumes and containers, and the configuration
 // files that the programs need.
 func injectContainers(in *input, report *Report) (patch Patch, config map[string]string) {
-	in.volumes = findVolumes(in, needs{})
+	if in.volumes = findVolumes(in, needs{}); len(in.volumes) > 0 {
+		in.volume = in.volumes[0]
+	}
 	chosen := selectContainers(in)
 	for _, n := range chosen.notes {
 		report.note(n)
