@@ -163,8 +163,8 @@ func TestAPICallsOfAReview(t *testing.T) {
 	require.Less(t, reads, requests/4)
 }
 
-// TestNamespacesOfALookup: settings come from the informer of opted-in namespaces, and of a
-// namespace that it does not know from the API server.
+// TestNamespacesOfALookup: settings come from the informer of opted-in namespaces, and from
+// the API server before it has synced. A namespace that is not opted in costs one read.
 func TestNamespacesOfALookup(t *testing.T) {
 	known, unknown := namespace(t, enabled), namespace(t, nil)
 	for _, ns := range []string{known, unknown} {
@@ -182,16 +182,22 @@ func TestNamespacesOfALookup(t *testing.T) {
 	require.False(t, ok)
 	require.Empty(t, counted.take())
 
-	got, err := lookup.Live(t.Context(), unknown)
-	require.NoError(t, err)
-	require.Equal(t, want, got.Namespace)
-	require.Equal(t, 1, counted.take()["GET /api/v1/namespaces/"+unknown])
-	got, err = lookup.Live(t.Context(), known)
+	got, err := lookup.Live(t.Context(), known)
 	require.NoError(t, err)
 	require.Equal(t, want, got.Namespace)
 	require.NotContains(t, counted.take(), "GET /api/v1/namespaces/"+known, "the informer knows it")
-	_, err = lookup.Live(t.Context(), "no-such-namespace")
-	require.ErrorContains(t, err, `get namespace "no-such-namespace"`)
+	for _, ns := range []string{unknown, "no-such-namespace"} {
+		_, err = lookup.Live(t.Context(), ns)
+		require.ErrorContains(t, err, "does not have label")
+		require.Equal(t, map[string]int{"GET /api/v1/namespaces/" + ns: 1}, counted.take())
+	}
+
+	live, err := crclient.New(cluster.AdminConfig(), crclient.Options{})
+	require.NoError(t, err)
+	unsynced := admission.NewLookup(informers, live, func() bool { return false }, false)
+	got, err = unsynced.Live(t.Context(), known)
+	require.NoError(t, err)
+	require.Equal(t, want, got.Namespace, "before the informers have synced, the API server is asked")
 
 	annotate(t, known, map[string]any{api.AnnotationMode: nil})
 	require.Eventually(t, func() bool {
