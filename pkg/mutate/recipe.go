@@ -127,7 +127,7 @@ func (in *input) ownTLS(c *corev1.Container, tokens []string, r *recipe) string 
 		if name := in.otherFiles(c); name != "" {
 			return name
 		}
-		tells = in.table().TellsOfCertificate
+		tells = in.table().TakesCertificate
 	}
 	own := func(name string) bool { return tells(name) && !r.names(name) }
 	for _, t := range tokens {

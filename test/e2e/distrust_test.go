@@ -196,7 +196,7 @@ func (a *creation) accepts(n int) func(context.Context) error {
 	}
 }
 
-// summary tells of the pods that were refused. To be called when it is stopped.
+// summary describes the pods that were refused. To be called when it is stopped.
 func (a *creation) summary(start time.Time) string {
 	sum := attempts.Sum(a.all)
 	if sum.Refused == 0 {

@@ -102,7 +102,7 @@ func without(t *testing.T, r *root, ca rotatortest.CA, p program) string {
 	defer running.stop()
 	running.accepts(t, fmt.Sprintf("%s:%d", s.at, p.plainPort()))
 	leaf, instead := handshake(fmt.Sprintf("%s:%d", s.at, p.port), p.hello, ca.Root)
-	require.Empty(t, leaf, "it serves a certificate of the CA although it was not told of one")
+	require.Empty(t, leaf, "it serves a certificate of the CA although it was not given one")
 	return instead
 }
 

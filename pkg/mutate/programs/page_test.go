@@ -40,7 +40,7 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, want, have, "run with -update to write it")
 }
 
-// page returns the lists: programs that are told of their certificate, and those for which a
+// page returns the lists: programs that take their certificate from flags or variables, and those for which a
 // person has to do something. ran are the names of the programs that make programs runs.
 func page(table Table, ran []string) string {
 	list := slices.Clone(table.All())
@@ -59,7 +59,7 @@ func page(table Table, ran []string) string {
 		fmt.Fprintf(&told, "| %s%s | %s | %s | %s |\n", name, namesOf(p), given(p), reload(p)+seen(p, ran), sources)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n## %d programs that are told of their certificate\n\n", strings.Count(told.String(), "\n"))
+	fmt.Fprintf(&b, "\n## %d programs that take flags or variables\n\n", strings.Count(told.String(), "\n"))
 	fmt.Fprintf(&b, "%d take up a renewed certificate by themselves, %d on a signal, %d on a request; %d only when they start again: give those\n`servingcert.dev/on-rotate: restart`. Where it says \"seen\", `make programs` runs the program with what its container gets, and renews the certificate.\n\n",
 		counts[ReloadItself], counts[ReloadSignal], counts[ReloadRequest], counts[ReloadRestart])
 	b.WriteString("| program, its images and executables | what its container gets | reads a renewed certificate | read |\n|---|---|---|---|\n" + told.String())

@@ -102,7 +102,7 @@ func TestWith(t *testing.T) {
 	}
 	b, _ := both.ByImage("b2")
 	assert.True(t, b.Takes(), "the entry is replaced whole")
-	assert.True(t, both.TellsOfCertificate("own-cert"))
+	assert.True(t, both.TakesCertificate("own-cert"))
 
 	assert.Equal(t, "b", nameOf(table.ByImage("b")), "the table itself stays as it was")
 	assert.Len(t, table.All(), 2)

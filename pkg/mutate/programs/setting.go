@@ -62,7 +62,7 @@ func Undashed(flag string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(flag, "-"), "-")
 }
 
-// common are flags and variables by which programs that are in no table are often told of
+// common are flags and variables by which programs that are in no table often take
 // their certificate.
 var common = []string{
 	"tls-cert-file", "tls-private-key-file", "tls-key-file", "tls-cert", "tls-key", "tls-crt", "tls-certificate", "tls-cert-path", "tls-key-path",
@@ -79,7 +79,7 @@ var common = []string{
 var telling = regexp.MustCompile(`(?i)cert|crt|tls|ssl|https|pem`)
 
 // spellings returns the names of flags and variables, without dashes, by which the programs
-// and others are told of their certificate.
+// and others take their certificate.
 func spellings(list []Program) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range common {
@@ -101,6 +101,6 @@ func spellings(list []Program) map[string]bool {
 	return out
 }
 
-// TellsOfCertificate reports whether programs are told of their certificate by a flag,
-// without its dashes, or by a variable of this name.
-func (t Table) TellsOfCertificate(name string) bool { return t.spellings[name] }
+// TakesCertificate reports whether programs take their certificate from a flag,
+// without its dashes, or from a variable of this name.
+func (t Table) TakesCertificate(name string) bool { return t.spellings[name] }

@@ -67,7 +67,7 @@ func TestUndashed(t *testing.T) {
 	}
 }
 
-func TestTellsOfCertificate(t *testing.T) {
+func TestTakesCertificate(t *testing.T) {
 	table := parsed(t, `
 - program: web
   images: [web]
@@ -84,7 +84,7 @@ func TestTellsOfCertificate(t *testing.T) {
 		"tls-cert-file": true, "tls-private-key-file": true, "TLS_CERT": true, "SSL_KEY": true, // common to many
 		"--web-cert": false, "": false, "verbose": false,
 	} {
-		assert.Equal(t, want, table.TellsOfCertificate(name), name)
+		assert.Equal(t, want, table.TakesCertificate(name), name)
 	}
-	assert.False(t, Table{}.TellsOfCertificate("web-cert"))
+	assert.False(t, Table{}.TakesCertificate("web-cert"))
 }

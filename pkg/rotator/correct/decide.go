@@ -27,7 +27,7 @@ const (
 // Situation is what a decision about a namespace is made from.
 type Situation struct {
 	Now time.Time
-	// Enabled: attempts are withheld. If not, it is only told of them.
+	// Enabled: attempts are withheld. If not, events and metrics only report them.
 	Enabled bool
 	// Pods are those of the namespace. Of no concern are those that neither crash nor
 	// have an attempt.
@@ -182,7 +182,7 @@ func (d *Decision) again(wait time.Duration) {
 	}
 }
 
-// tell tells of the group what nothing has told yet: of an attempt that is withheld,
+// tell reports about the group what nothing has reported yet: of an attempt that is withheld,
 // that a bare pod is to be recreated.
 func (n *namespace) tell(d *Decision, key groupKey, verdict api.Verdict) {
 	for _, f := range n.groups[key].faults {

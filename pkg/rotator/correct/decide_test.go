@@ -147,7 +147,7 @@ func TestFromACrashToAPodThatServes(t *testing.T) {
 	s.Now = s.Now.Add(d.After)
 	d = Decide(s)
 	assert.Equal(t, []string{"web-1", "web-2"}, deleted(d))
-	assert.Empty(t, d.Told, "the bare pod was told of")
+	assert.Empty(t, d.Told, "the bare pod was reported")
 
 	s = written(s, d)
 	s.Pods = append(s.Pods, pod("web-3", "web", status(true)), pod("other", "", status(false), crashes(unknownFlag)))

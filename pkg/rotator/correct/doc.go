@@ -21,7 +21,7 @@
 // cleared, and new pods get it again.
 //
 // All that a decision rests on is read from objects, so a new leader goes on where the
-// one before was. Only what was told of pods that no Service knows is remembered in the
+// one before was. Only what was reported about pods that no Service knows is remembered in the
 // process ([Memory]).
 //
 // Whoever can write a pod can forge its status and so have attempts withheld, and pods

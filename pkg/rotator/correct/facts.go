@@ -32,7 +32,7 @@ func (l *ledger) get(attempt string) *api.AttemptFact {
 }
 
 // enable withdraws what is withheld if the rotator only tells, and forgets what it only
-// told of if it does not any more.
+// reported if it does not any more.
 func (l *ledger) enable() {
 	if l.n.Enabled {
 		l.facts = slices.DeleteFunc(l.facts, func(f api.AttemptFact) bool { return f.Verdict == api.VerdictSuspected })

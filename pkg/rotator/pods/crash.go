@@ -76,7 +76,7 @@ func crashesOf(pod *corev1.Pod, t *Template) *Crashes {
 	return &Crashes{Begun: begun(pod), Containers: out}
 }
 
-// crashOf returns the crash that the status of a container tells of, false if it tells
+// crashOf returns the crash that the status of a container shows, false if it shows
 // of none.
 func crashOf(s *corev1.ContainerStatus) (Crash, bool) {
 	c := Crash{Container: s.Name, Restarts: s.RestartCount}

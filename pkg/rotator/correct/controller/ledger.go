@@ -46,7 +46,7 @@ func newLedger() *ledger {
 	}
 }
 
-// memory returns what was told of the namespace. It is replaced, never changed.
+// memory returns what was reported about the namespace. It is replaced, never changed.
 func (l *ledger) memory(namespace string) correct.Memory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
