@@ -132,12 +132,20 @@ func (n *Node) Kill(ctx context.Context, name string) error {
 	if err := known(name); err != nil {
 		return err
 	}
+	killed := 0
 	return poll(ctx, endTimeout, func(context.Context) error {
 		pids, err := running(n.Dir)
-		if err != nil || pids[name] == 0 {
+		if err != nil {
 			return err
 		}
-		return errors.Join(kill(pids[name], n.Dir, name), fmt.Errorf("%s, process %d, is still there", name, pids[name]))
+		if pid := pids[name]; pid != 0 {
+			killed = pid
+			return errors.Join(kill(pid, n.Dir, name), fmt.Errorf("%s, process %d, is still there", name, pid))
+		}
+		if killed != 0 && !ended(killed) {
+			return fmt.Errorf("%s, process %d, is still ending", name, killed)
+		}
+		return nil
 	})
 }
 

@@ -97,6 +97,23 @@ func identify(pid int) component {
 	return c
 }
 
+// ended reports whether a process has given back all that it held, such as the ports that
+// it listened on. That is later than identify stops to know it: the kernel takes away the
+// memory of a process first, and with it the environment, and then closes its files. A
+// process whose files are closed is gone, or has one thread, which waits to be waited for.
+func ended(pid int) bool {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil || len(threads) == 0 {
+		return true
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, state, _ := bytes.Cut(stat, []byte(") ")) // the name before it may hold anything but this
+	return len(threads) == 1 && bytes.HasPrefix(state, []byte("Z"))
+}
+
 // marks reads from a process' environment and command line, both as /proc has them,
 // which component it is. Children of a component inherit its marks, so its program
 // must be the component's.

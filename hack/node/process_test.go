@@ -70,6 +70,20 @@ func TestKillOnlyWhatIsOurs(t *testing.T) {
 	require.NoError(t, other.Process.Signal(syscall.Signal(0)), "it lives")
 }
 
+// TestEnded: a process that was killed counts as ended before anybody has waited for it, and
+// after that.
+func TestEnded(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	require.NoError(t, cmd.Start())
+	pid := cmd.Process.Pid
+	require.False(t, ended(pid))
+	require.False(t, ended(os.Getpid()), "it has more than one thread")
+	require.NoError(t, cmd.Process.Kill())
+	require.Eventually(t, func() bool { return ended(pid) }, endTimeout, pollInterval)
+	require.Error(t, cmd.Wait())
+	require.True(t, ended(pid))
+}
+
 func TestMissingPackages(t *testing.T) {
 	have := func(missing ...string) func(string) (string, error) {
 		return func(program string) (string, error) {
