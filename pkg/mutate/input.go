@@ -17,6 +17,8 @@ type input struct {
 	choice  Choice
 	// settings are those that hold for the pod.
 	settings api.Settings
+	// named is true if somebody names a flag: then the program does not decide.
+	named bool
 	// asked is true if somebody asked for flags in so many words, so that it is not an
 	// attempt to give them.
 	asked bool
@@ -35,7 +37,8 @@ type input struct {
 func newInput(pod *corev1.Pod, request api.PodRequest, choice Choice) *input {
 	said := request.Or(choice.service).Or(choice.namespace)
 	in := &input{pod: pod, request: request, choice: choice}
-	in.asked = said.Mode == api.ModeArgs || said.NamesFlags()
+	in.named = said.NamesFlags()
+	in.asked = said.Mode == api.ModeArgs || in.named
 	in.insists = request.Or(choice.service).Mode == api.ModeArgs
 	in.settings = said.Or(api.Settings{Mode: choice.defaultMode}).Or(api.DefaultSettings())
 	if in.settings.CertFlag == in.settings.KeyFlag { // said on different levels

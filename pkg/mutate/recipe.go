@@ -27,7 +27,7 @@ type recipe struct {
 // none.
 func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 	program := in.programOf(c.Container)
-	if program == nil || in.request.Or(in.choice.service).Or(in.choice.namespace).NamesFlags() {
+	if program == nil || in.named {
 		two := []string{in.settings.CertFlag + "=" + programs.Cert, in.settings.KeyFlag + "=" + programs.Key}
 		return &recipe{flags: programs.Settings(two, in.replace)}, Note{}
 	}

@@ -60,8 +60,7 @@ func (c *cluster) servedAfter(ctx context.Context, report handshake.Report, srv 
 	return took, err
 }
 
-// spread tells of durations, of which there is one at least, what the table at the end
-// tells of them.
+// spread describes durations, of which there is at least one, for the table at the end.
 func spread(took []time.Duration) string {
 	sorted := slices.Sorted(slices.Values(took))
 	return fmt.Sprintf("%d times: p50 %s, max %s", len(sorted), seconds(sorted[len(sorted)/2]), seconds(sorted[len(sorted)-1]))
