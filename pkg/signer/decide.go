@@ -41,6 +41,8 @@ type Decision struct {
 	// to hold of it now.
 	Asked, Wanted api.Wanted
 	Problem       Problem
+	// Undecided: conditions stay as they are, as long as it is not known what to say.
+	Undecided bool
 	// Retained: nobody asks for the Secret (validly) any more.
 	Retained bool
 	// Leaf is the fingerprint of the leaf that is served, if all is well.
@@ -81,12 +83,12 @@ func (d Decision) issues() bool {
 // Decide returns what is to be done about the Secret. It is pure.
 func Decide(s Situation) Decision {
 	if s.Terminating || s.Secret != nil && s.Secret.DeletionTimestamp != nil {
-		return Decision{} // what comes next is an event of its own
+		return Decision{Undecided: true} // what comes next is an event of its own
 	}
 	d := claim(s)
 	switch {
 	case pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(waitForCA)} // about to be known: nothing is said of it yet
+		return Decision{Undecided: true, NextAt: s.Now.Add(waitForCA)} // the CA is about to be known
 	case len(d.Members) == 0:
 		return d
 	case s.AuthorityErr != nil:
@@ -99,7 +101,7 @@ func Decide(s Situation) Decision {
 	}
 	switch {
 	case s.Obstacle != nil && hasOwnerNamed(s.Obstacle, d.Members):
-		return Decision{Action: Look}
+		return Decision{Undecided: true, Action: Look}
 	case s.Obstacle != nil:
 		d.Problem = conflict(s, noLabel)
 		return d

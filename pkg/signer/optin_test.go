@@ -90,3 +90,16 @@ func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 		}
 	}
 }
+
+// While the CA is being read after a start, nothing is said: a condition that was removed
+// would take from a Service without the opt-in its part in the Secret, for good.
+func TestWithoutTheOptInNothingIsSaidBeforeTheCAIsRead(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	w := newScene(ca, managed(issue(t, ca, wantedBy(web), epoch), web), web)
+	w.notOptedIn, w.caErr = true, caError(reasonPending)
+	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Retained", Message: `Secret "web-tls": kept`}}
+	assert.Empty(t, said(w.decide()))
+
+	w.caErr, w.terminating = nil, true
+	assert.Empty(t, said(w.decide()), "a namespace that is being deleted")
+}

@@ -86,6 +86,9 @@ func (s settled) events(o Outcome) []Event {
 // whose condition is for this Secret to decide. Conditions that turn False are
 // counted as failures unless the attempt was.
 func (s settled) services(count bool) []ServiceStatus {
+	if s.d.Undecided {
+		return nil
+	}
 	var statuses []ServiceStatus
 	decided := map[types.UID]bool{}
 	decide := func(svc *corev1.Service, ready *metav1.Condition) {
