@@ -14,7 +14,9 @@ import (
 type Visit struct {
 	Key
 	Address netip.Addr
-	Ports   []uint16
+	Ports   []uint16 // in the order in which they are dialled
+	// Partial: ports are left out of Ports because the pod is silent (Silence).
+	Partial bool
 	Name    string   // to ask for (SNI)
 	Names   []string // a leaf of the Secret has one of them
 	// Leaves are the fingerprints of the leaves that the Secret holds or held, as
@@ -31,7 +33,7 @@ type Key struct {
 // Answer returns what a port of the pod answered: outcome is that of a dial that
 // began at the given time.
 func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, bundle pki.Bundle) Answer {
-	a := Answer{Port: port, Kind: outcome.Kind, At: at}
+	a := Answer{Port: port, Kind: outcome.Kind, Cause: outcome.Cause, At: at}
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)

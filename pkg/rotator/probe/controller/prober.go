@@ -28,7 +28,7 @@ type Prober struct {
 	// ready waits until the bundle is known.
 	ready func(context.Context) bool
 	// done is called with what a pod answered.
-	done    func(probe.Key, []probe.Answer)
+	done    func(probe.Visit, []probe.Answer)
 	results *prometheus.CounterVec // by result
 
 	queue workqueue.TypedInterface[probe.Key]
@@ -37,7 +37,7 @@ type Prober struct {
 }
 
 // Setup adds the prober to mgr. done is called with what a pod answered.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Key, []probe.Answer)) (*Prober, error) {
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
 	known, err := addBundle(c)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 	return p, nil
 }
 
-func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Key, []probe.Answer)) *Prober {
+func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Visit, []probe.Answer)) *Prober {
 	return &Prober{
 		cfg: cfg, now: now, bundle: bundle, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -106,19 +106,26 @@ func (p *Prober) work(ctx context.Context) bool {
 	delete(p.asked, key)
 	p.mu.Unlock()
 	if ctx.Err() == nil { // else what failed is this process
-		p.done(key, answers)
+		p.done(v, answers)
 	}
 	return true
 }
 
-// visit dials one port after the other.
+// visit dials one port after the other, and ends with the first that gives no answer
+// in time, or when the time limit of one port is over for all of them together. It takes
+// at most twice that limit. Ports that it does not come to have no answer.
 func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
 	answers := make([]probe.Answer, 0, len(v.Ports))
+	begun := p.now()
 	for _, port := range v.Ports {
 		at := p.now()
 		outcome := dial.Dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
-		answers = append(answers, v.Answer(port, at, outcome, p.bundle(ctx)))
 		p.results.WithLabelValues(outcome.Label()).Inc()
+		answer := v.Answer(port, at, outcome, p.bundle(ctx))
+		answer.Slow = outcome.Cause == probe.CauseTimeout || p.now().Sub(begun) >= p.cfg.Timeout
+		if answers = append(answers, answer); answer.Slow {
+			break
+		}
 	}
 	return answers
 }

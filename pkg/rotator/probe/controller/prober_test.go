@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"crypto/tls"
+	"io"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,10 +41,10 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	got := make(chan probe.Key, 2*pods)
-	p := newProber(Config{concurrency, long}, time.Now, func(context.Context) pki.Bundle { return pki.Bundle{} }, func(v probe.Key, answers []probe.Answer) {
+	p := newProber(Config{Concurrency: concurrency, Timeout: long}, time.Now, noBundle, func(v probe.Visit, answers []probe.Answer) {
 		assert.Len(t, answers, 1)
 		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
-		got <- v
+		got <- v.Key
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -74,4 +76,54 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	assert.Empty(t, got)
 	assert.EqualValues(t, concurrency, most.Load())
 	assert.InDelta(t, pods, testutil.ToFloat64(p.results.WithLabelValues("tls")), 0)
+}
+
+// fixed is a visit of a pod, as dials of this package's tests need it.
+func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
+	v := probe.Visit{
+		Key:     probe.Key{Secret: types.NamespacedName{Namespace: namespace, Name: "web-tls"}, Pod: types.UID(pod)},
+		Address: at[0].Addr(), Name: "web.shop.svc", Names: []string{"web.shop.svc"},
+	}
+	for _, a := range at {
+		v.Ports = append(v.Ports, a.Port())
+	}
+	return v
+}
+
+func noBundle(context.Context) pki.Bundle { return pki.Bundle{} }
+
+func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var dialled atomic.Int32
+	silent := func(conn net.Conn) {
+		dialled.Add(1)
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	first, second := rotatortest.Accept(t, "127.0.0.1", silent), rotatortest.Accept(t, "127.0.0.1", silent)
+	p := newProber(Config{Concurrency: 1, Timeout: 100 * time.Millisecond}, time.Now, noBundle, nil)
+	answers := p.visit(t.Context(), fixed("shop", "a", serves, first, second, serves))
+	require.Len(t, answers, 2)
+	assert.Equal(t, probe.TLS, answers[0].Kind)
+	assert.Equal(t, probe.NoAnswer, answers[1].Kind)
+	assert.Equal(t, probe.CauseTimeout, answers[1].Cause)
+	assert.True(t, answers[1].Slow)
+	assert.EqualValues(t, 1, dialled.Load())
+}
+
+// A server that answers, but only just in time, at each of its ports.
+func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var passed atomic.Int64
+	at := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		passed.Add(int64(long * 9 / 10))
+		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
+	})
+	now := func() time.Time { return rotatortest.Noon.Add(time.Duration(passed.Load())) }
+	answers := newProber(Config{Concurrency: 1, Timeout: long}, now, noBundle, nil).visit(t.Context(), fixed("shop", "a", at, at, at, at))
+	require.Len(t, answers, 2)
+	for i, slow := range []bool{false, true} {
+		assert.Equal(t, probe.TLS, answers[i].Kind)
+		assert.Equal(t, slow, answers[i].Slow)
+	}
 }
