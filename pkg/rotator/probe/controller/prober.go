@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -19,8 +18,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
 )
 
-// Prober dials pods, a bounded number at a time, in the order in which it was
-// asked to. A pod that waits to be dialled is not dialled twice.
+// Prober dials pods, a bounded number at a time, which namespaces share (probe.Queue). A
+// pod that waits to be dialled is not dialled twice.
 type Prober struct {
 	cfg    Config
 	now    func() time.Time
@@ -31,9 +30,9 @@ type Prober struct {
 	done    func(probe.Visit, []probe.Answer)
 	results *prometheus.CounterVec // by result
 
-	queue workqueue.TypedInterface[probe.Key]
-	mu    sync.Mutex
-	asked map[probe.Key]probe.Visit
+	mu      sync.Mutex
+	changed *sync.Cond // a visit was added or has ended, or the prober stops
+	queue   *probe.Queue
 }
 
 // Setup adds the prober to mgr. done is called with what a pod answered.
@@ -54,29 +53,35 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 }
 
 func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Visit, []probe.Answer)) *Prober {
-	return &Prober{
+	p := &Prober{
 		cfg: cfg, now: now, bundle: bundle, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
 			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert or other.",
 		}, []string{"result"}),
-		queue: workqueue.NewTyped[probe.Key](),
-		asked: map[probe.Key]probe.Visit{},
+		queue: probe.NewQueue(cfg.Concurrency),
 	}
+	p.changed = sync.NewCond(&p.mu)
+	return p
 }
 
-// Ask has the pod dialled, unless it is about to be.
+// Ask has the pod dialled, unless that is under way. A visit that waits is replaced.
 func (p *Prober) Ask(v probe.Visit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, waits := p.asked[v.Key]; !waits {
-		p.asked[v.Key] = v
-		p.queue.Add(v.Key)
+	if p.queue.Add(v) {
+		p.changed.Signal()
 	}
 }
 
 // Start dials until ctx ends. It runs on the leader.
 func (p *Prober) Start(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
 	var workers sync.WaitGroup
 	if p.ready(ctx) {
 		for range p.cfg.Concurrency {
@@ -87,27 +92,38 @@ func (p *Prober) Start(ctx context.Context) error {
 		}
 	}
 	<-ctx.Done()
-	p.queue.ShutDown()
 	workers.Wait()
 	return nil
 }
 
+// next waits for a visit; false if ctx has ended.
+func (p *Prober) next(ctx context.Context) (probe.Visit, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if ctx.Err() != nil {
+			return probe.Visit{}, false
+		}
+		if v, ok := p.queue.Next(); ok {
+			return v, true
+		}
+		p.changed.Wait()
+	}
+}
+
 func (p *Prober) work(ctx context.Context) bool {
-	key, over := p.queue.Get()
-	if over || ctx.Err() != nil {
+	v, ok := p.next(ctx)
+	if !ok {
 		return false
 	}
-	defer p.queue.Done(key)
-	p.mu.Lock()
-	v := p.asked[key]
-	p.mu.Unlock()
 	answers := p.visit(ctx, v)
-	p.mu.Lock()
-	delete(p.asked, key)
-	p.mu.Unlock()
 	if ctx.Err() == nil { // else what failed is this process
 		p.done(v, answers)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue.Done(v.Key)
+	p.changed.Signal()
 	return true
 }
 

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -52,7 +53,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	ask := func() {
 		for i := range pods {
 			p.Ask(probe.Visit{
-				Key:     probe.Key{Secret: types.NamespacedName{Namespace: "shop", Name: "web-tls"}, Pod: types.UID(string(rune('a' + i)))},
+				Key:     probe.Key{Secret: types.NamespacedName{Namespace: fmt.Sprint("shop-", i%2), Name: "web-tls"}, Pod: types.UID(string(rune('a' + i)))},
 				Address: at.Addr(), Ports: []uint16{at.Port()}, Name: "web.shop.svc", Names: []string{"web.shop.svc"},
 			})
 		}
@@ -68,7 +69,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.asked) == 0 && p.queue.Len() == 0
+		return p.queue.Len() == 0
 	}, long, time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
@@ -91,6 +92,40 @@ func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
 }
 
 func noBundle(context.Context) pki.Bundle { return pki.Bundle{} }
+
+// A namespace of pods that accept and never answer has all the workers that it may have.
+// The pods of another one are visited all the same, although no visit of the first ends.
+func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
+	const tarpits, concurrency = 500, 16
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var stuck atomic.Int32
+	silent := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		stuck.Add(1)
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	got := make(chan probe.Key, 100)
+	p := newProber(Config{Concurrency: concurrency, Timeout: time.Hour}, time.Now, noBundle, func(v probe.Visit, answers []probe.Answer) {
+		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
+		got <- v.Key
+	})
+	for i := range tarpits {
+		p.Ask(fixed("hostile", fmt.Sprint("h", i), silent))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Start(ctx) }()
+	require.Eventually(t, func() bool { return stuck.Load() == concurrency-concurrency/8 }, long, time.Millisecond, "nearly all workers")
+	for i := range cap(got) {
+		p.Ask(fixed("shop", fmt.Sprint("s", i), serves))
+	}
+	for range cap(got) {
+		assert.Equal(t, "shop", (<-got).Secret.Namespace)
+	}
+	assert.EqualValues(t, concurrency-concurrency/8, stuck.Load())
+	stop()
+	require.NoError(t, <-done)
+}
 
 func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
