@@ -53,6 +53,6 @@ func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answe
 func visit(pod *pods.Facts, answers []probe.Answer) probe.Visit {
 	return probe.Visit{
 		Key:     probe.Key{Secret: types.NamespacedName{Namespace: pod.Namespace}, Pod: pod.UID},
-		Address: pod.IP, Ports: probe.Order(pod.Unready.Ports, answers),
+		Address: pod.IP, HostNetwork: pod.HostNetwork, OnNode: pod.OnNode, Ports: probe.Order(pod.Unready.Ports, answers),
 	}
 }

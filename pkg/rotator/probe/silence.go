@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,7 @@ func NewSilences() *Silences { return &Silences{pods: map[types.UID]Silence{}, p
 func (s *Silences) Of(pod types.UID) Silence { return s.pods[pod] }
 
 // Record takes in what the pod answered in a visit. A visit that left ports out does
-// not end a silence.
+// not end a silence, nor does one in which nothing was dialled.
 func (s *Silences) Record(v Visit, answers []Answer) {
 	for _, a := range answers {
 		if a.Slow {
@@ -46,7 +47,7 @@ func (s *Silences) Record(v Visit, answers []Answer) {
 			return
 		}
 	}
-	if !v.Partial && len(answers) > 0 {
+	if !v.Partial && slices.ContainsFunc(answers, func(a Answer) bool { return a.Kind != NotVerified }) {
 		delete(s.pods, v.Pod)
 	}
 }

@@ -28,6 +28,7 @@ func TestSilences(t *testing.T) {
 	assert.Zero(t, s.Of("b"))
 	s.Record(visit("web-tls", true), slow(0)[:1])
 	s.Record(visit("web-tls", false), nil)
+	s.Record(visit("web-tls", false), Visit{Ports: []uint16{1}}.Unverified(at(time.Minute), CauseLoopback))
 	assert.Equal(t, Silence{at(0), at(time.Minute)}, s.Of("a"), "only some of its ports were dialled")
 	s.Record(visit("web-tls", true), slow(2*time.Minute))
 	assert.Equal(t, Silence{at(0), at(2 * time.Minute)}, s.Of("a"))

@@ -14,7 +14,11 @@ import (
 type Visit struct {
 	Key
 	Address netip.Addr
-	Ports   []uint16 // in the order in which they are dialled
+	// HostNetwork: the pod has its node's addresses. OnNode: Address is one of those
+	// that the pod's status names as its node's.
+	HostNetwork, OnNode bool
+
+	Ports []uint16 // in the order in which they are dialled
 	// Partial: ports are left out of Ports because the pod is silent (Silence).
 	Partial bool
 	Name    string   // to ask for (SNI)
@@ -28,6 +32,16 @@ type Visit struct {
 type Key struct {
 	Secret types.NamespacedName
 	Pod    types.UID
+}
+
+// Unverified returns the answers of a pod that is not dialled for the cause: one for each
+// port.
+func (v Visit) Unverified(at time.Time, cause Cause) []Answer {
+	answers := make([]Answer, 0, len(v.Ports))
+	for _, port := range v.Ports {
+		answers = append(answers, Answer{Port: port, Kind: NotVerified, Cause: cause, At: at})
+	}
+	return answers
 }
 
 // Answer returns what a port of the pod answered: outcome is that of a dial that

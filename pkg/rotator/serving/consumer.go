@@ -23,11 +23,13 @@ const (
 	stateCurrent     State = "current"     // the certificate that it should
 	stateForeign     State = "foreign"     // another certificate: a mesh's, or one of its own
 	statePlaintext   State = "plaintext"   // no TLS
+	// stateNotVerified: its address is not dialled, or its answer could not be judged.
+	stateNotVerified State = "not_verified"
 	stateUnreachable State = "unreachable" // no answer
 )
 
 // byWeight is the order of the states that a port can be in.
-var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateUnreachable}
+var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateNotVerified, stateUnreachable}
 
 // consumer is a pod that mounts the key, and what it answered.
 type consumer struct {
@@ -89,6 +91,8 @@ func answerState(a probe.Answer, cert certificate, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
 		return statePlaintext
+	case a.Kind == probe.NotVerified:
+		return stateNotVerified
 	case a.Kind == probe.TLS && slices.Contains(cert.named, a.Leaf):
 		return stateCurrent
 	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():

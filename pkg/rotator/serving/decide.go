@@ -195,7 +195,8 @@ func (v *view) schedule(c consumer) {
 		}
 		v.d.Dial = append(v.d.Dial, probe.Visit{
 			Key:     probe.Key{Secret: types.NamespacedName{Namespace: v.Namespace, Name: v.Secret}, Pod: c.pod.UID},
-			Address: c.pod.IP, Ports: ports, Partial: partial, Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
+			Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode, Ports: ports, Partial: partial,
+			Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
 		})
 	}
 }

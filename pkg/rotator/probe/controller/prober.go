@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -29,6 +30,9 @@ type Prober struct {
 	// done is called with what a pod answered.
 	done    func(probe.Visit, []probe.Answer)
 	results *prometheus.CounterVec // by result
+	refused *prometheus.CounterVec // by reason
+
+	addresses probe.Addresses
 
 	mu      sync.Mutex
 	changed *sync.Cond // a visit was added or has ended, or the prober stops
@@ -41,9 +45,12 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 	if err != nil {
 		return nil, err
 	}
-	p := newProber(cfg, c.Now, known.get, done)
+	p, err := newProber(cfg, c.Now, known.get, done)
+	if err != nil {
+		return nil, err
+	}
 	p.ready = known.reader.WaitForCacheSync
-	if err := c.Metrics.Register(p.results); err != nil {
+	if err := errors.Join(c.Metrics.Register(p.results), c.Metrics.Register(p.refused)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if err := mgr.Add(p); err != nil {
@@ -52,17 +59,26 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 	return p, nil
 }
 
-func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Visit, []probe.Answer)) *Prober {
+func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
+	ranges, err := probe.ParseRanges(cfg.PodCIDRs)
+	if err != nil {
+		return nil, fmt.Errorf("--pod-cidrs: %w", err)
+	}
 	p := &Prober{
 		cfg: cfg, now: now, bundle: bundle, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
 			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert or other.",
 		}, []string{"result"}),
-		queue: probe.NewQueue(cfg.Concurrency),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_visits_refused_total",
+			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, multicast, unspecified, api_server, not_node or outside_cidr.",
+		}, []string{"reason"}),
+		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
+		queue:     probe.NewQueue(cfg.Concurrency),
 	}
 	p.changed = sync.NewCond(&p.mu)
-	return p
+	return p, nil
 }
 
 // Ask has the pod dialled, unless that is under way. A visit that waits is replaced.
@@ -129,8 +145,13 @@ func (p *Prober) work(ctx context.Context) bool {
 
 // visit dials one port after the other, and ends with the first that gives no answer
 // in time, or when the time limit of one port is over for all of them together. It takes
-// at most twice that limit. Ports that it does not come to have no answer.
+// at most twice that limit. Ports that it does not come to have no answer. A pod whose
+// address is refused is not dialled at all.
 func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
+	if cause := p.addresses.Refuse(v); cause != "" {
+		p.refused.WithLabelValues(string(cause)).Inc()
+		return v.Unverified(p.now(), cause)
+	}
 	answers := make([]probe.Answer, 0, len(v.Ports))
 	begun := p.now()
 	for _, port := range v.Ports {

@@ -42,7 +42,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	got := make(chan probe.Key, 2*pods)
-	p := newProber(Config{Concurrency: concurrency, Timeout: long}, time.Now, noBundle, func(v probe.Visit, answers []probe.Answer) {
+	p := loopback(t, Config{Concurrency: concurrency, Timeout: long}, time.Now, func(v probe.Visit, answers []probe.Answer) {
 		assert.Len(t, answers, 1)
 		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
 		got <- v.Key
@@ -93,6 +93,33 @@ func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
 
 func noBundle(context.Context) pki.Bundle { return pki.Bundle{} }
 
+// loopback returns a prober of pods that are listeners on loopback.
+func loopback(t *testing.T, cfg Config, now func() time.Time, done func(probe.Visit, []probe.Answer)) *Prober {
+	cfg.PodCIDRs = []string{"127.0.0.0/8"}
+	p, err := newProber(cfg, now, noBundle, done)
+	require.NoError(t, err)
+	return p
+}
+
+func TestARefusedAddressIsNotDialled(t *testing.T) {
+	var dialled atomic.Int32
+	at := rotatortest.Accept(t, "127.0.0.1", func(net.Conn) { dialled.Add(1) })
+	p, err := newProber(Config{Concurrency: 1, Timeout: long}, time.Now, noBundle, nil)
+	require.NoError(t, err)
+	for _, address := range []string{"127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "::"} {
+		v := fixed("shop", "a", at)
+		v.Address = netip.MustParseAddr(address)
+		answers := p.visit(t.Context(), v)
+		require.Len(t, answers, 1)
+		assert.Equal(t, probe.NotVerified, answers[0].Kind)
+	}
+	assert.InDelta(t, 2, testutil.ToFloat64(p.refused.WithLabelValues("loopback")), 0)
+	assert.InDelta(t, 2, testutil.ToFloat64(p.refused.WithLabelValues("unspecified")), 0)
+	assert.Equal(t, 0, testutil.CollectAndCount(p.results))
+	assert.Equal(t, probe.NoAnswer, loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil).visit(t.Context(), fixed("shop", "a", at))[0].Kind)
+	assert.EqualValues(t, 1, dialled.Load(), "only where its range is named")
+}
+
 // A namespace of pods that accept and never answer has all the workers that it may have.
 // The pods of another one are visited all the same, although no visit of the first ends.
 func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
@@ -105,7 +132,7 @@ func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
 	})
 	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
 	got := make(chan probe.Key, 100)
-	p := newProber(Config{Concurrency: concurrency, Timeout: time.Hour}, time.Now, noBundle, func(v probe.Visit, answers []probe.Answer) {
+	p := loopback(t, Config{Concurrency: concurrency, Timeout: time.Hour}, time.Now, func(v probe.Visit, answers []probe.Answer) {
 		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
 		got <- v.Key
 	})
@@ -136,7 +163,7 @@ func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
 	}
 	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
 	first, second := rotatortest.Accept(t, "127.0.0.1", silent), rotatortest.Accept(t, "127.0.0.1", silent)
-	p := newProber(Config{Concurrency: 1, Timeout: 100 * time.Millisecond}, time.Now, noBundle, nil)
+	p := loopback(t, Config{Concurrency: 1, Timeout: 100 * time.Millisecond}, time.Now, nil)
 	answers := p.visit(t.Context(), fixed("shop", "a", serves, first, second, serves))
 	require.Len(t, answers, 2)
 	assert.Equal(t, probe.TLS, answers[0].Kind)
@@ -155,7 +182,7 @@ func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
 		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	now := func() time.Time { return rotatortest.Noon.Add(time.Duration(passed.Load())) }
-	answers := newProber(Config{Concurrency: 1, Timeout: long}, now, noBundle, nil).visit(t.Context(), fixed("shop", "a", at, at, at, at))
+	answers := loopback(t, Config{Concurrency: 1, Timeout: long}, now, nil).visit(t.Context(), fixed("shop", "a", at, at, at, at))
 	require.Len(t, answers, 2)
 	for i, slow := range []bool{false, true} {
 		assert.Equal(t, probe.TLS, answers[i].Kind)
