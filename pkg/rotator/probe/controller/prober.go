@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -33,6 +36,7 @@ type Prober struct {
 	refused *prometheus.CounterVec // by reason
 
 	addresses probe.Addresses
+	dial      func(ctx context.Context, address, name string, timeout time.Duration) probe.Outcome // dial.Dial
 
 	mu      sync.Mutex
 	changed *sync.Cond // a visit was added or has ended, or the prober stops
@@ -68,13 +72,14 @@ func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pk
 		cfg: cfg, now: now, bundle: bundle, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
-			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert or other.",
+			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other or panic.",
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_visits_refused_total",
 			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, multicast, unspecified, api_server, not_node or outside_cidr.",
 		}, []string{"reason"}),
 		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
+		dial:      dial.Dial,
 		queue:     probe.NewQueue(cfg.Concurrency),
 	}
 	p.changed = sync.NewCond(&p.mu)
@@ -155,14 +160,51 @@ func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
 	answers := make([]probe.Answer, 0, len(v.Ports))
 	begun := p.now()
 	for _, port := range v.Ports {
-		at := p.now()
-		outcome := dial.Dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
-		p.results.WithLabelValues(outcome.Label()).Inc()
-		answer := v.Answer(port, at, outcome, p.bundle(ctx))
-		answer.Slow = outcome.Cause == probe.CauseTimeout || p.now().Sub(begun) >= p.cfg.Timeout
+		answer := p.ask(ctx, v, port)
+		answer.Slow = answer.Cause == probe.CauseTimeout || p.now().Sub(begun) >= p.cfg.Timeout
 		if answers = append(answers, answer); answer.Slow {
 			break
 		}
 	}
 	return answers
+}
+
+// ask dials one port. What the port sends is a stranger's. If to read or to judge it ends
+// in a panic, that port is not verified, and the process goes on.
+func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer probe.Answer) {
+	at := p.now()
+	defer func() {
+		if r := recover(); r != nil {
+			// The value may hold what the port sent: only its type is logged.
+			log.FromContext(ctx).Error(errPanic, "a pod could not be judged", "namespace", v.Secret.Namespace, "secret", v.Secret.Name, "pod", v.Pod, "port", port,
+				"type", fmt.Sprintf("%T", r), "functions", functions())
+			p.results.WithLabelValues(string(probe.CausePanic)).Inc()
+			answer = probe.Answer{Port: port, Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
+		}
+	}()
+	outcome := p.dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
+	answer = v.Answer(port, at, outcome, p.bundle(ctx))
+	p.results.WithLabelValues(outcome.Label()).Inc()
+	return answer
+}
+
+// errPanic stands for a panic whose value is not logged.
+var errPanic = errors.New("panic")
+
+// maxFrames bounds how many functions are named of a panic.
+const maxFrames = 16
+
+// functions returns what was running at a panic, FUNCTION:LINE each, the innermost first,
+// without arguments.
+func functions() []string {
+	var at [maxFrames]uintptr
+	frames := runtime.CallersFrames(at[:runtime.Callers(3, at[:])]) // 3: without this function, its caller, and Callers
+	var out []string
+	for {
+		frame, more := frames.Next()
+		out = append(out, frame.Function+":"+strconv.Itoa(frame.Line))
+		if !more {
+			return out
+		}
+	}
 }

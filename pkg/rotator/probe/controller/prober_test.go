@@ -7,14 +7,17 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -187,5 +190,38 @@ func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
 	for i, slow := range []bool{false, true} {
 		assert.Equal(t, probe.TLS, answers[i].Kind)
 		assert.Equal(t, slow, answers[i].Slow)
+	}
+}
+
+// A panic over what a server sent costs that port's answer, and nothing else.
+func TestAPanicOverAnAnswer(t *testing.T) {
+	const secret = "what the server sent"
+	var logged strings.Builder
+	ctx := log.IntoContext(t.Context(), funcr.New(func(prefix, args string) { logged.WriteString(prefix + args + "\n") }, funcr.Options{}))
+	p := loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil)
+	outcomes := []func() probe.Outcome{
+		func() probe.Outcome { panic(secret) },
+		func() probe.Outcome { return probe.Outcome{Kind: probe.TLS} }, // no certificate: judging it is a panic
+		func() probe.Outcome { return probe.Outcome{Kind: probe.Plaintext} },
+	}
+	p.dial = func(context.Context, string, string, time.Duration) probe.Outcome {
+		next := outcomes[0]
+		outcomes = outcomes[1:]
+		return next()
+	}
+	at := netip.MustParseAddrPort("127.0.0.1:1")
+	answers := p.visit(ctx, fixed("shop", "uid-of-a", at, at, at))
+	require.Len(t, answers, 3)
+	for _, a := range answers[:2] {
+		assert.Equal(t, probe.NotVerified, a.Kind)
+		assert.Equal(t, probe.CausePanic, a.Cause)
+		assert.False(t, a.At.IsZero())
+	}
+	assert.Equal(t, probe.Plaintext, answers[2].Kind)
+	assert.InDelta(t, 2, testutil.ToFloat64(p.results.WithLabelValues("panic")), 0)
+	assert.InDelta(t, 1, testutil.ToFloat64(p.results.WithLabelValues("plaintext")), 0)
+	assert.NotContains(t, logged.String(), secret)
+	for _, want := range []string{"a pod could not be judged", `"namespace"="shop"`, `"pod"="uid-of-a"`, `"port"=1`, "TestAPanicOverAnAnswer", "probe.Visit.Answer:"} {
+		assert.Contains(t, logged.String(), want)
 	}
 }
