@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -91,6 +94,8 @@ func command() process.Command {
 			fs.IntVar(&cfg.Rotator.Wake.Rate, "wake-rate", cfg.Rotator.Wake.Rate, "pods of the whole cluster that are written per second for --wake")
 			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "pods that are dialled at a time")
 			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
+			fs.StringSliceVar(&cfg.Rotator.Probe.PodCIDRs, "pod-cidrs", cfg.Rotator.Probe.PodCIDRs,
+				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses. A loopback or link-local range must be named by itself")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
 				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
 			fs.BoolVar(&cfg.Rotator.Correct.Enabled, "correct-flags", cfg.Rotator.Correct.Enabled,
@@ -130,8 +135,23 @@ func run(ctx context.Context, cfg Config) error {
 	if err := trustcontroller.Setup(mgr, cfg.Trust); err != nil {
 		return err
 	}
+	cfg.Rotator.Probe.APIServer = apiServer(rest.Host)
 	if err := rotator.Setup(mgr, cfg.Rotator); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// apiServer returns the addresses of the API server that a kubeconfig's or the pod's own
+// host, a URL or HOST:PORT, names; none if it names a domain.
+func apiServer(host string) []netip.Addr {
+	if u, err := url.Parse(host); err == nil && u.Hostname() != "" {
+		host = u.Hostname()
+	} else if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if address, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{address}
+	}
+	return nil
 }

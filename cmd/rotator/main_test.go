@@ -34,6 +34,8 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--propagation-time=0"}, `--propagation-time: "0s": must be at least 1s`},
 		{[]string{"--probe-concurrency=0"}, `--probe-concurrency: "0": must be from 1 to 512`},
 		{[]string{"--probe-timeout=2m"}, `--probe-timeout: "2m0s": must be from 10ms to 1m`},
+		{[]string{"--pod-cidrs=10.0.0.0/8,web"}, `--pod-cidrs: "web": must be a range of IP addresses, such as 10.244.0.0/16`},
+		{[]string{"--pod-cidrs=10.244.1.0/16"}, `--pod-cidrs: "10.244.1.0/16": has bits set beyond its length: must be 10.244.0.0/16`},
 		{[]string{"--max-restarts=-1"}, `--max-restarts: "-1": must not be negative`},
 		{[]string{"--namespace=No_Name"}, `--namespace: "No_Name"`},
 	}
@@ -53,4 +55,17 @@ func TestNoAPIServer(t *testing.T) {
 	args := []string{"--kubeconfig=testdata/no-such-file", "--metrics-addr=0", "--health-addr=0"}
 	assert.Equal(t, process.ExitError, process.Main(args, &stdout, &stderr, command()))
 	assert.Contains(t, stderr.String(), "no-such-file")
+}
+
+func TestAPIServer(t *testing.T) {
+	for host, want := range map[string]string{
+		"https://10.96.0.1:443": "10.96.0.1", "https://[fd00::1]:6443": "fd00::1", "10.96.0.1:443": "10.96.0.1", "https://10.96.0.1": "10.96.0.1",
+		"10.96.0.1": "10.96.0.1", "https://api.example.com:6443": "", "": "",
+	} {
+		got := ""
+		for _, address := range apiServer(host) {
+			got += address.String()
+		}
+		assert.Equal(t, want, got, host)
+	}
 }

@@ -50,7 +50,7 @@ func (b *bench) runConsumers(ctx context.Context) error {
 	if f.servers, err = startServers(ctx, b.dir, f.s); err != nil {
 		return err
 	}
-	p, err := b.start(ctx, "GOMEMLIMIT=off")
+	p, err := b.start(ctx, "GOMEMLIMIT=off", "--pod-cidrs=127.0.0.0/8")
 	if err != nil {
 		return err
 	}

@@ -12,5 +12,5 @@ const (
 	ServingUnreachable = "Unreachable" // Unknown: no answer
 	ServingNoPort      = "NoPort"      // Unknown: the port that serves TLS is not known
 	ServingCurrent     = "Current"     // True
-	ServingNotVerified = "NotVerified" // Unknown: nobody looks
+	ServingNotVerified = "NotVerified" // Unknown: nobody looks, or the pods' addresses are not dialled
 )

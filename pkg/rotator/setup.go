@@ -43,9 +43,9 @@ func setup(mgr manager.Manager, cfg Config) error {
 	changed := cluster.NewTrigger("stale workloads and held restarts", cfg.Report.Interval)
 	ledger := serving.NewLedger(c)
 	answers := correct.NewAnswers(c)
-	prober, err := probe.Setup(mgr, c, cfg.Probe, func(key judged.Key, got []judged.Answer) {
-		ledger.Record(key, got)
-		answers.Record(key, got)
+	prober, err := probe.Setup(mgr, c, cfg.Probe, func(v judged.Visit, got []judged.Answer) {
+		ledger.Record(v, got)
+		answers.Record(v.Key, got)
 	})
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)

@@ -35,7 +35,7 @@ type Situation struct {
 	// Services are those of the namespace that ask for a Secret or have condition
 	// api.ConditionFlags.
 	Services []Service
-	// Answers are those of the latest dials of Decision.Dial.
+	// Answers are the latest of each port, from dials of Decision.Dial.
 	Answers map[types.UID][]probe.Answer
 	Memory  Memory
 }
@@ -282,7 +282,7 @@ func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings []*pod
 	case blamed:
 		g.faults = append(g.faults, f)
 	case due:
-		n.dial = append(n.dial, visit(pod))
+		n.dial = append(n.dial, visit(pod, n.Answers[pod.UID]))
 	case wait > 0 && (n.after == 0 || wait < n.after):
 		n.after = wait
 	}

@@ -21,7 +21,7 @@ const (
 )
 
 // judgeUnready returns the fault if the pod's container, with which the attempt was made,
-// is not ready because it serves plaintext. answers are those of the latest dial. If the
+// is not ready because it serves plaintext. answers are the latest of each port. If the
 // pod is to be dialled, wait is until then, and due is true if that is now.
 func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answer, siblings []*pods.Facts, now time.Time) (f fault, blamed, due bool, wait time.Duration) {
 	u := pod.Unready
@@ -48,10 +48,11 @@ func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answe
 	return fault{}, false, wait <= 0, max(wait, 0)
 }
 
-// visit returns how the pod is dialled. Its key names no Secret.
-func visit(pod *pods.Facts) probe.Visit {
+// visit returns how the pod is dialled. Its key names no Secret. answers are the latest
+// of each port.
+func visit(pod *pods.Facts, answers []probe.Answer) probe.Visit {
 	return probe.Visit{
 		Key:     probe.Key{Secret: types.NamespacedName{Namespace: pod.Namespace}, Pod: pod.UID},
-		Address: pod.IP, Ports: pod.Unready.Ports,
+		Address: pod.IP, HostNetwork: pod.HostNetwork, OnNode: pod.OnNode, Ports: probe.Order(pod.Unready.Ports, answers),
 	}
 }

@@ -26,6 +26,9 @@ type Facts struct {
 	// IP is the pod's, if it mounts a Secret: of several, the one of its node's
 	// first family.
 	IP netip.Addr
+	// HostNetwork: the pod has its node's addresses. OnNode: IP is one of those that
+	// its status names as its node's.
+	HostNetwork, OnNode bool
 	// Ready: it mounts a Secret, has an address, and gets requests.
 	Ready bool
 	// Running: it mounts a Secret or the CA bundle, and its containers were started.
@@ -123,6 +126,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	}
 	if t.Mounts != "" {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
+		f.HostNetwork, f.OnNode = pod.Spec.HostNetwork, isOnNode(pod, f.IP)
 		f.Ready = f.IP.IsValid() && isReady(pod)
 	}
 	return f
@@ -136,6 +140,15 @@ func onRotate(pod *corev1.Pod) api.OnRotate {
 		return v
 	}
 	return api.OnRotateReload
+}
+
+// isOnNode reports whether the address is one that the pod's status names as its node's.
+func isOnNode(pod *corev1.Pod, ip netip.Addr) bool {
+	is := func(text string) bool {
+		host, err := netip.ParseAddr(text)
+		return err == nil && host.Unmap() == ip.Unmap()
+	}
+	return is(pod.Status.HostIP) || slices.ContainsFunc(pod.Status.HostIPs, func(h corev1.HostIP) bool { return is(h.IP) })
 }
 
 // isReady reports whether Services send requests to the pod.

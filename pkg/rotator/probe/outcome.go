@@ -18,10 +18,13 @@ const (
 	TLS       Kind = "tls"
 	Plaintext Kind = "plaintext"
 	NoAnswer  Kind = "unreachable"
+	// NotVerified: it is not known, since the address is not dialled, or what the port
+	// sent could not be judged.
+	NotVerified Kind = "not_verified"
 )
 
-// Cause is why a port gave no answer: a label of servingcert_probes_total, and so
-// one of few.
+// Cause is why a port gave no answer, or is not verified: a label of
+// servingcert_probes_total or servingcert_visits_refused_total, and so one of few.
 type Cause string
 
 // The causes.
@@ -32,19 +35,20 @@ const (
 	CauseClosed  Cause = "closed"  // the connection was closed
 	CauseAlert   Cause = "alert"   // TLS without a handshake: no common version, an unknown name
 	CauseOther   Cause = "other"   // no route, and everything else
+	CausePanic   Cause = "panic"   // reading what the port sent ended in a panic: a bug
 )
 
 // Outcome is what a dial found at a port.
 type Outcome struct {
 	Kind  Kind
 	Chain []*x509.Certificate // of kind TLS; the leaf is the first
-	Cause Cause               // of kind NoAnswer
+	Cause Cause               // of kinds NoAnswer and NotVerified
 	Err   error               // nil for kind TLS
 }
 
 // Label returns the value of label result of servingcert_probes_total.
 func (o Outcome) Label() string {
-	if o.Kind == NoAnswer {
+	if o.Kind == NoAnswer || o.Kind == NotVerified {
 		return string(o.Cause)
 	}
 	return string(o.Kind)

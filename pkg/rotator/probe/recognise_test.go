@@ -1,11 +1,17 @@
 package probe
 
 import (
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -56,4 +62,46 @@ func TestOurCAsAreCalledThat(t *testing.T) {
 	for _, name := range []string{"servingcert CA", "servingcert CA 1", "my servingcert CA 1 0a0b0c0d", "servingcert CA 1 0a0b0c0d0e"} {
 		assert.NotRegexp(t, ourCA, name)
 	}
+}
+
+func TestHostileCertificatesAreNotRecognised(t *testing.T) {
+	now := time.Now()
+	ca := rotatortest.NewCA(t, 1, now)
+	names := []string{"web.shop.svc"}
+	for i := 1; i < api.MaxNames; i++ {
+		names = append(names, fmt.Sprintf("n%d.shop.svc", i))
+	}
+	bundle := pki.NewBundle(ca.Root)
+	assert.True(t, recognise(ca.Issue(t, now, names...).Leaf, nil, bundle, names[:1]))
+	assert.False(t, recognise(ca.Issue(t, now, append(names, "x.shop.svc")...).Leaf, nil, bundle, names[:1]), "more names than the signer gives")
+	large := ca.Issue(t, now, "web.shop.svc").Leaf
+	large.Raw = make([]byte, pki.MaxCertificate+1)
+	assert.False(t, recognise(large, nil, bundle, names[:1]), "larger than the signer makes it")
+}
+
+// A leaf that only verifies through an intermediate certificate, which is far behind
+// others.
+func TestOnlyTheBeginningOfAChainIsLookedAt(t *testing.T) {
+	now := time.Now()
+	root := rotatortest.NewCA(t, 1, now).Renamed(t)
+	intermediate := rotatortest.NewCA(t, 2, now).Renamed(t)
+	template := *intermediate.Root
+	template.Subject.CommonName, template.RawSubject, template.Issuer = "Intermediate", nil, root.Root.Subject
+	template.SubjectKeyId, template.AuthorityKeyId = []byte{1}, nil
+	upper := *root.Root
+	upper.MaxPathLen, upper.MaxPathLenZero = -1, false
+	der, err := x509.CreateCertificate(rand.Reader, &template, &upper, intermediate.Key.Public(), root.Key)
+	require.NoError(t, err)
+	signed, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	leaf := rotatortest.CA{Root: signed, Key: intermediate.Key}.Issue(t, now, "web.shop.svc").Leaf
+	filler := rotatortest.NewCA(t, 3, now).Root
+	at := func(place int) bool {
+		chain := slices.Repeat([]*x509.Certificate{filler}, 20)
+		chain[place] = signed
+		return recognise(leaf, chain, pki.NewBundle(root.Root), []string{"web.shop.svc"})
+	}
+	assert.True(t, at(0))
+	assert.True(t, at(maxChain-1))
+	assert.False(t, at(maxChain))
 }

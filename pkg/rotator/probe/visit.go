@@ -14,7 +14,13 @@ import (
 type Visit struct {
 	Key
 	Address netip.Addr
-	Ports   []uint16
+	// HostNetwork: the pod has its node's addresses. OnNode: Address is one of those
+	// that the pod's status names as its node's.
+	HostNetwork, OnNode bool
+
+	Ports []uint16 // in the order in which they are dialled
+	// Partial: ports are left out of Ports because the pod is silent (Silence).
+	Partial bool
 	Name    string   // to ask for (SNI)
 	Names   []string // a leaf of the Secret has one of them
 	// Leaves are the fingerprints of the leaves that the Secret holds or held, as
@@ -28,10 +34,20 @@ type Key struct {
 	Pod    types.UID
 }
 
+// Unverified returns the answers of a pod that is not dialled for the cause: one for each
+// port.
+func (v Visit) Unverified(at time.Time, cause Cause) []Answer {
+	answers := make([]Answer, 0, len(v.Ports))
+	for _, port := range v.Ports {
+		answers = append(answers, Answer{Port: port, Kind: NotVerified, Cause: cause, At: at})
+	}
+	return answers
+}
+
 // Answer returns what a port of the pod answered: outcome is that of a dial that
 // began at the given time.
 func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, bundle pki.Bundle) Answer {
-	a := Answer{Port: port, Kind: outcome.Kind, At: at}
+	a := Answer{Port: port, Kind: outcome.Kind, Cause: outcome.Cause, At: at}
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)

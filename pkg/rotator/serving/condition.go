@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -75,6 +76,7 @@ var servingRules = []struct {
 	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
 	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
 	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ", because("")},
+	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified is ", adviceNotVerified},
 	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
 	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate", nil},
 	{statePending, anyIn(stateNew), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet", nil},
@@ -108,6 +110,17 @@ func adviceStale(groups []group, state State) string {
 	return nameWorkloads(groups, state) + advice
 }
 
+// adviceNotVerified says which workloads are not verified, and why.
+func adviceNotVerified(groups []group, state State) string {
+	causes := map[string]bool{}
+	for _, g := range groups {
+		for cause := range g.causes {
+			causes[cause.Why()] = true
+		}
+	}
+	return nameWorkloads(groups, state) + ": " + strings.Join(slices.Sorted(maps.Keys(causes)), "; ")
+}
+
 // nameWorkloads names those with a pod in the state, sorted.
 func nameWorkloads(groups []group, state State) string {
 	var names []string
@@ -128,12 +141,15 @@ func nameWorkloads(groups []group, state State) string {
 // of what was seen before; nil if it has none, or that one.
 func notVerified(svc *corev1.Service) *metav1.Condition {
 	has := api.Condition(svc, api.ConditionServing)
-	if has == nil || has.Reason == api.ServingNotVerified {
+	if has == nil {
 		return nil
 	}
 	message := "pods are not dialled (--verify-consumers=false)"
 	if facts, ok := api.ServingOf(svc); ok {
 		message = facts.Message(message)
+	}
+	if has.Reason == api.ServingNotVerified && has.Message == message {
+		return nil
 	}
 	return &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: message}
 }

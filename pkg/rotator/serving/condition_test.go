@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -37,6 +38,13 @@ func TestServingCondition(t *testing.T) {
 	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	restart := func(c group) group {
 		c.onRotate = api.OnRotateRestart
+		return c
+	}
+	because := func(c group, causes ...probe.Cause) group {
+		c.causes = map[probe.Cause]bool{}
+		for _, cause := range causes {
+			c.causes[cause] = true
+		}
 		return c
 	}
 	tests := []struct {
@@ -76,6 +84,8 @@ func TestServingCondition(t *testing.T) {
 		{"stale, one restarted", same, []group{restart(groupOf(same, "web", stateStale)), groupOf(same, "api", stateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart what does not"},
 		{"foreign", same, []group{groupOf(same, "web", stateForeign, stateCurrent, statePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
 		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web (leaf"},
+		{"not verified", same, []group{because(groupOf(same, "web", stateNotVerified, stateUnreachable, stateCurrent), probe.CauseLoopback)}, 0, unknown, api.ServingNotVerified, `cannot tell whether the certificate in Secret "web-tls" is served: not verified is Deployment web: its address is a loopback address (leaf`},
+		{"not verified, of several causes", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CausePanic), because(groupOf(same, "api", stateNotVerified), probe.CauseOutside)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment api, Deployment web: its address is in none of --pod-cidrs; its answer could not be read, and the rotator's log says where that failed (leaf"},
 		{"unreachable", same, []group{groupOf(same, "web", stateUnreachable, stateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
 	}
 	for _, tt := range tests {

@@ -23,11 +23,13 @@ const (
 	stateCurrent     State = "current"     // the certificate that it should
 	stateForeign     State = "foreign"     // another certificate: a mesh's, or one of its own
 	statePlaintext   State = "plaintext"   // no TLS
+	// stateNotVerified: its address is not dialled, or its answer could not be judged.
+	stateNotVerified State = "not_verified"
 	stateUnreachable State = "unreachable" // no answer
 )
 
 // byWeight is the order of the states that a port can be in.
-var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateUnreachable}
+var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateNotVerified, stateUnreachable}
 
 // consumer is a pod that mounts the key, and what it answered.
 type consumer struct {
@@ -36,6 +38,7 @@ type consumer struct {
 	// seen is when this process first saw it ready. Zero if it is not.
 	seen    time.Time
 	answers []probe.Answer // of ports that are still the endpoint's, by port
+	silence probe.Silence  // of the pod, whichever ports are the endpoint's
 	// reached is the leaf that it was last seen to serve of those that it should.
 	reached string
 	woken   time.Time // when the kubelet was last made to update its files
@@ -59,7 +62,7 @@ func (c consumer) state(cert certificate, p Pace) State {
 		return stateNotReady
 	case len(c.endpoint.ports) == 0:
 		return stateNoPort
-	case len(c.answers) < len(c.endpoint.ports):
+	case len(c.answers) < len(c.endpoint.ports) && !c.silent(p):
 		return c.heaviest(cert, p, statePending)
 	}
 	return c.heaviest(cert, p, stateUnreachable)
@@ -70,20 +73,33 @@ func (c consumer) state(cert certificate, p Pace) State {
 func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
 	best := slices.Index(byWeight, lightest)
 	for _, a := range c.answers {
-		best = min(best, slices.Index(byWeight, answerState(a, cert, p)))
+		state := answerState(a, cert, p)
+		if a.Kind == probe.NoAnswer && a.Slow && c.silent(p) {
+			state = stateUnreachable
+		}
+		best = min(best, slices.Index(byWeight, state))
 	}
 	return byWeight[best]
 }
+
+// silent reports whether ports of the pod have taken too long for so long that it may be
+// called unreachable. Not every port need have been dialled since: a visit ends with the
+// first one that takes too long.
+func (c consumer) silent(p Pace) bool { return c.silence.Last.Sub(c.silence.Since) >= p.settle() }
 
 func answerState(a probe.Answer, cert certificate, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
 		return statePlaintext
+	case a.Kind == probe.NotVerified:
+		return stateNotVerified
 	case a.Kind == probe.TLS && slices.Contains(cert.named, a.Leaf):
 		return stateCurrent
-	case a.At.Before(cert.since):
-		return statePending
 	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():
+		return statePending
+	case a.Kind == probe.NoAnswer && a.Slow: // it is not dialled any sooner for a new certificate
+		return stateUnreachable
+	case a.At.Before(cert.since):
 		return statePending
 	case a.Kind == probe.NoAnswer:
 		return stateUnreachable

@@ -79,6 +79,8 @@ func TestStatesOfAnAnswer(t *testing.T) {
 
 		{"plaintext", probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(soon)}, cert2, statePlaintext},
 		{"plaintext, long ago", probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(-time.Hour)}, cert2, statePlaintext},
+		{"not verified", probe.Answer{Kind: probe.NotVerified, At: rotatortest.Noon.Add(soon)}, cert2, stateNotVerified},
+		{"not verified, before it was renewed", probe.Answer{Kind: probe.NotVerified, At: rotatortest.Noon.Add(-time.Hour)}, cert2, stateNotVerified},
 		{"no answer", silentFor(0, late), cert2, statePending},
 		{"no answer for a while", silentFor(29*time.Second, late), cert2, statePending},
 		{"no answer for long", silentFor(30*time.Second, late), cert2, stateUnreachable},

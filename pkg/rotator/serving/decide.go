@@ -26,6 +26,8 @@ type Situation struct {
 	Services []*corev1.Service
 	// Pods mount the Secret's key.
 	Pods []*pods.Facts
+	// Silences are those of the Pods that do not answer in time.
+	Silences map[types.UID]probe.Silence
 	// Memory is that of the last Decision about the Secret, with what pods have
 	// answered since.
 	Memory Memory
@@ -115,7 +117,9 @@ func (s Situation) consumers() []consumer {
 			at = endpointOf(pod.Template.Value(), s.Secret, s.Services)
 			endpoints[pod.Template] = at
 		}
-		out = append(out, recall(pod, at, s.Memory.pods[pod.UID], s.Now))
+		c := recall(pod, at, s.Memory.pods[pod.UID], s.Now)
+		c.silence = s.Silences[pod.UID]
+		out = append(out, c)
 	}
 	return out
 }
@@ -184,9 +188,15 @@ func (v *view) schedule(c consumer) {
 	case at.After(v.Now):
 		v.lookAfter(at.Sub(v.Now))
 	default:
+		ports, partial := c.due(v.Now, v.Pace)
+		if len(ports) == 0 {
+			v.lookAfter(v.Pace.Pause)
+			return
+		}
 		v.d.Dial = append(v.d.Dial, probe.Visit{
 			Key:     probe.Key{Secret: types.NamespacedName{Namespace: v.Namespace, Name: v.Secret}, Pod: c.pod.UID},
-			Address: c.pod.IP, Ports: c.due(v.Now, v.Pace), Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
+			Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode, Ports: ports, Partial: partial,
+			Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
 		})
 	}
 }

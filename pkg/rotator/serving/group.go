@@ -8,6 +8,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
 // group is pods of one workload that are the concern of the same Services.
@@ -16,6 +17,7 @@ type group struct {
 	onRotate api.OnRotate
 	services []*corev1.Service
 	states   map[State]int
+	causes   map[probe.Cause]bool // of those in stateNotVerified
 }
 
 // groups collects consumers in groups.
@@ -37,9 +39,17 @@ func (g *groups) add(c consumer, state State) {
 	if !ok {
 		i = len(g.all)
 		g.index[key] = i
-		g.all = append(g.all, group{t.Workload, t.OnRotate, c.endpoint.services, map[State]int{}})
+		g.all = append(g.all, group{t.Workload, t.OnRotate, c.endpoint.services, map[State]int{}, map[probe.Cause]bool{}})
 	}
 	g.all[i].states[state]++
+	if state != stateNotVerified {
+		return
+	}
+	for _, a := range c.answers {
+		if a.Kind == probe.NotVerified {
+			g.all[i].causes[a.Cause] = true
+		}
+	}
 }
 
 // sorted returns the groups by workload, so that equal worlds give equal text.

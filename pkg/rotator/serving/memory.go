@@ -38,6 +38,10 @@ type remembered struct {
 	woken   time.Time // when the kubelet was last made to update its files
 }
 
+// maxAnswers bounds how many ports of a pod answers are remembered of. Ports that no
+// Service names any more are among them.
+const maxAnswers = 4 * maxPorts
+
 // NewMemory returns the memory of a process that first looks at a Secret.
 func NewMemory(now time.Time) Memory { return Memory{begun: now} }
 
@@ -51,7 +55,7 @@ func (m Memory) Clone() Memory {
 // over; so is one that was replaced by another of the same name.
 func (m Memory) Record(pod types.UID, answers []probe.Answer) {
 	if known, ok := m.pods[pod]; ok {
-		known.answers = probe.Merge(known.answers, answers)
+		known.answers = probe.Latest(probe.Merge(known.answers, answers), maxAnswers)
 		m.pods[pod] = known
 	}
 }

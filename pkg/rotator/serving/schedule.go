@@ -3,6 +3,7 @@ package serving
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -11,33 +12,76 @@ import (
 // next returns when the pod is to be dialled, which may have been long ago; false
 // if it is not to be.
 //
-// A new certificate takes up to the propagation time to reach a pod. Until then the
-// pod is dialled after short pauses, and soon after it was woken. A pod that does not
-// change after that is dialled after longer and longer ones, up to the interval for
-// all pods.
+// A silent pod is left alone for as long as it has been silent, whatever has changed
+// meanwhile: its Services' ports, its Secret's certificate, its readiness. Ports of it
+// that answered in time are dialled all the same.
 func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 	if !c.pod.Ready || len(c.endpoint.ports) == 0 {
 		return time.Time{}, false
 	}
-	last, ok := c.last()
-	if !ok || len(c.answers) < len(c.endpoint.ports) {
-		return c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)), true
+	complete := len(c.answers) == len(c.endpoint.ports)
+	dialled := slices.ContainsFunc(c.answers, prompt)
+	if complete && dialled {
+		return c.regularly(cert, p), true
 	}
+	at := c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)) // for a port that was not dialled yet
+	if last, ok := c.last(); complete {
+		at = c.regularly(cert, p)
+	} else if ok {
+		at = later(at, last.At.Add(p.Pause))
+	}
+	at = later(at, c.silentUntil(p))
+	if dialled {
+		at = earlier(at, c.regularly(cert, p))
+	}
+	return at, true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// silentUntil is until when the ports of a silent pod that did not answer in time are
+// left alone; zero if it is not silent.
+func (c consumer) silentUntil(p Pace) time.Time {
+	if c.silence.Last.IsZero() {
+		return time.Time{}
+	}
+	return c.silence.Last.Add(min(max(p.Pause, c.silence.Last.Sub(c.silence.Since)), p.Interval*9/10))
+}
+
+// prompt reports whether a port is dialled even if the pod is silent.
+func prompt(a probe.Answer) bool { return !a.Slow && a.Kind != probe.Plaintext }
+
+// regularly returns when a pod is dialled of which some port has answered.
+//
+// A new certificate takes up to the propagation time to reach a pod. Until then the
+// pod is dialled after short pauses, and soon after it was woken. A pod that does not
+// change after that is dialled after longer and longer ones, up to the interval for
+// all pods.
+func (c consumer) regularly(cert certificate, p Pace) time.Time {
+	last, _ := c.last()
 	state := c.state(cert, p)
 	settled := state == statePlaintext || state == stateCurrent
 	switch {
 	case last.At.Before(c.seen): // it was not ready in between: another process may serve
-		soon := c.seen.Add(c.jitter(c.seen, 0, p.Pause/5))
-		if least := last.At.Add(p.Pause); least.After(soon) {
-			return least, true
-		}
-		return soon, true
+		return later(c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
 	case settled:
-		return c.rarely(last.At, p), true
+		return c.rarely(last.At, p)
 	case last.At.Before(c.woken.Add(afterWake[len(afterWake)-1])):
-		return c.afterWake(last.At), true
+		return c.afterWake(last.At)
 	case last.At.Before(cert.since):
-		return cert.since.Add(c.jitter(cert.since, p.Pause/2, p.Pause)), true
+		return cert.since.Add(c.jitter(cert.since, p.Pause/2, p.Pause))
 	}
 	var lasted time.Duration // in a state that may stay
 	switch state {
@@ -49,9 +93,9 @@ func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
 	}
 	wait := max(p.Pause, lasted)
 	if wait*5/4 >= p.Interval {
-		return c.rarely(last.At, p), true
+		return c.rarely(last.At, p)
 	}
-	return last.At.Add(c.jitter(last.At, wait, wait/2)), true
+	return last.At.Add(c.jitter(last.At, wait, wait/2))
 }
 
 // afterWake is when a pod is dialled whose kubelet was made to update its files: that
@@ -86,21 +130,22 @@ func (c consumer) last() (probe.Answer, bool) {
 	return latest, len(c.answers) > 0
 }
 
-// due returns the ports that are to be dialled now. A port without TLS takes the
-// hello for a malformed request, and some servers count those: it is left alone for
-// an interval.
-func (c consumer) due(now time.Time, p Pace) []uint16 {
-	var ports []uint16
+// due returns the ports that are to be dialled now, in order, and whether ports are left
+// out because the pod is silent. A port without TLS takes the hello for a malformed
+// request, and some servers count those: it is left alone for an interval.
+func (c consumer) due(now time.Time, p Pace) (ports []uint16, partial bool) {
+	silent := now.Before(c.silentUntil(p))
 	for _, port := range c.endpoint.ports {
-		plain := false
-		for _, a := range c.answers {
-			plain = plain || a.Port == port && a.Kind == probe.Plaintext && now.Before(a.At.Add(p.Interval*9/10))
-		}
-		if !plain {
+		i := slices.IndexFunc(c.answers, func(a probe.Answer) bool { return a.Port == port })
+		switch {
+		case i >= 0 && c.answers[i].Kind == probe.Plaintext && now.Before(c.answers[i].At.Add(p.Interval*9/10)):
+		case silent && (i < 0 || c.answers[i].Slow):
+			partial = true
+		default:
 			ports = append(ports, port)
 		}
 	}
-	return ports
+	return probe.Order(ports, c.answers), partial
 }
 
 // jitter returns a time from at least to at least plus spread, that depends on the

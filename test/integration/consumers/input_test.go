@@ -126,6 +126,10 @@ func TestWhatPodsMayBe(t *testing.T) {
 		"closed":   {host{at: at()}, unknown, api.ServingUnreachable},
 		"silent":   {answers(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }), unknown, api.ServingUnreachable},
 		"hangs-up": {answers(func(net.Conn) {}), unknown, api.ServingUnreachable},
+
+		"outside":     {host{at: netip.MustParseAddrPort("192.0.2.7:443")}, unknown, api.ServingNotVerified},
+		"unspecified": {host{at: netip.MustParseAddrPort("0.0.0.0:443")}, unknown, api.ServingNotVerified},
+		"metadata":    {host{at: netip.MustParseAddrPort("169.254.169.254:443")}, unknown, api.ServingNotVerified},
 	}
 	services := map[string]*corev1.Service{}
 	for name, tt := range cases {
@@ -145,6 +149,10 @@ func TestWhatPodsMayBe(t *testing.T) {
 	}
 	for _, result := range []string{"tls", "plaintext", "refused", "timeout"} {
 		assert.Positive(t, probes(result), result)
+	}
+	for _, reason := range []string{"outside_cidr", "unspecified", "link_local"} {
+		n, _ := r.metric(t, "servingcert_visits_refused_total", map[string]string{"reason": reason})
+		assert.Positive(t, n, reason)
 	}
 	for _, e := range events(t, ns, "ServesOldCertificate") {
 		assert.Contains(t, []string{"expired", "distrusted"}, e.Regarding.Name, "what is foreign or silent is nobody's fault")

@@ -108,6 +108,12 @@ func TestPodsThatComeAndGo(t *testing.T) {
 	s := newShop(t, 1)
 	h := watchServing(t, s.svc)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	harness.Eventually(t, func() error { // the watch may be behind
+		if said := h.all(); len(said) == 0 || said[len(said)-1] != "True Current" {
+			return fmt.Errorf("the watch has seen %v", said)
+		}
+		return nil
+	})
 	said := len(h.all())
 
 	at := netip.AddrPortFrom(nextAddress(), s.servers[0].at.Port())

@@ -35,6 +35,7 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
 	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
 	cfg.Cluster.Delay, cfg.Report.Interval, cfg.Probe.Timeout = 20*time.Millisecond, 200*time.Millisecond, soon
+	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8", "::1/128"} // pods are listeners on loopback here
 	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second
 	for _, change := range changes {
 		change(&cfg)
@@ -87,7 +88,7 @@ func (r *running) counts(t *testing.T, namespace string, want map[string]int) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		got := map[string]int{}
-		for _, state := range []string{"current", "propagating", "stale", "foreign", "plaintext", "unreachable", "pending", "not_ready", "no_port"} {
+		for _, state := range []string{"current", "propagating", "stale", "foreign", "plaintext", "not_verified", "unreachable", "pending", "not_ready", "no_port"} {
 			if n, ok := r.metric(t, "servingcert_consumers", map[string]string{"namespace": namespace, "state": state}); ok {
 				got[state] = int(n)
 			}

@@ -115,9 +115,13 @@ func isReady(t testing.TB, pod *corev1.Pod, ip netip.Addr, yes bool) {
 	if yes {
 		condition.Status = corev1.ConditionTrue
 	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+	status := map[string]any{
 		"phase": corev1.PodRunning, "podIP": ip.String(), "podIPs": []corev1.PodIP{{IP: ip.String()}}, "conditions": []corev1.PodCondition{condition},
-	}})
+	}
+	if pod.Spec.HostNetwork {
+		status["hostIP"], status["hostIPs"] = ip.String(), []corev1.HostIP{{IP: ip.String()}}
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
 	require.NoError(t, err)
 	require.NoError(t, admin.Status().Patch(context.Background(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch)))
 }

@@ -67,6 +67,7 @@ func startRotator(t *testing.T, changes ...func(*rotator.Config)) (registry *pro
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
 	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8"} // pods are listeners on loopback here
 	for _, change := range changes {
 		change(&cfg)
 	}

@@ -35,7 +35,7 @@ func (a *Answers) Record(key probe.Key, answers []probe.Answer) {
 	if a.pods[namespace] == nil {
 		a.pods[namespace] = map[types.UID][]probe.Answer{}
 	}
-	a.pods[namespace][key.Pod] = answers
+	a.pods[namespace][key.Pod] = probe.Merge(a.pods[namespace][key.Pod], answers)
 	a.mu.Unlock()
 	a.answered.EnqueueNamespace(namespace)
 }

@@ -2,7 +2,10 @@ package controller
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
 // Config is how pods are dialled.
@@ -11,6 +14,11 @@ type Config struct {
 	Concurrency int
 	// Timeout is how long one port may take to show its certificate.
 	Timeout time.Duration
+	// PodCIDRs are the ranges that pods have their addresses in; none: any that are not
+	// loopback, link-local, multicast, broadcast or unspecified.
+	PodCIDRs []string
+	// APIServer is the API server's addresses, which are not dialled.
+	APIServer []netip.Addr
 }
 
 // DefaultConfig returns the configuration of a rotator that is started without
@@ -28,6 +36,9 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--probe-concurrency: \"%d\": must be from 1 to %d", c.Concurrency, maxConcurrency)
 	case c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute:
 		return fmt.Errorf("--probe-timeout: %q: must be from 10ms to 1m", c.Timeout)
+	}
+	if _, err := probe.ParseRanges(c.PodCIDRs); err != nil {
+		return fmt.Errorf("--pod-cidrs: %w", err)
 	}
 	return nil
 }

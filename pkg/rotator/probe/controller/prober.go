@@ -4,13 +4,16 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
+	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -19,8 +22,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
 )
 
-// Prober dials pods, a bounded number at a time, in the order in which it was
-// asked to. A pod that waits to be dialled is not dialled twice.
+// Prober dials pods, a bounded number at a time, which namespaces share (probe.Queue). A
+// pod that waits to be dialled is not dialled twice.
 type Prober struct {
 	cfg    Config
 	now    func() time.Time
@@ -28,23 +31,30 @@ type Prober struct {
 	// ready waits until the bundle is known.
 	ready func(context.Context) bool
 	// done is called with what a pod answered.
-	done    func(probe.Key, []probe.Answer)
+	done    func(probe.Visit, []probe.Answer)
 	results *prometheus.CounterVec // by result
+	refused *prometheus.CounterVec // by reason
 
-	queue workqueue.TypedInterface[probe.Key]
-	mu    sync.Mutex
-	asked map[probe.Key]probe.Visit
+	addresses probe.Addresses
+	dial      func(ctx context.Context, address, name string, timeout time.Duration) probe.Outcome // dial.Dial
+
+	mu      sync.Mutex
+	changed *sync.Cond // a visit was added or has ended, or the prober stops
+	queue   *probe.Queue
 }
 
 // Setup adds the prober to mgr. done is called with what a pod answered.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Key, []probe.Answer)) (*Prober, error) {
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
 	known, err := addBundle(c)
 	if err != nil {
 		return nil, err
 	}
-	p := newProber(cfg, c.Now, known.get, done)
+	p, err := newProber(cfg, c.Now, known.get, done)
+	if err != nil {
+		return nil, err
+	}
 	p.ready = known.reader.WaitForCacheSync
-	if err := c.Metrics.Register(p.results); err != nil {
+	if err := errors.Join(c.Metrics.Register(p.results), c.Metrics.Register(p.refused)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if err := mgr.Add(p); err != nil {
@@ -53,30 +63,46 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 	return p, nil
 }
 
-func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Key, []probe.Answer)) *Prober {
-	return &Prober{
+func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
+	ranges, err := probe.ParseRanges(cfg.PodCIDRs)
+	if err != nil {
+		return nil, fmt.Errorf("--pod-cidrs: %w", err)
+	}
+	p := &Prober{
 		cfg: cfg, now: now, bundle: bundle, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
-			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert or other.",
+			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other or panic.",
 		}, []string{"result"}),
-		queue: workqueue.NewTyped[probe.Key](),
-		asked: map[probe.Key]probe.Visit{},
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_visits_refused_total",
+			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, multicast, unspecified, api_server, not_node or outside_cidr.",
+		}, []string{"reason"}),
+		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
+		dial:      dial.Dial,
+		queue:     probe.NewQueue(cfg.Concurrency),
 	}
+	p.changed = sync.NewCond(&p.mu)
+	return p, nil
 }
 
-// Ask has the pod dialled, unless it is about to be.
+// Ask has the pod dialled, unless that is under way. A visit that waits is replaced.
 func (p *Prober) Ask(v probe.Visit) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, waits := p.asked[v.Key]; !waits {
-		p.asked[v.Key] = v
-		p.queue.Add(v.Key)
+	if p.queue.Add(v) {
+		p.changed.Signal()
 	}
 }
 
 // Start dials until ctx ends. It runs on the leader.
 func (p *Prober) Start(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
+	defer stop()
 	var workers sync.WaitGroup
 	if p.ready(ctx) {
 		for range p.cfg.Concurrency {
@@ -87,38 +113,98 @@ func (p *Prober) Start(ctx context.Context) error {
 		}
 	}
 	<-ctx.Done()
-	p.queue.ShutDown()
 	workers.Wait()
 	return nil
 }
 
+// next waits for a visit; false if ctx has ended.
+func (p *Prober) next(ctx context.Context) (probe.Visit, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if ctx.Err() != nil {
+			return probe.Visit{}, false
+		}
+		if v, ok := p.queue.Next(); ok {
+			return v, true
+		}
+		p.changed.Wait()
+	}
+}
+
 func (p *Prober) work(ctx context.Context) bool {
-	key, over := p.queue.Get()
-	if over || ctx.Err() != nil {
+	v, ok := p.next(ctx)
+	if !ok {
 		return false
 	}
-	defer p.queue.Done(key)
-	p.mu.Lock()
-	v := p.asked[key]
-	p.mu.Unlock()
 	answers := p.visit(ctx, v)
-	p.mu.Lock()
-	delete(p.asked, key)
-	p.mu.Unlock()
 	if ctx.Err() == nil { // else what failed is this process
-		p.done(key, answers)
+		p.done(v, answers)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue.Done(v.Key)
+	p.changed.Signal()
 	return true
 }
 
-// visit dials one port after the other.
+// visit dials one port after the other, and ends with the first that gives no answer
+// in time, or when the time limit of one port is over for all of them together. It takes
+// at most twice that limit. Ports that it does not come to have no answer. A pod whose
+// address is refused is not dialled at all.
 func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
+	if cause := p.addresses.Refuse(v); cause != "" {
+		p.refused.WithLabelValues(string(cause)).Inc()
+		return v.Unverified(p.now(), cause)
+	}
 	answers := make([]probe.Answer, 0, len(v.Ports))
+	begun := p.now()
 	for _, port := range v.Ports {
-		at := p.now()
-		outcome := dial.Dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
-		answers = append(answers, v.Answer(port, at, outcome, p.bundle(ctx)))
-		p.results.WithLabelValues(outcome.Label()).Inc()
+		answer := p.ask(ctx, v, port)
+		answer.Slow = answer.Cause == probe.CauseTimeout || p.now().Sub(begun) >= p.cfg.Timeout
+		if answers = append(answers, answer); answer.Slow {
+			break
+		}
 	}
 	return answers
+}
+
+// ask dials one port. What the port sends is a stranger's. If to read or to judge it ends
+// in a panic, that port is not verified, and the process goes on.
+func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer probe.Answer) {
+	at := p.now()
+	defer func() {
+		if r := recover(); r != nil {
+			// The value may hold what the port sent: only its type is logged.
+			log.FromContext(ctx).Error(errPanic, "a pod could not be judged", "namespace", v.Secret.Namespace, "secret", v.Secret.Name, "pod", v.Pod, "port", port,
+				"type", fmt.Sprintf("%T", r), "functions", functions())
+			p.results.WithLabelValues(string(probe.CausePanic)).Inc()
+			answer = probe.Answer{Port: port, Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
+		}
+	}()
+	outcome := p.dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
+	answer = v.Answer(port, at, outcome, p.bundle(ctx))
+	p.results.WithLabelValues(outcome.Label()).Inc()
+	return answer
+}
+
+// errPanic stands for a panic whose value is not logged.
+var errPanic = errors.New("panic")
+
+// maxFrames bounds how many functions are named of a panic.
+const maxFrames = 16
+
+// functions returns what was running at a panic, FUNCTION:LINE each, the innermost first,
+// without arguments.
+func functions() []string {
+	var at [maxFrames]uintptr
+	frames := runtime.CallersFrames(at[:runtime.Callers(3, at[:])]) // 3: without this function, its caller, and Callers
+	var out []string
+	for {
+		frame, more := frames.Next()
+		out = append(out, frame.Function+":"+strconv.Itoa(frame.Line))
+		if !more {
+			return out
+		}
+	}
 }

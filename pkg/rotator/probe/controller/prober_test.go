@@ -3,15 +3,21 @@ package controller
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"io"
 	"net"
+	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -39,10 +45,10 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	got := make(chan probe.Key, 2*pods)
-	p := newProber(Config{concurrency, long}, time.Now, func(context.Context) pki.Bundle { return pki.Bundle{} }, func(v probe.Key, answers []probe.Answer) {
+	p := loopback(t, Config{Concurrency: concurrency, Timeout: long}, time.Now, func(v probe.Visit, answers []probe.Answer) {
 		assert.Len(t, answers, 1)
 		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
-		got <- v
+		got <- v.Key
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -50,7 +56,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	ask := func() {
 		for i := range pods {
 			p.Ask(probe.Visit{
-				Key:     probe.Key{Secret: types.NamespacedName{Namespace: "shop", Name: "web-tls"}, Pod: types.UID(string(rune('a' + i)))},
+				Key:     probe.Key{Secret: types.NamespacedName{Namespace: fmt.Sprint("shop-", i%2), Name: "web-tls"}, Pod: types.UID(string(rune('a' + i)))},
 				Address: at.Addr(), Ports: []uint16{at.Port()}, Name: "web.shop.svc", Names: []string{"web.shop.svc"},
 			})
 		}
@@ -66,7 +72,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.asked) == 0 && p.queue.Len() == 0
+		return p.queue.Len() == 0
 	}, long, time.Millisecond)
 	stop()
 	require.NoError(t, <-done)
@@ -74,4 +80,148 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	assert.Empty(t, got)
 	assert.EqualValues(t, concurrency, most.Load())
 	assert.InDelta(t, pods, testutil.ToFloat64(p.results.WithLabelValues("tls")), 0)
+}
+
+// fixed is a visit of a pod, as dials of this package's tests need it.
+func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
+	v := probe.Visit{
+		Key:     probe.Key{Secret: types.NamespacedName{Namespace: namespace, Name: "web-tls"}, Pod: types.UID(pod)},
+		Address: at[0].Addr(), Name: "web.shop.svc", Names: []string{"web.shop.svc"},
+	}
+	for _, a := range at {
+		v.Ports = append(v.Ports, a.Port())
+	}
+	return v
+}
+
+func noBundle(context.Context) pki.Bundle { return pki.Bundle{} }
+
+// loopback returns a prober of pods that are listeners on loopback.
+func loopback(t *testing.T, cfg Config, now func() time.Time, done func(probe.Visit, []probe.Answer)) *Prober {
+	cfg.PodCIDRs = []string{"127.0.0.0/8"}
+	p, err := newProber(cfg, now, noBundle, done)
+	require.NoError(t, err)
+	return p
+}
+
+func TestARefusedAddressIsNotDialled(t *testing.T) {
+	var dialled atomic.Int32
+	at := rotatortest.Accept(t, "127.0.0.1", func(net.Conn) { dialled.Add(1) })
+	p, err := newProber(Config{Concurrency: 1, Timeout: long}, time.Now, noBundle, nil)
+	require.NoError(t, err)
+	for _, address := range []string{"127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "::"} {
+		v := fixed("shop", "a", at)
+		v.Address = netip.MustParseAddr(address)
+		answers := p.visit(t.Context(), v)
+		require.Len(t, answers, 1)
+		assert.Equal(t, probe.NotVerified, answers[0].Kind)
+	}
+	assert.InDelta(t, 2, testutil.ToFloat64(p.refused.WithLabelValues("loopback")), 0)
+	assert.InDelta(t, 2, testutil.ToFloat64(p.refused.WithLabelValues("unspecified")), 0)
+	assert.Equal(t, 0, testutil.CollectAndCount(p.results))
+	assert.Equal(t, probe.NoAnswer, loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil).visit(t.Context(), fixed("shop", "a", at))[0].Kind)
+	assert.EqualValues(t, 1, dialled.Load(), "only where its range is named")
+}
+
+// A namespace of pods that accept and never answer has all the workers that it may have.
+// The pods of another one are visited all the same, although no visit of the first ends.
+func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
+	const tarpits, concurrency = 500, 16
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var stuck atomic.Int32
+	silent := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		stuck.Add(1)
+		_, _ = io.Copy(io.Discard, conn)
+	})
+	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	got := make(chan probe.Key, 100)
+	p := loopback(t, Config{Concurrency: concurrency, Timeout: time.Hour}, time.Now, func(v probe.Visit, answers []probe.Answer) {
+		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
+		got <- v.Key
+	})
+	for i := range tarpits {
+		p.Ask(fixed("hostile", fmt.Sprint("h", i), silent))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Start(ctx) }()
+	require.Eventually(t, func() bool { return stuck.Load() == concurrency-concurrency/8 }, long, time.Millisecond, "nearly all workers")
+	for i := range cap(got) {
+		p.Ask(fixed("shop", fmt.Sprint("s", i), serves))
+	}
+	for range cap(got) {
+		assert.Equal(t, "shop", (<-got).Secret.Namespace)
+	}
+	assert.EqualValues(t, concurrency-concurrency/8, stuck.Load())
+	stop()
+	require.NoError(t, <-done)
+}
+
+func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var dialled atomic.Int32
+	silent := func(conn net.Conn) {
+		dialled.Add(1)
+		_, _ = io.Copy(io.Discard, conn)
+	}
+	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	first, second := rotatortest.Accept(t, "127.0.0.1", silent), rotatortest.Accept(t, "127.0.0.1", silent)
+	p := loopback(t, Config{Concurrency: 1, Timeout: 100 * time.Millisecond}, time.Now, nil)
+	answers := p.visit(t.Context(), fixed("shop", "a", serves, first, second, serves))
+	require.Len(t, answers, 2)
+	assert.Equal(t, probe.TLS, answers[0].Kind)
+	assert.Equal(t, probe.NoAnswer, answers[1].Kind)
+	assert.Equal(t, probe.CauseTimeout, answers[1].Cause)
+	assert.True(t, answers[1].Slow)
+	assert.EqualValues(t, 1, dialled.Load())
+}
+
+// A server that answers, but only just in time, at each of its ports.
+func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	var passed atomic.Int64
+	at := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
+		passed.Add(int64(long * 9 / 10))
+		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
+	})
+	now := func() time.Time { return rotatortest.Noon.Add(time.Duration(passed.Load())) }
+	answers := loopback(t, Config{Concurrency: 1, Timeout: long}, now, nil).visit(t.Context(), fixed("shop", "a", at, at, at, at))
+	require.Len(t, answers, 2)
+	for i, slow := range []bool{false, true} {
+		assert.Equal(t, probe.TLS, answers[i].Kind)
+		assert.Equal(t, slow, answers[i].Slow)
+	}
+}
+
+// A panic over what a server sent costs that port's answer, and nothing else.
+func TestAPanicOverAnAnswer(t *testing.T) {
+	const secret = "what the server sent"
+	var logged strings.Builder
+	ctx := log.IntoContext(t.Context(), funcr.New(func(prefix, args string) { logged.WriteString(prefix + args + "\n") }, funcr.Options{}))
+	p := loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil)
+	outcomes := []func() probe.Outcome{
+		func() probe.Outcome { panic(secret) },
+		func() probe.Outcome { return probe.Outcome{Kind: probe.TLS} }, // no certificate: judging it is a panic
+		func() probe.Outcome { return probe.Outcome{Kind: probe.Plaintext} },
+	}
+	p.dial = func(context.Context, string, string, time.Duration) probe.Outcome {
+		next := outcomes[0]
+		outcomes = outcomes[1:]
+		return next()
+	}
+	at := netip.MustParseAddrPort("127.0.0.1:1")
+	answers := p.visit(ctx, fixed("shop", "uid-of-a", at, at, at))
+	require.Len(t, answers, 3)
+	for _, a := range answers[:2] {
+		assert.Equal(t, probe.NotVerified, a.Kind)
+		assert.Equal(t, probe.CausePanic, a.Cause)
+		assert.False(t, a.At.IsZero())
+	}
+	assert.Equal(t, probe.Plaintext, answers[2].Kind)
+	assert.InDelta(t, 2, testutil.ToFloat64(p.results.WithLabelValues("panic")), 0)
+	assert.InDelta(t, 1, testutil.ToFloat64(p.results.WithLabelValues("plaintext")), 0)
+	assert.NotContains(t, logged.String(), secret)
+	for _, want := range []string{"a pod could not be judged", `"namespace"="shop"`, `"pod"="uid-of-a"`, `"port"=1`, "TestAPanicOverAnAnswer", "probe.Visit.Answer:"} {
+		assert.Contains(t, logged.String(), want)
+	}
 }

@@ -7,11 +7,37 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
+
+// maxHandshake is the most bytes that are read of a server: what the signer writes into a
+// Secret has room in it. crypto/tls has limits of its own: 256 KiB for the message with the
+// certificates, 64 KiB for others, 8192 bits for an RSA key.
+const maxHandshake = pki.MaxCertificates + 16<<10
+
+// errTooLong is what a server gets that sends more.
+var errTooLong = fmt.Errorf("the TLS handshake is longer than %d bytes", maxHandshake)
+
+// bounded is a connection of which no more is read than left.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+// Read implements net.Conn.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.Conn.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
 
 // Dial makes a TCP connection to address, HOST:PORT, and a TLS handshake that asks
 // for name (SNI), and closes it, all within the timeout. It sends nothing else and
@@ -24,8 +50,10 @@ func Dial(ctx context.Context, address, name string, timeout time.Duration) prob
 		return probe.Unreachable(err)
 	}
 	defer func() { _ = conn.Close() }()
+	// The farewell of crypto/tls has a limit of its own, of 5 s.
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var shown []*x509.Certificate
-	client := tls.Client(conn, &tls.Config{
+	client := tls.Client(&bounded{conn, maxHandshake}, &tls.Config{
 		ServerName:         name,
 		InsecureSkipVerify: true, // what is asked is which certificate is served, not whether to trust it
 		VerifyConnection: func(state tls.ConnectionState) error {

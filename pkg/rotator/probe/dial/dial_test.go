@@ -2,12 +2,15 @@ package dial
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -140,6 +143,46 @@ func TestDialOfAHugeCertificate(t *testing.T) {
 	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
 	assert.Error(t, got.Err)
 	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: got.Err}, got)
+}
+
+// What the signer may write into a Secret can be dialled.
+func TestDialOfTheLargestChain(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	pem := len(pki.EncodeCertificates(pair.Leaf))
+	for range pki.MaxCertificates/pem - 1 {
+		pair.Certificate = append(pair.Certificate, pair.Certificate[0])
+	}
+	at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+	require.Equal(t, probe.TLS, got.Kind, "%v", got.Err)
+	assert.Len(t, got.Chain, pki.MaxCertificates/pem)
+}
+
+// The cost of an RSA key grows with the third power of its length.
+func TestDialOfAHugeKey(t *testing.T) {
+	ca := rotatortest.NewCA(t, 1, time.Now())
+	pair := ca.Issue(t, time.Now(), "web.shop.svc")
+	n := new(big.Int).Lsh(big.NewInt(1), 100_000)
+	der, err := x509.CreateCertificate(rand.Reader, pair.Leaf, ca.Root, &rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, ca.Key)
+	require.NoError(t, err)
+	pair.Certificate, pair.Leaf = [][]byte{der}, nil
+	at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+	require.ErrorContains(t, got.Err, "RSA key larger than 8192 bits")
+	assert.Equal(t, probe.CauseOther, got.Cause)
+}
+
+func TestNoMoreIsReadThanTheLimit(t *testing.T) {
+	ours, theirs := net.Pipe()
+	go func() {
+		_, _ = theirs.Write(make([]byte, 100))
+		_ = theirs.Close()
+	}()
+	got, err := io.ReadAll(&bounded{ours, 60})
+	assert.Len(t, got, 60)
+	require.ErrorIs(t, err, errTooLong)
+	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: err}, probe.Judge(nil, err))
+	require.NoError(t, ours.Close())
 }
 
 // Servers log a handshake that fails, and not one that is done and followed by

@@ -55,6 +55,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *se
 	if key.Name != partInNone {
 		s.Secret = key.Name
 		s.Pods = r.cluster.Pods.Mounting(key.Namespace, key.Name)
+		s.Silences = r.ledger.silent(s.Pods)
 	}
 	return nil
 }

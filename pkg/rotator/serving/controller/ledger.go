@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
@@ -18,8 +19,9 @@ type Ledger struct {
 	answered *cluster.Trigger // enqueues a Secret of which a pod has answered
 	woken    *cluster.Trigger // enqueues a Secret of which a pod was woken
 
-	mu      sync.Mutex
-	secrets map[types.NamespacedName]*followed
+	mu       sync.Mutex
+	secrets  map[types.NamespacedName]*followed
+	silences *probe.Silences
 }
 
 // followed is one Secret.
@@ -37,6 +39,7 @@ func NewLedger(c *cluster.Cluster) *Ledger {
 		answered: cluster.NewTrigger("answers of pods", c.Delay),
 		woken:    cluster.NewTrigger("pods that were woken", min(c.Delay, rotationDelay)),
 		secrets:  map[types.NamespacedName]*followed{},
+		silences: probe.NewSilences(),
 	}
 }
 
@@ -79,16 +82,35 @@ func (l *Ledger) forget(key types.NamespacedName) {
 }
 
 // Record takes in what a pod answered, and has its Secret looked at.
-func (l *Ledger) Record(key probe.Key, answers []probe.Answer) {
+func (l *Ledger) Record(v probe.Visit, answers []probe.Answer) {
 	l.mu.Lock()
-	f := l.secrets[key.Secret]
+	l.silences.Record(v, answers)
+	f := l.secrets[v.Secret]
 	if f != nil {
-		f.memory.Record(key.Pod, answers)
+		f.memory.Record(v.Pod, answers)
 	}
 	l.mu.Unlock()
 	if f != nil {
-		l.answered.Enqueue(key.Secret)
+		l.answered.Enqueue(v.Secret)
 	}
+}
+
+// silent returns those of the pods that do not answer in time, nil if none.
+func (l *Ledger) silent(all []*pods.Facts) map[types.UID]probe.Silence {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out map[types.UID]probe.Silence
+	for _, pod := range all {
+		silence := l.silences.Of(pod.UID)
+		if silence == (probe.Silence{}) {
+			continue
+		}
+		if out == nil {
+			out = map[types.UID]probe.Silence{}
+		}
+		out[pod.UID] = silence
+	}
+	return out
 }
 
 // Woken takes in that a pod's kubelet was made to update what the pod mounts of the

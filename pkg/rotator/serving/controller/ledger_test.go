@@ -19,7 +19,9 @@ func TestLedger(t *testing.T) {
 	l := NewLedger(&cluster.Cluster{})
 	key := types.NamespacedName{Namespace: "shop", Name: "web-tls"}
 	answers := []probe.Answer{{Port: 8443, Kind: probe.TLS, Leaf: rotatortest.Leaf(2), At: rotatortest.Noon.Add(time.Hour)}}
-	of := func(pod string) probe.Key { return probe.Key{Secret: key, Pod: types.UID("uid-of-" + pod)} }
+	of := func(pod string) probe.Visit {
+		return probe.Visit{Key: probe.Key{Secret: key, Pod: types.UID("uid-of-" + pod)}}
+	}
 	l.Record(of("a"), answers) // nobody follows it
 	assert.False(t, l.follows(key))
 

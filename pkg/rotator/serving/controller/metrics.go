@@ -10,7 +10,7 @@ import (
 
 var (
 	consumersDesc = prometheus.NewDesc("servingcert_consumers",
-		"Pods that mount the key of an issued certificate, by namespace and by what they serve: current, propagating, stale, foreign, plaintext, unreachable, pending, not_ready or no_port. A state in which no pod of the namespace is, is absent.",
+		"Pods that mount the key of an issued certificate, by namespace and by what they serve: current, propagating, stale, foreign, plaintext, not_verified, unreachable, pending, not_ready or no_port. A state in which no pod of the namespace is, is absent.",
 		[]string{"namespace", "state"}, nil)
 	staleDesc = prometheus.NewDesc("servingcert_stale_not_after_timestamp_seconds",
 		"When the first of the certificates expires that stale pods of the namespace serve; absent if none is stale.",

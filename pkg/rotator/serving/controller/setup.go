@@ -145,7 +145,7 @@ func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
 		case before.Template != after.Template || before.UID != after.UID:
 			enqueue(q, before)
 			enqueue(q, after)
-		case before.Ready != after.Ready || before.IP != after.IP || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
+		case before.Ready != after.Ready || before.IP != after.IP || before.OnNode != after.OnNode || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 			enqueue(q, after)
 		}
 	}

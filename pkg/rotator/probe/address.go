@@ -1,0 +1,127 @@
+package probe
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// The causes for which an address is not dialled. Who may write pods/status decides what
+// address a pod has. They are a label of servingcert_visits_refused_total.
+const (
+	CauseLoopback    Cause = "loopback"
+	CauseLinkLocal   Cause = "link_local" // the metadata services of clouds are among them
+	CauseMulticast   Cause = "multicast"  // or broadcast
+	CauseUnspecified Cause = "unspecified"
+	CauseAPIServer   Cause = "api_server"
+	CauseNotNode     Cause = "not_node"     // not the node's own, and the pod is on the host network
+	CauseOutside     Cause = "outside_cidr" // in none of the ranges
+)
+
+// why says what is wrong with an address, for people.
+var why = map[Cause]string{
+	CauseLoopback:    "its address is a loopback address",
+	CauseLinkLocal:   "its address is a link-local address",
+	CauseMulticast:   "its address is a multicast or broadcast address",
+	CauseUnspecified: "its address is the unspecified address",
+	CauseAPIServer:   "its address is the API server's",
+	CauseNotNode:     "it is on the host network, and its address is not its node's",
+	CauseOutside:     "its address is in none of --pod-cidrs",
+	CausePanic:       "its answer could not be read, and the rotator's log says where that failed",
+}
+
+// Why says for a pod of kind NotVerified what the cause is, as part of a sentence.
+func (c Cause) Why() string { return why[c] }
+
+// Addresses says which addresses of pods are dialled. The zero Addresses permits all
+// but those that are never a pod's.
+type Addresses struct {
+	// Ranges are those that pods have addresses in; none: any.
+	Ranges []netip.Prefix
+	// APIServer is its addresses, as far as they are known.
+	APIServer []netip.Addr
+}
+
+// ParseRanges parses ranges of addresses, each such as "10.244.0.0/16" or "fd00:10::/48".
+// An IPv4-mapped IPv6 range becomes the IPv4 range.
+func ParseRanges(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range texts {
+		r, err := netip.ParsePrefix(text)
+		if err == nil && r.Addr().Is4In6() {
+			if r.Bits() < 96 {
+				err = fmt.Errorf("%d bits of IPv4-mapped address", r.Bits())
+			} else {
+				r = netip.PrefixFrom(r.Addr().Unmap(), r.Bits()-96)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: must be a range of IP addresses, such as 10.244.0.0/16 or fd00:10:244::/56", text)
+		}
+		if out = append(out, r.Masked()); r != r.Masked() {
+			return nil, fmt.Errorf("%q: has bits set beyond its length: must be %s", text, r.Masked())
+		}
+	}
+	return out, nil
+}
+
+// Refuse returns why the visit's address is not dialled, or "" if it is.
+//
+// A loopback or link-local address is dialled only if one of the ranges holds nothing
+// else: 127.0.0.0/8 permits what 0.0.0.0/0 does not.
+func (a Addresses) Refuse(v Visit) Cause {
+	address := plain(v.Address)
+	inRange := func(r netip.Prefix) bool { return r.Contains(address) }
+	if special := kindOf(address); special != "" {
+		named := func(r netip.Prefix) bool { return inRange(r) && kindOf(r.Addr()) == special && r.Bits() > 0 }
+		mayBe := special == CauseLoopback || special == CauseLinkLocal
+		if !mayBe || !slices.ContainsFunc(a.Ranges, named) {
+			return special
+		}
+	}
+	switch {
+	case slices.ContainsFunc(a.APIServer, func(s netip.Addr) bool { return plain(s) == address }):
+		return CauseAPIServer
+	case v.HostNetwork && !v.OnNode:
+		return CauseNotNode
+	case v.HostNetwork:
+		return ""
+	case len(a.Ranges) > 0 && !slices.ContainsFunc(a.Ranges, inRange):
+		return CauseOutside
+	}
+	return ""
+}
+
+// kindOf returns which address it is that no pod has by itself, or "".
+func kindOf(a netip.Addr) Cause {
+	switch {
+	case !a.IsValid() || a.IsUnspecified():
+		return CauseUnspecified
+	case a.IsLoopback():
+		return CauseLoopback
+	case a.IsLinkLocalUnicast():
+		return CauseLinkLocal
+	case a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return CauseMulticast
+	case a.Is4() && a.As4()[0] == 0: // 0.0.0.0/8 is this host
+		return CauseUnspecified
+	}
+	return ""
+}
+
+// Ranges of IPv6 addresses whose last 32 bits are an IPv4 address (RFC 4291, 6052).
+var (
+	compatible = netip.MustParsePrefix("::/96")
+	translated = netip.MustParsePrefix("64:ff9b::/96")
+)
+
+// plain returns the IPv4 address that an IPv6 address stands for, or else the address
+// without its zone.
+func plain(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a == netip.IPv6Unspecified() || a == netip.IPv6Loopback() || !compatible.Contains(a) && !translated.Contains(a) {
+		return a
+	}
+	b := a.As16()
+	return netip.AddrFrom4([4]byte(b[12:]))
+}
