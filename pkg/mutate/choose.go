@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -89,7 +88,7 @@ func (c Choice) FromServices() bool {
 // for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
-	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !selects(s, pod) })
+	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !api.Selects(s, pod) })
 	serving := servedBy(pod, selecting)
 	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs}
 	switch {
@@ -167,12 +166,6 @@ func issued(asking []*corev1.Service, secret string) bool {
 	return slices.ContainsFunc(asking, func(s *corev1.Service) bool { return secretOf(s) == secret })
 }
 
-// selects reports whether the Service selects the pod. Unlike an empty label selector, a
-// Service without a selector selects nothing.
-func selects(svc *corev1.Service, pod *corev1.Pod) bool {
-	return len(svc.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels))
-}
-
 // servedBy returns those of the Services that select the pod whose traffic can reach it.
 func servedBy(pod *corev1.Pod, selecting []*corev1.Service) []*corev1.Service {
 	if len(selecting) == 0 {
@@ -200,7 +193,7 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	examined := 0
 	for _, s := range all {
 		name, asks := api.Wants(s)
-		if !asks || !selects(s, pod) {
+		if !asks || !api.Selects(s, pod) {
 			continue
 		}
 		impossible := len(validation.IsDNS1123Subdomain(name)) > 0
