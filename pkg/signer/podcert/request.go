@@ -8,6 +8,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -16,6 +17,7 @@ import (
 // Request is what is remembered of a PodCertificateRequest: of one that has an answer,
 // or is addressed to another signer, only its name.
 type Request struct {
+	metav1.TypeMeta   // empty
 	metav1.ObjectMeta // name, namespace, UID and resource version only
 
 	// Pending: it is addressed to this signer, and has no answer.
@@ -81,4 +83,11 @@ func factsOf(meta *metav1.ObjectMeta, spec certificatesv1.PodCertificateRequestS
 		r.Options = slices.Clone(keys[:min(len(keys), maxOptions)])
 	}
 	return r
+}
+
+// DeepCopyObject implements runtime.Object.
+func (r *Request) DeepCopyObject() runtime.Object {
+	out := *r
+	out.CSR, out.Options = slices.Clone(r.CSR), slices.Clone(r.Options)
+	return &out
 }
