@@ -133,7 +133,7 @@ func (c *Controller) answer(ctx context.Context, r *podcert.Request, status cert
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	raw, err := c.answers.Patch(types.MergePatchType).Namespace(r.Namespace).Resource(resource).Name(r.Name).SubResource("status").
+	raw, err := c.answers.Patch(types.MergePatchType).Namespace(r.Namespace).Resource(facts.PodCertificateRequests).Name(r.Name).SubResource("status").
 		SetHeader("Accept", "application/json").Body(body).Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):

@@ -6,7 +6,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,8 +18,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
 )
 
-const resource = "podcertificaterequests"
-
 // version is one in which the API server may serve PodCertificateRequests.
 type version struct {
 	name   string
@@ -31,10 +28,10 @@ type version struct {
 // versionsOf returns the versions that this process knows, the newest first.
 func versionsOf(clientset kubernetes.Interface) []version {
 	return []version{
-		{certificatesv1.SchemeGroupVersion.String(), clientset.CertificatesV1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
+		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
 			return newCache(c, &certificatesv1.PodCertificateRequest{}, podcert.FactsOf)
 		}},
-		{certificatesv1beta1.SchemeGroupVersion.String(), clientset.CertificatesV1beta1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
+		{facts.PodCertificatesV1Beta1, clientset.CertificatesV1beta1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
 			return newCache(c, &certificatesv1beta1.PodCertificateRequest{}, podcert.FactsOfBeta)
 		}},
 	}
@@ -46,7 +43,7 @@ const byNamespace = "namespace"
 func newCache[O runtime.Object](c toolscache.Getter, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
 	ours := fields.OneTermEqualSelector("spec.signerName", api.SignerName).String()
 	return facts.NewInformer(facts.Options[O, *podcert.Request]{
-		Objects: toolscache.NewFilteredListWatchFromClient(c, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours }),
+		Objects: toolscache.NewFilteredListWatchFromClient(c, facts.PodCertificateRequests, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours }),
 		Example: example,
 		Derive:  derive,
 		Indexers: map[string]func(*podcert.Request) []string{byNamespace: func(r *podcert.Request) []string {
@@ -60,28 +57,14 @@ func newCache[O runtime.Object](c toolscache.Getter, example O, derive func(O) *
 
 // servedVersion returns the newest version that the API server serves, or nil.
 func servedVersion(ctx context.Context, clientset kubernetes.Interface) (*version, error) {
+	name, err := facts.PodCertificates(ctx, clientset.Discovery().RESTClient())
+	if err != nil || name == "" {
+		return nil, err
+	}
 	for _, v := range versionsOf(clientset) {
-		list, err := discover(ctx, clientset, v.name)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range list.APIResources {
-			if r.Name == resource {
-				return &v, nil
-			}
+		if v.name == name {
+			return &v, nil
 		}
 	}
-	return nil, nil
-}
-
-func discover(ctx context.Context, clientset kubernetes.Interface, groupVersion string) (*metav1.APIResourceList, error) {
-	list := &metav1.APIResourceList{}
-	err := clientset.Discovery().RESTClient().Get().AbsPath("/apis/" + groupVersion).Do(ctx).Into(list)
-	if apierrors.IsNotFound(err) {
-		return list, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ask which resources %s has: %w", groupVersion, err)
-	}
-	return list, nil
+	return nil, fmt.Errorf("PodCertificateRequests of %s are not known", name)
 }
