@@ -93,6 +93,9 @@ func (c *cluster) before(t *testing.T, s *scene) before {
 	t.Helper()
 	all := before{}
 	for _, srv := range s.servers {
+		if srv.podKeys {
+			continue
+		}
 		entry := all[srv.name()]
 		var err error
 		if entry.leaf, err = c.currentLeaf(t.Context(), srv.namespace, srv.service); err != nil {
