@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationKeySource, a KeySource, says where the private keys of a Service's
-// certificates are made.
+// AnnotationKeySource says where the private keys of a Service's certificates are made:
+// its value is a KeySource.
 const AnnotationKeySource = Domain + "/key-source"
 
 // A KeySource is a value of AnnotationKeySource.

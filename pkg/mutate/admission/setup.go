@@ -26,7 +26,8 @@ type Config struct {
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
-	Log logr.Logger
+	Log   logr.Logger
+	Clock func() time.Time
 }
 
 // Validate returns an error that says what is missing, or nil.
@@ -66,7 +67,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() 
 	if err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
 	}
-	keys := &podKeys{clock: time.Now, ask: func(ctx context.Context) (string, error) {
+	keys := &podKeys{clock: cfg.Clock, ask: func(ctx context.Context) (string, error) {
 		return facts.PodCertificates(ctx, clientset.Discovery().RESTClient())
 	}}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
@@ -93,15 +94,15 @@ func (s *starter) Start(ctx context.Context) error {
 	s.metrics.served.Set(1)
 	log.FromContext(ctx).Info("answering PodCertificateRequests", "version", served.name, "signer", api.SignerName)
 	ctx, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		defer stop()
-		ended <- requests.Start(ctx)
-	}()
-	err = ctrl.Start(ctx)
-	stop()
-	<-ended
-	return err
+	defer stop()
+	var group errgroup.Group
+	for _, run := range []func(context.Context) error{requests.Start, ctrl.Start} {
+		group.Go(func() error {
+			defer stop() // both or none
+			return run(ctx)
+		})
+	}
+	return group.Wait()
 }
 
 // await returns the version that is served as soon as there is one, nil if ctx ended
