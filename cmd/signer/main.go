@@ -26,6 +26,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
 )
 
 // leaseName is the Lease of the replica that leads.
@@ -53,6 +54,7 @@ type Config struct {
 	CAReissue   time.Duration
 	Remote      remoteFlags
 	Workers     int
+	PodDuration time.Duration
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -68,7 +70,10 @@ func command() process.Command {
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
 		Workers:    signercontroller.DefaultWorkers,
-		clock:      time.Now,
+
+		PodDuration: podcontroller.DefaultMaxDuration,
+
+		clock: time.Now,
 	}
 	return process.Command{
 		Name:     "signer",
@@ -86,6 +91,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
+	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+")")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
@@ -112,6 +118,9 @@ func (c *Config) validate() error {
 	if err := c.caConfig(nil, nil).Validate(); err != nil {
 		return err
 	}
+	if err := c.podConfig().Validate(); err != nil {
+		return err
+	}
 	return c.Remote.validate(c.clock)
 }
 
@@ -125,6 +134,18 @@ func (c *Config) signerConfig() signercontroller.Config {
 		Workers:    c.Workers,
 		Clock:      c.clock,
 		Registerer: metrics.Registry,
+	}
+}
+
+// podConfig is complete but for what run wires: Sign and the CA.
+func (c *Config) podConfig() podcontroller.Config {
+	return podcontroller.Config{
+		Limits:        c.Limits,
+		MaxDuration:   c.PodDuration,
+		Workers:       c.Workers,
+		ProbeInterval: podcontroller.DefaultProbeInterval,
+		Clock:         c.clock,
+		Registerer:    metrics.Registry,
 	}
 }
 
@@ -192,23 +213,18 @@ func run(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	var issuer *signercontroller.Controller // made below: it needs the CA
-	changed := make(chan struct{}, 1)
+	changed := newSignal(2)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
 	keeping.Remote = remote
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
-	keeping.OnChange = func() {
-		select {
-		case changed <- struct{}{}:
-		default: // one that nobody has received yet says as much
-		}
-	}
+	keeping.OnChange = changed.send
 	authority, err := cacontroller.Setup(mgr, keeping)
 	if err != nil {
 		return err
 	}
 
 	issuing := cfg.signerConfig()
-	issuing.AuthorityChanged = changed
+	issuing.AuthorityChanged = changed[0]
 	issuing.Authority = func() (*pki.Authority, error) {
 		if err := skew.Check(); err != nil {
 			return nil, err
@@ -219,11 +235,36 @@ func run(ctx context.Context, cfg *Config) error {
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}
+	answering := cfg.podConfig()
+	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, sign
+	if err := podcontroller.Setup(ctx, mgr, answering); err != nil {
+		return err
+	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
 	if err := process.AddChecks(mgr, "ca", ready); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// signal tells several receivers that something changed, each by a channel of its own.
+type signal []chan struct{}
+
+func newSignal(receivers int) signal {
+	s := make(signal, receivers)
+	for i := range s {
+		s[i] = make(chan struct{}, 1)
+	}
+	return s
+}
+
+func (s signal) send() {
+	for _, c := range s {
+		select {
+		case c <- struct{}{}:
+		default: // one that nobody has received yet says as much
+		}
+	}
 }
 
 func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,7 +48,7 @@ func run(ctx context.Context, cfg Config) error {
 		}
 	}
 	synced, err := admission.Setup(ctx, mgr, admission.Config{
-		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"),
+		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {
 		return err

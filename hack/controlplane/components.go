@@ -95,7 +95,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 		"--tls-cert-file=" + cp.pki.serving.CertFile,
 		"--tls-private-key-file=" + cp.pki.serving.KeyFile,
 		"--client-ca-file=" + cp.pki.CAFile,
-		"--authorization-mode=RBAC",
+		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
 		"--service-cluster-ip-range=" + cp.opts.ServiceCIDR,
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",

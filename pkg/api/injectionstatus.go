@@ -13,6 +13,8 @@ import (
 type InjectionStatus struct {
 	// Secret is the Secret that was chosen for the pod; empty if none was.
 	Secret string `json:"secret,omitempty"`
+	// KeySource is KeySourcePod if the pod's key is made by its kubelet, else empty.
+	KeySource KeySource `json:"keySource,omitempty"`
 	// Service is the Service that asks for the Secret and selects the pod; empty
 	// if there is none.
 	Service string `json:"service,omitempty"`

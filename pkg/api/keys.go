@@ -31,7 +31,8 @@ const (
 	LabelInjected = Domain + "/injected"
 )
 
-// Annotations of a Service. AnnotationSecretName is also an annotation of a pod.
+// Annotations of a Service. AnnotationSecretName and AnnotationCombinedPEM are also
+// annotations of a pod.
 const (
 	AnnotationSecretName    = Domain + "/secret-name"
 	AnnotationDuration      = Domain + "/duration"
@@ -39,7 +40,8 @@ const (
 	AnnotationExtraDNSNames = Domain + "/extra-dns-names"
 	AnnotationClusterIPs    = Domain + "/cluster-ips"
 	AnnotationRenewAfter    = Domain + "/renew-after"
-	// AnnotationCombinedPEM, "true", asks for CombinedKey in the Secret.
+	// AnnotationCombinedPEM, "true", asks for CombinedKey in the Secret, and on a pod for
+	// that file beside the others.
 	AnnotationCombinedPEM = Domain + "/combined-pem"
 )
 
@@ -130,7 +132,8 @@ const (
 	// BundleKey is the key, and the file name, of a CA bundle.
 	BundleKey = "ca.crt"
 	// CombinedKey is the key, and the file name, of the private key followed by the
-	// certificate chain, in the Secret of a Service with AnnotationCombinedPEM.
+	// certificate chain, in the Secret of a Service with AnnotationCombinedPEM. A kubelet
+	// that makes a pod's key can write it without that (podCertificate's credential bundle).
 	CombinedKey = "tls-combined.pem"
 	// ConventionalSecretName is the Secret that a pod gets if nothing names another;
 	// see IsConventional.

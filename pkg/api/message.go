@@ -88,7 +88,7 @@ func NamesSecret(svc *corev1.Service, secret string) bool {
 		return false
 	}
 	f, ok := parseReady(c.Message)
-	if !ok {
+	if !ok && c.Reason != ReasonPodKeys {
 		pair, found := afterLast(c.Message, keptPairFact)
 		return found && strings.HasPrefix(pair, strconv.Quote(secret)+" ")
 	}

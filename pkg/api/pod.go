@@ -30,6 +30,8 @@ type PodRequest struct {
 	Settings
 	OnRotate OnRotate
 	Trust    bool
+	// Combined is true if the pod asks for CombinedKey beside the other files.
+	Combined bool
 }
 
 // ParsePod returns what the labels and annotations of a pod ask for. Every error is a
@@ -89,6 +91,7 @@ var podAnnotations = slices.Concat(
 			return oneOf(r.OnRotate, OnRotateReload, OnRotateRestart, OnRotateNone)
 		}},
 		{AnnotationTrust, func(r *PodRequest, v string) string { return setBool(&r.Trust, v) }},
+		{AnnotationCombinedPEM, func(r *PodRequest, v string) string { return setBool(&r.Combined, v) }},
 	},
 )
 

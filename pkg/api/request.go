@@ -60,7 +60,8 @@ type Params struct {
 
 // Request is what one Service asks for, checked against the Limits.
 type Request struct {
-	SecretName string
+	KeySource  KeySource
+	SecretName string       // may be empty if KeySource is KeySourcePod
 	DNSNames   []string     // sorted, no duplicates, at least two
 	IPs        []netip.Addr // sorted, no duplicates
 	// FormerNames are the Service's names in the FormerDomains; sorted, no duplicates.
@@ -93,9 +94,10 @@ func (e *FieldError) Error() string {
 }
 
 // Wants returns the name of the Secret that the Service asks for, and whether it asks
-// for one. A Service that is being deleted asks for nothing.
+// for one. A Service whose pods make their keys does not ([WantsPodKeys]), and one that is
+// being deleted asks for nothing.
 func Wants(svc *corev1.Service) (secretName string, ok bool) {
-	if svc.DeletionTimestamp != nil {
+	if svc.DeletionTimestamp != nil || WantsPodKeys(svc) {
 		return "", false
 	}
 	secretName, ok = svc.Annotations[AnnotationSecretName]
@@ -127,7 +129,7 @@ func CombinedOf(svc *corev1.Service) (bool, error) {
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
 	steps := []func(*corev1.Service, Limits) error{
-		r.parseTarget, r.parseDuration, r.parseKeyAlgorithm, r.parseNames, r.parseIPs, r.parseRenewAfter, r.parseCombined,
+		r.parseKeySource, r.parseTarget, r.parseDuration, r.parseKeyAlgorithm, r.parseNames, r.parseIPs, r.parseRenewAfter, r.parseCombined,
 	}
 	for _, step := range steps {
 		if err := step(svc, limits); err != nil {
@@ -142,11 +144,14 @@ func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 	if k := OpenShiftAnnotation(svc); k != "" {
 		key = k
 	}
-	if errs := validation.IsDNS1123Subdomain(r.SecretName); len(errs) > 0 {
+	if errs := validation.IsDNS1123Subdomain(r.SecretName); len(errs) > 0 && r.namesSecret() {
 		return &FieldError{key, r.SecretName, "not a valid Secret name: " + strings.Join(errs, "; ")}
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return &FieldError{"spec.type", string(svc.Spec.Type), "refers to a host outside the cluster, which cannot get a certificate: must be ClusterIP, NodePort or LoadBalancer"}
+	}
+	if r.KeySource == KeySourcePod && len(svc.Spec.Selector) == 0 {
+		return &FieldError{AnnotationKeySource, string(r.KeySource), "no pod could make a key: only for a Service with a selector"}
 	}
 	if r.SecretName == ConventionalSecretName && len(svc.Spec.Selector) == 0 {
 		return &FieldError{key, r.SecretName, "every pod in the namespace would get this Secret: a Service may use this name only if it has a selector"}
@@ -201,6 +206,9 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 	a, err := pki.ParseKeyAlgorithm(value)
 	if err != nil {
 		return &FieldError{AnnotationKeyAlgorithm, value, err.Error()}
+	}
+	if r.KeySource == KeySourcePod && a == pki.RSA2048 {
+		return &FieldError{AnnotationKeyAlgorithm, value, "kubelets do not make such keys: must be another with " + AnnotationKeySource + ": " + string(KeySourcePod)}
 	}
 	r.Params.KeyAlgorithm, r.Asked.KeyAlgorithm = a, a
 	return nil

@@ -56,6 +56,7 @@ func TestParseDefaults(t *testing.T) {
 	r, err := Parse(service(), DefaultLimits())
 	require.NoError(t, err)
 	assert.Equal(t, Request{
+		KeySource:  KeySourceSecret,
 		SecretName: "web-tls",
 		DNSNames:   []string{"web.shop.svc", "web.shop.svc.cluster.local"},
 		Params:     Params{pki.ECDSAP256, 720 * time.Hour},
@@ -71,6 +72,7 @@ func TestParseReadsEveryAnnotation(t *testing.T) {
 	r, err := Parse(svc, permissive())
 	require.NoError(t, err)
 	assert.Equal(t, Request{
+		KeySource:  KeySourceSecret,
 		SecretName: "web-tls",
 		DNSNames:   []string{"*.apps.example.com", "a.web.shop.svc", "web.shop.svc", "web.shop.svc.cluster.local", "www.apps.example.com"},
 		IPs:        []netip.Addr{netip.MustParseAddr("10.96.0.7"), netip.MustParseAddr("fd00::7")},

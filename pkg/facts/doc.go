@@ -7,5 +7,5 @@
 // it takes to look at them.
 //
 // [Written] remembers what this process wrote until its cache has seen it, so that
-// nothing is written twice.
+// nothing is written twice. [PodCertificates] asks the API server for a fact about itself.
 package facts

@@ -8,9 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
@@ -30,6 +28,9 @@ type Known struct {
 	DefaultMode api.Mode
 	// Programs are the programs that are known; nil for those that are built in.
 	Programs *programs.Table
+	// NoPodKeys is true if the cluster does not serve PodCertificateRequests, so that no
+	// kubelet makes a key.
+	NoPodKeys bool
 }
 
 // By says what decided which Secret the pod gets.
@@ -46,7 +47,11 @@ const (
 // Choice is the Secret of a pod, and what follows from what decided it.
 type Choice struct {
 	By     By
-	Secret string // empty for ByNothing
+	Secret string // empty for ByNothing, and with PodKey
+	// PodKey is what is known of the key if the kubelet makes it, or nil.
+	PodKey *PodKey
+	// NoPodKeys is true if PodKey is set and the cluster has no such kubelets.
+	NoPodKeys bool
 	// Service is the name of the annotated Service that asks for the Secret and
 	// selects the pod, or of the preferred of several; empty if none does.
 	Service string
@@ -75,6 +80,9 @@ type Choice struct {
 	combined bool
 }
 
+// origin is where the pair comes from.
+func (c Choice) origin() origin { return origin{c.Secret, c.PodKey != nil} }
+
 // FromServices reports whether the choice rests on a known Service. A Service that was
 // created since is younger and could not change it, unless both were created in the same
 // second and it is preferred: then the rotator finds that the pod was missed.
@@ -84,19 +92,22 @@ func (c Choice) FromServices() bool {
 
 // Choose returns the Secret of the pod: the one that it names; or else the one that the
 // annotated Service asks for that selects it and whose traffic can reach it, of several
-// the preferred (see preferences); or else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
+// the preferred (see preferences), or a key of its own if that Service asks for those; or else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
 // declares a port, it is not there to run to its end ([api.OneShot]), and no Service asks
 // for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
-	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !selects(s, pod) })
+	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !api.Selects(s, pod) })
 	serving := servedBy(pod, selecting)
 	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs}
 	switch {
 	case request.SecretName != "":
 		c.By, c.Secret = ByPod, request.SecretName
 	case len(serving) > 0:
-		c.By, c.Secret = ByService, secretOf(serving[0])
+		c.By, c.Secret = ByService, originOf(serving[0]).secret
+		if originOf(serving[0]).podKeys {
+			c.PodKey, c.NoPodKeys = podKeyOf(serving[0]), known.NoPodKeys
+		}
 		selecting = serving
 	case len(selecting) > 0:
 		c.NotServing = true
@@ -108,11 +119,11 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	if c.By == ByNothing {
 		return c
 	}
-	c.Issued = issued(asking, c.Secret)
-	c.combined = slices.ContainsFunc(asking, func(s *corev1.Service) bool { return secretOf(s) == c.Secret && api.WantsCombined(s) })
+	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
+	c.combined = c.PodKey != nil || slices.ContainsFunc(asking, func(s *corev1.Service) bool { return originOf(s) == c.origin() && api.WantsCombined(s) })
 	targets := api.PortSet{}
 	for _, s := range selecting {
-		if secretOf(s) != c.Secret {
+		if originOf(s) != c.origin() {
 			continue
 		}
 		if c.Service == "" {
@@ -145,11 +156,11 @@ func (c *Choice) settingsOf(whose string, annotations map[string]string) api.Set
 func askingServices(services []*corev1.Service) []*corev1.Service {
 	var asking []*corev1.Service
 	for _, s := range services {
-		name, ok := api.Wants(s)
-		if !ok || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		from := originOf(s)
+		if from == (origin{}) {
 			continue
 		}
-		if name == api.ConventionalSecretName && len(s.Spec.Selector) == 0 {
+		if from.secret == api.ConventionalSecretName && len(s.Spec.Selector) == 0 {
 			continue // refused by api.Parse: every pod in the namespace would get it
 		}
 		asking = append(asking, s)
@@ -158,19 +169,8 @@ func askingServices(services []*corev1.Service) []*corev1.Service {
 	return asking
 }
 
-func secretOf(svc *corev1.Service) string {
-	name, _ := api.Wants(svc)
-	return name
-}
-
 func issued(asking []*corev1.Service, secret string) bool {
-	return slices.ContainsFunc(asking, func(s *corev1.Service) bool { return secretOf(s) == secret })
-}
-
-// selects reports whether the Service selects the pod. Unlike an empty label selector, a
-// Service without a selector selects nothing.
-func selects(svc *corev1.Service, pod *corev1.Pod) bool {
-	return len(svc.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels))
+	return slices.ContainsFunc(asking, func(s *corev1.Service) bool { return originOf(s).secret == secret })
 }
 
 // servedBy returns those of the Services that select the pod whose traffic can reach it.
@@ -191,7 +191,7 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	}
 	if c.By == ByService {
 		for _, s := range selecting {
-			if secretOf(s) != c.Secret {
+			if originOf(s) != c.origin() {
 				notes = append(notes, Note{Reason: reasonSeveralServices, Detail: whyPreferred(selecting[0], s)})
 				break
 			}
@@ -199,12 +199,11 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	}
 	examined := 0
 	for _, s := range all {
-		name, asks := api.Wants(s)
-		if !asks || !selects(s, pod) {
+		if !api.Asks(s) || !api.Selects(s, pod) {
 			continue
 		}
-		impossible := len(validation.IsDNS1123Subdomain(name)) > 0
-		if !impossible && name != c.Secret {
+		impossible := originOf(s) == (origin{})
+		if !impossible && originOf(s) != c.origin() {
 			continue
 		}
 		if examined++; examined > maxExamined {

@@ -9,7 +9,8 @@ import (
 )
 
 // Mutate returns what Inject and Choose return for a pod, given what is known about its
-// namespace. The error is an *api.FieldError about the pod's own annotations or its size.
+// namespace. The error is an *api.FieldError about the pod's own annotations or its size,
+// or a *NoPodKeysError.
 func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
@@ -22,12 +23,12 @@ func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 // what is injected and what is skipped and why. It does not change the pod. It is
 // idempotent: a second pass changes nothing that is there, whatever other webhooks have
 // added in between. The error is an *api.FieldError about a pod that is too large to decide
-// about.
+// about, or a *NoPodKeysError.
 func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report, error) {
 	in := newInput(pod, request, choice)
 	report := Report{
 		Reason: reasonInjected, By: choice.By, Trust: request.Trust,
-		Secret: choice.Secret, Service: choice.Service,
+		Secret: choice.Secret, PodKey: choice.PodKey != nil, Service: choice.Service,
 	}
 	if reason := skipReason(in); reason != "" {
 		report.Reason = reason
@@ -42,6 +43,9 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 		}
 		return writeStatus(in, nil, nil, &report), report, nil
 	}
+	if choice.NoPodKeys {
+		return nil, Report{}, &NoPodKeysError{choice.Service}
+	}
 	if err := checkSize(in); err != nil {
 		return nil, Report{}, err
 	}
@@ -54,6 +58,9 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 func noteContext(in *input, report *Report) {
 	for _, n := range in.choice.Notes {
 		report.note(n)
+	}
+	if in.request.Combined && !in.choice.combined && in.choice.By != ByNothing {
+		report.note(Note{Reason: reasonNoCombined})
 	}
 	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {
 		report.note(Note{Reason: reasonUnknownAnnotation, Detail: list(unknown)})

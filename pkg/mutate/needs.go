@@ -19,7 +19,7 @@ type needs struct {
 
 // needsOf returns what the programs need.
 func (in *input) needsOf(list []*programs.Program) needs {
-	n := needs{files: map[string]string{}, config: map[string]string{}}
+	n := needs{files: map[string]string{}, config: map[string]string{}, combined: in.request.Combined && in.choice.combined}
 	for _, p := range list {
 		maps.Copy(n.files, p.Files)
 		for name, content := range p.Config {
@@ -77,10 +77,13 @@ func (n needs) paths() []projected {
 	return out
 }
 
-// sources returns the sources of a volume for all of them.
-func (n needs) sources(secretName string) []corev1.VolumeProjection {
+// sources returns the sources of a volume for all of them, beside that of the pair.
+func (n needs) sources(choice Choice) []corev1.VolumeProjection {
 	var out []corev1.VolumeProjection
 	for _, p := range n.paths() {
+		if p.withPair(choice) {
+			continue
+		}
 		item := []corev1.KeyToPath{{Key: p.key, Path: p.path}}
 		switch {
 		case p.annotation != "":
@@ -93,17 +96,25 @@ func (n needs) sources(secretName string) []corev1.VolumeProjection {
 			}})
 		default:
 			out = append(out, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: secretName}, Items: item,
+				LocalObjectReference: corev1.LocalObjectReference{Name: choice.Secret}, Items: item,
 			}})
 		}
 	}
 	return out
 }
 
+// withPair reports whether the file is in the source of the pair: only one source can
+// have a key that the kubelet makes.
+func (p projected) withPair(choice Choice) bool {
+	return choice.PodKey != nil && p.key == api.CombinedKey
+}
+
 // in reports whether a source of a volume has the file.
-func (p projected) in(secretName string, s corev1.VolumeProjection) bool {
+func (p projected) in(choice Choice, s corev1.VolumeProjection) bool {
 	item := func(i corev1.KeyToPath) bool { return i.Key == p.key && i.Path == p.path }
 	switch {
+	case p.withPair(choice):
+		return s.PodCertificate != nil && s.PodCertificate.CredentialBundlePath == p.path
 	case p.annotation != "":
 		return s.DownwardAPI != nil && slices.ContainsFunc(s.DownwardAPI.Items, func(f corev1.DownwardAPIVolumeFile) bool {
 			return f.Path == p.path && f.FieldRef != nil && f.FieldRef.FieldPath == p.annotation
@@ -111,5 +122,5 @@ func (p projected) in(secretName string, s corev1.VolumeProjection) bool {
 	case p.key == api.BundleKey:
 		return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && slices.ContainsFunc(s.ConfigMap.Items, item)
 	}
-	return s.Secret != nil && s.Secret.Name == secretName && !isTrue(s.Secret.Optional) && slices.ContainsFunc(s.Secret.Items, item)
+	return s.Secret != nil && s.Secret.Name == choice.Secret && !isTrue(s.Secret.Optional) && slices.ContainsFunc(s.Secret.Items, item)
 }

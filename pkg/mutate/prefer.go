@@ -57,5 +57,5 @@ func whyPreferred(a, b *corev1.Service) string {
 	if i < 0 {
 		i = len(preferences) - 1 // the same Service twice
 	}
-	return fmt.Sprintf("Service %s (Secret %s) "+preferences[i].because, a.Name, secretOf(a), b.Name)
+	return fmt.Sprintf("Service %s (%s) "+preferences[i].because, a.Name, originOf(a), b.Name)
 }

@@ -54,7 +54,7 @@ func checkServes(t failer, pod, after *corev1.Pod, known Known, report Report) {
 	t.Helper()
 	selected, reached := false, false
 	for _, svc := range askingServices(known.Services) {
-		if selects(svc, pod) {
+		if api.Selects(svc, pod) {
 			selected, reached = true, reached || api.ReachOf(pod).Serves(svc)
 		}
 	}

@@ -52,6 +52,8 @@ func (in *input) unmet(p *programs.Program) (reason Reason, detail string) {
 		return reasonProgramNeedsMore, in.replace(p.None)
 	case p.Uses(programs.Combined) && !in.choice.combined:
 		return reasonProgramNeedsMore, "set " + api.AnnotationCombinedPEM + `: "true" on the Service`
+	case in.choice.PodKey != nil && p.RenamesPair():
+		return reasonProgramNeedsMore, "its files have names of their own, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
 	case p.PrivateKey && !groupCanRead(in.pod, in.targets):
 		return reasonProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
 	case len(p.Config) > 0 && !in.hasRoom():

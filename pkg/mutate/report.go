@@ -15,6 +15,7 @@ type Report struct {
 	By     By
 	Trust  bool // the pod asks for the CA bundle
 	Secret string
+	PodKey bool // the kubelet makes the key; there is no Secret
 	// Service is the Service that asks for the Secret and selects the pod; empty if
 	// there is none.
 	Service string
@@ -87,6 +88,9 @@ func (r Report) Warnings() []string {
 // status returns the value of the status annotation.
 func (r Report) status() string {
 	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Withheld: r.withheld}
+	if r.PodKey {
+		status.KeySource = api.KeySourcePod
+	}
 	if r.Reason != reasonInjected {
 		status.Reason = string(r.Reason)
 	}

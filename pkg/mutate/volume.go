@@ -39,10 +39,7 @@ func findVolumes(in *input, need needs) []string {
 
 // hasFiles reports whether the sources have what every volume needs.
 func hasFiles(in *input, sources []corev1.VolumeProjection) bool {
-	hasPair := in.choice.By == ByNothing || slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool {
-		return s.Secret != nil && s.Secret.Name == in.choice.Secret && !isTrue(s.Secret.Optional) &&
-			projects(s.Secret.Items, corev1.TLSCertKey) && projects(s.Secret.Items, corev1.TLSPrivateKeyKey)
-	})
+	hasPair := in.choice.By == ByNothing || in.choice.isIn(sources)
 	hasTrust := !in.request.Trust || slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool {
 		return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && projects(s.ConfigMap.Items, api.BundleKey)
 	})
@@ -53,7 +50,7 @@ func hasFiles(in *input, sources []corev1.VolumeProjection) bool {
 // new volume would have for them.
 func (n needs) metBy(in *input, sources []corev1.VolumeProjection) bool {
 	for _, want := range n.paths() {
-		if !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return want.in(in.choice.Secret, s) }) {
+		if !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return want.in(in.choice, s) }) {
 			return false
 		}
 	}
@@ -75,7 +72,7 @@ func newVolume(in *input, need needs) corev1.Volume {
 	return corev1.Volume{
 		Name: freeVolumeName(in.pod),
 		VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources:     append(sources(in), need.sources(in.choice.Secret)...),
+			Sources:     append(sources(in, need), need.sources(in.choice)...),
 			DefaultMode: &mode,
 		}},
 	}
@@ -83,7 +80,7 @@ func newVolume(in *input, need needs) corev1.Volume {
 
 // sources returns what the volume contains. Only what the pod needs is required: a
 // required source that is missing stops the updates of the whole volume.
-func sources(in *input) []corev1.VolumeProjection {
+func sources(in *input, need needs) []corev1.VolumeProjection {
 	bundle := corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
 		Items:                items(api.BundleKey),
@@ -92,7 +89,7 @@ func sources(in *input) []corev1.VolumeProjection {
 	if in.choice.By == ByNothing {
 		return []corev1.VolumeProjection{bundle}
 	}
-	out := []corev1.VolumeProjection{secret(in.choice.Secret, nil, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)}
+	out := []corev1.VolumeProjection{in.choice.source(need.combined)}
 	if in.choice.Issued || in.request.Trust {
 		return append(out, bundle)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -58,6 +59,14 @@ func (a *Authority) Permits(dnsName string) bool {
 // PermitsAddr is Permits for an IP address as a name.
 func (a *Authority) PermitsAddr(ip netip.Addr) bool {
 	return !slices.ContainsFunc(a.constrained(), func(c *x509.Certificate) bool { return !PermitsIP(c, ip) })
+}
+
+// MaySign returns why the CA does not sign a leaf that ends at the time, or nil.
+func (a *Authority) MaySign(notAfter time.Time) error {
+	if notAfter.After(a.SignUntil) {
+		return fmt.Errorf("the CA signs nothing that expires after %s, and the certificate would expire at %s", a.SignUntil.Format(time.RFC3339), notAfter.Format(time.RFC3339))
+	}
+	return nil
 }
 
 func (a *Authority) constrained() []*x509.Certificate {

@@ -309,7 +309,10 @@ var newest = metav1.NewTime(time.Unix(1<<40, 0))
 // merge adds the documents' Services to those of the cluster. A Service of the same name
 // replaces the other and has its creation time.
 func merge(written, live mutate.Known) mutate.Known {
-	out := mutate.Known{ConventionalSecret: written.ConventionalSecret || live.ConventionalSecret, Namespace: written.Namespace}
+	out := mutate.Known{
+		ConventionalSecret: written.ConventionalSecret || live.ConventionalSecret,
+		Namespace:          written.Namespace, NoPodKeys: live.NoPodKeys,
+	}
 	if out.Namespace == nil {
 		out.Namespace = live.Namespace
 	}

@@ -1,5 +1,7 @@
 package preview
 
+import "github.com/servingcert/servingcert/pkg/api"
+
 // Row is a line of the report.
 type Row struct{ Namespace, Workload, Container, Secret, Done, Why string }
 
@@ -30,7 +32,10 @@ func Rows(outcomes []Outcome) []Row {
 			rows = append(rows, row)
 			continue
 		}
-		if o.Report.Secret != "" {
+		switch {
+		case o.Report.PodKey:
+			row.Secret = "(" + string(api.KeySourcePod) + ")"
+		case o.Report.Secret != "":
 			row.Secret = o.Report.Secret
 		}
 		for _, c := range o.Report.Containers {

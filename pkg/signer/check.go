@@ -23,6 +23,8 @@ func checkIssued(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority
 		return fmt.Errorf("its names are %q, must be %q", leaf.DNSNames, request.DNSNames)
 	case !slices.Equal(sortedIPs(leaf), request.IPs):
 		return fmt.Errorf("its IP addresses are %v, must be %v", leaf.IPAddresses, request.IPs)
+	case request.CommonName != "" && leaf.Subject.CommonName != request.CommonName:
+		return fmt.Errorf("its common name is %q, must be %q", leaf.Subject.CommonName, request.CommonName)
 	case leaf.Subject.CommonName != "" && !slices.Contains(request.DNSNames, leaf.Subject.CommonName):
 		return fmt.Errorf("its common name is %q, must be empty or one of %q", leaf.Subject.CommonName, request.DNSNames)
 	case leaf.NotAfter.After(request.NotAfter):

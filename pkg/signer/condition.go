@@ -58,6 +58,11 @@ func (s settled) waitingMessage(svc *corev1.Service) string {
 		have, describeNames(s.d.Waiting[svc.UID], nil), api.KeptText(s.kept(svc))))
 }
 
+// podKeysMessage says which names the certificates of the Service's pods have.
+func podKeysMessage(r api.Request, kept []string) string {
+	return "each pod makes its key, and gets a certificate for " + describeNames(r.DNSNames, r.IPs) + api.KeptText(kept)
+}
+
 func (s settled) issuedFacts() api.ReadyFacts {
 	return api.ReadyFacts{Secret: s.Key.Name, Request: s.d.Asked.Hash(), Leaf: s.leaf}
 }

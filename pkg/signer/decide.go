@@ -87,7 +87,7 @@ func Decide(s Situation) Decision {
 	}
 	d := claim(s)
 	switch {
-	case pending(s.AuthorityErr):
+	case Pending(s.AuthorityErr):
 		return Decision{Undecided: true, NextAt: s.Now.Add(waitForCA)} // the CA is about to be known
 	case len(d.Members) == 0:
 		return d
@@ -96,7 +96,7 @@ func Decide(s Situation) Decision {
 		return d
 	}
 	var waits bool
-	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
+	if d.Wanted, waits = Acceptable(d.Asked, s.Authority); waits {
 		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
 	}
 	switch {
@@ -175,8 +175,8 @@ func blocked(err error) Problem {
 	return Problem{Reason: ReasonOf(err, reasonUnavailable), Message: err.Error(), Temporary: true}
 }
 
-// pending reports whether the CA has not been looked at yet.
-func pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonPending }
+// Pending reports whether the CA has not been looked at yet.
+func Pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonPending }
 
 // missingReason tells a Secret that never was from one that somebody deleted: it
 // is the one that the condition of a Service names.

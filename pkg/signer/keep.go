@@ -16,6 +16,7 @@ func Keep(svc *corev1.Service) api.Keep {
 		Annotations: []string{
 			api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
 			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter, api.AnnotationCombinedPEM,
+			api.AnnotationKeySource,
 		},
 	}
 	if api.OpenShiftAnnotation(svc) != "" {

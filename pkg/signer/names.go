@@ -15,10 +15,10 @@ import (
 // permit, and a client that holds this CA alone rejects the leaf with all names.
 // So a name stays out until every root that a client may hold permits it.
 
-// acceptable returns what a certificate can hold now of what is asked for, with
+// Acceptable returns what a certificate can hold now of what is asked for, with
 // the names of former domains that there is room for, and whether anything that
 // is asked for has to wait.
-func acceptable(asked api.Wanted, ca *pki.Authority) (now api.Wanted, waits bool) {
+func Acceptable(asked api.Wanted, ca *pki.Authority) (now api.Wanted, waits bool) {
 	now = asked
 	now.DNSNames = slices.DeleteFunc(slices.Clone(asked.DNSNames), func(name string) bool { return !ca.Permits(name) })
 	now.IPs = slices.DeleteFunc(slices.Clone(asked.IPs), func(ip netip.Addr) bool { return !ca.PermitsAddr(ip) })

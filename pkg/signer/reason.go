@@ -34,6 +34,7 @@ const (
 const (
 	reasonIssued       Reason = "Issued"                  // True
 	reasonRetained     Reason = api.ReasonRetained        // True: no longer requested, and kept
+	reasonPodKeys      Reason = api.ReasonPodKeys         // True: the Service's pods make their keys
 	reasonInvalid      Reason = "InvalidAnnotation"       // False: what is requested is not allowed
 	reasonWaiting      Reason = api.ReasonWaitingForTrust // False: some names, or all, that not all clients accept yet
 	reasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer

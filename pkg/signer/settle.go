@@ -104,6 +104,8 @@ func (s settled) services(count bool) []ServiceStatus {
 		switch name, asks := api.Wants(svc); {
 		case asks && name != s.Key.Name:
 			continue // the Secret that it asks for now decides
+		case s.hasPodKeys(svc):
+			continue // see SettleUnnamed
 		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
 			continue // the first of those that it keeps decides
 		}

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
@@ -16,7 +17,9 @@ import (
 // SigningRequest is what a CA is asked to sign. The CSR proves possession of
 // the key and carries nothing else that counts: names and times are those here.
 type SigningRequest struct {
-	CSR          []byte // PEM
+	CSR []byte // PEM
+	// CommonName is the subject, one of DNSNames; empty for none.
+	CommonName   string
 	DNSNames     []string
 	IPs          []netip.Addr
 	KeyAlgorithm pki.KeyAlgorithm
@@ -32,7 +35,7 @@ type Sign func(ctx context.Context, ca *pki.Authority, request SigningRequest) (
 type Issued struct {
 	Leaf    *x509.Certificate
 	CertPEM []byte // the leaf, and what is served after it
-	KeyPEM  []byte // PKCS #8
+	KeyPEM  []byte // PKCS #8; nil if somebody else holds the key
 	// RenewedAfter is what is to be recorded with it; see
 	// api.AnnotationRenewedAfter. Zero: nothing.
 	RenewedAfter time.Time
@@ -59,8 +62,8 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 		NotBefore:    notBefore,
 		NotAfter:     endOf(notBefore, wanted.Params.Duration, ca.Certificate),
 	}
-	if request.NotAfter.After(ca.SignUntil) {
-		return Issued{}, fmt.Errorf("the CA signs nothing that expires after %s, and the certificate would expire at %s", ca.SignUntil.Format(time.RFC3339), request.NotAfter.Format(time.RFC3339))
+	if err := ca.MaySign(request.NotAfter); err != nil {
+		return Issued{}, err
 	}
 	key, err := pki.GenerateKey(request.KeyAlgorithm)
 	if err != nil {
@@ -70,29 +73,44 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 	if err != nil {
 		return Issued{}, fmt.Errorf("create certificate request: %w", err)
 	}
-	request.CSR = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-
-	leaf, err := sign(ctx, ca, request)
-	if err != nil {
-		return Issued{}, fmt.Errorf("sign: %w", err)
-	}
-	if err := checkIssued(leaf, key.Public(), ca, request, now); err != nil {
-		return Issued{}, &RefusedError{fmt.Errorf("the signed certificate is not what was requested: %w", err)}
-	}
+	request.CSR = EncodeCSR(der)
 	keyPEM, err := pki.EncodeKey(key)
 	if err != nil {
 		return Issued{}, err
 	}
-	issued := Issued{
-		Leaf:    leaf,
-		CertPEM: pki.EncodeCertificates(append([]*x509.Certificate{leaf}, ca.Chain...)...),
-		KeyPEM:  keyPEM,
+	issued, err := Certify(ctx, sign, ca, key.Public(), request, now)
+	if err != nil {
+		return Issued{}, err
 	}
-	if n := len(issued.CertPEM); n > pki.MaxCertificates { // it could not be read back
-		return Issued{}, &RefusedError{fmt.Errorf("the certificate and its chain have %d bytes: must be at most %d", n, pki.MaxCertificates)}
-	}
+	issued.KeyPEM = keyPEM
 	if ca.Key == nil && !wanted.RenewAfter.After(now) {
 		issued.RenewedAfter = wanted.RenewAfter
+	}
+	return issued, nil
+}
+
+// EncodeCSR returns a certificate signing request in PEM.
+func EncodeCSR(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+// Certify has ca sign a certificate for the key pub, whose private half somebody else
+// may hold, and checks what it signed (invariant 2). The CSR of the request must be made
+// with that key. Errors are as those of Issue.
+func Certify(ctx context.Context, sign Sign, ca *pki.Authority, pub crypto.PublicKey, request SigningRequest, now time.Time) (Issued, error) {
+	if err := ca.MaySign(request.NotAfter); err != nil {
+		return Issued{}, err
+	}
+	leaf, err := sign(ctx, ca, request)
+	if err != nil {
+		return Issued{}, fmt.Errorf("sign: %w", err)
+	}
+	if err := checkIssued(leaf, pub, ca, request, now); err != nil {
+		return Issued{}, &RefusedError{fmt.Errorf("the signed certificate is not what was requested: %w", err)}
+	}
+	issued := Issued{Leaf: leaf, CertPEM: pki.EncodeCertificates(append([]*x509.Certificate{leaf}, ca.Chain...)...)}
+	if n := len(issued.CertPEM); n > pki.MaxCertificates { // it could not be read back
+		return Issued{}, &RefusedError{fmt.Errorf("the certificate and its chain have %d bytes: must be at most %d", n, pki.MaxCertificates)}
 	}
 	return issued, nil
 }

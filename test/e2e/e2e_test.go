@@ -72,7 +72,7 @@ func TestScenes(t *testing.T) {
 	_, err := c.run(t.Context(), c.tools.plugin, "renew", "--all", "-A")
 	require.NoError(t, err)
 	together(t, "renewed", all, func(t *testing.T, s *scene) {
-		for _, srv := range s.servers {
+		for _, srv := range s.withSecret() {
 			was := befores[s][srv.name()]
 			leaf, err := c.currentLeaf(t.Context(), srv.namespace, srv.service)
 			require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestScenes(t *testing.T) {
 	reboot.step(t, func(t *testing.T) { c.reboot(t, reboot) })
 	if reboot.left == "" {
 		together(t, "rebooted", all, func(t *testing.T, s *scene) {
-			for _, srv := range s.servers {
+			for _, srv := range s.withSecret() {
 				if srv.reloads {
 					c.takesUp(t, srv, befores[s][srv.name()].processes)
 				}
@@ -176,7 +176,7 @@ func (c *cluster) followAll(ctx context.Context, scenes []*scene) error {
 // succeed sees what each scene has of the new generation of the CA.
 func (c *cluster) succeed(t *testing.T, scenes []*scene, befores map[*scene]before) {
 	together(t, "succeeded", scenes, func(t *testing.T, s *scene) {
-		for _, srv := range s.servers {
+		for _, srv := range s.withSecret() {
 			if !srv.reloads {
 				continue
 			}

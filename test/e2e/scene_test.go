@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +35,11 @@ type scene struct {
 	rebooted  func(t *testing.T, c *cluster)                // the whole control plane was gone and is back
 
 	outcome
+}
+
+// withSecret are the servers whose key is in a Secret.
+func (s *scene) withSecret() []server {
+	return slices.DeleteFunc(slices.Clone(s.servers), func(srv server) bool { return srv.podKeys })
 }
 
 // outcome is what came of a scene.
@@ -92,7 +98,7 @@ type before map[string]struct {
 func (c *cluster) before(t *testing.T, s *scene) before {
 	t.Helper()
 	all := before{}
-	for _, srv := range s.servers {
+	for _, srv := range s.withSecret() {
 		entry := all[srv.name()]
 		var err error
 		if entry.leaf, err = c.currentLeaf(t.Context(), srv.namespace, srv.service); err != nil {

@@ -26,6 +26,8 @@ type server struct {
 	reloads bool // its processes serve a new certificate without being restarted
 	// headless: it has no address of its own.
 	headless bool
+	// podKeys: each pod makes its key, and there is no Secret.
+	podKeys bool
 }
 
 // name is what clients ask for.
@@ -74,7 +76,7 @@ func (c *cluster) podsOf(ctx context.Context, s server) ([]corev1.Pod, error) {
 // targets are the server's name and, of one that reloads, each of its pods.
 func (c *cluster) targets(ctx context.Context, s server) ([]handshake.Target, error) {
 	targets := []handshake.Target{s.target()}
-	if !s.reloads {
+	if !s.reloads || s.podKeys {
 		return targets, nil
 	}
 	pods, err := c.podsOf(ctx, s)

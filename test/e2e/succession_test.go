@@ -131,7 +131,7 @@ func (c *cluster) propagation(ctx context.Context, scenes []*scene) ([]time.Dura
 	}
 	var took []time.Duration
 	for _, s := range scenes {
-		for _, srv := range s.servers {
+		for _, srv := range s.withSecret() {
 			if !srv.reloads || s.left != "" {
 				continue
 			}

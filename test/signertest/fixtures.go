@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1" // RFC 5280, 4.2.1.2, method 1
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
 	"net"
@@ -66,6 +67,7 @@ func Forge(t require.TestingT, ca *pki.Authority) *pki.Authority {
 // own tests import this one.
 type Request struct {
 	CSR          []byte
+	CommonName   string
 	DNSNames     []string
 	IPs          []netip.Addr
 	KeyAlgorithm pki.KeyAlgorithm
@@ -96,6 +98,7 @@ func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certifica
 	template := &x509.Certificate{
 		SerialNumber:          serial,
 		PublicKey:             csr.PublicKey,
+		Subject:               pkix.Name{CommonName: request.CommonName},
 		DNSNames:              slices.Clone(request.DNSNames),
 		NotBefore:             request.NotBefore,
 		NotAfter:              request.NotAfter,

@@ -15,5 +15,9 @@ import (
 // Choose is the webhook's decision for the pods of a template; see missed.Choose.
 func Choose(t pods.Template, conventional bool, services []*corev1.Service) missed.Choice {
 	c := mutate.Choose(t.Pod(), api.PodRequest{SecretName: t.SecretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
-	return missed.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention, NotServing: c.NotServing}
+	secret := c.Secret
+	if c.PodKey != nil {
+		secret = pods.PodKey
+	}
+	return missed.Choice{Secret: secret, Service: c.Service, Conventional: c.By == mutate.ByConvention, NotServing: c.NotServing}
 }

@@ -97,7 +97,11 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != missed.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
 			if wouldGetAPair(report) {
-				assert.Equal(t, missed.Choice{Secret: report.Secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
+				secret := report.Secret
+				if report.PodKey {
+					secret = pods.PodKey
+				}
+				assert.Equal(t, missed.Choice{Secret: secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
 			}
 			assert.Equal(t, slices.Contains(report.Reasons(), mutate.ReasonNotServing), before.Reason == missed.ReasonNotServing)
 			if before.Reason == missed.ReasonMounts {
@@ -133,7 +137,7 @@ func asking(t *testing.T, services []*corev1.Service) []*corev1.Service {
 	t.Helper()
 	var out []*corev1.Service
 	for _, s := range services {
-		if _, ok := api.Wants(s); ok {
+		if api.Asks(s) {
 			kept, err := cluster.ServiceTransform(false)(s)
 			require.NoError(t, err)
 			out = append(out, kept.(*corev1.Service))

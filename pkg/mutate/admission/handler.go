@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -34,7 +35,9 @@ type handler struct {
 	cached func(ctx context.Context, namespace string) (mutate.Known, bool)
 	live   func(ctx context.Context, namespace string) (mutate.Known, error)
 	// programs returns the programs that are known.
-	programs    func() *programs.Table
+	programs func() *programs.Table
+	// podKeys reports whether kubelets make keys.
+	podKeys     func(ctx context.Context) (bool, error)
 	defaultMode api.Mode
 	room        room
 	metrics     *metrics
@@ -108,7 +111,11 @@ func (h *handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 		return nil, err
 	}
 	patch, report, err := mutate.Inject(pod, wanted, choice)
-	if err != nil {
+	var none *mutate.NoPodKeysError
+	switch {
+	case errors.As(err, &none):
+		return h.deny(req, reasonNoPodKeys, err), nil
+	case err != nil:
 		return h.deny(req, reasonTooLarge, err), nil
 	}
 	if log := h.log.V(1); log.Enabled() {
@@ -129,22 +136,34 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 		return mutate.Choice{}, nil
 	}
 	if known, ok := h.cached(ctx, namespace); ok {
-		if choice := mutate.Choose(pod, wanted, h.with(known)); choice.FromServices() {
+		known, err := h.with(ctx, known)
+		if err != nil {
+			return mutate.Choice{}, err
+		}
+		if choice := mutate.Choose(pod, wanted, known); choice.FromServices() {
 			return choice, nil
 		}
 	}
 	h.metrics.liveReads.Inc()
 	known, err := h.live(ctx, namespace)
+	if err == nil {
+		known, err = h.with(ctx, known)
+	}
 	if err != nil {
 		return mutate.Choice{}, err
 	}
-	return mutate.Choose(pod, wanted, h.with(known)), nil
+	return mutate.Choose(pod, wanted, known), nil
 }
 
 // with returns what is known, with what is the same for all namespaces.
-func (h *handler) with(known mutate.Known) mutate.Known {
+func (h *handler) with(ctx context.Context, known mutate.Known) (mutate.Known, error) {
 	known.Programs, known.DefaultMode = h.programs(), h.defaultMode
-	return known
+	if !slices.ContainsFunc(known.Services, api.WantsPodKeys) {
+		return known, nil
+	}
+	served, err := h.podKeys(ctx)
+	known.NoPodKeys = !served
+	return known, err
 }
 
 // deny refuses the pod.

@@ -33,6 +33,7 @@ type world struct {
 	unsynced     bool
 	err          error
 	panics       bool
+	noPodKeys    bool
 	asked        []string // namespaces of live reads
 }
 
@@ -51,6 +52,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 			return w.live, w.err
 		},
 		programs: func() *programs.Table { return nil },
+		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, nil },
 		room:     newRoom(maxInFlight), metrics: metrics, log: log,
 	}
 	return h, registry

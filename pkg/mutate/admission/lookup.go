@@ -22,7 +22,7 @@ import (
 // read that is running and then for its own, and the API server waits 5 s for us.
 const liveTimeout = 2 * time.Second
 
-// asksIndex finds the Services of a namespace that ask for a Secret: the webhook looks
+// asksIndex finds the Services of a namespace that ask for a certificate: the webhook looks
 // only at those.
 const asksIndex = "asks"
 
@@ -78,7 +78,7 @@ func secretMetadata() *metav1.PartialObjectMetadata {
 // needs it.
 func StartInformers(ctx context.Context, c cache.Cache) error {
 	err := c.IndexField(ctx, &corev1.Service{}, asksIndex, func(o client.Object) []string {
-		if _, ok := api.Wants(o.(*corev1.Service)); ok {
+		if api.Asks(o.(*corev1.Service)) {
 			return []string{"true"}
 		}
 		return nil
@@ -97,7 +97,7 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 // keptOfService keeps of a Service what mutate.Choose reads, and only the identity of
 // a Service that asks for nothing.
 func keptOfService(svc *corev1.Service) api.Keep {
-	if _, asks := api.Wants(svc); !asks {
+	if !api.Asks(svc) {
 		return api.Keep{}
 	}
 	keep := api.Keep{
@@ -203,7 +203,7 @@ func (l *Lookup) knownServices(list *corev1.ServiceList) mutate.Known {
 		if l.openShift {
 			svc = api.Translate(svc)
 		}
-		if _, ok := api.Wants(svc); ok {
+		if api.Asks(svc) {
 			known.Services = append(known.Services, svc)
 		}
 	}

@@ -21,6 +21,7 @@ const (
 const (
 	reasonBadAnnotation mutate.Reason = "BadAnnotation"
 	reasonTooLarge      mutate.Reason = "TooLarge"
+	reasonNoPodKeys     mutate.Reason = "NoPodKeys"
 	reasonNotOptedIn    mutate.Reason = "NotOptedIn"
 	reasonTooMany       mutate.Reason = "TooManyReviews"
 	reasonError         mutate.Reason = "Error"

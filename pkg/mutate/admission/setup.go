@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // Config is all that Setup needs to know.
@@ -23,7 +26,8 @@ type Config struct {
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
-	Log logr.Logger
+	Log   logr.Logger
+	Clock func() time.Time
 }
 
 // Validate returns an error that says what is missing, or nil.
@@ -59,9 +63,16 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() 
 	if err := table.watch(ctx, mgr.GetCache()); err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
 	}
+	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("set up the webhook: %w", err)
+	}
+	keys := &podKeys{clock: cfg.Clock, ask: func(ctx context.Context) (string, error) {
+		return facts.PodCertificates(ctx, clientset.Discovery().RESTClient())
+	}}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
-		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, defaultMode: cfg.DefaultMode,
+		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
 		room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
 	})
 	return done.Load, nil

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Program is an entry: how a program takes a certificate. In flags, values, contents and
@@ -84,6 +86,17 @@ func IsPrefix(own string) bool { return strings.Contains(own, "://") }
 
 // Takes reports whether the program can be told by flags or variables.
 func (p *Program) Takes() bool { return len(p.Flags)+len(p.Env) > 0 }
+
+// RenamesPair reports whether the certificate or the key is to have another name, or a
+// second one.
+func (p *Program) RenamesPair() bool {
+	for _, key := range p.Files {
+		if key != api.BundleKey {
+			return true
+		}
+	}
+	return false
+}
 
 // Uses reports whether a flag, a variable or a configuration file contains the
 // placeholder, such as "{combined}".

@@ -40,10 +40,10 @@ func ServiceTransform(openShift bool) toolscache.TransformFunc {
 // decides about pods and its conditions, and of any other Service its identity.
 func keptOfService(svc *corev1.Service) api.Keep {
 	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionFlags}}
-	if _, asks := api.Wants(svc); asks {
-		keep.Annotations = []string{api.AnnotationSecretName}
+	if api.Asks(svc) {
+		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource}
 	}
-	if _, hasPart := api.PartIn(svc); hasPart {
+	if _, hasPart := api.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter)
 		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionFlags}
 		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true

@@ -37,7 +37,7 @@ type Choose func(t pods.Template, conventional bool, services []*corev1.Service)
 
 // Choice is the Secret that a pod would get.
 type Choice struct {
-	Secret  string // empty if it would get none
+	Secret  string // empty if it would get none; pods.PodKey if its kubelet would make a key
 	Service string // that asks for it and selects the pod; empty if none does
 	// Conventional: it is the conventional one, for which no Service asks.
 	Conventional bool

@@ -47,7 +47,7 @@ type Template struct {
 	Namespace  string
 	Labels     string // "key=value,…" by key, which no label's characters can break
 	SecretName string // the Secret that the pod names itself
-	// Mounts are the Secrets whose key is in one of the pod's volumes, sorted
+	// Mounts are the Secrets (or PodKey) whose key is in one of the pod's volumes, sorted
 	// and separated by commas, at most api.MaxMounts.
 	Mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
@@ -62,7 +62,7 @@ type Template struct {
 	Left Reason
 	// Mistake is what the webhook would refuse the pod for, or empty.
 	Mistake string
-	// Explained is the Secret for which the webhook saw the pod and said why
+	// Explained is the Secret (or PodKey) for which the webhook saw the pod and said why
 	// nothing was injected, or empty.
 	Explained string
 	// Given is empty for most pods.
@@ -80,6 +80,14 @@ const (
 	ReasonWindows   Reason = api.ExemptWindows   // nothing is injected into Windows pods
 	ReasonFinished  Reason = "Finished"          // its containers have ended for good
 )
+
+// explained returns for what the webhook said why nothing was injected.
+func explained(status api.InjectionStatus) string {
+	if status.Reason != "" && status.KeySource == api.KeySourcePod {
+		return PodKey
+	}
+	return shortName(status.NotInjectedFor())
+}
 
 // FactsOf derives the facts of a pod.
 func FactsOf(pod *corev1.Pod) *Facts {
@@ -99,7 +107,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		OneShot:      api.OneShot(pod),
 		Left:         leftAlone(pod, request),
 		// A copied or forged status can only keep its pod out of the count.
-		Explained: shortName(status.NotInjectedFor()),
+		Explained: explained(status),
 		Given:     givenOf(pod, status),
 	}
 	if err != nil {

@@ -10,8 +10,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
+// PodKey stands in the place of a Secret's name for a key that the kubelet made for the
+// pod. No Secret can be called that.
+const PodKey = "(pod)"
+
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the
-// volume: of more than api.MaxMounts the first by name. The API server accepts a volume
+// volume, and PodKey if there is one: of more than api.MaxMounts the first by name. The API server accepts a volume
 // with any text as the name of its Secret; what cannot be one is left out.
 func mounts(volumes []corev1.Volume) []string {
 	var names []string
@@ -21,9 +25,20 @@ func mounts(volumes []corev1.Volume) []string {
 	names = slices.DeleteFunc(names, func(name string) bool {
 		return len(name) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(name, notInNames)
 	})
+	if slices.ContainsFunc(volumes, holdsPodKey) {
+		names = append(names, PodKey)
+	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	return names[:min(len(names), api.MaxMounts)]
+}
+
+// holdsPodKey reports whether a key that the kubelet makes is in the volume, with a
+// certificate of this signer.
+func holdsPodKey(v corev1.Volume) bool {
+	return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+		return s.PodCertificate != nil && s.PodCertificate.SignerName == api.SignerName
+	})
 }
 
 // notInNames reports whether no name of a Secret has the character.

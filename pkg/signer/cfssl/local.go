@@ -84,8 +84,8 @@ func signLeaf(signer cfsslsigner.Signer, request signer.SigningRequest) (*x509.C
 }
 
 // cfsslRequest sets everything that cfssl would otherwise take from the CSR or its
-// policy: the names (even none, so that the CSR's do not count), an empty subject,
-// and both ends of the validity.
+// policy: the names (even none, so that the CSR's do not count), a subject that is empty
+// or a common name alone, and both ends of the validity.
 func cfsslRequest(request signer.SigningRequest) cfsslsigner.SignRequest {
 	hosts := make([]string, 0, len(request.DNSNames)+len(request.IPs))
 	hosts = append(hosts, request.DNSNames...)
@@ -100,7 +100,7 @@ func cfsslRequest(request signer.SigningRequest) cfsslsigner.SignRequest {
 		Request:   string(request.CSR),
 		Profile:   profile,
 		Hosts:     hosts,
-		Subject:   &cfsslsigner.Subject{},
+		Subject:   &cfsslsigner.Subject{CN: request.CommonName},
 		NotBefore: request.NotBefore,
 		NotAfter:  request.NotAfter,
 	}

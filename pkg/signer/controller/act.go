@@ -226,20 +226,3 @@ func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatu
 	c.wroteStatus.Put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, statedBy(patched), now)
 	return true, nil
 }
-
-// tidy removes our condition from the Services of a namespace that ask for
-// nothing and have nothing of ours.
-func (c *Controller) tidy(ctx context.Context, namespace string) error {
-	services, err := c.services.indexed(ctx, namespace, asksNothing)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, svc := range services {
-		if len(c.ownedBy(svc)) == 0 {
-			_, err := c.writeStatus(ctx, signer.ServiceStatus{Service: c.current(svc, c.config.Clock())})
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
-}

@@ -59,10 +59,10 @@ func (c Config) CacheOptions() (cache.Options, error) {
 
 // Indices.
 const (
-	// bySecret finds the Services that name a Secret; under asksNothing those
-	// that name none and still have our condition.
-	bySecret    = "servingcert.secret"
-	asksNothing = "\x00none" // no annotation value that kubectl can write
+	// bySecret finds the Services that name a Secret; under namesNone those that name
+	// none, and have our condition or pods that make their keys.
+	bySecret  = "servingcert.secret"
+	namesNone = "\x00none" // no annotation value that kubectl can write
 	// byOwner finds the managed Secrets that a Service's UID owns.
 	byOwner = "owner"
 )
@@ -75,8 +75,8 @@ func indexService(object client.Object) []string {
 	if name, asks := api.Wants(svc); asks {
 		return []string{name}
 	}
-	if svc.DeletionTimestamp == nil && api.Condition(svc, api.ConditionReady) != nil {
-		return []string{asksNothing}
+	if _, unnamed := secretOf(svc); unnamed && svc.DeletionTimestamp == nil {
+		return []string{namesNone}
 	}
 	return nil
 }

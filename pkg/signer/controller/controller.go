@@ -36,14 +36,18 @@ type Controller struct {
 // Reconcile brings one Secret, and the conditions of the Services that have a
 // part in it, to what they should be.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	if request.Name == "" { // see secretOf
-		if err := c.tidy(ctx, request.Namespace); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
 	s, err := c.gather(ctx, request.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if request.Name == "" { // see secretOf
+		unnamed, err := c.gatherUnnamed(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if err := c.settle(ctx, signer.Settlement{Services: signer.SettleUnnamed(unnamed)}); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	d := signer.Decide(s)
 	if d.Action == signer.Look {

@@ -58,21 +58,34 @@ func (c *Controller) gatherServices(ctx context.Context, s *signer.Situation) er
 	if s.Asking, s.Owning, err = c.services.partIn(ctx, known); err != nil {
 		return err
 	}
+	c.gatherKept(s)
+	return nil
+}
+
+// gatherUnnamed turns the situation of the empty name into that of the Services that
+// name no Secret, and have our condition or pods that make their keys.
+func (c *Controller) gatherUnnamed(ctx context.Context, s signer.Situation) (signer.Situation, error) {
+	var err error
+	s.Owning = nil
+	s.Asking, err = c.services.indexed(ctx, s.Key.Namespace, namesNone)
+	c.gatherKept(&s)
+	return s, err
+}
+
+// gatherKept collects what the Services say now, and the other Secrets that they own.
+func (c *Controller) gatherKept(s *signer.Situation) {
+	s.Kept = map[types.UID][]string{}
 	for _, services := range [][]*corev1.Service{s.Asking, s.Owning} {
 		for i, svc := range services {
 			services[i] = c.current(svc, s.Now)
-		}
-	}
-	s.Kept = map[types.UID][]string{}
-	for _, svc := range slices.Concat(s.Asking, s.Owning) {
-		for _, f := range c.ownedBy(svc) {
-			if f.Name != s.Key.Name {
-				s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
+			for _, f := range c.ownedBy(svc) {
+				if f.Name != s.Key.Name {
+					s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
+				}
 			}
+			slices.Sort(s.Kept[svc.UID])
 		}
-		slices.Sort(s.Kept[svc.UID])
 	}
-	return nil
 }
 
 // secret returns the facts of the Secret: what this process wrote, if the cache

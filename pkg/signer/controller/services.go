@@ -65,10 +65,10 @@ func asksFor(svc *corev1.Service, secret string) bool {
 }
 
 // secretOf returns the Secret that a Service is filed under: the one that it names,
-// or the empty name if it names none and has our condition.
+// or the empty name if it names none, and has our condition or pods that make their keys.
 func secretOf(svc *corev1.Service) (name string, ok bool) {
 	if name, asks := api.Wants(svc); asks {
 		return name, true
 	}
-	return "", api.Condition(svc, api.ConditionReady) != nil
+	return "", api.WantsPodKeys(svc) || api.Condition(svc, api.ConditionReady) != nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/preview"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
@@ -42,7 +43,11 @@ func (c *Cluster) decided(ctx context.Context, namespace string) (mutate.Known, 
 	if err != nil {
 		return mutate.Known{}, err
 	}
-	var known mutate.Known
+	version, err := facts.PodCertificates(ctx, c.Client.Discovery().RESTClient())
+	if err != nil {
+		return mutate.Known{}, err
+	}
+	known := mutate.Known{NoPodKeys: version == ""}
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}

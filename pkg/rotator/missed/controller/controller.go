@@ -60,7 +60,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (missed.Situa
 		return s, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)
 	}
 	for i := range services.Items {
-		if _, asks := api.Wants(&services.Items[i]); asks {
+		if api.Asks(&services.Items[i]) {
 			s.Place.Services = append(s.Place.Services, &services.Items[i])
 		}
 	}

@@ -50,8 +50,12 @@ func note(g missed.Group, namespace string) string {
 	case g.Conventional:
 		because = "which every new pod of the namespace gets that declares a port"
 	}
-	text := fmt.Sprintf("%s not injected with Secret %s, %s: %s created before that, before the namespace was labelled, or while the webhook was not available; ",
-		were, g.Secret, because, they)
+	what := "Secret " + g.Secret
+	if g.Secret == pods.PodKey {
+		what = "a key of its own"
+	}
+	text := fmt.Sprintf("%s not injected with %s, %s: %s created before that, before the namespace was labelled, or while the webhook was not available; ",
+		were, what, because, they)
 	if g.Mistake != "" {
 		text += "correct " + pods.Shorten(g.Mistake) + "; then "
 	}

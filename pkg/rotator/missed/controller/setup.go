@@ -70,17 +70,16 @@ func onChange[T client.Object](enqueue func(facts.Queue, T)) handler.TypedFuncs[
 // that do not concern pods: the signer's conditions above all.
 type servicePredicate struct{}
 
-func (servicePredicate) Create(e event.TypedCreateEvent[*corev1.Service]) bool { return asks(e.Object) }
-func (servicePredicate) Delete(e event.TypedDeleteEvent[*corev1.Service]) bool { return asks(e.Object) }
+func (servicePredicate) Create(e event.TypedCreateEvent[*corev1.Service]) bool {
+	return api.Asks(e.Object)
+}
+func (servicePredicate) Delete(e event.TypedDeleteEvent[*corev1.Service]) bool {
+	return api.Asks(e.Object)
+}
 func (servicePredicate) Generic(event.TypedGenericEvent[*corev1.Service]) bool { return false }
 func (servicePredicate) Update(e event.TypedUpdateEvent[*corev1.Service]) bool {
 	before, asked := api.Wants(e.ObjectOld)
 	after, asks := api.Wants(e.ObjectNew)
-	return asked != asks || before != after || !maps.Equal(e.ObjectOld.Spec.Selector, e.ObjectNew.Spec.Selector) ||
-		asks && !equality.Semantic.DeepEqual(e.ObjectOld.Spec.Ports, e.ObjectNew.Spec.Ports)
-}
-
-func asks(svc *corev1.Service) bool {
-	_, ok := api.Wants(svc)
-	return ok
+	return asked != asks || before != after || api.WantsPodKeys(e.ObjectOld) != api.WantsPodKeys(e.ObjectNew) || !maps.Equal(e.ObjectOld.Spec.Selector, e.ObjectNew.Spec.Selector) ||
+		api.Asks(e.ObjectNew) && !equality.Semantic.DeepEqual(e.ObjectOld.Spec.Ports, e.ObjectNew.Spec.Ports)
 }

@@ -42,7 +42,7 @@ func clusterTrustBundleOf(version schema.GroupVersion) Kind {
 		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 			doc := empty.DeepCopy()
 			doc.SetName(obj.GetName())
-			doc.Object["spec"] = map[string]any{"signerName": api.TrustBundleSigner, "trustBundle": string(bundle)}
+			doc.Object["spec"] = map[string]any{"signerName": api.SignerName, "trustBundle": string(bundle)}
 			return client.ApplyConfigurationFromUnstructured(doc)
 		},
 	}

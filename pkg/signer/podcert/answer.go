@@ -1,0 +1,43 @@
+package podcert
+
+import (
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// Denied returns the status of a request that is denied.
+func Denied(d Decision, now time.Time) certificatesv1.PodCertificateRequestStatus {
+	return status(certificatesv1.PodCertificateRequestConditionTypeDenied, d.Reason, d.Message, now)
+}
+
+// Issued returns the status of a request that gets a certificate.
+func Issued(issued signer.Issued, now time.Time) certificatesv1.PodCertificateRequestStatus {
+	leaf := issued.Leaf
+	out := status(certificatesv1.PodCertificateRequestConditionTypeIssued, "Issued", "leaf sha256:"+pki.Fingerprint(leaf), now)
+	out.CertificateChain = string(issued.CertPEM)
+	refresh := pki.RenewAt(leaf)
+	if first := leaf.NotBefore.Add(refreshMargin); refresh.Before(first) {
+		refresh = first
+	}
+	refresh = earliest(refresh, leaf.NotAfter.Add(-refreshMargin)).Truncate(time.Second)
+	out.NotBefore, out.NotAfter, out.BeginRefreshAt = at(leaf.NotBefore), at(leaf.NotAfter), at(refresh)
+	return out
+}
+
+func status(condition, reason, message string, now time.Time) certificatesv1.PodCertificateRequestStatus {
+	return certificatesv1.PodCertificateRequestStatus{Conditions: []metav1.Condition{{
+		Type: condition, Status: metav1.ConditionTrue, Reason: reason,
+		Message: api.Shorten(message, maxMessage), LastTransitionTime: metav1.NewTime(now),
+	}}}
+}
+
+// maxMessage is how many characters of a message are written.
+const maxMessage = 1024
+
+func at(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }

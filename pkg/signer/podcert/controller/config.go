@@ -1,0 +1,51 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// DefaultMaxDuration is the longest lifetime of a certificate whose key a pod made: the
+// kubelet cannot be made to ask for another before its time.
+const DefaultMaxDuration = 24 * time.Hour
+
+// Config is everything that the controller needs from outside.
+type Config struct {
+	Limits api.Limits
+	// MaxDuration is the longest lifetime of a certificate.
+	MaxDuration time.Duration
+	Workers     int
+	Sign        signer.Sign
+	// Authority and AuthorityChanged are those of the signer's controller. The channel
+	// must be this controller's own.
+	Authority        func() (*pki.Authority, error)
+	AuthorityChanged <-chan struct{}
+	// ProbeInterval is how often it is asked whether the API server serves
+	// PodCertificateRequests.
+	ProbeInterval time.Duration
+	Clock         func() time.Time
+	Registerer    prometheus.Registerer
+}
+
+// DefaultProbeInterval is the default of Config.ProbeInterval.
+const DefaultProbeInterval = time.Minute
+
+// Validate returns what is wrong with a value that a flag sets, naming the flag.
+func (c Config) Validate() error {
+	switch {
+	case c.MaxDuration < time.Hour || c.MaxDuration > 91*24*time.Hour:
+		return fmt.Errorf("--pod-max-duration: %q: must be between 1h and 2184h, as Kubernetes demands of pods' certificates", c.MaxDuration)
+	case c.MaxDuration%time.Second != 0:
+		return errors.New("--pod-max-duration: must be in whole seconds, as the times in certificates are")
+	case c.MaxDuration > c.Limits.MaxDuration:
+		return fmt.Errorf("--pod-max-duration: %q: must be at most --max-duration (%s), for which the CA is kept", c.MaxDuration, c.Limits.MaxDuration)
+	}
+	return nil
+}

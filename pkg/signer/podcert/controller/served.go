@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer/podcert"
+)
+
+// version is one in which the API server may serve PodCertificateRequests.
+type version struct {
+	name   string
+	client rest.Interface
+	cache  func(toolscache.Getter) (*facts.Informer[*podcert.Request], error)
+}
+
+// versionsOf returns the versions that this process knows, the newest first.
+func versionsOf(clientset kubernetes.Interface) []version {
+	return []version{
+		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
+			return newCache(c, &certificatesv1.PodCertificateRequest{}, podcert.FactsOf)
+		}},
+		{facts.PodCertificatesV1Beta1, clientset.CertificatesV1beta1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
+			return newCache(c, &certificatesv1beta1.PodCertificateRequest{}, podcert.FactsOfBeta)
+		}},
+	}
+}
+
+// byNamespace finds the requests of a namespace that have no answer.
+const byNamespace = "namespace"
+
+func newCache[O runtime.Object](c toolscache.Getter, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
+	ours := fields.OneTermEqualSelector("spec.signerName", api.SignerName).String()
+	return facts.NewInformer(facts.Options[O, *podcert.Request]{
+		Objects: toolscache.NewFilteredListWatchFromClient(c, facts.PodCertificateRequests, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours }),
+		Example: example,
+		Derive:  derive,
+		Indexers: map[string]func(*podcert.Request) []string{byNamespace: func(r *podcert.Request) []string {
+			if !r.Pending {
+				return nil
+			}
+			return []string{r.Namespace}
+		}},
+	})
+}
+
+// servedVersion returns the newest version that the API server serves, or nil.
+func servedVersion(ctx context.Context, clientset kubernetes.Interface) (*version, error) {
+	name, err := facts.PodCertificates(ctx, clientset.Discovery().RESTClient())
+	if err != nil || name == "" {
+		return nil, err
+	}
+	for _, v := range versionsOf(clientset) {
+		if v.name == name {
+			return &v, nil
+		}
+	}
+	return nil, fmt.Errorf("PodCertificateRequests of %s are not known", name)
+}

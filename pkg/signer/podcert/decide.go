@@ -1,0 +1,219 @@
+package podcert
+
+import (
+	"crypto"
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// What the API server demands of an answer (ValidatePodCertificateRequestStatusUpdate).
+const (
+	// minLifetime is the shortest that a certificate may be valid.
+	minLifetime = time.Hour
+	// backdate is how far before now it begins: less than the five minutes that the API
+	// server allows, whose clock may be another.
+	backdate = 2 * time.Minute
+	// refreshMargin is the least between the beginning, the refresh and the end.
+	refreshMargin = 10 * time.Minute
+)
+
+// retry is how long a request waits for a CA that cannot sign before it is looked at
+// again without a change: a clock that was set right notifies nobody.
+const retry = 30 * time.Second
+
+// Situation is everything that a decision about one request depends on.
+type Situation struct {
+	Now     time.Time
+	Request *Request
+	// OptedIn: the namespace has the label. Terminating: it is being deleted.
+	OptedIn, Terminating bool
+	// Pod is what the API server has under the request's name; nil for none.
+	Pod *corev1.Pod
+	// Services are those of the namespace that ask for a certificate.
+	Services []*corev1.Service
+	Limits   api.Limits
+	// MaxDuration is the longest that this signer lets such a certificate be valid.
+	MaxDuration  time.Duration
+	Authority    *pki.Authority // nil exactly if AuthorityErr is not
+	AuthorityErr error
+}
+
+// Verdict is what is done about a request.
+type Verdict int
+
+// The verdicts.
+const (
+	Ignore Verdict = iota // it is not for this signer to answer, or nobody waits for it
+	Wait                  // it may become right: an event says what is missing
+	Deny                  // it never can
+	Sign
+)
+
+// Decision is what follows from a Situation.
+type Decision struct {
+	Verdict Verdict
+	Reason  string // of the event, or of the Denied condition
+	Message string // for people
+	// Sign and Key are what is to be signed, and for which key.
+	Sign signer.SigningRequest
+	Key  crypto.PublicKey
+	// NextAt is when to look again, zero if only a change can bring anything.
+	NextAt time.Time
+}
+
+// Reasons of Wait beside those of a CA that cannot sign, and of Deny.
+const (
+	reasonNoService   = "NoService"
+	reasonRefused     = "InvalidAnnotation"
+	reasonNoNames     = api.ReasonWaitingForTrust
+	reasonOldKubelet  = "KubeletTooOld"
+	reasonShort       = "CAEndsTooSoon"
+	reasonNotOptedIn  = "NamespaceNotOptedIn"
+	reasonOtherPod    = "WrongPod"
+	reasonUnsupported = certificatesv1.PodCertificateRequestConditionUnsupportedKeyType
+	reasonOptions     = certificatesv1.PodCertificateRequestConditionInvalidUserConfig
+)
+
+// Decide returns what is to be done about the request. It is pure.
+func Decide(s Situation) Decision {
+	if !s.Request.Pending || s.Terminating || s.podIsGone() {
+		return Decision{}
+	}
+	if d, final := s.checkRequest(); final {
+		return d
+	}
+	selecting, optedIn := s.selecting()
+	if !optedIn {
+		return deny(reasonNotOptedIn, "namespace %q does not have label %s=%s", s.Request.Namespace, api.LabelInject, api.InjectEnabled)
+	}
+	switch {
+	case signer.Pending(s.AuthorityErr):
+		return Decision{NextAt: s.Now.Add(retry)} // the CA is about to be known
+	case s.AuthorityErr != nil:
+		d := wait(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
+		d.NextAt = s.Now.Add(retry)
+		return d
+	case len(selecting) == 0:
+		return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
+	}
+	asked, members, ok := api.MergeForPod(s.Pod, selecting, s.Limits)
+	if !ok {
+		return wait(reasonRefused, "%s", refusals(members))
+	}
+	names, _ := signer.Acceptable(asked, s.Authority)
+	if len(names.DNSNames) == 0 && len(names.IPs) == 0 {
+		return wait(reasonNoNames, "clients may still hold a root that permits none of the names %q", asked.DNSNames)
+	}
+	return s.sign(names)
+}
+
+// podIsGone reports whether the pod that the kubelet asked for ended: one with its name
+// may be there again.
+func (s Situation) podIsGone() bool {
+	return s.Pod == nil || s.Pod.UID != s.Request.PodUID || s.Pod.DeletionTimestamp != nil
+}
+
+// checkRequest returns the decision about what the request says of itself, if that is
+// enough for one. The API server checks most of it when a kubelet makes a request; others
+// may have the right to make some too.
+func (s Situation) checkRequest() (d Decision, final bool) {
+	r := s.Request
+	if s.Pod.Spec.NodeName != r.NodeName || s.Pod.Spec.ServiceAccountName != r.ServiceAccountName {
+		return deny(reasonOtherPod, "pod %q runs on node %q as ServiceAccount %q", r.PodName, s.Pod.Spec.NodeName, s.Pod.Spec.ServiceAccountName), true
+	}
+	if len(r.Options) > 0 {
+		return deny(reasonOptions, "userAnnotations %q: this signer knows none", r.Options), true
+	}
+	if len(r.CSR) == 0 {
+		return wait(reasonOldKubelet, "the request has no stubPKCS10Request: kubelets send one since Kubernetes 1.36"), true
+	}
+	if _, _, err := keyOf(r.CSR); err != nil {
+		return deny(reasonUnsupported, "%s", err), true
+	}
+	return Decision{}, false
+}
+
+// keyOf returns the key of a CSR, and its algorithm.
+func keyOf(csr []byte) (crypto.PublicKey, pki.KeyAlgorithm, error) {
+	parsed, err := x509.ParseCertificateRequest(csr)
+	if err != nil {
+		return nil, "", fmt.Errorf("the certificate signing request: %w", err)
+	}
+	algorithm, ok := pki.AlgorithmOf(parsed.PublicKey)
+	if !ok {
+		return nil, "", fmt.Errorf("the key is of another kind: must be one of %s", pki.KeyAlgorithms())
+	}
+	return parsed.PublicKey, algorithm, nil
+}
+
+// selecting returns the Services whose names the pod may have, and false if the namespace
+// is not opted in and was not when the pod got a certificate before. That is known by
+// what the signer, and nobody else, writes on a Service.
+func (s Situation) selecting() (services []*corev1.Service, optedIn bool) {
+	for _, svc := range s.Services {
+		if api.Selects(svc, s.Pod) && (s.OptedIn || api.HasPodKeys(svc)) {
+			services = append(services, svc)
+		}
+	}
+	return services, s.OptedIn || len(services) > 0
+}
+
+// refusals says why no Service has a part in the certificate.
+func refusals(members []api.Member) string {
+	var all []string
+	for _, m := range members {
+		all = append(all, fmt.Sprintf("Service %q: %s", m.Service.Name, m.Err))
+	}
+	return strings.Join(all, "; ")
+}
+
+// sign asks for a certificate with the names, for as long as the kubelet and this signer
+// allow and the CA lasts.
+func (s Situation) sign(names api.Wanted) Decision {
+	key, algorithm, err := keyOf(s.Request.CSR)
+	if err != nil {
+		return deny(reasonUnsupported, "%s", err)
+	}
+	notBefore := s.Now.Add(-backdate).UTC().Truncate(time.Second)
+	lifetime := min(s.MaxDuration, s.Request.MaxLifetime)
+	notAfter := earliest(notBefore.Add(lifetime), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	if notAfter.Sub(notBefore) < minLifetime {
+		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
+		d.NextAt = s.Now.Add(retry)
+		return d
+	}
+	return Decision{Verdict: Sign, Key: key, Sign: signer.SigningRequest{
+		CSR:          signer.EncodeCSR(s.Request.CSR),
+		DNSNames:     names.DNSNames,
+		IPs:          names.IPs,
+		KeyAlgorithm: algorithm,
+		NotBefore:    notBefore,
+		NotAfter:     notAfter,
+	}}
+}
+
+func earliest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+func wait(reason, format string, args ...any) Decision {
+	return Decision{Verdict: Wait, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func deny(reason, format string, args ...any) Decision {
+	return Decision{Verdict: Deny, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

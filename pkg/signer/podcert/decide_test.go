@@ -1,0 +1,197 @@
+package podcert
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/signertest"
+)
+
+var epoch = signertest.Epoch
+
+func csrOf(t *testing.T, algorithm pki.KeyAlgorithm) []byte {
+	t.Helper()
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	require.NoError(t, err)
+	return csr
+}
+
+// web is a Service that asks for keys of its pods.
+func web() *corev1.Service {
+	svc := signertest.Service("web", api.AnnotationKeySource, "pod")
+	svc.Spec.Selector = map[string]string{"app": "web"}
+	return svc
+}
+
+// ordinary is a request that is signed.
+func ordinary(t *testing.T) Situation {
+	t.Helper()
+	day := int32(86400)
+	return Situation{
+		Now: epoch, OptedIn: true, Limits: api.DefaultLimits(), MaxDuration: 24 * time.Hour, Authority: signertest.CA(t),
+		Request: FactsOf(&certificatesv1.PodCertificateRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "req-1", UID: "request", ResourceVersion: "7"},
+			Spec: certificatesv1.PodCertificateRequestSpec{
+				SignerName: api.SignerName, PodName: "web-1", PodUID: "pod", NodeName: "node-1", ServiceAccountName: "default",
+				MaxExpirationSeconds: &day, StubPKCS10Request: csrOf(t, pki.ECDSAP256),
+			},
+		}),
+		Pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "default"},
+		},
+		Services: []*corev1.Service{web()},
+	}
+}
+
+type reasoned struct {
+	error
+	reason string
+}
+
+func (r reasoned) Reason() string { return r.reason }
+
+func TestDecide(t *testing.T) {
+	now := metav1.NewTime(epoch)
+	hadPodKeys := web()
+	hadPodKeys.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys}}
+	for name, c := range map[string]struct {
+		change  func(s *Situation)
+		verdict Verdict
+		reason  string
+		again   time.Duration
+	}{
+		"ordinary":                   {func(*Situation) {}, Sign, "", 0},
+		"answered, or for another":   {func(s *Situation) { s.Request.Pending = false }, Ignore, "", 0},
+		"the pod is gone":            {func(s *Situation) { s.Pod = nil }, Ignore, "", 0},
+		"the pod is another":         {func(s *Situation) { s.Pod.UID = "again" }, Ignore, "", 0},
+		"the pod is being deleted":   {func(s *Situation) { s.Pod.DeletionTimestamp = &now }, Ignore, "", 0},
+		"the namespace is going":     {func(s *Situation) { s.Terminating = true }, Ignore, "", 0},
+		"another node":               {func(s *Situation) { s.Pod.Spec.NodeName = "node-2" }, Deny, "WrongPod", 0},
+		"another ServiceAccount":     {func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "WrongPod", 0},
+		"options":                    {func(s *Situation) { s.Request.Options = []string{"a/b"} }, Deny, "InvalidUnverifiedUserAnnotations", 0},
+		"no CSR":                     {func(s *Situation) { s.Request.CSR = nil }, Wait, "KubeletTooOld", 0},
+		"a CSR that is none":         {func(s *Situation) { s.Request.CSR = []byte("x") }, Deny, "UnsupportedKeyType", 0},
+		"not opted in":               {func(s *Situation) { s.OptedIn = false }, Deny, "NamespaceNotOptedIn", 0},
+		"no longer opted in":         {func(s *Situation) { s.OptedIn, s.Services = false, []*corev1.Service{hadPodKeys} }, Sign, "", 0},
+		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", retry},
+		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", retry},
+		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", retry},
+		"no Service":                 {func(s *Situation) { s.Services = nil }, Wait, "NoService", 0},
+		"another Service":            {func(s *Situation) { s.Services[0].Spec.Selector["app"] = "other" }, Wait, "NoService", 0},
+		"a Service without selector": {func(s *Situation) { s.Services[0].Spec.Selector = nil }, Wait, "NoService", 0},
+		"a Service that is refused":  {func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" }, Wait, "InvalidAnnotation", 0},
+		"a Service of a Secret": {func(s *Situation) {
+			delete(s.Services[0].Annotations, api.AnnotationKeySource)
+		}, Sign, "", 0},
+		"names that must wait": {func(s *Situation) {
+			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"example.com"}}, epoch.Add(-time.Hour), epoch.Add(100*signertest.Day))
+		}, Wait, "WaitingForTrust", 0},
+		"the CA ends in an hour": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-time.Hour) }, Sign, "", 0},
+		"the CA ends too soon": {func(s *Situation) {
+			s.Now = s.Authority.Certificate.NotAfter.Add(-58 * time.Minute).Add(time.Second)
+		}, Wait, "CAEndsTooSoon", retry},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ordinary(t)
+			c.change(&s)
+			d := Decide(s)
+			assert.Equal(t, c.verdict, d.Verdict, "%s: %s", d.Reason, d.Message)
+			assert.Equal(t, c.reason, d.Reason)
+			if c.verdict == Wait || c.verdict == Deny {
+				assert.NotEmpty(t, d.Message)
+			}
+			want := time.Time{}
+			if c.again > 0 {
+				want = s.Now.Add(c.again)
+			}
+			assert.Equal(t, want, d.NextAt)
+		})
+	}
+}
+
+// What is signed passes every check of a certificate, and the API server's of an answer.
+func TestWhatIsSigned(t *testing.T) {
+	for name, c := range map[string]struct {
+		algorithm  pki.KeyAlgorithm
+		max, most  time.Duration
+		signUntil  time.Duration // after now, 0 for the CA's
+		want       time.Duration
+		firstFresh time.Duration // earliest and latest refresh, from the beginning
+		lastFresh  time.Duration
+	}{
+		"the kubelet's limit": {pki.ECDSAP256, time.Hour, 24 * time.Hour, 0, time.Hour, 42 * time.Minute, 50 * time.Minute},
+		"the signer's limit":  {pki.Ed25519, 24 * time.Hour, 2 * time.Hour, 0, 2 * time.Hour, 84 * time.Minute, 108 * time.Minute},
+		"the CA's promise":    {pki.RSA3072, 24 * time.Hour, 24 * time.Hour, 3 * time.Hour, 3*time.Hour + backdate, 2 * time.Hour, 165 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ordinary(t)
+			s.Request.CSR, s.Request.MaxLifetime, s.MaxDuration = csrOf(t, c.algorithm), c.max, c.most
+			if c.signUntil > 0 {
+				ca := *s.Authority
+				ca.SignUntil = epoch.Add(c.signUntil)
+				s.Authority = &ca
+			}
+			d := Decide(s)
+			require.Equal(t, Sign, d.Verdict, d.Message)
+			sign := func(_ context.Context, ca *pki.Authority, r signer.SigningRequest) (*x509.Certificate, error) {
+				return signertest.Sign(ca, signertest.Request(r))
+			}
+			issued, err := signer.Certify(t.Context(), sign, s.Authority, d.Key, d.Sign, s.Now)
+			require.NoError(t, err)
+			assert.Equal(t, c.algorithm, d.Sign.KeyAlgorithm)
+			assert.Equal(t, c.want, pki.Lifetime(issued.Leaf))
+			assert.Equal(t, epoch.Add(-backdate).Truncate(time.Second), issued.Leaf.NotBefore)
+			assert.ElementsMatch(t, []string{"web.shop.svc", "web.shop.svc.cluster.local"}, issued.Leaf.DNSNames)
+
+			status := Issued(issued, epoch)
+			assert.Equal(t, "Issued", status.Conditions[0].Type)
+			assert.Equal(t, issued.Leaf.NotAfter, status.NotAfter.Time)
+			refresh := status.BeginRefreshAt.Sub(issued.Leaf.NotBefore)
+			assert.GreaterOrEqual(t, refresh, c.firstFresh)
+			assert.LessOrEqual(t, refresh, c.lastFresh)
+			chain, err := pki.ParseCertificates([]byte(status.CertificateChain))
+			require.NoError(t, err)
+			assert.True(t, chain[0].Equal(issued.Leaf))
+		})
+	}
+}
+
+func TestFactsOf(t *testing.T) {
+	spec := certificatesv1beta1.PodCertificateRequestSpec{
+		SignerName: api.SignerName, PodName: "web-1", PodUID: "pod", NodeName: "node-1", ServiceAccountName: "default",
+		MaxExpirationSeconds: new(int32), StubPKCS10Request: []byte("csr"),
+		UnverifiedUserAnnotations: map[string]string{"b/b": "", "a/a": ""},
+	}
+	request := &certificatesv1beta1.PodCertificateRequest{Spec: spec}
+	got := FactsOfBeta(request)
+	assert.Equal(t, &Request{
+		Pending: true, PodName: "web-1", PodUID: "pod", NodeName: "node-1", ServiceAccountName: "default",
+		CSR: []byte("csr"), Options: []string{"a/a", "b/b"},
+	}, got)
+	assert.Equal(t, got, got.DeepCopyObject())
+
+	request.Spec.StubPKCS10Request = make([]byte, maxCSR+1)
+	assert.Empty(t, FactsOfBeta(request).CSR, "it is not kept")
+	request.Spec.SignerName = "example.com/other"
+	assert.Equal(t, &Request{}, FactsOfBeta(request))
+	request.Spec = spec
+	request.Status.Conditions = []metav1.Condition{{Type: "Failed"}}
+	assert.Equal(t, &Request{}, FactsOfBeta(request))
+}

@@ -1,0 +1,93 @@
+package podcert
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Request is what is remembered of a PodCertificateRequest: of one that has an answer,
+// or is addressed to another signer, only its name.
+type Request struct {
+	metav1.TypeMeta   // empty
+	metav1.ObjectMeta // name, namespace, UID and resource version only
+
+	// Pending: it is addressed to this signer, and has no answer.
+	Pending            bool
+	PodName            string
+	PodUID             types.UID
+	NodeName           string
+	ServiceAccountName string
+	// MaxLifetime is the longest that the certificate may be valid.
+	MaxLifetime time.Duration
+	// CSR is a PKCS #10 request in DER, whose key is all that counts. The API server has
+	// verified that the kubelet has the private key. It is empty if the kubelet sent the
+	// public key alone, as one of Kubernetes 1.35 does.
+	CSR []byte
+	// Options are the keys of spec.unverifiedUserAnnotations, sorted. This signer knows
+	// none.
+	Options []string
+}
+
+// Of the size of what is remembered. The API server's own limits are higher.
+const (
+	maxCSR     = 8 << 10 // RSA of 8192 bits has less than 3 KiB
+	maxOptions = 8
+)
+
+// FactsOf returns what is remembered of a request.
+func FactsOf(r *certificatesv1.PodCertificateRequest) *Request {
+	return factsOf(&r.ObjectMeta, r.Spec, r.Status.Conditions)
+}
+
+// FactsOfBeta is FactsOf for v1beta1.
+func FactsOfBeta(r *certificatesv1beta1.PodCertificateRequest) *Request {
+	return factsOf(&r.ObjectMeta, certificatesv1.PodCertificateRequestSpec{
+		SignerName:                r.Spec.SignerName,
+		PodName:                   r.Spec.PodName,
+		PodUID:                    r.Spec.PodUID,
+		ServiceAccountName:        r.Spec.ServiceAccountName,
+		NodeName:                  r.Spec.NodeName,
+		MaxExpirationSeconds:      r.Spec.MaxExpirationSeconds,
+		StubPKCS10Request:         r.Spec.StubPKCS10Request,
+		UnverifiedUserAnnotations: r.Spec.UnverifiedUserAnnotations,
+	}, r.Status.Conditions)
+}
+
+func factsOf(meta *metav1.ObjectMeta, spec certificatesv1.PodCertificateRequestSpec, answer []metav1.Condition) *Request {
+	r := &Request{ObjectMeta: metav1.ObjectMeta{
+		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion,
+	}}
+	if spec.SignerName != api.SignerName || len(answer) > 0 {
+		return r
+	}
+	r.Pending = true
+	r.PodName, r.PodUID = spec.PodName, spec.PodUID
+	r.NodeName, r.ServiceAccountName = string(spec.NodeName), spec.ServiceAccountName
+	if spec.MaxExpirationSeconds != nil {
+		r.MaxLifetime = time.Duration(*spec.MaxExpirationSeconds) * time.Second
+	}
+	if len(spec.StubPKCS10Request) <= maxCSR {
+		r.CSR = slices.Clone(spec.StubPKCS10Request)
+	}
+	if len(spec.UnverifiedUserAnnotations) > 0 {
+		keys := slices.Sorted(maps.Keys(spec.UnverifiedUserAnnotations))
+		r.Options = slices.Clone(keys[:min(len(keys), maxOptions)])
+	}
+	return r
+}
+
+// DeepCopyObject implements runtime.Object.
+func (r *Request) DeepCopyObject() runtime.Object {
+	out := *r
+	out.CSR, out.Options = slices.Clone(r.CSR), slices.Clone(r.Options)
+	return &out
+}

@@ -1,0 +1,168 @@
+package podcert
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// newNamespace makes a namespace, opted in or not.
+func newNamespace(t *testing.T, optedIn bool) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop-" + utilrand.String(6)}}
+	if optedIn {
+		ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
+	}
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return ns.Name
+}
+
+// newService makes a Service that selects app=NAME.
+func newService(t *testing.T, namespace, name string, annotations map[string]string, change ...func(*corev1.Service)) {
+	t.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	for _, c := range change {
+		c(svc)
+	}
+	_, err := admin.CoreV1().Services(namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+func podKeys() map[string]string { return map[string]string{api.AnnotationKeySource: "pod"} }
+
+// newPod makes a pod with label app=APP that runs on the node.
+func newPod(t *testing.T, namespace, app string, change ...func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: app + "-", Labels: map[string]string{"app": app}},
+		Spec: corev1.PodSpec{
+			NodeName:   nodeName,
+			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
+		},
+	}
+	for _, c := range change {
+		c(pod)
+	}
+	pod, err := admin.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return pod
+}
+
+// key is a pod's, and its request in DER.
+type key struct {
+	crypto.Signer
+	csr []byte
+}
+
+func newKey(t *testing.T, algorithm pki.KeyAlgorithm) key {
+	t.Helper()
+	k, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k)
+	require.NoError(t, err)
+	return key{k, csr}
+}
+
+// requestOf is what the kubelet asks for the pod.
+func requestOf(t *testing.T, pod *corev1.Pod, k key) *certificatesv1beta1.PodCertificateRequest {
+	t.Helper()
+	return &certificatesv1beta1.PodCertificateRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: "req-"},
+		Spec: certificatesv1beta1.PodCertificateRequestSpec{
+			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: nodeName, NodeUID: nodeUID(t),
+			ServiceAccountName: pod.Spec.ServiceAccountName, ServiceAccountUID: accountUID(t, pod),
+			StubPKCS10Request: k.csr,
+		},
+	}
+}
+
+func nodeUID(t *testing.T) types.UID {
+	t.Helper()
+	n, err := admin.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return n.UID
+}
+
+func accountUID(t *testing.T, pod *corev1.Pod) types.UID {
+	t.Helper()
+	a, err := admin.CoreV1().ServiceAccounts(pod.Namespace).Get(t.Context(), pod.Spec.ServiceAccountName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return a.UID
+}
+
+// ask makes a request as the kubelet of the node.
+func ask(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) *certificatesv1beta1.PodCertificateRequest {
+	t.Helper()
+	request, err := node.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return request
+}
+
+// answerTo waits for the answer to a request: its one condition.
+func answerTo(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) (*certificatesv1beta1.PodCertificateRequest, metav1.Condition) {
+	t.Helper()
+	var answered *certificatesv1beta1.PodCertificateRequest
+	harness.Eventually(t, func() (err error) {
+		answered, err = admin.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
+		if err == nil && len(answered.Status.Conditions) == 0 {
+			err = fmt.Errorf("request %s has no answer", request.Name)
+		}
+		return err
+	})
+	return answered, answered.Status.Conditions[0]
+}
+
+// issued waits for the certificate, and checks it as a client would.
+func issued(t *testing.T, request *certificatesv1beta1.PodCertificateRequest, k key) *x509.Certificate {
+	t.Helper()
+	answered, condition := answerTo(t, request)
+	require.Equal(t, certificatesv1beta1.PodCertificateRequestConditionTypeIssued, condition.Type, "%s: %s", condition.Reason, condition.Message)
+	chain, err := pki.ParseCertificates([]byte(answered.Status.CertificateChain))
+	require.NoError(t, err)
+	require.True(t, pki.KeyMatches(chain[0], k.Signer))
+	cm, err := admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	require.NoError(t, err)
+	roots, err := pki.ParseCertificates([]byte(cm.Data[api.BundleKey]))
+	require.NoError(t, err)
+	require.NoError(t, pki.VerifyServing(chain[0], chain[1:], roots[0], time.Now()))
+	require.Equal(t, "leaf sha256:"+pki.Fingerprint(chain[0]), condition.Message)
+	return chain[0]
+}
+
+// saidOf waits for an event about the pod with the reason.
+func saidOf(t *testing.T, pod *corev1.Pod, reason string) string {
+	t.Helper()
+	var note string
+	harness.Eventually(t, func() error {
+		list, err := admin.EventsV1().Events(pod.Namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Regarding.UID == pod.UID && e.Reason == reason {
+				note = e.Note
+				return nil
+			}
+		}
+		return fmt.Errorf("pod %s has no event %s", pod.Name, reason)
+	})
+	return note
+}
