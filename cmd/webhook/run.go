@@ -56,6 +56,9 @@ func run(ctx context.Context, cfg Config) error {
 	if err := mgr.Add(files); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
+		return err
+	}
 	if err := process.AddChecks(mgr, "serving", ready(files, synced)); err != nil {
 		return err
 	}
