@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,8 +89,9 @@ func start(t *testing.T, name string) *process {
 		*address, err = harness.FreeAddress()
 		require.NoError(t, err)
 	}
-	args := append(spec.Containers[0].Args, "--kubeconfig="+kubeconfig, // of a flag given twice the last counts
-		"--metrics-addr="+p.metrics, "--metrics-cert-dir="+p.dir, "--health-addr="+p.health)
+	args := slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
+		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir, "--health-addr=" + p.health,
+	})
 	if name == "webhook" {
 		address, err := harness.FreeAddress()
 		require.NoError(t, err)
