@@ -219,6 +219,9 @@ func run(ctx context.Context, cfg *Config) error {
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
+		return err
+	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
 	if err := process.AddChecks(mgr, "ca", ready); err != nil {
 		return err

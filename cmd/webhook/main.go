@@ -4,14 +4,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/pflag"
 
+	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -54,11 +53,8 @@ func command() process.Command {
 }
 
 func (c Config) validate() error {
-	if c.CertDir == "" {
-		return errors.New(`--cert-dir: "": must be a directory`)
-	}
-	if info, err := os.Stat(c.CertDir); err == nil && !info.IsDir() {
-		return fmt.Errorf("--cert-dir: %q: is a file: must be the directory that contains tls.crt and tls.key", filepath.Clean(c.CertDir))
+	if err := certfiles.CheckDir(c.CertDir); err != nil {
+		return fmt.Errorf("--cert-dir: %w", err)
 	}
 	if c.Port < 1 || c.Port > 65535 {
 		return fmt.Errorf(`--port: "%d": must be between 1 and 65535`, c.Port)

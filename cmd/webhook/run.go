@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
@@ -29,7 +30,7 @@ func run(ctx context.Context, cfg Config) error {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("scheme: %w", err)
 	}
-	files := newCertFiles(cfg.CertDir, log)
+	files := certfiles.New(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
 	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
 	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, &tls.Config{
@@ -52,8 +53,11 @@ func run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(everyReplica{files.watch}); err != nil {
+	if err := mgr.Add(files); err != nil {
 		return fmt.Errorf("set up: %w", err)
+	}
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
+		return err
 	}
 	if err := process.AddChecks(mgr, "serving", ready(files, synced)); err != nil {
 		return err
@@ -61,15 +65,9 @@ func run(ctx context.Context, cfg Config) error {
 	return mgr.Start(ctx)
 }
 
-// everyReplica runs whether the process leads or not.
-type everyReplica struct{ manager.RunnableFunc }
-
-// NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (everyReplica) NeedLeaderElection() bool { return false }
-
 // ready returns the readiness check: nil once the webhook can be reached and its
 // informers have synced. Before that, each review would read from the API server.
-func ready(files *certFiles, synced func() bool) func(*http.Request) error {
+func ready(files *certfiles.Files, synced func() bool) func(*http.Request) error {
 	return func(*http.Request) error {
 		if _, err := files.GetCertificate(nil); err != nil {
 			return err
