@@ -78,6 +78,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 		Reconciler:              c,
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             newRetries(firstRetry, lastRetry),
+		NewQueue:                newFairQueue,
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
