@@ -53,6 +53,7 @@ type Config struct {
 	CAReissue   time.Duration
 	Remote      remoteFlags
 	Workers     int
+	Rates       signer.Rates
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -68,6 +69,7 @@ func command() process.Command {
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
 		Workers:    signercontroller.DefaultWorkers,
+		Rates:      signer.DefaultRates(),
 		clock:      time.Now,
 	}
 	return process.Command{
@@ -93,6 +95,10 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret gets at once, whatever the reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret after that")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets; 0: no limit")
+	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
 }
 
 func (c *Config) validate() error {
@@ -123,6 +129,7 @@ func (c *Config) signerConfig() signercontroller.Config {
 		OpenShift:  c.OpenShift,
 		Limits:     c.Limits,
 		Workers:    c.Workers,
+		Rates:      c.Rates,
 		Clock:      c.clock,
 		Registerer: metrics.Registry,
 	}

@@ -75,7 +75,7 @@ func (s settled) events(o Outcome) []Event {
 		switch {
 		case o.Err != nil && s.Secret.usable(s.Now):
 			events = append(events, renewalFailed(svc, s.Key.Name, o.Err))
-		case o.Secret != nil && s.d.issues() && s.d.Reason != reasonFirst:
+		case o.Secret != nil && s.d.Issues() && s.d.Reason != reasonFirst:
 			events = append(events, reissued(svc, s.Key.Name, s.d.Reason, s.d.Message))
 		}
 	}
@@ -107,8 +107,8 @@ func (s settled) services(count bool) []ServiceStatus {
 		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
 			continue // the first of those that it keeps decides
 		}
-		if s.problem.Temporary && s.Secret.usable(s.Now) && api.Condition(svc, api.ConditionReady) != nil {
-			decided[svc.UID] = true // it has a certificate, whatever the CA's state is
+		if s.problem.Temporary && s.Secret.usable(s.Now) && s.saysEnough(svc) {
+			decided[svc.UID] = true // it has a certificate, whatever keeps it from having another
 			continue
 		}
 		decide(svc, s.memberCondition(svc))
@@ -119,6 +119,13 @@ func (s settled) services(count bool) []ServiceStatus {
 		}
 	}
 	return statuses
+}
+
+// saysEnough reports whether the Service's condition stays as it is while nothing can be
+// done. Why a Service was refused is not true any more once it waits for its turn.
+func (s settled) saysEnough(svc *corev1.Service) bool {
+	ready := api.Condition(svc, api.ConditionReady)
+	return ready != nil && (ready.Status == metav1.ConditionTrue || s.problem.Reason != reasonRateLimited)
 }
 
 func (s settled) status(svc *corev1.Service, ready *metav1.Condition, count bool) ServiceStatus {

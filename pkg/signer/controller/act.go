@@ -113,6 +113,7 @@ func (c *Controller) withPair(ctx context.Context, s signer.Situation, content s
 
 func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	start := c.config.Clock()
+	c.pace.Use(s.Key)
 	issued, err := signer.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 	if err != nil {
 		return signer.Outcome{Err: err}

@@ -42,6 +42,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, e
 		secrets:     secrets,
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
+		pace:        signer.NewPace(cfg.Rates),
 		wroteSecret: facts.NewWritten[*signer.SecretFacts](),
 		wroteStatus: facts.NewWritten[stated](),
 	}
