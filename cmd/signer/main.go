@@ -195,14 +195,14 @@ func run(ctx context.Context, cfg *Config) error {
 			return err
 		}
 	}
-	sign, remote, err := cfg.Remote.signer()
+	signs, err := cfg.Remote.signer()
 	if err != nil {
 		return err
 	}
 	var issuer *signercontroller.Controller // made below: it needs the CA
 	changed := make(chan struct{}, 1)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
-	keeping.Remote = remote
+	keeping.Remote = signs.candidate
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	keeping.OnChange = func() {
 		select {
@@ -223,7 +223,7 @@ func run(ctx context.Context, cfg *Config) error {
 		}
 		return authority.Authority()
 	}
-	issuing.Sign = sign
+	issuing.Sign, issuing.Available = signs.sign, signs.available
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ type Config struct {
 	// with the process: a new leader starts with all of it.
 	Rates signer.Rates
 	Sign  signer.Sign
+	// Available returns nil if Sign may be called, or what it would return at once. It is
+	// asked before a key is drawn. Nil: Sign may always be called.
+	Available func(*pki.Authority) error
 	// Authority returns the CA as it is now, or why there is none. An error with
 	// a method Reason() string names the condition's reason.
 	Authority func() (*pki.Authority, error)
