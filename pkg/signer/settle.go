@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,7 +112,7 @@ func (s settled) services(count bool) []ServiceStatus {
 			decided[svc.UID] = true // it has a certificate, whatever keeps it from having another
 			continue
 		}
-		decide(svc, s.memberCondition(svc))
+		decide(svc, s.unlessSaid(svc, s.memberCondition(svc)))
 	}
 	for _, svc := range s.Asking {
 		if !s.optedIn(svc) {
@@ -127,6 +128,22 @@ func (s settled) saysEnough(svc *corev1.Service) bool {
 	ready := api.Condition(svc, api.ConditionReady)
 	return ready != nil && (ready.Status == metav1.ConditionTrue || s.problem.Reason != reasonRateLimited)
 }
+
+// unlessSaid returns the Service's condition as it is if that says what ready says but
+// for numbers, and an attempt has failed or the CA cannot sign: what API servers and CAs
+// answer may hold a time or a count, and each of many attempts would be a write.
+func (s settled) unlessSaid(svc *corev1.Service, ready *metav1.Condition) *metav1.Condition {
+	said := api.Condition(svc, api.ConditionReady)
+	if s.problem.Temporary && s.problem.Reason != reasonRateLimited && said != nil &&
+		said.Status == ready.Status && said.Reason == ready.Reason && withoutNumbers(said.Message) == withoutNumbers(ready.Message) {
+		return said
+	}
+	return ready
+}
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+func withoutNumbers(message string) string { return numbers.ReplaceAllString(message, "0") }
 
 func (s settled) status(svc *corev1.Service, ready *metav1.Condition, count bool) ServiceStatus {
 	status := ServiceStatus{Service: svc, Ready: ready}
