@@ -90,7 +90,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
-	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
@@ -133,6 +133,8 @@ func (c *Config) signerConfig() signercontroller.Config {
 		Rates:      c.Rates,
 		Clock:      c.clock,
 		Registerer: metrics.Registry,
+
+		ReissueWindow: c.CAReissue,
 	}
 }
 

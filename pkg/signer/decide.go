@@ -58,6 +58,7 @@ type Decision struct {
 	NextAt time.Time
 
 	owners []metav1.OwnerReference // what the Secret's are to be
+	byCA   bool                    // reasonNames, and nobody has asked for it
 }
 
 // Problem is why all is not well with a Secret, for the Services that have a part
@@ -121,6 +122,11 @@ func Decide(s Situation) Decision {
 func judge(s Situation, d Decision) Decision {
 	d.Content = contentOf(s, d, nil)
 	reason, message, next := evaluate(newCandidate(s, d, s.Secret))
+	if d.byCA = reason == reasonNames && s.sameRequest(d.Asked, d.Members); d.byCA && s.Now.Before(s.spread()) {
+		d = d.wait(s)
+		d.Problem.Temporary, d.NextAt = true, s.spread()
+		return d
+	}
 	switch {
 	case reason != "" && nameless(d.Wanted):
 		return d.wait(s)
@@ -149,7 +155,7 @@ func whyReplaced(f *SecretFacts, keys []string) string {
 
 // issue is the decision to issue a certificate, once the limits let it.
 func (d Decision) issue(s Situation, action Action, reason Reason, message string) Decision {
-	if at, problem := s.limited(reason, d.Wanted.Params.KeyAlgorithm); at.After(s.Now) {
+	if at, problem := s.limited(reason, d.tokens(reason)); at.After(s.Now) {
 		if problem.Temporary {
 			d.Leaf = s.Secret.Leaf.Fingerprint
 		}

@@ -69,26 +69,26 @@ var worksOn = map[Reason]bool{
 }
 
 // Tokens returns how many tokens of its namespace the certificate takes that is to be issued.
-func (d Decision) Tokens() int { return tokens(d.Reason, d.Wanted.Params.KeyAlgorithm) }
+func (d Decision) Tokens() int { return d.tokens(d.Reason) }
 
-func tokens(reason Reason, algorithm pki.KeyAlgorithm) int {
+func (d Decision) tokens(reason Reason) int {
 	switch {
-	case algorithm == pki.RSA4096:
+	case d.Wanted.Params.KeyAlgorithm == pki.RSA4096:
 		return tokensOfRSA4096
-	case byItself[reason]:
+	case byItself[reason] || d.byCA:
 		return 0
 	}
 	return 1
 }
 
-// limited returns when a certificate may be issued for the reason, and the problem until
-// then.
-func (s Situation) limited(reason Reason, algorithm pki.KeyAlgorithm) (at time.Time, p Problem) {
+// limited returns when a certificate may be issued for the reason, which takes so many tokens
+// of the namespace, and the problem until then.
+func (s Situation) limited(reason Reason, tokens int) (at time.Time, p Problem) {
 	at = s.Slot.Secret
 	text := fmt.Sprintf("the limit for one Secret is reached (%s)", s.Rates.Secret)
 	// A Secret that was deleted, and whose Service says only that it has to wait, looks
 	// as if it had never been.
-	counts := tokens(reason, algorithm) > 0 || reason == reasonFirst
+	counts := tokens > 0 || reason == reasonFirst
 	if counts && s.Slot.Namespace.After(at) {
 		at = s.Slot.Namespace
 		text = fmt.Sprintf("the limit for one namespace is reached (%s)", s.Rates.Namespace)

@@ -33,6 +33,9 @@ type Config struct {
 	// with the process: a new leader starts with all of it.
 	Rates signer.Rates
 	Sign  signer.Sign
+	// ReissueWindow is how long the certificates are replaced over that get other names
+	// since a root has gone which did not permit them.
+	ReissueWindow time.Duration
 	// Available returns nil if Sign may be called, or what it would return at once. It is
 	// asked before a key is drawn. Nil: Sign may always be called.
 	Available func(*pki.Authority) error

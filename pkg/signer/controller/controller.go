@@ -27,6 +27,7 @@ type Controller struct {
 	events   events.EventRecorder
 	metrics  *metrics
 	pace     *signer.Pace
+	roots    roots
 
 	wroteSecret *facts.Written[*signer.SecretFacts]
 	wroteStatus *facts.Written[stated]

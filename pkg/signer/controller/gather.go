@@ -26,6 +26,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	}
 	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
 		c.known.Store(s.Authority)
+		s.Widened = c.roots.window(s.Authority, s.Now, c.config.ReissueWindow)
 	}
 	if known := c.known.Load(); known != nil {
 		s.Limits.FormerDomains = known.FormerDomains
