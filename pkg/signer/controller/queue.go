@@ -69,6 +69,17 @@ func (q *fairQueue) AddRateLimited(r reconcile.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, r)
 }
 
+// Get waits for the next request. Unlike client-go's, it gives out none after ShutDown: the
+// context of those who would work on it is over.
+func (q *fairQueue) Get() (r reconcile.Request, shutdown bool) {
+	r, shutdown = q.TypedRateLimitingInterface.Get()
+	if !shutdown && q.ShuttingDown() {
+		q.Done(r)
+		return reconcile.Request{}, true
+	}
+	return r, shutdown
+}
+
 // GetWithPriority waits for the next request.
 func (q *fairQueue) GetWithPriority() (r reconcile.Request, priority int, shutdown bool) {
 	r, shutdown = q.Get()

@@ -104,6 +104,20 @@ func TestQueueOfDelaysAndPriorities(t *testing.T) {
 	})
 }
 
+// A process that ends does not work off what is in the queue.
+func TestQueueEndsAtOnce(t *testing.T) {
+	q := newTestQueue()
+	for i := range 100 {
+		q.Add(requestOf("shop", fmt.Sprint(i)))
+	}
+	q.ShutDown()
+	for range 8 {
+		_, _, shutdown := q.GetWithPriority()
+		assert.True(t, shutdown)
+	}
+	assert.Equal(t, 92, q.Len())
+}
+
 // Workers see every request that is added, each after it was added, and never two at a
 // time the same one.
 func TestQueueUnderLoad(t *testing.T) {
