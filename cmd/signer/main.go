@@ -53,6 +53,7 @@ type Config struct {
 	CAReissue   time.Duration
 	Remote      remoteFlags
 	Workers     int
+	Rates       signer.Rates
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -68,6 +69,7 @@ func command() process.Command {
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
 		Workers:    signercontroller.DefaultWorkers,
+		Rates:      signer.DefaultRates(),
 		clock:      time.Now,
 	}
 	return process.Command{
@@ -88,11 +90,16 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
-	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
+	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
 	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret gets at once, whatever the reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret after that")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets; 0: no limit")
+	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
 }
 
 func (c *Config) validate() error {
@@ -123,8 +130,11 @@ func (c *Config) signerConfig() signercontroller.Config {
 		OpenShift:  c.OpenShift,
 		Limits:     c.Limits,
 		Workers:    c.Workers,
+		Rates:      c.Rates,
 		Clock:      c.clock,
 		Registerer: metrics.Registry,
+
+		ReissueWindow: c.CAReissue,
 	}
 }
 
@@ -187,14 +197,14 @@ func run(ctx context.Context, cfg *Config) error {
 			return err
 		}
 	}
-	sign, remote, err := cfg.Remote.signer()
+	signs, err := cfg.Remote.signer()
 	if err != nil {
 		return err
 	}
 	var issuer *signercontroller.Controller // made below: it needs the CA
 	changed := make(chan struct{}, 1)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
-	keeping.Remote = remote
+	keeping.Remote = signs.candidate
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	keeping.OnChange = func() {
 		select {
@@ -215,7 +225,7 @@ func run(ctx context.Context, cfg *Config) error {
 		}
 		return authority.Authority()
 	}
-	issuing.Sign = sign
+	issuing.Sign, issuing.Available = signs.sign, signs.available
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Limits struct {
 	FormerDomains     []string
 	PermitDNSSuffixes []SuffixRule
 	PermitClusterIPs  bool
+	PermitRSA4096     bool
 }
 
 // DefaultLimits returns the limits of a signer that is started without flags.
@@ -189,7 +190,7 @@ func hours(d time.Duration) string {
 	return s
 }
 
-func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
+func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
 	r.Params.KeyAlgorithm = DefaultKeyAlgorithm
 	value, ok := svc.Annotations[AnnotationKeyAlgorithm]
 	if !ok {
@@ -202,9 +203,15 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 	if err != nil {
 		return &FieldError{AnnotationKeyAlgorithm, value, err.Error()}
 	}
+	if a == pki.RSA4096 && !limits.PermitRSA4096 {
+		return &FieldError{AnnotationKeyAlgorithm, value, "not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to draw: must be " + otherAlgorithms}
+	}
 	r.Params.KeyAlgorithm, r.Asked.KeyAlgorithm = a, a
 	return nil
 }
+
+// otherAlgorithms are those that every signer permits.
+const otherAlgorithms = "ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072"
 
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = serviceNames(svc, limits.ClusterDomain)

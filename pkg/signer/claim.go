@@ -28,6 +28,9 @@ func claim(s Situation) Decision {
 		if slices.ContainsFunc(stay, combinedMistaken) && s.Secret.holdsCombined() {
 			d.Asked.Combined = true
 		}
+		if keepsRSA4096(s, stay) {
+			d.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
+		}
 		d.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
 		return d
 	}

@@ -41,6 +41,7 @@ const (
 	ReasonSignFailed   Reason = "SigningFailed"           // False
 	ReasonWriteRefused Reason = "WriteRefused"            // False: the API server does not take the Secret
 	ReasonWriteFailed  Reason = "WriteFailed"             // False: the API server was not reached
+	reasonRateLimited  Reason = "RateLimited"             // False: too many certificates were issued in a short time
 	reasonUnavailable  Reason = "CAUnavailable"           // False: a CA that does not say why
 	ReasonClockSkew    Reason = "ClockSkew"               // False: this clock and the API server's differ
 	reasonPending      Reason = "CAPending"               // never written: the CA is being read

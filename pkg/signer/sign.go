@@ -60,7 +60,7 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 		NotAfter:     endOf(notBefore, wanted.Params.Duration, ca.Certificate),
 	}
 	if request.NotAfter.After(ca.SignUntil) {
-		return Issued{}, fmt.Errorf("the CA signs nothing that expires after %s, and the certificate would expire at %s", ca.SignUntil.Format(time.RFC3339), request.NotAfter.Format(time.RFC3339))
+		return Issued{}, fmt.Errorf("the CA signs nothing that expires after %s, and a certificate of %s would expire later", ca.SignUntil.Format(time.RFC3339), wanted.Params.Duration)
 	}
 	key, err := pki.GenerateKey(request.KeyAlgorithm)
 	if err != nil {
