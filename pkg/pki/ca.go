@@ -142,7 +142,8 @@ func NewSerial() (*big.Int, error) {
 	return serial.Add(serial, big.NewInt(1)), nil
 }
 
-// CheckCA says why cert with key cannot be a signing CA at now, or nil.
+// CheckCA says why cert with key cannot be a signing CA at now, or nil. The error holds
+// no time that passes: it is published, and each change would be a write.
 func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
 	switch {
 	case !cert.IsCA || !cert.BasicConstraintsValid:
@@ -152,9 +153,9 @@ func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
 	case !KeyMatches(cert, key):
 		return errors.New("the private key does not belong to the certificate")
 	case now.Before(cert.NotBefore):
-		return fmt.Errorf("the certificate is not valid before %s, and the clock says %s", cert.NotBefore.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate is not valid before %s by the clock of this machine", cert.NotBefore.Format(time.RFC3339))
 	case now.After(cert.NotAfter):
-		return fmt.Errorf("the certificate expired at %s, and the clock says %s", cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate expired at %s by the clock of this machine", cert.NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }
