@@ -51,6 +51,7 @@ type Config struct {
 	CADuration  time.Duration
 	CASoak      time.Duration
 	CAReissue   time.Duration
+	CAGrace     time.Duration // --ca-refusal-grace
 	Remote      remoteFlags
 	Workers     int
 	Rates       signer.Rates
@@ -68,6 +69,7 @@ func command() process.Command {
 		CADuration: ca.DefaultCADuration,
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
+		CAGrace:    ca.DefaultRefusalGrace,
 		Workers:    signercontroller.DefaultWorkers,
 		Rates:      signer.DefaultRates(),
 		clock:      time.Now,
@@ -90,6 +92,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
+	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
@@ -113,6 +116,9 @@ func (c *Config) validate() error {
 		c.Limits.PermitDNSSuffixes = append(c.Limits.PermitDNSSuffixes, rule)
 	}
 	c.constraints = c.Limits.Constraints()
+	if c.CAGrace == 0 { // further down 0 is the default
+		return errors.New(`--ca-refusal-grace: "0s": must be positive`)
+	}
 	if err := c.signerConfig().Validate(); err != nil {
 		return err
 	}
@@ -146,12 +152,13 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 	return cacontroller.Config{
 		Namespace: c.Common.Namespace,
 		Parameters: ca.Parameters{
-			CADuration:  c.CADuration,
-			MaxDuration: c.Limits.MaxDuration,
-			Soak:        c.CASoak,
-			Reissue:     c.CAReissue,
-			Constraints: c.constraints,
-			Domain:      c.Common.ClusterDomain,
+			CADuration:   c.CADuration,
+			MaxDuration:  c.Limits.MaxDuration,
+			Soak:         c.CASoak,
+			RefusalGrace: c.CAGrace,
+			Reissue:      c.CAReissue,
+			Constraints:  c.constraints,
+			Domain:       c.Common.ClusterDomain,
 		},
 		Clock:      c.clock,
 		CheckClock: skew.Check,

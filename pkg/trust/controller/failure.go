@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -25,11 +26,12 @@ func attempted(err error) trust.Attempt {
 // classify returns the judgement of a target that a write failed for. The message is
 // the API server's: it names the rule, the webhook or the policy that refused.
 func classify(err error) trust.Judgement {
+	message := api.Shorten(err.Error(), api.TrustMaxMessage) // it is remembered for each target
 	refused := func(reason trust.Reason) trust.Judgement {
-		return trust.Judgement{State: trust.StateRefuses, Reason: reason, Message: err.Error()}
+		return trust.Judgement{State: trust.StateRefuses, Reason: reason, Message: message}
 	}
 	passing := func(reason trust.Reason) trust.Judgement {
-		return trust.Judgement{State: trust.StatePending, Reason: reason, Message: err.Error()}
+		return trust.Judgement{State: trust.StatePending, Reason: reason, Message: message}
 	}
 	var status apierrors.APIStatus
 	switch {

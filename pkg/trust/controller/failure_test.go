@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -75,4 +78,11 @@ func TestClassify(t *testing.T) {
 			assert.Equal(t, tt.gone, isGone(err))
 		})
 	}
+}
+
+// What admission answers is as long as its author likes, and is remembered for each
+// target.
+func TestMessagesAreBounded(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New(strings.Repeat("ä", 1<<20)))
+	assert.LessOrEqual(t, utf8.RuneCountInString(classify(refused).Message), api.TrustMaxMessage+1)
 }

@@ -63,6 +63,13 @@ type TrustStatus struct {
 	Refusing   int      `json:"refusing"`
 	NotHolding []string `json:"notHolding,omitempty"`
 	Problem    string   `json:"problem,omitempty"`
+	// Since is when the rotator took up the bundle. Late and Grace are those of Pending
+	// and Refusing that a new generation does not wait for, or only for a time, and
+	// GraceNamespaces names the namespaces of Grace.
+	Since           *time.Time `json:"since,omitempty"`
+	Late            int        `json:"late"`
+	Grace           int        `json:"grace"`
+	GraceNamespaces string     `json:"graceNamespaces,omitempty"`
 }
 
 // ParseTrust reads the data of the ConfigMap.
@@ -76,6 +83,11 @@ func ParseTrust(data map[string]string) TrustStatus {
 		Refusing:   s.Refusing,
 		NotHolding: s.NotHoldingLines(),
 		Problem:    s.Problem,
+
+		Since:           moment(s.Since),
+		Late:            s.Late,
+		Grace:           s.Grace,
+		GraceNamespaces: s.Namespaces,
 	}
 }
 
