@@ -47,7 +47,17 @@ func (s settled) refusedMessage(m api.Member) string {
 }
 
 func (s settled) issuedMessage(svc *corev1.Service) string {
-	return s.issuedFacts().Message(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs) + api.KeptText(s.kept(svc)))
+	return s.issuedFacts().Message(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs) + s.shortenedText() + api.KeptText(s.kept(svc)))
+}
+
+// shortenedText says that the certificate lives shorter than it was asked for, and why;
+// "" if it does not.
+func (s settled) shortenedText() string {
+	has, asked := s.d.Wanted.Params.Duration, s.d.Asked.Params.Duration
+	if has >= asked {
+		return ""
+	}
+	return fmt.Sprintf("; its lifetime is %s and not %s, because it holds ClusterIPs", has, asked)
 }
 
 // waitingMessage says which names of the Service wait, for what, and what there

@@ -103,7 +103,7 @@ func Decide(s Situation) Decision {
 		return d
 	}
 	var waits bool
-	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
+	if d.Wanted, waits = acceptable(d.Asked, s.Limits, s.Authority); waits {
 		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
 	}
 	switch {

@@ -26,6 +26,7 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 		"shortest over longest":  {func(c *Config) { c.Limits.MaxDuration = 30 * time.Minute }, `--max-duration: "30m0s": must be at least --min-duration (1h0m0s)`},
 		"default below shortest": {func(c *Config) { c.Limits.DefaultDuration = 30 * time.Minute }, `--default-duration: "30m0s": must be between`},
 		"default over longest":   {func(c *Config) { c.Limits.DefaultDuration = 9999 * time.Hour }, `--default-duration: "9999h0m0s": must be between`},
+		"addresses too short":    {func(c *Config) { c.Limits.ClusterIPDuration = 0 }, `--cluster-ip-duration: "0s": must be at least 15m, in whole seconds`},
 		"no whole seconds":       {func(c *Config) { c.Limits.MinDuration += time.Millisecond }, "must be in whole seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
