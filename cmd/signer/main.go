@@ -97,6 +97,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
+	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
 	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
 	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret gets at once, whatever the reason; 0: no limit")

@@ -32,15 +32,19 @@ type Limits struct {
 	PermitDNSSuffixes []SuffixRule
 	PermitClusterIPs  bool
 	PermitRSA4096     bool
+	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs, whatever is
+	// asked for: when a Service is deleted its address may become another's at once.
+	ClusterIPDuration time.Duration
 }
 
 // DefaultLimits returns the limits of a signer that is started without flags.
 func DefaultLimits() Limits {
 	return Limits{
-		DefaultDuration: 720 * time.Hour,
-		MinDuration:     time.Hour,
-		MaxDuration:     2160 * time.Hour,
-		ClusterDomain:   "cluster.local",
+		DefaultDuration:   720 * time.Hour,
+		MinDuration:       time.Hour,
+		MaxDuration:       2160 * time.Hour,
+		ClusterDomain:     "cluster.local",
+		ClusterIPDuration: 24 * time.Hour,
 	}
 }
 

@@ -24,7 +24,7 @@ func claim(s Situation) Decision {
 	}
 	if ok {
 		stay := refusedOwners(s, d.Refused)
-		d.Asked = wanted.With(api.Retained(stay, s.Limits))
+		d.Asked = wanted.WithRetained(stay, s.Limits)
 		if slices.ContainsFunc(stay, combinedMistaken) && s.Secret.holdsCombined() {
 			d.Asked.Combined = true
 		}

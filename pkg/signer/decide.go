@@ -83,8 +83,12 @@ func (d Decision) Issues() bool {
 
 // Decide returns what is to be done about the Secret. It is pure.
 func Decide(s Situation) Decision {
-	if s.Terminating || s.Secret != nil && s.Secret.DeletionTimestamp != nil {
+	if s.Terminating {
 		return Decision{Undecided: true} // what comes next is an event of its own
+	}
+	terminates := s.Secret != nil && s.Secret.DeletionTimestamp != nil
+	if terminates && s.Now.Before(s.Secret.DeletionTimestamp.Add(terminatingGrace)) {
+		return Decision{Undecided: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
 	d := claim(s)
 	switch {
@@ -92,12 +96,15 @@ func Decide(s Situation) Decision {
 		return Decision{Undecided: true, NextAt: s.Now.Add(waitForCA)} // the CA is about to be known
 	case len(d.Members) == 0:
 		return d
+	case terminates:
+		d.Problem = terminating(s.Secret)
+		return d
 	case s.AuthorityErr != nil:
 		d.Problem, d.NextAt = blocked(s.AuthorityErr), s.Now.Add(waitForCA)
 		return d
 	}
 	var waits bool
-	if d.Wanted, waits = acceptable(d.Asked, s.Authority); waits {
+	if d.Wanted, waits = acceptable(d.Asked, s.Limits, s.Authority); waits {
 		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
 	}
 	switch {
@@ -196,7 +203,7 @@ func pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonP
 // is the one that the condition of a Service names.
 func missingReason(s Situation) Reason {
 	for _, svc := range s.Asking {
-		if ready, _ := api.ReadyOf(svc); ready.Secret == s.Key.Name {
+		if api.NamesSecret(svc, s.Key.Name) {
 			return reasonMissing
 		}
 	}

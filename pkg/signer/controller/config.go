@@ -89,6 +89,8 @@ func validateLimits(l api.Limits) error {
 		return fmt.Errorf("--max-duration: %q: must be at least --min-duration (%s)", l.MaxDuration, l.MinDuration)
 	case l.DefaultDuration < l.MinDuration || l.DefaultDuration > l.MaxDuration:
 		return fmt.Errorf("--default-duration: %q: must be between --min-duration (%s) and --max-duration (%s)", l.DefaultDuration, l.MinDuration, l.MaxDuration)
+	case l.ClusterIPDuration < 15*time.Minute || l.ClusterIPDuration%time.Second != 0:
+		return fmt.Errorf("--cluster-ip-duration: %q: must be at least 15m, in whole seconds", l.ClusterIPDuration)
 	case l.DefaultDuration%time.Second != 0 || l.MinDuration%time.Second != 0 || l.MaxDuration%time.Second != 0:
 		return errors.New("--default-duration, --min-duration, --max-duration: must be in whole seconds, as the times in certificates are")
 	}
