@@ -73,10 +73,25 @@ func renew(t *testing.T, namespace string) {
 	t.Helper()
 	before := secretOf(t, namespace, "web-tls").Data[corev1.TLSCertKey]
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
-	patch(t, svc, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, time.Now().UTC().Format(time.RFC3339))
 	harness.Eventually(t, func() error {
+		// Times have no parts of a second: one that was issued in this second is not older.
+		patch(t, svc, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, time.Now().UTC().Format(time.RFC3339))
 		if string(secretOf(t, namespace, "web-tls").Data[corev1.TLSCertKey]) == string(before) {
 			return fmt.Errorf("Secret %s/web-tls has the certificate of before", namespace)
+		}
+		return nil
+	})
+}
+
+// isWoken waits until the pod has the annotation that makes its kubelet look.
+func isWoken(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Annotations[api.AnnotationLeaf] == "" {
+			return fmt.Errorf("pod %s/%s is not woken", pod.Namespace, pod.Name)
 		}
 		return nil
 	})
