@@ -99,3 +99,16 @@ func TestTheReferenceHasEveryFlag(t *testing.T) {
 	}
 	assert.Greater(t, found, 50, "flags are registered in another way than this test looks for")
 }
+
+// Each line of the threat model's tables names a test that shows it.
+func TestTheThreatModelNamesATestForEachLine(t *testing.T) {
+	lines := 0
+	for line := range strings.Lines(read(t, "docs/threat-model.md")) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| | test |") {
+			continue
+		}
+		lines++
+		assert.Regexp(t, "\\| `Test\\w+`[^|]* \\|\n$", line)
+	}
+	assert.Greater(t, lines, 25, "the tables look another way than this test expects")
+}

@@ -51,6 +51,15 @@ func classify(err error) trust.Judgement {
 	return refused(trust.ReasonOther)
 }
 
+// advised returns the attempt with advice before the message of a failure that
+// rights are the reason for; "" is none.
+func advised(attempt trust.Attempt, advice string) trust.Attempt {
+	if advice != "" && attempt.Failure.Reason == trust.ReasonForbidden {
+		attempt.Failure.Message = advice + ": " + attempt.Failure.Message
+	}
+	return attempt
+}
+
 // isGone reports whether a write failed because its target went away: the
 // namespace or the object is deleted or being deleted. The cache will show it too.
 func isGone(err error) bool {

@@ -86,3 +86,24 @@ func TestMessagesAreBounded(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New(strings.Repeat("ä", 1<<20)))
 	assert.LessOrEqual(t, utf8.RuneCountInString(classify(refused).Message), api.TrustMaxMessage+1)
 }
+
+// Advice stands first, as long messages are cut at their end.
+func TestAdvice(t *testing.T) {
+	configs := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}
+	forbidden := apierrors.NewForbidden(configs, "shop", errors.New("no rights"))
+	for _, tt := range []struct {
+		name   string
+		err    error
+		advice string
+		want   string
+	}{
+		{"no rights", forbidden, "do this", "do this: " + forbidden.Error()},
+		{"no rights, no advice", forbidden, "", forbidden.Error()},
+		{"another reason", io.ErrUnexpectedEOF, "do this", io.ErrUnexpectedEOF.Error()},
+		{"written", nil, "do this", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, advised(attempted(tt.err), tt.advice).Failure.Message)
+		})
+	}
+}
