@@ -62,6 +62,7 @@ func TestPoliciesHaveNoTypeErrors(t *testing.T) {
 	for _, name := range []string{
 		"servingcert-signer-secrets", "servingcert-signer-status",
 		"servingcert-rotator-configmaps", "servingcert-rotator-status", "servingcert-rotator-workloads", "servingcert-rotator-pods",
+		"servingcert-annotations", "servingcert-target-annotations", "servingcert-unknown-annotations",
 	} {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		harness.Eventually(t, func() error {
