@@ -188,6 +188,12 @@ func TestThePermissionsPolicyHasNoTypeErrors(t *testing.T) {
 	assert.Empty(t, typeErrors(t, "servingcert-permissions"))
 }
 
+func TestTheAPIServerTakesTheOptionalNetworkPolicies(t *testing.T) {
+	for _, obj := range applyOptional(t, "egress.yaml") {
+		require.Equal(t, "NetworkPolicy", obj.GetKind())
+	}
+}
+
 func TestWhoMayReplaceTheCA(t *testing.T) {
 	applyOptional(t, "permissions.yaml")
 	dave := user(t, "dave", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"*"}})
