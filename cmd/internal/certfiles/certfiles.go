@@ -18,10 +18,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// pollInterval is how often the files are read. They are small, and polling notices
+// PollInterval is how often the files are read. They are small, and polling notices
 // what file system events miss: a directory that is created later, or a symbolic link
 // that is replaced further up the path.
-const pollInterval = time.Second
+const PollInterval = time.Second
 
 // ErrNoCertificate is what GetCertificate returns until the files exist.
 var ErrNoCertificate = errors.New("no certificate yet")
@@ -77,7 +77,7 @@ func (*Files) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable: it loads the files now and whenever they change,
 // until ctx ends.
 func (f *Files) Start(ctx context.Context) error {
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
 	for {
 		f.Load()
