@@ -20,15 +20,15 @@ type attack struct {
 // attacks returns all.
 func attacks() []attack {
 	return []attack{
-		{"pod-ports", "Pending pods with 2000 Secrets in a volume and 2000 ports", podPorts},
+		{"pod-ports", "Pending pods with 500 Secrets in a volume and 500 ports", podPorts},
 		{"pod-containers", "pods whose annotation containers has 182 KiB, through the webhook and past it", podContainers},
 		{"pod-owners", "pods, Secrets and ConfigMaps with owner references of 200 KiB to 900 KiB", longOwners},
-		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB", secretKeys},
+		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", secretKeys},
 		{"secret-names", "Secrets with the signer's label and a certificate of 240 000 names", secretNames},
 		{"secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and strangers own", stolenLabels},
 		{"service-names", "Services whose extra-dns-names has 62 KiB, always others", serviceNames},
-		{"service-flips", "Services that change secret-name ten times a second", serviceFlips},
-		{"service-renewals", "Services that ask for another RSA key ten times a second", serviceRenewals},
+		{"service-flips", "five Services that each change secret-name ten times a second", serviceFlips},
+		{"service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", serviceRenewals},
 		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", badAnnotations},
 		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by nobody", reviews},
 		{"reviews-slow", "200 connections to the webhook that send a byte a second", slowReviews},

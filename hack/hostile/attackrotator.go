@@ -22,13 +22,19 @@ func tarpits(ctx context.Context, a *attacker) {
 	at := address(evilNet, 0)
 	svc := serviceOf(a.name, first)
 	svc.Spec.Ports = nil
+	var listening []*server
+	defer func() {
+		for _, s := range listening {
+			s.close()
+		}
+	}()
 	for i := range ports {
 		s, err := listen(ctx, at, first+i, nil)
 		if err != nil {
 			a.count(ctx, err)
 			return
 		}
-		defer s.close()
+		listening = append(listening, s)
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("https-", i), Port: int32(1000 + i), TargetPort: intstr.FromInt(first + i)})
 	}
 	_, err := a.services().Create(ctx, svc, metav1.CreateOptions{})
@@ -91,7 +97,7 @@ func rollouts(ctx context.Context, a *attacker) {
 
 // nextRenewal renews in another second than that of the last certificate.
 func nextRenewal(ctx context.Context, a *attacker, name string) error {
-	if nextSecond(ctx) && nextSecond(ctx) {
+	if sleep(ctx, time.Second) && nextSecond(ctx) {
 		return a.renew(ctx, name)
 	}
 	return ctx.Err()

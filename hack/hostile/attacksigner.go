@@ -12,18 +12,31 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
+// secretKeys: the API server itself parses the key of a Secret of type kubernetes.io/tls,
+// to warn, for longer than the signer may. So large keys are in Secrets of another type.
 func secretKeys(ctx context.Context, a *attacker) {
 	certPEM, _, err := selfSigned(1)
 	if err != nil {
 		a.count(ctx, err)
 		return
 	}
-	key, err := absurdKey(290 << 10) // 390 KiB as PEM
+	large, err := absurdKey(290 << 10) // 390 KiB as PEM
 	if err != nil {
 		a.count(ctx, err)
 		return
 	}
-	a.repeat(ctx, 500*time.Millisecond, func(i int) error { return a.replaceSecret(ctx, a.pair(i, 20, certPEM, key)) })
+	small, err := absurdKey(12 << 10) // 16 KiB: twice what a key may have
+	if err != nil {
+		a.count(ctx, err)
+		return
+	}
+	a.repeat(ctx, 500*time.Millisecond, func(i int) error {
+		secret := a.pair(i, 20, certPEM, small)
+		if i%2 == 0 {
+			secret.Type, secret.Data[corev1.TLSPrivateKeyKey] = corev1.SecretTypeOpaque, large
+		}
+		return a.replaceSecret(ctx, secret)
+	})
 }
 
 func secretNames(ctx context.Context, a *attacker) {
