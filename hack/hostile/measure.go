@@ -71,7 +71,10 @@ func (m *measures) took(r row, d time.Duration) {
 func (m *measures) failed(r row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := &m.row[r]
+	m.row[r].note(err)
+}
+
+func (s *samples) note(err error) {
 	if errors.Is(err, errLate) {
 		s.late++
 	} else {
