@@ -76,15 +76,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse answers a request that is no review, or that comes at a wrong moment.
+// refuse answers a request that is no review, or that comes at a wrong moment. It is
+// counted, and logged for those alone who look for it: anybody can send any number of them.
+// The API server repeats the answer to whoever creates the pod.
 func (h *handler) refuse(w http.ResponseWriter, status int, err error) {
 	reason := reasonError
 	if status == http.StatusTooManyRequests {
 		reason = reasonTooMany
 		w.Header().Set("Retry-After", "1") // the API server tries again
-	} else {
-		h.log.Error(err, "review failed: cannot read the request")
 	}
+	h.log.V(1).Info("review failed: cannot read the request", "status", status, "error", err.Error())
 	h.metrics.count(resultFailed, reason, nil)
 	http.Error(w, noAnswer+err.Error(), status)
 }

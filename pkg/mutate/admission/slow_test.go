@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -65,6 +67,17 @@ func answered(t *testing.T, server *httptest.Server) {
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode, "%s", text)
+}
+
+// TestStrangersWriteNoLog: whoever reaches the port can send what is no review, as often as
+// they like.
+func TestStrangersWriteNoLog(t *testing.T) {
+	var lines []string
+	h, _ := (&world{}).handler(t, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	for _, body := range []string{"", "{", "[]", `{"kind":"AdmissionReview"}`} {
+		assert.GreaterOrEqual(t, send(h, strings.NewReader(body)).Code, 400)
+	}
+	assert.Empty(t, lines)
 }
 
 // TestWhoSendsNothingHoldsUpNobody: what counts is what was received, and not what was
