@@ -24,8 +24,11 @@ const (
 
 	pausePod    = 250 * time.Millisecond
 	pauseNew    = 500 * time.Millisecond
-	pauseRenew  = 3 * time.Second // fewer than a person's limits would hold up
-	pauseServed = 5 * time.Second
+	pauseRenew  = 3 * time.Second
+	pauseServed = 8 * time.Second
+	// mostRenewals is about how often a Secret is renewed at most, however long it
+	// goes on: a signer may limit that.
+	mostRenewals = 15
 )
 
 // shop is the first tenant's work.

@@ -18,17 +18,17 @@ func (s *shop) work(ctx context.Context, d time.Duration) error {
 	s.repeat(working, rowBare, pausePod, s.createConfigMap)
 	s.repeat(working, rowReady, pauseNew, s.createService)
 	s.repeat(working, rowPod, pausePod, s.createAndDeletePod)
-	s.repeat(working, rowRenewed, pauseRenew, func(ctx context.Context, i int) error {
+	s.repeat(working, rowRenewed, max(pauseRenew, d/(mostRenewals*renewed)), func(ctx context.Context, i int) error {
 		_, err := s.renewAndWait(ctx, renewedName(i%renewed))
 		return err
 	})
 	for i := range served {
-		s.repeat(working, rowServed, pauseServed, func(ctx context.Context, _ int) error { return s.renewAndServe(ctx, servedName(i)) })
+		s.repeat(working, rowServed, max(pauseServed, d/mostRenewals), func(ctx context.Context, _ int) error { return s.renewAndServe(ctx, servedName(i)) })
 	}
 	s.working.Go(func() {
 		// Attacks on restarts need a while to begin with.
 		if sleep(working, d/4) {
-			s.repeat(working, rowRestarted, pauseServed, s.legacy.renewAndRestart)
+			s.repeat(working, rowRestarted, max(pauseServed, d/mostRenewals), s.legacy.renewAndRestart)
 		}
 	})
 	s.working.Wait()
