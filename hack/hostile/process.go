@@ -44,6 +44,7 @@ type process struct {
 
 	mu       sync.Mutex
 	cmd      *exec.Cmd
+	killed   bool     // by probe
 	restarts []string // why
 	peak     int64    // of those that ended, in bytes
 	cpu      time.Duration
@@ -103,7 +104,11 @@ func (p *process) wait() (again bool) {
 		return false
 	default:
 	}
-	p.restarts = append(p.restarts, fmt.Sprintf("it ended: %s; its log ends: %s", state, tail(p.log)))
+	why := fmt.Sprintf("it ended: %s", state)
+	if p.killed {
+		p.killed, why = false, fmt.Sprintf("its liveness probe failed %d times", livenessFailures)
+	}
+	p.restarts = append(p.restarts, why+"; its log ends: "+tail(p.log))
 	return len(p.restarts) <= maxRestarts
 }
 
@@ -124,7 +129,7 @@ func (p *process) probe() {
 		} else if failed++; failed == livenessFailures {
 			failed = 0
 			p.mu.Lock()
-			p.restarts = append(p.restarts, "its liveness probe failed three times")
+			p.killed = true
 			_ = p.cmd.Process.Kill() // it may have just ended
 			p.mu.Unlock()
 		}
