@@ -51,7 +51,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 			return w.live, w.err
 		},
 		programs: func() *programs.Table { return nil },
-		room:     newRoom(maxInFlight), metrics: metrics, log: log,
+		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: log,
 	}
 	return h, registry
 }
