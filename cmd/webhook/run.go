@@ -43,7 +43,7 @@ func run(ctx context.Context, cfg Config) error {
 		clients = newClientCA(cfg.ClientCAFile, cfg.ClientNames, log)
 		clients.demand(serving)
 	}
-	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving)
+	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, log)
 	mgr, err := manager.New(restConfig, options)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
