@@ -91,6 +91,13 @@ bench: controlplane-binaries ## measure against the budgets; N=10000 for more th
 	go test -run '^$$' -bench . -benchmem ./pkg/...
 	go run ./hack/bench -n $(N)
 
+# One attack alone: make hostile ATTACKS=tarpits. All are listed in docs/limits.md.
+DURATION ?= 2m
+ATTACKS  ?=
+.PHONY: hostile
+hostile: controlplane-binaries ## one tenant runs all attacks while another works, and what the other measures, DURATION each alone and attacked; ATTACKS=tarpits,rollouts for some
+	go run ./hack/hostile --duration $(DURATION) --attacks "$(ATTACKS)"
+
 .PHONY: controlplane
 controlplane: ## run a control plane to try things on, until Ctrl-C
 	@go build -o $(BIN)/controlplane ./hack/controlplane/cmd/controlplane

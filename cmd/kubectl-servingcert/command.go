@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
 // Exit codes.
@@ -19,8 +21,22 @@ const (
 // streams are what a command reads and writes.
 type streams struct {
 	in       io.Reader
-	out, err io.Writer
-	terminal bool // in is one: there is somebody to ask
+	out, err io.Writer // text for people: see escaping
+	// manifests is out for the user's own manifests, which are not text for people.
+	manifests io.Writer
+	terminal  bool // in is one: there is somebody to ask
+}
+
+// escaping is a writer of text for people. Values are escaped where they are read; this
+// is for those that were forgotten, and for errors of servers. A line break passes.
+type escaping struct{ to io.Writer }
+
+// Write implements io.Writer.
+func (w escaping) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.to, judge.EscapeLines(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // command is one subcommand.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/preview"
@@ -136,7 +137,7 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.write(std.out, docs, after, outcomes); err != nil {
+	if err := f.write(std, docs, after, outcomes); err != nil {
 		return err
 	}
 	return f.complain(std.err, outcomes)
@@ -166,12 +167,12 @@ func readPrograms(name string) (programs.Table, error) {
 	return table, nil
 }
 
-func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outcomes []preview.Outcome) error {
+func (f *injectFlags) write(w streams, before, after []preview.Document, outcomes []preview.Outcome) error {
 	switch {
 	case f.output == "report":
-		return writeReport(w, preview.Rows(outcomes))
+		return writeReport(w.out, preview.Rows(outcomes))
 	case !f.diff:
-		_, err := w.Write(preview.Join(after))
+		_, err := w.manifests.Write(preview.Join(after))
 		return err
 	}
 	for i := range before {
@@ -179,7 +180,7 @@ func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outco
 			continue
 		}
 		name := before[i].Name()
-		if _, err := w.Write(diff.Diff(name, before[i].Bytes(), name+", injected", after[i].Bytes())); err != nil {
+		if _, err := w.manifests.Write(diff.Diff(name, before[i].Bytes(), name+", injected", after[i].Bytes())); err != nil {
 			return err
 		}
 	}
@@ -191,15 +192,15 @@ func (f *injectFlags) write(w io.Writer, before, after []preview.Document, outco
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 	failed := false
 	for _, o := range outcomes {
-		name := fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+		name := judge.Escape(fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name))
 		if o.Path != "" {
-			name += " (" + o.Path + ")"
+			name += judge.Escape(" (" + o.Path + ")")
 		}
 		switch {
 		case o.Problem != nil:
 			_, _ = fmt.Fprintf(w, "error: %s: %s: %v\n", o.Document, name, o.Problem)
 		case o.Refused != nil:
-			_, _ = fmt.Fprintf(w, "refused: %s: %v\n", name, o.Refused)
+			_, _ = fmt.Fprintf(w, "refused: %s: %s\n", name, judge.Escape(o.Refused.Error()))
 		}
 		failed = failed || o.Failed()
 		if f.output == "report" {
@@ -209,7 +210,7 @@ func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, preview.NotLookedInto)
 		}
 		for _, warning := range o.Report.Warnings() {
-			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, warning)
+			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, judge.Escape(warning))
 		}
 	}
 	if failed {
@@ -222,7 +223,11 @@ func writeReport(w io.Writer, rows []preview.Row) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "NAMESPACE\tWORKLOAD\tCONTAINER\tSECRET\tDONE\tWHY")
 	for _, r := range rows {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Namespace, r.Workload, r.Container, r.Secret, r.Done, r.Why)
+		cells := []string{r.Namespace, r.Workload, r.Container, r.Secret, r.Done, r.Why}
+		for i, cell := range cells {
+			cells[i] = judge.Escape(cell)
+		}
+		_, _ = fmt.Fprintln(tab, strings.Join(cells, "\t"))
 	}
 	return tab.Flush()
 }

@@ -25,7 +25,7 @@ func main() {
 func standard() streams {
 	info, err := os.Stdin.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // so is /dev/null, which answers nothing
-	return streams{os.Stdin, os.Stdout, os.Stderr, terminal}
+	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal}
 }
 
 // commands are the verbs, in the order in which help lists them.
@@ -34,6 +34,7 @@ func commands() []command {
 }
 
 func run(ctx context.Context, args []string, std streams) int {
+	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
 	if len(args) == 0 || slices.Contains([]string{"-h", "--help", "help"}, args[0]) {
 		_, _ = io.WriteString(std.out, help())
 		return exitOK

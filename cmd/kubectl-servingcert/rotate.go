@@ -42,7 +42,7 @@ func rotateCommand() command {
 			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
 			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust everything that it signed at once; lists first what breaks")
 			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
-			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waiting, sign although some targets refuse its root")
+			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waiting, sign although some targets do not hold its root")
 			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
@@ -212,7 +212,7 @@ func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster, std st
 	if err := f.allow(ctx, c); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(std.out, "generation %d may sign although some targets refuse its root\n", f.proceed)
+	_, _ = fmt.Fprintf(std.out, "generation %d may sign although some targets do not hold its root\n", f.proceed)
 	if !f.wait {
 		return nil
 	}

@@ -218,6 +218,12 @@ func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any),
 	default:
 		row("", "bundle %s", judge.Short(t.BundleHash))
 	}
+	if t.Grace > 0 {
+		row("", "of those that do not hold it, a new generation waits for a limited time for %d, in namespaces %s", t.Grace, t.GraceNamespaces)
+	}
+	if t.Late > 0 {
+		row("", "of those that do not hold it, a new generation does not wait for %d, which requested it only after %s", t.Late, clock(t.Since))
+	}
 	for _, line := range t.NotHolding {
 		row("", "%s", line)
 	}

@@ -92,7 +92,7 @@ func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]
 func writeFindings(w io.Writer, findings []judge.Finding) error {
 	failed := false
 	for _, f := range findings {
-		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, f.Text)
+		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, judge.Escape(f.Text))
 		failed = failed || f.Verdict == judge.VerdictFailed
 	}
 	if failed {

@@ -129,6 +129,9 @@ func run(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
+		return err
+	}
 	if err := process.AddChecks(mgr, "ping", healthz.Ping); err != nil {
 		return err
 	}

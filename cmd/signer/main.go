@@ -52,9 +52,11 @@ type Config struct {
 	CADuration  time.Duration
 	CASoak      time.Duration
 	CAReissue   time.Duration
+	CAGrace     time.Duration // --ca-refusal-grace
 	Remote      remoteFlags
 	Workers     int
 	PodDuration time.Duration
+	Rates       signer.Rates
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -69,7 +71,9 @@ func command() process.Command {
 		CADuration: ca.DefaultCADuration,
 		CASoak:     ca.DefaultSoak,
 		CAReissue:  ca.DefaultReissue,
+		CAGrace:    ca.DefaultRefusalGrace,
 		Workers:    signercontroller.DefaultWorkers,
+		Rates:      signer.DefaultRates(),
 
 		PodDuration: podcontroller.DefaultMaxDuration,
 
@@ -94,11 +98,18 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+")")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
-	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
+	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
+	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
+	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
 	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret gets at once, whatever the reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret after that")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets; 0: no limit")
+	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
 }
 
 func (c *Config) validate() error {
@@ -112,6 +123,9 @@ func (c *Config) validate() error {
 		c.Limits.PermitDNSSuffixes = append(c.Limits.PermitDNSSuffixes, rule)
 	}
 	c.constraints = c.Limits.Constraints()
+	if c.CAGrace == 0 { // further down 0 is the default
+		return errors.New(`--ca-refusal-grace: "0s": must be positive`)
+	}
 	if err := c.signerConfig().Validate(); err != nil {
 		return err
 	}
@@ -132,8 +146,11 @@ func (c *Config) signerConfig() signercontroller.Config {
 		OpenShift:  c.OpenShift,
 		Limits:     c.Limits,
 		Workers:    c.Workers,
+		Rates:      c.Rates,
 		Clock:      c.clock,
 		Registerer: metrics.Registry,
+
+		ReissueWindow: c.CAReissue,
 	}
 }
 
@@ -157,12 +174,13 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 	return cacontroller.Config{
 		Namespace: c.Common.Namespace,
 		Parameters: ca.Parameters{
-			CADuration:  c.CADuration,
-			MaxDuration: c.Limits.MaxDuration,
-			Soak:        c.CASoak,
-			Reissue:     c.CAReissue,
-			Constraints: c.constraints,
-			Domain:      c.Common.ClusterDomain,
+			CADuration:   c.CADuration,
+			MaxDuration:  c.Limits.MaxDuration,
+			Soak:         c.CASoak,
+			RefusalGrace: c.CAGrace,
+			Reissue:      c.CAReissue,
+			Constraints:  c.constraints,
+			Domain:       c.Common.ClusterDomain,
 		},
 		Clock:      c.clock,
 		CheckClock: skew.Check,
@@ -208,14 +226,14 @@ func run(ctx context.Context, cfg *Config) error {
 			return err
 		}
 	}
-	sign, remote, err := cfg.Remote.signer()
+	signs, err := cfg.Remote.signer()
 	if err != nil {
 		return err
 	}
 	var issuer *signercontroller.Controller // made below: it needs the CA
 	changed := newSignal(2)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
-	keeping.Remote = remote
+	keeping.Remote = signs.candidate
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	keeping.OnChange = changed.send
 	authority, err := cacontroller.Setup(mgr, keeping)
@@ -231,13 +249,16 @@ func run(ctx context.Context, cfg *Config) error {
 		}
 		return authority.Authority()
 	}
-	issuing.Sign = sign
+	issuing.Sign, issuing.Available = signs.sign, signs.available
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}
 	answering := cfg.podConfig()
-	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, sign
+	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, signs.sign
 	if err := podcontroller.Setup(ctx, mgr, answering); err != nil {
+		return err
+	}
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err
 	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }

@@ -149,19 +149,33 @@ func (f *remoteFlags) readClientCertificate() error {
 	return err
 }
 
-// signer returns what signs, and what asks which the remote CA is now; nil: there
-// is no remote CA.
-func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate, error), error) {
+// signing is what signs.
+type signing struct {
+	sign signer.Sign
+	// available returns why sign would fail at once; nil: it never does.
+	available func(*pki.Authority) error
+	// candidate asks which the remote CA is now; nil: there is no remote CA.
+	candidate func(context.Context) (ca.Candidate, error)
+}
+
+// signer returns what signs.
+func (f *remoteFlags) signer() (signing, error) {
 	local, err := cfssl.NewLocal()
 	if err != nil || !f.enabled() {
-		return local, nil, err
+		return signing{sign: local}, err
 	}
 	remote, err := cfssl.NewRemote(f.config)
 	if err != nil {
-		return nil, nil, err
+		return signing{}, err
+	}
+	available := func(ca *pki.Authority) error {
+		if ca.Key != nil {
+			return nil
+		}
+		return remote.Available()
 	}
 	logged := "" // the last warnings: the CA's controller asks again and again
-	return byKey(local, remote.Sign), func(ctx context.Context) (ca.Candidate, error) {
+	return signing{sign: byKey(local, remote.Sign), available: available, candidate: func(ctx context.Context) (ca.Candidate, error) {
 		info, err := remote.Info(ctx)
 		if err != nil {
 			return ca.Candidate{}, err
@@ -171,7 +185,7 @@ func (f *remoteFlags) signer() (signer.Sign, func(context.Context) (ca.Candidate
 			ctrl.Log.WithName("cfssl").Info("the remote CA will refuse some requests", "server", info.Server, "warnings", logged)
 		}
 		return ca.NewCandidate(ca.OriginRemote, info.Chain, info.Root, nil), nil
-	}, nil
+	}}, nil
 }
 
 // byKey signs with the CA's key if it is here, and otherwise has the remote CA

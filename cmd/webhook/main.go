@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -28,6 +30,12 @@ type Config struct {
 	// BindAddress is the IP address to listen on; empty: all.
 	BindAddress string
 	Port        int
+	// ClientCAFile contains the CAs of client certificates. It may appear after the process
+	// has started, and may change. Empty: clients need no certificate.
+	ClientCAFile string
+	// ClientNames are the common names or DNS names of which a client certificate must
+	// have one; empty: any.
+	ClientNames []string
 	// OpenShift lets Services ask with the annotations of OpenShift's service-ca too.
 	OpenShift bool
 	// DefaultMode is the mode of pods for which nobody says one.
@@ -47,6 +55,8 @@ func command() process.Command {
 				"also accept OpenShift's annotation "+api.OpenShiftSecretName+" on Services; the namespace still needs its label; the process does not start in a cluster where service-ca runs")
 			fs.StringVar(&cfg.DefaultMode, "default-mode", string(api.ModeArgs), "mode (args, env or mount) of pods for which neither pod nor Service nor namespace says one in "+api.AnnotationMode)
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
+			fs.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "file with the CAs, in PEM, of which the API server must present a client certificate; it is loaded again when it changes (default: no certificate is demanded)")
+			fs.StringSliceVar(&cfg.ClientNames, "client-names", nil, "common names or DNS names, of which a client certificate must have one (default: any certificate of --client-ca-file)")
 		},
 		Validate: func() error { return cfg.validate() },
 		Run:      func(ctx context.Context) error { return run(ctx, cfg) },
@@ -54,11 +64,8 @@ func command() process.Command {
 }
 
 func (c Config) validate() error {
-	if c.CertDir == "" {
-		return errors.New(`--cert-dir: "": must be a directory`)
-	}
-	if info, err := os.Stat(c.CertDir); err == nil && !info.IsDir() {
-		return fmt.Errorf("--cert-dir: %q: is a file: must be the directory that contains tls.crt and tls.key", filepath.Clean(c.CertDir))
+	if err := certfiles.CheckDir(c.CertDir); err != nil {
+		return fmt.Errorf("--cert-dir: %w", err)
 	}
 	if c.Port < 1 || c.Port > 65535 {
 		return fmt.Errorf(`--port: "%d": must be between 1 and 65535`, c.Port)
@@ -68,6 +75,19 @@ func (c Config) validate() error {
 	}
 	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
 		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)
+	}
+	return c.validateClients()
+}
+
+func (c Config) validateClients() error {
+	if len(c.ClientNames) > 0 && c.ClientCAFile == "" {
+		return errors.New("--client-names: needs --client-ca-file, the CAs of these clients")
+	}
+	if slices.Contains(c.ClientNames, "") {
+		return fmt.Errorf("--client-names: %q: must be names of certificates, separated by commas", strings.Join(c.ClientNames, ","))
+	}
+	if info, err := os.Stat(c.ClientCAFile); err == nil && info.IsDir() {
+		return fmt.Errorf("--client-ca-file: %q: is a directory: must be a file with certificates in PEM", c.ClientCAFile)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
@@ -30,14 +31,20 @@ func run(ctx context.Context, cfg Config) error {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("scheme: %w", err)
 	}
-	files := newCertFiles(cfg.CertDir, log)
+	files := certfiles.New(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
 	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
-	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, &tls.Config{
+	serving := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"}, // what the API server speaks to webhooks
 		GetCertificate: files.GetCertificate,
-	})
+	}
+	var clients *clientCA
+	if cfg.ClientCAFile != "" {
+		clients = newClientCA(cfg.ClientCAFile, cfg.ClientNames, log)
+		clients.demand(serving)
+	}
+	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, log)
 	mgr, err := manager.New(restConfig, options)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
@@ -53,13 +60,26 @@ func run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(everyReplica{files.watch}); err != nil {
+	if err := addWatches(mgr, files, clients); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	if err := process.AddChecks(mgr, "serving", ready(files, synced)); err != nil {
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
+		return err
+	}
+	if err := process.AddChecks(mgr, "serving", ready(files, clients, synced)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// addWatches has the files loaded again when they change. clients may be nil.
+func addWatches(mgr manager.Manager, files *certfiles.Files, clients *clientCA) error {
+	if clients != nil {
+		if err := mgr.Add(everyReplica{clients.watch}); err != nil {
+			return err
+		}
+	}
+	return mgr.Add(files)
 }
 
 // everyReplica runs whether the process leads or not.
@@ -68,12 +88,18 @@ type everyReplica struct{ manager.RunnableFunc }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everyReplica) NeedLeaderElection() bool { return false }
 
-// ready returns the readiness check: nil once the webhook can be reached and its
-// informers have synced. Before that, each review would read from the API server.
-func ready(files *certFiles, synced func() bool) func(*http.Request) error {
+// ready returns the readiness check: nil once the webhook can be reached, can verify its
+// clients if it demands certificates of them (clients is not nil), and its informers have
+// synced. Before that, each review would read from the API server.
+func ready(files *certfiles.Files, clients *clientCA, synced func() bool) func(*http.Request) error {
 	return func(*http.Request) error {
 		if _, err := files.GetCertificate(nil); err != nil {
 			return err
+		}
+		if clients != nil {
+			if err := clients.loaded(); err != nil {
+				return err
+			}
 		}
 		if !synced() {
 			return errors.New("the informers have not synced")

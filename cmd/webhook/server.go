@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
@@ -34,7 +36,7 @@ type server struct {
 }
 
 // newServer returns a server that listens on the address with the TLS configuration.
-func newServer(host string, port int, config *tls.Config) *server {
+func newServer(host string, port int, config *tls.Config, log logr.Logger) *server {
 	mux := http.NewServeMux()
 	return &server{
 		Server:  webhook.NewServer(webhook.Options{WebhookMux: mux}), // registers and counts
@@ -47,6 +49,8 @@ func newServer(host string, port int, config *tls.Config) *server {
 			WriteTimeout:      writeTimeout,
 			IdleTimeout:       idleTimeout,
 			MaxHeaderBytes:    maxHeader,
+			// Handshakes that fail, which anybody can cause as often as they like.
+			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(log), slog.LevelDebug),
 		},
 	}
 }

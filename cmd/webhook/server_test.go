@@ -8,9 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +21,7 @@ import (
 )
 
 func TestTheServerHasEveryTimeout(t *testing.T) {
-	s := newServer("127.0.0.1", 9443, nil).http
+	s := newServer("127.0.0.1", 9443, nil, logr.Discard()).http
 	for name, timeout := range map[string]time.Duration{
 		"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout,
 	} {
@@ -31,7 +34,8 @@ func TestTheServerHasEveryTimeout(t *testing.T) {
 // TestASlowSenderIsCutOff: of a handshake, of headers and of a body. Nothing but the server
 // ends these connections.
 func TestASlowSenderIsCutOff(t *testing.T) {
-	s := newServer("127.0.0.1", 0, nil)
+	var lines atomic.Int32
+	s := newServer("127.0.0.1", 0, nil, funcr.New(func(_, line string) { lines.Add(1); t.Log(line) }, funcr.Options{}))
 	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond
 	s.Register(admission.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
@@ -67,4 +71,5 @@ func TestASlowSenderIsCutOff(t *testing.T) {
 
 	stop()
 	assert.NoError(t, <-ended)
+	assert.Zero(t, lines.Load(), "strangers write no log")
 }

@@ -54,7 +54,7 @@ func (b *bench) start(ctx context.Context, env string, args ...string) (*process
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, b.binary, append(args, "--kubeconfig", b.kubeconfig, "--metrics-addr", metrics, "--health-addr", "0")...)
+	cmd := exec.CommandContext(ctx, b.binary, append(args, "--kubeconfig", b.kubeconfig, "--metrics-addr", metrics, "--metrics-insecure", "--health-addr", "0")...)
 	cmd.Env = append(os.Environ(), env)
 	cmd.Stdout, cmd.Stderr = log, log
 	p := &process{cmd: cmd, metrics: "http://" + metrics + "/metrics", log: log.Name(), started: time.Now()}

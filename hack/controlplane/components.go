@@ -109,6 +109,11 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 		"--max-requests-inflight=0",
 		"--max-mutating-requests-inflight=0",
 	}
+	audit, err := cp.auditArgs()
+	if err != nil {
+		return err
+	}
+	args = append(args, audit...)
 	cp.apiServer = cp.newProcess(KubeAPIServer, append(args, cp.opts.ExtraAPIServerArgs...)...)
 	client, err := rest.HTTPClientFor(cp.AdminConfig())
 	if err != nil {

@@ -43,6 +43,10 @@ type Options struct {
 	// flag with one value the last wins.
 	ExtraAPIServerArgs []string
 
+	// AuditUsers are those whose requests kube-apiserver writes down, without their
+	// content, for AuditEvents. Default: nobody's.
+	AuditUsers []string
+
 	// OutliveParent leaves the processes running when the program that started
 	// them ends without calling Stop. Default: the kernel kills them then (on
 	// Linux).

@@ -282,3 +282,44 @@ func newPod(name string) *corev1.Pod {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}}},
 	}
 }
+
+// The log has requests of those who are named, those that were refused too, and a
+// watch as soon as it began.
+func TestAuditEvents(t *testing.T) {
+	ctx := t.Context()
+	cp, err := Start(ctx, Options{AuditUsers: []string{"alice"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cp.Stop() })
+	cfg, err := cp.UserConfig("alice", "system:masters")
+	require.NoError(t, err)
+	alice := kubernetes.NewForConfigOrDie(cfg)
+	cfg, err = cp.UserConfig("alice")
+	require.NoError(t, err)
+	noRights := kubernetes.NewForConfigOrDie(cfg)
+
+	makeNamespace(t, alice, "shop")
+	_, err = noRights.CoreV1().Secrets("shop").Get(ctx, "web", metav1.GetOptions{})
+	require.True(t, apierrors.IsForbidden(err))
+	watch, err := alice.CoreV1().Pods("").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=web"})
+	require.NoError(t, err)
+	defer watch.Stop()
+	_, err = kubernetes.NewForConfigOrDie(cp.AdminConfig()).CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+
+	var got []string
+	require.Eventually(t, func() bool {
+		events, err := cp.AuditEvents()
+		require.NoError(t, err)
+		got = nil
+		for _, e := range events {
+			require.Equal(t, "alice", e.User.Username)
+			got = append(got, fmt.Sprintf("%s %s %s/%s %d", e.Verb, e.Object.Resource, e.Object.Namespace, e.Object.Name, e.Status.Code))
+		}
+		return len(got) == 3
+	}, time.Minute, 20*time.Millisecond, "%q", got)
+	require.Equal(t, []string{"create namespaces /shop 201", "get secrets shop/web 403", "watch pods /web 200"}, got)
+
+	unaudited := &ControlPlane{}
+	_, err = unaudited.AuditEvents()
+	require.ErrorContains(t, err, "AuditUsers is empty")
+}

@@ -75,6 +75,9 @@ const (
 	// SuccessionWaits: a succession is due, and clients that hold only the oldest
 	// root could not verify the new generation.
 	SuccessionWaits = "SuccessionWaits"
+	// SuccessionHeldUp: targets of some namespaces refuse the root of the next
+	// generation, which signs without them after a time.
+	SuccessionHeldUp = "SuccessionHeldUp"
 	// CARestored: the Secret is older than the status that was made from it.
 	CARestored = "CARestored"
 )
@@ -86,7 +89,7 @@ func CAProblems() []string {
 
 // CAWarnings lists the reasons of CAWarning.
 func CAWarnings() []string {
-	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, CARestored}
+	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored}
 }
 
 // CAPhases lists the values of CAPhase.

@@ -94,7 +94,7 @@ const (
 	// AnnotationRotateMode, besides AnnotationRotate, is how: a RotateMode.
 	AnnotationRotateMode = Domain + "/rotate-mode"
 	// AnnotationPromoteDespite on ConfigMap CAStatusName is the number of a new
-	// generation that may sign although some targets refuse its root.
+	// generation that may sign although some targets do not hold its root.
 	AnnotationPromoteDespite = Domain + "/promote-despite-refusing"
 )
 

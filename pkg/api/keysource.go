@@ -87,13 +87,13 @@ func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wa
 	)
 	for _, svc := range services {
 		r, err := Parse(svc, limits)
-		its := Wanted{DNSNames: namesOfPod(pod, svc, r.DNSNames), IPs: r.IPs, FormerNames: namesOfPod(pod, svc, r.FormerNames)}
-		if n := len(union(wanted.DNSNames, its.DNSNames, strings.Compare)); err == nil && n > MaxNames {
+		r.DNSNames, r.FormerNames = namesOfPod(pod, svc, r.DNSNames), namesOfPod(pod, svc, r.FormerNames)
+		if n := len(union(wanted.DNSNames, r.DNSNames, strings.Compare)); err == nil && n > MaxNames {
 			err = &FieldError{"metadata.name", svc.Name, fmt.Sprintf("the Services that select the pod would have %d names together: must be at most %d", n, MaxNames)}
 		}
 		members = append(members, Member{svc, err})
 		if err == nil {
-			wanted, some = wanted.With(its), true
+			wanted, some = wanted.with(r), true
 		}
 	}
 	return wanted, members, some

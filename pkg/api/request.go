@@ -31,15 +31,20 @@ type Limits struct {
 	FormerDomains     []string
 	PermitDNSSuffixes []SuffixRule
 	PermitClusterIPs  bool
+	PermitRSA4096     bool
+	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs, whatever is
+	// asked for: when a Service is deleted its address may become another's at once.
+	ClusterIPDuration time.Duration
 }
 
 // DefaultLimits returns the limits of a signer that is started without flags.
 func DefaultLimits() Limits {
 	return Limits{
-		DefaultDuration: 720 * time.Hour,
-		MinDuration:     time.Hour,
-		MaxDuration:     2160 * time.Hour,
-		ClusterDomain:   "cluster.local",
+		DefaultDuration:   720 * time.Hour,
+		MinDuration:       time.Hour,
+		MaxDuration:       2160 * time.Hour,
+		ClusterDomain:     "cluster.local",
+		ClusterIPDuration: 24 * time.Hour,
 	}
 }
 
@@ -194,7 +199,7 @@ func hours(d time.Duration) string {
 	return s
 }
 
-func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
+func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
 	r.Params.KeyAlgorithm = DefaultKeyAlgorithm
 	value, ok := svc.Annotations[AnnotationKeyAlgorithm]
 	if !ok {
@@ -210,9 +215,15 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, _ Limits) error {
 	if r.KeySource == KeySourcePod && a == pki.RSA2048 {
 		return &FieldError{AnnotationKeyAlgorithm, value, "kubelets do not make such keys: must be another with " + AnnotationKeySource + ": " + string(KeySourcePod)}
 	}
+	if a == pki.RSA4096 && !limits.PermitRSA4096 && r.KeySource != KeySourcePod {
+		return &FieldError{AnnotationKeyAlgorithm, value, "not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to draw: must be " + otherAlgorithms}
+	}
 	r.Params.KeyAlgorithm, r.Asked.KeyAlgorithm = a, a
 	return nil
 }
+
+// otherAlgorithms are those that every signer permits.
+const otherAlgorithms = "ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072"
 
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = serviceNames(svc, limits.ClusterDomain)

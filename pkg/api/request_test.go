@@ -83,6 +83,21 @@ func TestParseReadsEveryAnnotation(t *testing.T) {
 	}, r)
 }
 
+func TestParseKeyAlgorithms(t *testing.T) {
+	for _, a := range pki.KeyAlgorithms() {
+		limits := DefaultLimits()
+		_, err := Parse(service(AnnotationKeyAlgorithm, string(a)), limits)
+		assert.Equal(t, a != pki.RSA4096, err == nil, a)
+		if a != pki.RSA4096 {
+			assert.Contains(t, otherAlgorithms, string(a))
+		}
+		limits.PermitRSA4096 = true
+		r, err := Parse(service(AnnotationKeyAlgorithm, string(a)), limits)
+		assert.NoError(t, err)
+		assert.Equal(t, a, r.Params.KeyAlgorithm)
+	}
+}
+
 func TestHeadless(t *testing.T) {
 	svc := service(AnnotationClusterIPs, "true")
 	svc.Spec.ClusterIP, svc.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
@@ -135,6 +150,7 @@ func TestParseRefuses(t *testing.T) {
 		{name: "unknown algorithm", annotation: AnnotationKeyAlgorithm, value: "DSA", want: "must be one of ECDSAP256, "},
 		{name: "a size that is not offered", annotation: AnnotationKeyAlgorithm, value: "RSA1024", want: "must be one of"},
 		{name: "an algorithm in small letters", annotation: AnnotationKeyAlgorithm, value: "ecdsap256", want: "must be one of"},
+		{name: "an algorithm that is not permitted", annotation: AnnotationKeyAlgorithm, value: "RSA4096", want: "not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to draw: must be ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072"},
 		{name: "no algorithm", annotation: AnnotationKeyAlgorithm, value: "", want: "must be one of"},
 		{name: "no Secret name", annotation: AnnotationSecretName, value: "", want: "not a valid Secret name"},
 		{name: "capitals", annotation: AnnotationSecretName, value: "Web", want: "not a valid Secret name"},

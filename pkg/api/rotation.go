@@ -104,7 +104,7 @@ func listed(modes []RotateMode) string {
 }
 
 // PromoteDespite returns the number of the generation that, by the annotations of
-// ConfigMap CAStatusName, is to sign although some targets refuse its root; 0:
+// ConfigMap CAStatusName, is to sign although some targets do not hold its root; 0:
 // none.
 func PromoteDespite(annotations map[string]string) int {
 	n, _ := strconv.Atoi(annotations[AnnotationPromoteDespite]) // what is not a number names no generation
@@ -112,7 +112,7 @@ func PromoteDespite(annotations map[string]string) int {
 }
 
 // PromoteDespiteAnnotations returns the annotations of ConfigMap CAStatusName
-// that let the generation sign although some targets refuse its root.
+// that let the generation sign although some targets do not hold its root.
 func PromoteDespiteAnnotations(generation int) map[string]string {
 	return map[string]string{AnnotationPromoteDespite: strconv.Itoa(generation)}
 }

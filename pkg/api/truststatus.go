@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Keys of ConfigMap TrustStatusName, which the rotator writes: what the signer
@@ -27,12 +28,28 @@ const (
 	TrustNotHolding = "not-holding"
 	// TrustProblem says why there is no bundle; "" if there is one. For people.
 	TrustProblem = "problem"
+	// TrustSince is when the rotator took up the bundle, RFC 3339; "" if there is
+	// none.
+	TrustSince = "since"
+	// TrustLate is how many of those that do not hold the bundle have requested it
+	// only since then. They hold up no new generation of the CA.
+	TrustLate = "late"
+	// TrustGrace is how many of the others are in a namespace, and refuse the bundle or
+	// held it and lost it again. They hold up a new generation until the signer's grace
+	// for refusals is over. What is left of TrustPending and TrustRefusing holds it up
+	// without limit.
+	TrustGrace = "grace"
+	// TrustNamespaces names the namespaces of TrustGrace, at most TrustMaxNamespaces.
+	// For people.
+	TrustNamespaces = "grace-namespaces"
 )
 
 const (
 	// TrustMaxListed is how many targets TrustNotHolding names at most. A last line
 	// counts the rest.
 	TrustMaxListed = 50
+	// TrustMaxNamespaces is how many namespaces TrustNamespaces names at most.
+	TrustMaxNamespaces = 10
 	// TrustMaxMessage bounds the message about each of them, in characters.
 	TrustMaxMessage = 200
 	// TrustAllOfKind stands in place of a name for the targets of a kind that cannot
@@ -54,7 +71,19 @@ type TrustStatus struct {
 	Unlisted int
 	// Problem says why there is no bundle; "" if there is one. For people.
 	Problem string
+	// Since is when the rotator took up the bundle; zero if there is none.
+	Since time.Time
+	// Late and Grace are those of Pending and Refusing that hold up no new generation
+	// of the CA, and those that hold it up for a limited time (TrustLate, TrustGrace).
+	Late, Grace int
+	// Namespaces names the namespaces of Grace. For people.
+	Namespaces string
 }
+
+// HoldingUp returns how many targets hold up a new generation of the CA without
+// limit: those of Pending and Refusing that Late and Grace do not count. It is below
+// zero if the counts contradict each other.
+func (s TrustStatus) HoldingUp() int { return s.Pending + s.Refusing - s.Late - s.Grace }
 
 // TrustTarget is a target that does not hold the bundle.
 type TrustTarget struct {
@@ -116,8 +145,9 @@ func (s TrustStatus) NotHoldingLines() []string {
 	return lines
 }
 
-// Data returns the ConfigMap's data. It holds no time, so that equal status is
-// equal data, and every key always, so that none that someone else set survives.
+// Data returns the ConfigMap's data. It holds no time that passes, so that equal
+// status is equal data, and every key always, so that none that someone else set
+// survives.
 func (s TrustStatus) Data() map[string]string {
 	return map[string]string{
 		TrustBundleHash: s.BundleHash,
@@ -127,6 +157,10 @@ func (s TrustStatus) Data() map[string]string {
 		TrustRefusing:   strconv.Itoa(s.Refusing),
 		TrustNotHolding: strings.Join(s.NotHoldingLines(), "\n"),
 		TrustProblem:    s.Problem,
+		TrustSince:      formatTime(s.Since),
+		TrustLate:       strconv.Itoa(s.Late),
+		TrustGrace:      strconv.Itoa(s.Grace),
+		TrustNamespaces: s.Namespaces,
 	}
 }
 
@@ -135,12 +169,12 @@ func (s TrustStatus) Data() map[string]string {
 // that the status then shows no more than what can be read: it is no evidence that
 // every target holds the bundle.
 func ParseTrustStatus(data map[string]string) (TrustStatus, error) {
-	s := TrustStatus{BundleHash: data[TrustBundleHash], Problem: data[TrustProblem]}
+	s := TrustStatus{BundleHash: data[TrustBundleHash], Problem: data[TrustProblem], Since: parseTime(data[TrustSince]), Namespaces: data[TrustNamespaces]}
 	var errs []error
 	for _, count := range []struct {
 		key  string
 		into *int
-	}{{TrustTargets, &s.Targets}, {TrustHolding, &s.Holding}, {TrustPending, &s.Pending}, {TrustRefusing, &s.Refusing}} {
+	}{{TrustTargets, &s.Targets}, {TrustHolding, &s.Holding}, {TrustPending, &s.Pending}, {TrustRefusing, &s.Refusing}, {TrustLate, &s.Late}, {TrustGrace, &s.Grace}} {
 		n, err := strconv.Atoi(data[count.key])
 		if err != nil || n < 0 {
 			errs = append(errs, fmt.Errorf("key %s: %q: must be a count", count.key, data[count.key]))

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,9 @@ func drawnTrustStatus(t *rapid.T) api.TrustStatus {
 		NotHolding: rapid.SliceOfN(rapid.Custom(drawnTrustTarget), 0, api.TrustMaxListed+5).Draw(t, "not holding"),
 		Unlisted:   rapid.IntRange(0, 9).Draw(t, "unlisted"),
 		Problem:    rapid.String().Draw(t, "problem"),
+		Since:      time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "since"), 0).UTC(),
+		Late:       count.Draw(t, "late"), Grace: count.Draw(t, "grace"),
+		Namespaces: rapid.String().Draw(t, "namespaces"),
 	}
 }
 
@@ -72,7 +76,7 @@ func TestTrustStatusReadsBack(t *testing.T) {
 // Whatever someone writes into the ConfigMap: nothing of it is lost to a person who
 // reads on, and a count that cannot be read is an error.
 func TestTrustStatusOfAnything(t *testing.T) {
-	keys := []string{api.TrustTargets, api.TrustHolding, api.TrustPending, api.TrustRefusing}
+	keys := []string{api.TrustTargets, api.TrustHolding, api.TrustPending, api.TrustRefusing, api.TrustLate, api.TrustGrace}
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.MapOf(rapid.SampledFrom(append(keys, api.TrustBundleHash, api.TrustNotHolding, api.TrustProblem)),
 			rapid.OneOf(rapid.String(), rapid.StringMatching(`-?[0-9]{1,3}`), rapid.StringMatching(`[A-Za-z:/ \n]{0,40}`))).Draw(t, "data")

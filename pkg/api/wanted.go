@@ -78,53 +78,69 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 		if first == nil {
 			first, wanted.Params = svc, r.Params
 		}
-		wanted = wanted.With(Wanted{DNSNames: r.DNSNames, IPs: r.IPs, FormerNames: r.FormerNames, Combined: r.Combined})
-		if r.RenewAfter.After(wanted.RenewAfter) {
-			wanted.RenewAfter = r.RenewAfter
-		}
+		wanted = wanted.with(r)
 	}
 	return wanted, members, first != nil
 }
 
 // Retained returns what the certificate should contain if the Services ask for nothing,
-// or for something that is not allowed, but their existing Secret is in use: the
-// names that each of them may have, the default parameters, and CombinedKey if one of
-// them asks for it. If there are more than MaxNames, it leaves out the names of the
-// newest Services.
+// or for something that is not allowed, but their existing Secret is in use: as
+// WithRetained, with the default parameters.
 func Retained(services []*corev1.Service, limits Limits) Wanted {
-	services = slices.Clone(services)
-	slices.SortStableFunc(services, OlderFirst)
-	wanted := Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}
-	for _, svc := range services {
-		wanted = wanted.With(allowedOf(svc, limits))
-	}
-	return wanted
+	return Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}.WithRetained(services, limits)
 }
 
-// allowedOf returns the names that a Service may have, without the others that it asks
-// for, and whether it asks for CombinedKey. Of more than MaxNames it returns the first.
-func allowedOf(svc *corev1.Service, limits Limits) Wanted {
-	names := serviceNames(svc, limits.ClusterDomain)
-	for _, name := range firstExtraNames(svc) {
-		if len(names) < MaxNames && !slices.Contains(names, name) && checkExtraName(svc, name, limits) == nil {
+// WithRetained returns w with the names that each of the Services may have, without the
+// others that it asks for, and with CombinedKey if one of them asks for it. All names of w
+// are in the result. Of the others, it has those that there is room for in MaxNames: first
+// the Services' own names, and then the extra names from the beginning of each list; each
+// time those of older Services first.
+func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
+	services = slices.Clone(services)
+	slices.SortStableFunc(services, OlderFirst)
+	names := slices.Clone(w.DNSNames)
+	add := func(name string) {
+		if len(names) < MaxNames && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	var r Request
-	_ = r.parseIPs(svc, limits) // what is not permitted is not in it
-	return Wanted{DNSNames: names, IPs: r.IPs, FormerNames: formerNames(svc, limits), Combined: WantsCombined(svc)}
+	for _, svc := range services {
+		for _, name := range serviceNames(svc, limits.ClusterDomain) {
+			add(name)
+		}
+	}
+	for _, svc := range services {
+		for _, name := range firstExtraNames(svc) {
+			if len(names) == MaxNames {
+				break // nothing more is checked
+			}
+			if checkExtraName(svc, name, limits) == nil {
+				add(name)
+			}
+		}
+	}
+	slices.Sort(names)
+	w.DNSNames = names
+	for _, svc := range services {
+		var r Request
+		_ = r.parseIPs(svc, limits) // what is not permitted is not in it
+		if ips := union(w.IPs, r.IPs, netip.Addr.Compare); len(ips) <= MaxNames {
+			w.IPs = ips
+		}
+		w.FormerNames = union(w.FormerNames, formerNames(svc, limits), cmp.Compare[string])
+		w.Combined = w.Combined || WantsCombined(svc)
+	}
+	return w
 }
 
-// With returns w's parameters with the names of both w and other, or only those of w if
-// they would be more than MaxNames together.
-func (w Wanted) With(other Wanted) Wanted {
-	w.Combined = w.Combined || other.Combined
-	names := union(w.DNSNames, other.DNSNames, cmp.Compare[string])
-	if len(names) > MaxNames {
-		return w
+// with returns w with what a Service asks for validly.
+func (w Wanted) with(r Request) Wanted {
+	w.DNSNames, w.IPs = union(w.DNSNames, r.DNSNames, cmp.Compare[string]), union(w.IPs, r.IPs, netip.Addr.Compare)
+	w.FormerNames = union(w.FormerNames, r.FormerNames, cmp.Compare[string])
+	w.Combined = w.Combined || r.Combined
+	if r.RenewAfter.After(w.RenewAfter) {
+		w.RenewAfter = r.RenewAfter
 	}
-	w.DNSNames, w.IPs = names, union(w.IPs, other.IPs, netip.Addr.Compare)
-	w.FormerNames = union(w.FormerNames, other.FormerNames, cmp.Compare[string])
 	return w
 }
 

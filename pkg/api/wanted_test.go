@@ -241,3 +241,99 @@ func TestRetained(t *testing.T) {
 	assert.LessOrEqual(t, len(full.DNSNames), MaxNames)
 	assert.Contains(t, full.DNSNames, "old.shop.svc", "the oldest first")
 }
+
+// One name too many costs a Service that name, whether it has the Secret for itself or
+// shares it, and never the names that it has without asking.
+func TestOneNameTooMany(t *testing.T) {
+	own := []string{"web.shop.svc", "web.shop.svc.cluster.local"}
+	extras := strings.Split(names(99), ",")
+	tooMany := service(AnnotationExtraDNSNames, names(99)) // 101 with its own
+	older := named("older", -time.Hour)
+	for name, c := range map[string]struct {
+		got     Wanted
+		without []string
+	}{
+		"alone":                              {Retained([]*corev1.Service{tooMany}, permissive()), extras[98:]},
+		"with an older one":                  {Retained([]*corev1.Service{tooMany, older}, permissive()), extras[96:]},
+		"beside the names of a valid one":    {mergeOf(t, older).WithRetained([]*corev1.Service{tooMany}, permissive()), extras[96:]},
+		"beside a newer one with many names": {Retained([]*corev1.Service{tooMany, named("x", time.Hour, AnnotationExtraDNSNames, "y.x.shop.svc")}, permissive()), extras[96:]},
+	} {
+		assert.Len(t, c.got.DNSNames, MaxNames, name)
+		for _, n := range append(slices.Clone(own), extras...) {
+			assert.Equal(t, !slices.Contains(c.without, n), slices.Contains(c.got.DNSNames, n), "%s: %s", name, n)
+		}
+	}
+	full := mergeOf(t, service(AnnotationExtraDNSNames, names(98)))
+	assert.Equal(t, full, full.WithRetained([]*corev1.Service{named("x", time.Hour)}, permissive()), "what is asked for validly goes first")
+}
+
+// mergeOf returns what the Services, which are all valid, ask for.
+func mergeOf(t require.TestingT, services ...*corev1.Service) Wanted {
+	wanted, members, ok := Merge(services, permissive())
+	require.True(t, ok)
+	require.Empty(t, refusals(members))
+	return wanted
+}
+
+// What is retained of Services, beside what others ask for validly, is never more than
+// there is room for, never less, and from the beginning of each list.
+func TestWhatIsRetained(t *testing.T) {
+	limits := permissive()
+	limits.FormerDomains = []string{"old.example"}
+	crowded := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var services []*corev1.Service
+		lists := map[*corev1.Service][]string{} // what each may have, its own names first
+		for i := range rapid.IntRange(1, 6).Draw(t, "services") {
+			name := fmt.Sprintf("s%d", i)
+			svc := named(name, time.Duration(rapid.IntRange(0, 3).Draw(t, "age"))*time.Second, AnnotationClusterIPs, rapid.SampledFrom([]string{"true", "maybe"}).Draw(t, "IPs"))
+			var list []string
+			for n := range rapid.SampledFrom([]int{0, 1, 30, 97, 98, 99, 100}).Draw(t, "extra") {
+				list = append(list, fmt.Sprintf("n%02d.%s.shop.svc", n, name))
+			}
+			if rapid.Bool().Draw(t, "headless") {
+				svc.Spec.ClusterIP, svc.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
+			}
+			svc.Annotations[AnnotationExtraDNSNames] = strings.Join(append(slices.Clone(list), "not.permitted"), ",")
+			lists[svc] = append(serviceNames(svc, limits.ClusterDomain), list...)
+			services = append(services, svc)
+		}
+		before := Wanted{Params: Params{pki.RSA2048, 2 * time.Hour}}
+		if n := rapid.IntRange(-1, 98).Draw(t, "names of the others"); n == 0 {
+			before = mergeOf(t, service())
+		} else if n > 0 {
+			before = mergeOf(t, service(AnnotationExtraDNSNames, names(n)))
+		}
+		got := before.WithRetained(rapid.Permutation(services).Draw(t, "order"), limits)
+
+		require.LessOrEqual(t, len(got.DNSNames), MaxNames)
+		require.LessOrEqual(t, len(got.IPs), MaxNames)
+		require.True(t, slices.IsSorted(got.DNSNames))
+		require.Equal(t, before.Params, got.Params)
+		require.NotContains(t, got.DNSNames, "not.permitted")
+		for _, name := range before.DNSNames {
+			require.Contains(t, got.DNSNames, name)
+		}
+		slices.SortFunc(services, OlderFirst)
+		room, own := MaxNames-len(before.DNSNames), 0
+		for _, svc := range services {
+			list := lists[svc]
+			ownOfIt := len(serviceNames(svc, limits.ClusterDomain))
+			has := func(name string) bool { return slices.Contains(got.DNSNames, name) }
+			for i, name := range list[:ownOfIt] {
+				require.Equal(t, own+i < room, has(name), "its own name %s", name)
+			}
+			own += ownOfIt
+			for i, name := range list[1:] {
+				require.True(t, has(list[i]) || !has(name), "%s is kept and %s before it is not", name, list[i])
+			}
+			for _, name := range list[:min(len(list), MaxNames)] {
+				require.True(t, has(name) || len(got.DNSNames) == MaxNames, "%s is left out, and there is room", name)
+			}
+		}
+		if len(got.DNSNames) == MaxNames {
+			crowded++
+		}
+	})
+	assert.Greater(t, crowded, 20, "hardly any certificate is full")
+}

@@ -29,7 +29,7 @@ func situation(data map[string][]byte) Situation {
 	return Situation{
 		Parameters: Parameters{
 			Constraints: clusterOnly, Domain: "cluster.local", MaxDuration: maxDuration,
-			CADuration: DefaultCADuration, Soak: DefaultSoak, Reissue: DefaultReissue,
+			CADuration: DefaultCADuration, Soak: DefaultSoak, Reissue: DefaultReissue, RefusalGrace: DefaultRefusalGrace,
 		},
 		Secret: data, Now: start,
 	}

@@ -13,6 +13,8 @@ const (
 	DefaultCADuration = 26280 * time.Hour // three years
 	DefaultSoak       = 5 * time.Minute
 	DefaultReissue    = 10 * time.Minute
+	// DefaultRefusalGrace lasts longer than a weekend.
+	DefaultRefusalGrace = 72 * time.Hour
 )
 
 // Parameters are what the operator decides about the CA.
@@ -25,6 +27,9 @@ type Parameters struct {
 	// Soak is how long every target is known to hold the root of a new generation
 	// before that signs. Default: DefaultSoak.
 	Soak time.Duration
+	// RefusalGrace is how long a new generation waits for targets of namespaces that
+	// refuse its root, or do not keep it. Default: DefaultRefusalGrace.
+	RefusalGrace time.Duration
 	// Reissue is the time over which the leaves of an older generation are
 	// replaced. Default: DefaultReissue.
 	Reissue time.Duration
@@ -42,6 +47,9 @@ func (p Parameters) WithDefaults() Parameters {
 	if p.Soak == 0 {
 		p.Soak = DefaultSoak
 	}
+	if p.RefusalGrace == 0 {
+		p.RefusalGrace = DefaultRefusalGrace
+	}
 	if p.Reissue == 0 {
 		p.Reissue = DefaultReissue
 	}
@@ -58,6 +66,9 @@ func (p Parameters) Validate() error {
 	}
 	if p.Soak < 0 {
 		return fmt.Errorf("--ca-soak: %q: must not be negative", p.Soak)
+	}
+	if p.RefusalGrace < 0 {
+		return fmt.Errorf("--ca-refusal-grace: %q: must be positive", p.RefusalGrace)
 	}
 	if p.Reissue < 0 {
 		return fmt.Errorf("--ca-reissue-window: %q: must not be negative", p.Reissue)

@@ -29,7 +29,7 @@ type Situation struct {
 	Request    api.RotateRequest
 	RequestErr error
 	// PromoteDespite is the number of a generation that is to sign although some
-	// targets refuse its root; 0: none.
+	// targets do not hold its root; 0: none.
 	PromoteDespite int
 	// Import is the CA in Secret api.CAImportName, nil if there is none or if
 	// ImportErr says what is wrong with it.

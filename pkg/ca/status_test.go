@@ -1,7 +1,9 @@
 package ca
 
 import (
+	"crypto/x509"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -59,4 +61,20 @@ func TestNoStatusWithoutACA(t *testing.T) {
 	assert.Nil(t, Decide(lost).Status, "it would be evidence of a CA for ever")
 	lost.Status = &api.CAStatus{Bundle: "x"}
 	assert.Equal(t, "x", Decide(lost).Status.Bundle, "a process that has just started keeps what is there")
+}
+
+// A status that says the time as it passes would be written each time that somebody
+// looks, and sent as an event too.
+func TestStatusOfAnImportDoesNotChangeWithTime(t *testing.T) {
+	for what, shift := range map[string]time.Duration{"expired": -400 * day, "not valid yet": 400 * day} {
+		root := foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = c.NotBefore.Add(shift), c.NotAfter.Add(shift) })
+		imported, err := ParseImport(importOf(t, root))
+		require.NoError(t, err)
+		s := newScript(t)
+		s.Import = &imported
+		first := s.take("")
+		require.Len(t, first.Warnings, 1, what)
+		s.Now = s.Now.Add(time.Minute)
+		assert.Equal(t, first.Status.Data(), s.take("").Status.Data(), what)
+	}
 }

@@ -2,7 +2,6 @@ package ca
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -76,45 +75,34 @@ func promote(d *Decision, s Situation) {
 	signing, newest := d.State.signing(), d.State.Newest()
 	deadline := signing.Ends().Add(-s.Soak)
 	soaked := newest.TrustedAt.Add(s.Soak)
-	missing := untrusted(s, d.State.Bundle(s.Now).Hash(), newest.Number)
+	trust := viewTrust(s, d.State.Bundle(s.Now).Hash(), newest.Number)
 	switch {
 	case !s.Now.Before(deadline):
 		d.Step = Step{Kind: StepPromote, Why: "the generation before ends at " + formatTime(signing.Ends()) + ": there is no time to wait"}
 		return
-	case missing != "":
-		d.Waiting = missing
+	case trust.missing != "":
+		d.Waiting = trust.missing
+		if !trust.until.IsZero() {
+			d.warn(api.SuccessionHeldUp, "targets of these namespaces refuse the root of %s, or do not keep it: %s. It waits for them until %s; their clients fail after that. ConfigMap %s names them",
+				newest, s.Trust.Namespaces, formatTime(trust.until), api.TrustStatusName)
+			d.lookAt(trust.until)
+		}
 	case newest.TrustedAt.IsZero():
 		d.Step = Step{Kind: StepTrusted, Why: fmt.Sprintf("%d of %d targets hold its root", s.Trust.Holding, s.Trust.Targets)}
 		return
 	case s.Now.Before(soaked):
-		d.Waiting = fmt.Sprintf("%d of %d targets hold the new root; pods get it until %s", s.Trust.Holding, s.Trust.Targets, formatTime(soaked))
+		d.Waiting = fmt.Sprintf("%s; pods get it until %s", holding(s.Trust), formatTime(soaked))
 		d.lookAt(soaked)
 	case newest.Origin == OriginRemote && !s.remoteIs(newest):
 		d.Waiting = "every target holds the new root, and the remote CA does not sign with its key: " + s.remoteAnswer()
 	default:
 		d.Step = Step{Kind: StepPromote, Why: "its root is trusted everywhere"}
+		if trust.without != "" {
+			d.Step.Why = trust.without
+		}
 		return
 	}
 	d.lookAt(deadline)
-}
-
-// untrusted returns which targets are not known to hold the bundle, "" if all are.
-func untrusted(s Situation, bundleHash string, generation int) string {
-	t := s.Trust
-	progress := fmt.Sprintf("%d of %d targets hold the new root", t.Holding, t.Targets)
-	switch {
-	case t.BundleHash == "":
-		return fmt.Sprintf("ConfigMap %s does not say that targets hold the bundle: is the rotator running?", api.TrustStatusName)
-	case t.BundleHash != bundleHash:
-		return "the rotator has not taken up the new bundle yet"
-	case t.Pending > 0, t.Refusing > 0 && s.PromoteDespite != generation:
-		text := progress + "; not: " + strings.Join(t.NotHoldingLines(), "; ")
-		if t.Pending == 0 {
-			text += fmt.Sprintf(". To go on without those: kubectl servingcert rotate-ca --proceed %d", generation)
-		}
-		return text
-	}
-	return ""
 }
 
 // prepare makes the next generation, when something asks for one.

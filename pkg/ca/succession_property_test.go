@@ -54,6 +54,55 @@ func TestInvariant6TrustNeverGaps(t *testing.T) {
 	})
 }
 
+// Whatever the tenants of namespaces do, a succession ends within the grace and a
+// soak, once the rotator has written every other target; and it does not end before
+// that as long as the CA that signs lasts.
+func TestTenantsHoldUpNoSuccession(t *testing.T) {
+	waiting := newScript(t)
+	waiting.ask(api.RotateOverlap, "audit")
+	waiting.take(StepPrepare)
+	outer := t
+	rapid.Check(t, func(t *rapid.T) {
+		s := *waiting
+		s.T = outer
+		hash := s.state().Bundle(s.Now).Hash()
+		const step = time.Hour
+		takenUp := s.Now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "hours until the rotator runs")) * step)
+		written := takenUp.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "hours until it has written the others")) * step)
+		ends := later(takenUp.Add(s.RefusalGrace), written).Add(2 * step) // Trusted, and the soak
+		for ; s.state().waiting(); s.Now = s.Now.Add(step) {
+			require.False(outer, s.Now.After(ends), "%v", Decide(s.Situation).Waiting)
+			count := func(what string) int { return rapid.IntRange(0, 3).Draw(t, what) }
+			late, grace, others := count("late"), count("refuse"), 0
+			if s.Now.Before(written) {
+				others = 1 + count("to be written")
+			}
+			refusing := rapid.IntRange(0, late+grace+others).Draw(t, "of these refuse")
+			s.Trust = api.TrustStatus{BundleHash: hash, Since: takenUp, Targets: 99, Holding: 99 - late - grace - others,
+				Pending: late + grace + others - refusing, Refusing: refusing, Late: late, Grace: grace, Namespaces: "hostile"}
+			if s.Now.Before(takenUp) {
+				s.Trust = api.TrustStatus{BundleHash: "older", Since: start, Targets: 99, Holding: 99}
+			}
+			d := Decide(s.Situation)
+			for ; d.Step.Kind == StepRaise; d = Decide(s.Situation) {
+				s.take(StepRaise)
+			}
+			if kind := d.Step.Kind; kind != "" {
+				require.False(outer, s.Now.Before(written), "%s before every other target holds the root", kind)
+				require.True(outer, kind == StepTrusted || kind == StepPromote, kind)
+				s.take(kind)
+			}
+		}
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 func (w *world) waits() bool {
 	s, err := ParseState(w.secret)
 	require.NoError(w.T, err)

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +145,106 @@ func TestOneSuccessionPerRequest(t *testing.T) {
 	assert.Len(t, s.state().authority(s.Now, s.Parameters).Older, 2)
 	s.ask(api.RotateForce, "another's")
 	s.take(StepPrepare)
+}
+
+// What targets of namespaces refuse holds up a new generation for the grace, and what
+// others do not hold, without limit. Requests that came late do not count.
+func TestRefusalGrace(t *testing.T) {
+	trust := func(pending, refusing, grace, late int) api.TrustStatus {
+		return api.TrustStatus{Targets: 9, Holding: 9 - pending - refusing, Pending: pending, Refusing: refusing, Grace: grace, Late: late,
+			Namespaces: "bank", NotHolding: []api.TrustTarget{{Message: "X"}}}
+	}
+	const (
+		waits    = "9 targets hold the new root; not: X"
+		forAtime = ". Of these namespaces it waits for no target beyond 2026-03-04T12:00:00Z: bank. To go on without those: kubectl servingcert rotate-ca --proceed 2"
+	)
+	tests := []struct {
+		name    string
+		trust   api.TrustStatus
+		waiting string // "": the generation is trusted
+		ends    bool   // the waiting, with the grace
+	}{
+		{"all hold it", trust(0, 0, 0, 0), "", true},
+		{"one is late", trust(1, 0, 0, 1), "", true},
+		{"some are late, and refuse", trust(1, 2, 0, 3), "", true},
+		{"one is to be written", trust(1, 0, 0, 0), "8 of " + waits, false},
+		{"one is to be written, and others are late", trust(2, 2, 0, 3), "5 of " + waits, false},
+		{"one of a namespace refuses", trust(0, 1, 1, 0), "8 of " + waits + forAtime, true},
+		{"one of a namespace lost it again", trust(1, 0, 1, 0), "8 of " + waits + forAtime, true},
+		{"one of the cluster refuses", trust(0, 1, 0, 0), "8 of " + waits + ". To go on without those: kubectl servingcert rotate-ca --proceed 2", false},
+		{"one of each refuses", trust(0, 2, 1, 0), "7 of " + waits + forAtime, false},
+		{"counts that contradict each other", trust(0, 0, 0, 1), "9 of " + waits, false},
+		{"more wait for the end of the grace than there are", trust(0, 0, 1, 0), "9 of " + waits + forAtime, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScript(t)
+			s.ask(api.RotateOverlap, "audit")
+			s.take(StepPrepare)
+			s.Trust, s.Trust.BundleHash, s.Trust.Since = tt.trust, s.state().Bundle(s.Now).Hash(), s.Now
+			graceEnds := s.Now.Add(DefaultRefusalGrace)
+			if tt.waiting == "" {
+				s.take(StepTrusted)
+				return
+			}
+			d := s.take("")
+			assert.Contains(t, d.Waiting, tt.waiting)
+			if tt.trust.Grace > 0 {
+				require.Len(t, d.Warnings, 1)
+				assert.Equal(t, api.SuccessionHeldUp, d.Warnings[0].Reason)
+				assert.Contains(t, d.Warnings[0].Message, "bank")
+				assert.False(t, d.Next.After(graceEnds), "it looks again then")
+			} else {
+				assert.NotContains(t, d.Waiting, "2026-03-04")
+			}
+			s.Now = graceEnds.Add(-time.Second)
+			s.take(StepRaise)
+			s.take("")
+			s.Now = graceEnds
+			if !tt.ends {
+				assert.Empty(t, s.take("").Warnings, "there is nothing to say of the grace any more")
+				s.PromoteDespite = 2
+			}
+			s.take(StepTrusted)
+			s.Now = s.Now.Add(s.Soak)
+			d = s.take(StepPromote)
+			if tt.ends {
+				assert.Equal(t, "targets of these namespaces have not held its root for 72h0m0s: bank", d.Step.Why)
+			}
+		})
+	}
+}
+
+// A person lets a generation sign whoever does not hold its root, once the rotator
+// has taken that up, and only this generation.
+func TestPromoteDespite(t *testing.T) {
+	s := newScript(t)
+	s.ask(api.RotateOverlap, "audit")
+	s.take(StepPrepare)
+	s.PromoteDespite = 2
+	s.take("")
+	s.Trust = api.TrustStatus{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 3, Pending: 2, Refusing: 1, Since: s.Now}
+	s.PromoteDespite = 1
+	s.take("")
+	s.PromoteDespite = 2
+	s.take(StepTrusted)
+	s.Now = s.Now.Add(s.Soak)
+	assert.Equal(t, "3 of 3 targets do not hold its root, and a person lets it sign without those", s.take(StepPromote).Step.Why)
+}
+
+// What is published names a few targets: the trust status names more.
+func TestWaitingIsBounded(t *testing.T) {
+	s := newScript(t)
+	s.ask(api.RotateOverlap, "audit")
+	s.take(StepPrepare)
+	s.Trust = api.TrustStatus{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 5000, Refusing: 5000, Grace: 5000, Since: s.Now, Unlisted: 5000 - api.TrustMaxListed,
+		Namespaces: strings.Repeat("n", 63*api.TrustMaxNamespaces)}
+	for range api.TrustMaxListed {
+		s.Trust.NotHolding = append(s.Trust.NotHolding, api.TrustTarget{Kind: "ConfigMap", Namespace: strings.Repeat("n", 63), Name: strings.Repeat("x", 253), Reason: "Invalid", Message: strings.Repeat("m", 5000)})
+	}
+	d := s.take("")
+	assert.Less(t, len(d.Waiting), 4<<10)
+	assert.Contains(t, d.Waiting, "; 5000 in all: see ConfigMap servingcert-trust-status. Of these")
 }
 
 // A fourth within the life of the first would need a fourth cross.

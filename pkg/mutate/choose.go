@@ -257,10 +257,11 @@ func refusal(svc *corev1.Service) string {
 }
 
 // widestLimits returns limits that allow the Service everything that any signer might:
-// its extra names, any duration, cluster IPs. What they refuse, every signer refuses.
+// its extra names, any duration, cluster IPs, any key algorithm. What they refuse, every signer refuses.
 func widestLimits(svc *corev1.Service) api.Limits {
 	limits := api.DefaultLimits()
 	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
+	limits.PermitRSA4096 = true
 	extra, err := api.ExtraNames(svc)
 	if err != nil {
 		return limits // every signer refuses the annotation

@@ -64,7 +64,7 @@ func (a *Authority) PermitsAddr(ip netip.Addr) bool {
 // MaySign returns why the CA does not sign a leaf that ends at the time, or nil.
 func (a *Authority) MaySign(notAfter time.Time) error {
 	if notAfter.After(a.SignUntil) {
-		return fmt.Errorf("the CA signs nothing that expires after %s, and the certificate would expire at %s", a.SignUntil.Format(time.RFC3339), notAfter.Format(time.RFC3339))
+		return fmt.Errorf("the CA signs nothing that expires after %s, and the certificate would expire later", a.SignUntil.Format(time.RFC3339))
 	}
 	return nil
 }

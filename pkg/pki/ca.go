@@ -16,7 +16,8 @@ import (
 )
 
 // Constraints are the names that a CA may sign: the critical name constraints
-// of its certificate (RFC 5280, 4.2.1.10).
+// of its certificate (RFC 5280, 4.2.1.10). No CA that is made here may sign e-mail
+// addresses or URIs, nor certificates of other usages than for servers.
 type Constraints struct {
 	// PermittedDNS are the domains, with everything below them.
 	PermittedDNS []string
@@ -56,6 +57,12 @@ func noIPs() []*net.IPNet {
 		{IP: net.ParseIP("100::"), Mask: net.CIDRMask(128, 128)},
 	}
 }
+
+// noHost is permitted as the host of e-mail addresses and of URIs, and with it no
+// other: no host has this name (RFC 6761, 6.4). To exclude all by an empty constraint
+// would not do: RFC 5280 does not define one for these, and OpenSSL takes it to match
+// nothing.
+const noHost = "invalid"
 
 // KeyID returns the subject key identifier of a public key: the leftmost 160
 // bits of the SHA-256 of its SubjectPublicKeyInfo (RFC 7093, 2, method 4).
@@ -104,6 +111,12 @@ func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore,
 		SubjectKeyId:                id,
 		PermittedDNSDomainsCritical: true,
 		PermittedDNSDomains:         constraints.PermittedDNS,
+		PermittedEmailAddresses:     []string{noHost},
+		PermittedURIDomains:         []string{noHost},
+		// Certificates for servers, as all leaves are (RFC 5280, 4.2.1.12). That it
+		// holds for what a CA signs is no rule of the RFC, but every verifier that looks
+		// at it in a CA takes it so.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if !constraints.PermitIPs {
 		template.PermittedIPRanges = noIPs()
@@ -129,7 +142,8 @@ func NewSerial() (*big.Int, error) {
 	return serial.Add(serial, big.NewInt(1)), nil
 }
 
-// CheckCA says why cert with key cannot be a signing CA at now, or nil.
+// CheckCA says why cert with key cannot be a signing CA at now, or nil. The error holds
+// no time that passes: it is published, and each change would be a write.
 func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
 	switch {
 	case !cert.IsCA || !cert.BasicConstraintsValid:
@@ -139,9 +153,9 @@ func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
 	case !KeyMatches(cert, key):
 		return errors.New("the private key does not belong to the certificate")
 	case now.Before(cert.NotBefore):
-		return fmt.Errorf("the certificate is not valid before %s, and the clock says %s", cert.NotBefore.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate is not valid before %s by the clock of this machine", cert.NotBefore.Format(time.RFC3339))
 	case now.After(cert.NotAfter):
-		return fmt.Errorf("the certificate expired at %s, and the clock says %s", cert.NotAfter.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate expired at %s by the clock of this machine", cert.NotAfter.Format(time.RFC3339))
 	}
 	return nil
 }

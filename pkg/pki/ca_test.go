@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,9 @@ func TestNewRoot(t *testing.T) {
 	assert.Equal(t, x509.KeyUsageCertSign|x509.KeyUsageCRLSign, root.cert.KeyUsage)
 	assert.True(t, root.cert.PermittedDNSDomainsCritical)
 	assert.Equal(t, []string{"cluster.local", "svc"}, root.cert.PermittedDNSDomains)
+	assert.Equal(t, []string{"invalid"}, root.cert.PermittedEmailAddresses)
+	assert.Equal(t, []string{"invalid"}, root.cert.PermittedURIDomains)
+	assert.Equal(t, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, root.cert.ExtKeyUsage)
 	assert.Empty(t, root.cert.ExcludedIPRanges, "Java fails on two certificates that exclude IPv4 and IPv6 ranges")
 	assert.Equal(t, start, root.cert.NotBefore)
 	assert.Equal(t, start.Add(3*year), root.cert.NotAfter)
@@ -92,6 +96,74 @@ var nameConstraintCases = []struct {
 	{"beside a permitted suffix", pki.Constraints{PermittedDNS: []string{"svc", "apps.example.com"}}, []string{"web.example.com"}, nil, false},
 }
 
+// otherLeaf is one that no signer makes: with names of other types than DNS and IP,
+// or for another purpose than serving.
+type otherLeaf struct {
+	name    string
+	emails  []string
+	uris    []string
+	usages  []x509.ExtKeyUsage
+	openssl string // what openssl says, as a pattern
+}
+
+func otherLeaves() []otherLeaf {
+	serving := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return []otherLeaf{
+		{"an e-mail address", []string{"a@example.com"}, nil, serving, "permitted subtree violation"},
+		{"an e-mail address of a Service", []string{"a@web.shop.svc"}, nil, serving, "permitted subtree violation"},
+		{"a URI", nil, []string{"https://example.com/x"}, serving, "permitted subtree violation"},
+		{"a URI of a Service", nil, []string{"https://web.shop.svc/x"}, serving, "permitted subtree violation"},
+		{"a SPIFFE ID", nil, []string{"spiffe://cluster.local/ns/shop/sa/web"}, serving, "permitted subtree violation"},
+		{"for clients", nil, nil, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, "(?i)unsuitable certificate purpose|unsupported certificate purpose"},
+		{"for code", nil, nil, []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, "(?i)unsuitable certificate purpose|unsupported certificate purpose"},
+	}
+}
+
+// signed returns the leaf under the CA.
+func (o otherLeaf) signed(t *testing.T, a authority) *x509.Certificate {
+	return a.leafWith(t, []string{"web.shop.svc"}, func(template *x509.Certificate) {
+		template.EmailAddresses, template.ExtKeyUsage = o.emails, o.usages
+		for _, text := range o.uris {
+			uri, err := url.Parse(text)
+			require.NoError(t, err)
+			template.URIs = append(template.URIs, uri)
+		}
+	})
+}
+
+// The key of a CA that is made here makes nothing but certificates for servers, with
+// DNS names, under its root and under the one before.
+func TestOtherLeavesWithGo(t *testing.T) {
+	generations, chain := ladder(t, 2)
+	for _, o := range otherLeaves() {
+		leaf := o.signed(t, generations[1])
+		for i, trusted := range generations {
+			roots, between := x509.NewCertPool(), x509.NewCertPool()
+			roots.AddCert(trusted.cert)
+			between.AddCert(chain[0])
+			_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: start.Add(time.Hour), KeyUsages: o.usages})
+			assert.Error(t, err, "%s, trusted %d", o.name, i+1)
+		}
+	}
+}
+
+func TestOtherLeavesWithOpenSSL(t *testing.T) {
+	openssl := lookOpenSSL(t)
+	generations, chain := ladder(t, 2)
+	for _, o := range otherLeaves() {
+		leaf := o.signed(t, generations[1])
+		purpose := "sslserver"
+		if o.name == "for clients" {
+			purpose = "sslclient" // for which the leaf would do
+		}
+		for i, trusted := range generations {
+			out, err := openssl(t, trusted.cert, chain, leaf, "-purpose", purpose)
+			require.Error(t, err, "%s, trusted %d", o.name, i+1)
+			assert.Regexp(t, o.openssl, out, "%s, trusted %d", o.name, i+1)
+		}
+	}
+}
+
 func TestNameConstraintsWithGo(t *testing.T) {
 	for _, c := range nameConstraintCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -125,12 +197,12 @@ func TestNameConstraintsWithOpenSSL(t *testing.T) {
 }
 
 // lookOpenSSL returns "openssl verify" of a leaf with a chain under one root.
-func lookOpenSSL(t *testing.T) func(t *testing.T, root *x509.Certificate, chain []*x509.Certificate, leaf *x509.Certificate) (string, error) {
+func lookOpenSSL(t *testing.T) func(t *testing.T, root *x509.Certificate, chain []*x509.Certificate, leaf *x509.Certificate, more ...string) (string, error) {
 	path, err := exec.LookPath("openssl")
 	if err != nil {
 		t.Skip("no openssl here: only Go's verifier is asked")
 	}
-	return func(t *testing.T, root *x509.Certificate, chain []*x509.Certificate, leaf *x509.Certificate) (string, error) {
+	return func(t *testing.T, root *x509.Certificate, chain []*x509.Certificate, leaf *x509.Certificate, more ...string) (string, error) {
 		dir := t.TempDir()
 		write := func(name string, certs ...*x509.Certificate) string {
 			file := filepath.Join(dir, name)
@@ -141,6 +213,7 @@ func lookOpenSSL(t *testing.T) func(t *testing.T, root *x509.Certificate, chain 
 			"verify", "-no-CApath", "-no-CAstore", "-purpose", "sslserver", "-x509_strict",
 			"-attime", strconv.FormatInt(start.Add(time.Hour).Unix(), 10), "-CAfile", write("root.pem", root),
 		}
+		args = append(args, more...)
 		if len(chain) > 0 {
 			args = append(args, "-untrusted", write("chain.pem", chain...))
 		}
@@ -251,6 +324,9 @@ func TestNewCross(t *testing.T) {
 	assert.Equal(t, -1, cross.MaxPathLen, "no path length")
 	assert.True(t, cross.IsCA)
 	assert.True(t, wider.Equal(pki.ConstraintsOf(cross)))
+	assert.Equal(t, root.ExtKeyUsage, cross.ExtKeyUsage)
+	assert.Equal(t, root.PermittedEmailAddresses, cross.PermittedEmailAddresses)
+	assert.Equal(t, root.PermittedURIDomains, cross.PermittedURIDomains)
 	assert.Equal(t, older.cert.NotAfter, cross.NotAfter, "no longer than the CA that signed it")
 	assert.Equal(t, start.Add(year), cross.NotBefore)
 

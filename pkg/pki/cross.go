@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// NewCross makes the cross-certificate of root: its subject, key and name
-// constraints, signed by the generation before (older with olderKey). A client
+// NewCross makes the cross-certificate of root: its subject, key, extended key usages
+// and name constraints, signed by the generation before (older with olderKey). A client
 // that trusts only the older root verifies by it what root's key has signed.
 //
 // It ends with the one of the two roots that ends first, and has no path length:
@@ -38,6 +38,8 @@ func NewCross(root, older *x509.Certificate, olderKey crypto.Signer, notBefore t
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 		SubjectKeyId:          root.SubjectKeyId,
+		ExtKeyUsage:           root.ExtKeyUsage,
+		UnknownExtKeyUsage:    root.UnknownExtKeyUsage,
 
 		PermittedDNSDomainsCritical: root.PermittedDNSDomainsCritical,
 		PermittedDNSDomains:         root.PermittedDNSDomains,

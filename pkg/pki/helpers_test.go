@@ -46,17 +46,23 @@ func newRoot(t testing.TB, n int, constraints pki.Constraints) authority {
 // permits: what refuses it is the verifier.
 func (a authority) leaf(t testing.TB, dnsNames []string, ips ...net.IP) *x509.Certificate {
 	t.Helper()
+	return a.leafWith(t, dnsNames, func(template *x509.Certificate) { template.IPAddresses = ips })
+}
+
+// leafWith is the same with anything else that is wanted.
+func (a authority) leafWith(t testing.TB, dnsNames []string, with func(*x509.Certificate)) *x509.Certificate {
+	t.Helper()
 	serial, err := pki.NewSerial()
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: serial,
 		DNSNames:     dnsNames,
-		IPAddresses:  ips,
 		NotBefore:    start,
 		NotAfter:     start.Add(720 * time.Hour),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
+	with(template)
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, newKey(t, pki.ECDSAP256).Public(), a.key)
 	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)

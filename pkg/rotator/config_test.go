@@ -43,6 +43,7 @@ func TestConfig(t *testing.T) {
 		"wake backoff":      {func(c *Config) { c.Wake.MaxBackoff = 0 }, `backoff of wakes: "1s" to "0s": must be positive, and the second at least the first`},
 		"restarts":          {func(c *Config) { c.Restart.Max = -1 }, `--max-restarts: "-1": must not be negative`},
 		"stuck":             {func(c *Config) { c.Restart.StuckAfter = 0 }, `restarts: time until stuck: "0s": must be positive`},
+		"time of a place":   {func(c *Config) { c.Restart.PlaceFor = 0 }, `restarts: time of a place: "0s": must be positive`},
 		"patience of holds": {func(c *Config) { c.Restart.Patience = -1 }, `restarts: patience: "-1ns": must not be negative`},
 		"correct rate":      {func(c *Config) { c.Correct.Rate = 0 }, `pods that are deleted in a second for --correct-flags: "0": must be at least 1`},
 		"correct backoff":   {func(c *Config) { c.Correct.MaxBackoff = 0 }, `backoff of --correct-flags: "1s" to "0s": must be positive, and the second at least the first`},

@@ -24,9 +24,12 @@ func claim(s Situation) Decision {
 	}
 	if ok {
 		stay := refusedOwners(s, d.Refused)
-		d.Asked = wanted.With(api.Retained(stay, s.Limits))
+		d.Asked = wanted.WithRetained(stay, s.Limits)
 		if slices.ContainsFunc(stay, combinedMistaken) && s.Secret.holdsCombined() {
 			d.Asked.Combined = true
+		}
+		if keepsRSA4096(s, stay) {
+			d.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
 		}
 		d.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
 		return d

@@ -16,8 +16,9 @@ import (
 // Secret.
 func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
 	switch {
-	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting && !s.optedIn(svc):
-		// It names the Secret, or the Service would have no part in it next time.
+	case s.problem.Reason == reasonTerminating, s.problem.Reason != "" && s.problem.Reason != reasonWaiting && !s.optedIn(svc):
+		// Without the opt-in it names the Secret, or the Service would have no part in it
+		// next time.
 		return condition(false, s.problem.Reason, api.ReadyFacts{Secret: s.Key.Name}.Message(s.problem.Message+api.KeptText(s.kept(svc))))
 	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting:
 		return condition(false, s.problem.Reason, s.problem.Message)
@@ -35,6 +36,8 @@ func (s settled) refusedMessage(m api.Member) string {
 	message := m.Err.Error()
 	switch {
 	case !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID):
+	case s.Secret.DeletionTimestamp != nil:
+		message += api.KeptPairText(s.Key.Name, "is not renewed: the Secret is being deleted")
 	case s.d.Retained:
 		message += api.KeptPairText(s.Key.Name, "is kept, and renewed with what it has")
 	default:
@@ -44,7 +47,17 @@ func (s settled) refusedMessage(m api.Member) string {
 }
 
 func (s settled) issuedMessage(svc *corev1.Service) string {
-	return s.issuedFacts().Message(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs) + api.KeptText(s.kept(svc)))
+	return s.issuedFacts().Message(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs) + s.shortenedText() + api.KeptText(s.kept(svc)))
+}
+
+// shortenedText says that the certificate lives shorter than it was asked for, and why;
+// "" if it does not.
+func (s settled) shortenedText() string {
+	has, asked := s.d.Wanted.Params.Duration, s.d.Asked.Params.Duration
+	if has >= asked {
+		return ""
+	}
+	return fmt.Sprintf("; its lifetime is %s and not %s, because it holds ClusterIPs", has, asked)
 }
 
 // waitingMessage says which names of the Service wait, for what, and what there

@@ -162,3 +162,37 @@ func TestFewNamesAreRepeated(t *testing.T) {
 	assert.Equal(t, "a, b, c, d", describeNames([]string{"a", "b", "c", "d"}, nil))
 	assert.Equal(t, "a, b, c, d and 2 more", describeNames([]string{"a", "b", "c", "d", "e", "f"}, nil))
 }
+
+// The message of a failure that differs from the one before in numbers alone, such as times,
+// ports and counts, is not written again.
+func TestAFailureIsSaidOnce(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	failed := func(w *scene, err error) metav1.Condition {
+		s, d := w.decide()
+		for _, status := range Settle(s, d, Outcome{Err: err}).Services {
+			return *status.Ready
+		}
+		require.Fail(t, "no condition")
+		return metav1.Condition{}
+	}
+	const first = "create Secret: exceeded quota: tls, used: secrets=7 at 2026-03-01T12:00:00Z"
+	w := newScene(ca, nil, web)
+	before := failed(w, errors.New(first))
+	assert.Equal(t, first, before.Message)
+	w.services[0].Status.Conditions = []metav1.Condition{before}
+	assert.Equal(t, before, failed(w, errors.New("create Secret: exceeded quota: tls, used: secrets=12 at 2026-03-01T12:01:00Z")))
+
+	other := failed(w, errors.New("create Secret: exceeded quota: all, used: secrets=7 at 2026-03-01T12:00:00Z"))
+	assert.NotEqual(t, before, other, "other words")
+	assert.NotEqual(t, before, failed(w, &RefusedError{errors.New(first)}), "another reason")
+
+	w.services[0].Annotations[api.AnnotationDuration] = "5h"
+	w.caErr = caError("CALost")
+	assert.Equal(t, "CALost", readyOf(t, w.situation(), Decide(w.situation()), w.services[0]).Reason)
+	w.caErr, w.services[0].Annotations[api.AnnotationDuration] = nil, "9999h"
+	s, d := w.decide()
+	w.services[0].Status.Conditions = []metav1.Condition{readyOf(t, s, d, w.services[0])}
+	w.services[0].Annotations[api.AnnotationDuration] = "8888h"
+	s, d = w.decide()
+	assert.Contains(t, readyOf(t, s, d, w.services[0]).Message, "8888h", "what a user wrote is repeated as it is")
+}

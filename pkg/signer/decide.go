@@ -58,6 +58,7 @@ type Decision struct {
 	NextAt time.Time
 
 	owners []metav1.OwnerReference // what the Secret's are to be
+	byCA   bool                    // reasonNames, and nobody has asked for it
 }
 
 // Problem is why all is not well with a Secret, for the Services that have a part
@@ -75,15 +76,19 @@ func (d Decision) With(s Situation, issued Issued) Content {
 	return contentOf(s, d, &issued)
 }
 
-// issues reports whether the decision is to issue a certificate.
-func (d Decision) issues() bool {
+// Issues reports whether the decision is to issue a certificate.
+func (d Decision) Issues() bool {
 	return d.Action == Create || d.Action == Reissue || d.Action == Replace
 }
 
 // Decide returns what is to be done about the Secret. It is pure.
 func Decide(s Situation) Decision {
-	if s.Terminating || s.Secret != nil && s.Secret.DeletionTimestamp != nil {
+	if s.Terminating {
 		return Decision{Undecided: true} // what comes next is an event of its own
+	}
+	terminates := s.Secret != nil && s.Secret.DeletionTimestamp != nil
+	if terminates && s.Now.Before(s.Secret.DeletionTimestamp.Add(terminatingGrace)) {
+		return Decision{Undecided: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
 	d := claim(s)
 	switch {
@@ -91,12 +96,15 @@ func Decide(s Situation) Decision {
 		return Decision{Undecided: true, NextAt: s.Now.Add(waitForCA)} // the CA is about to be known
 	case len(d.Members) == 0:
 		return d
+	case terminates:
+		d.Problem = terminating(s.Secret)
+		return d
 	case s.AuthorityErr != nil:
 		d.Problem, d.NextAt = blocked(s.AuthorityErr), s.Now.Add(waitForCA)
 		return d
 	}
 	var waits bool
-	if d.Wanted, waits = Acceptable(d.Asked, s.Authority); waits {
+	if d.Wanted, waits = Acceptable(d.Asked, s.Limits, s.Authority); waits {
 		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
 	}
 	switch {
@@ -108,7 +116,7 @@ func Decide(s Situation) Decision {
 	case s.Secret == nil && nameless(d.Wanted):
 		return d.wait(s)
 	case s.Secret == nil:
-		return d.issue(Create, missingReason(s), "the Secret does not exist")
+		return d.issue(s, Create, missingReason(s), "the Secret does not exist")
 	}
 	if why := foreign(s, d.Members); why != "" {
 		d.Problem = conflict(s, why)
@@ -121,18 +129,23 @@ func Decide(s Situation) Decision {
 func judge(s Situation, d Decision) Decision {
 	d.Content = contentOf(s, d, nil)
 	reason, message, next := evaluate(newCandidate(s, d, s.Secret))
+	if d.byCA = reason == reasonNames && s.sameRequest(d.Asked, d.Members); d.byCA && s.Now.Before(s.spread()) {
+		d = d.wait(s)
+		d.Problem.Temporary, d.NextAt = true, s.spread()
+		return d
+	}
 	switch {
 	case reason != "" && nameless(d.Wanted):
 		return d.wait(s)
 	case reason != "" && s.Secret.replacedWhole():
-		return d.issue(Replace, reason, message)
+		return d.issue(s, Replace, reason, message)
 	case reason != "":
-		return d.issue(Reissue, reason, message)
+		return d.issue(s, Reissue, reason, message)
 	}
 	d.Leaf, d.NextAt = s.Secret.Leaf.Fingerprint, next
 	switch {
 	case s.Secret.replacedWhole() && len(d.Content.changedKeys(s.Secret)) > 0:
-		return d.issue(Replace, reasonGarbage, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
+		return d.issue(s, Replace, reasonGarbage, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
 		d.Action = Repair
 	}
@@ -147,7 +160,15 @@ func whyReplaced(f *SecretFacts, keys []string) string {
 	return "the Secret is immutable and data under other keys has to change: " + quoted(keys)
 }
 
-func (d Decision) issue(action Action, reason Reason, message string) Decision {
+// issue is the decision to issue a certificate, once the limits let it.
+func (d Decision) issue(s Situation, action Action, reason Reason, message string) Decision {
+	if at, problem := s.limited(reason, d.tokens(reason)); at.After(s.Now) {
+		if problem.Temporary {
+			d.Leaf = s.Secret.Leaf.Fingerprint
+		}
+		d.Problem, d.NextAt = problem, at
+		return d
+	}
 	d.Action, d.Reason, d.Message = action, reason, message
 	return d
 }
@@ -182,7 +203,7 @@ func Pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonP
 // is the one that the condition of a Service names.
 func missingReason(s Situation) Reason {
 	for _, svc := range s.Asking {
-		if ready, _ := api.ReadyOf(svc); ready.Secret == s.Key.Name {
+		if api.NamesSecret(svc, s.Key.Name) {
 			return reasonMissing
 		}
 	}

@@ -27,8 +27,8 @@ import (
 // It is a runtime.Object so that an informer can hold it in a Secret's place.
 type SecretFacts struct {
 	metav1.TypeMeta
-	// ObjectMeta has what identityOf returns, and those of secretAnnotations that are
-	// there; nothing else.
+	// ObjectMeta has what identityOf returns, those of secretAnnotations that are there,
+	// and of a Secret that is being deleted the first finalizers; nothing else.
 	metav1.ObjectMeta
 
 	Labelled  bool // our instance's label is on it
@@ -41,7 +41,8 @@ type SecretFacts struct {
 	Detail    string                       // the defect in a sentence, without key material
 	Leaf      LeafFacts
 
-	verified atomic.Pointer[verification]
+	moreFinalizers int // beside ObjectMeta.Finalizers
+	verified       atomic.Pointer[verification]
 }
 
 // LeafFacts is what is remembered of a leaf. Zero where there is none that can
@@ -82,6 +83,7 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 		Immutable:  secret.Immutable != nil && *secret.Immutable,
 	}
 	f.Annotations = only(secret.Annotations, secretAnnotations)
+	f.rememberFinalizers(secret.Finalizers)
 	for key, value := range secret.Data {
 		if len(f.Other) > maxOther {
 			break // whatever else there is, all of it goes

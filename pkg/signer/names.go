@@ -17,8 +17,9 @@ import (
 
 // Acceptable returns what a certificate can hold now of what is asked for, with
 // the names of former domains that there is room for, and whether anything that
-// is asked for has to wait.
-func Acceptable(asked api.Wanted, ca *pki.Authority) (now api.Wanted, waits bool) {
+// is asked for has to wait. With IP addresses it lives no longer than the limits say,
+// unless a remote CA gives the lifetime.
+func Acceptable(asked api.Wanted, limits api.Limits, ca *pki.Authority) (now api.Wanted, waits bool) {
 	now = asked
 	now.DNSNames = slices.DeleteFunc(slices.Clone(asked.DNSNames), func(name string) bool { return !ca.Permits(name) })
 	now.IPs = slices.DeleteFunc(slices.Clone(asked.IPs), func(ip netip.Addr) bool { return !ca.PermitsAddr(ip) })
@@ -30,6 +31,9 @@ func Acceptable(asked api.Wanted, ca *pki.Authority) (now api.Wanted, waits bool
 	}
 	slices.Sort(now.DNSNames)
 	now.FormerNames = nil
+	if len(now.IPs) > 0 && ca.Key != nil {
+		now.Params.Duration = min(now.Params.Duration, limits.ClusterIPDuration)
+	}
 	return now, waits
 }
 

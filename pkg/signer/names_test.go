@@ -143,14 +143,14 @@ func TestFormerNamesFillTheRestOfTheRoom(t *testing.T) {
 	for i := range api.MaxNames - 1 {
 		asked.DNSNames = append(asked.DNSNames, fmt.Sprintf("n%03d.shop.svc", i))
 	}
-	got, waits := Acceptable(asked, ca)
+	got, waits := Acceptable(asked, api.DefaultLimits(), ca)
 	assert.False(t, waits, "nobody asks for them")
 	assert.Len(t, got.DNSNames, api.MaxNames)
 	assert.Contains(t, got.DNSNames, "a.shop.svc.old")
 	assert.True(t, slices.IsSorted(got.DNSNames))
 
 	asked.DNSNames = []string{"a.shop.svc.old"}
-	got, _ = Acceptable(asked, ca)
+	got, _ = Acceptable(asked, api.DefaultLimits(), ca)
 	assert.Equal(t, []string{"a.shop.svc.old", "b.shop.svc.old"}, got.DNSNames, "none twice, and none that is not permitted")
 }
 

@@ -38,10 +38,12 @@ const (
 	reasonInvalid      Reason = "InvalidAnnotation"       // False: what is requested is not allowed
 	reasonWaiting      Reason = api.ReasonWaitingForTrust // False: some names, or all, that not all clients accept yet
 	reasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer
+	reasonTerminating  Reason = "SecretTerminating"       // False: the Secret was deleted, and finalizers hold it
 	ReasonRefused      Reason = "SigningRefused"          // False: what the CA signed is not what was requested
 	ReasonSignFailed   Reason = "SigningFailed"           // False
 	ReasonWriteRefused Reason = "WriteRefused"            // False: the API server does not take the Secret
 	ReasonWriteFailed  Reason = "WriteFailed"             // False: the API server was not reached
+	reasonRateLimited  Reason = "RateLimited"             // False: too many certificates were issued in a short time
 	reasonUnavailable  Reason = "CAUnavailable"           // False: a CA that does not say why
 	ReasonClockSkew    Reason = "ClockSkew"               // False: this clock and the API server's differ
 	reasonPending      Reason = "CAPending"               // never written: the CA is being read

@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +76,7 @@ func (s settled) events(o Outcome) []Event {
 		switch {
 		case o.Err != nil && s.Secret.usable(s.Now):
 			events = append(events, renewalFailed(svc, s.Key.Name, o.Err))
-		case o.Secret != nil && s.d.issues() && s.d.Reason != reasonFirst:
+		case o.Secret != nil && s.d.Issues() && s.d.Reason != reasonFirst:
 			events = append(events, reissued(svc, s.Key.Name, s.d.Reason, s.d.Message))
 		}
 	}
@@ -109,11 +110,11 @@ func (s settled) services(count bool) []ServiceStatus {
 		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
 			continue // the first of those that it keeps decides
 		}
-		if s.problem.Temporary && s.Secret.usable(s.Now) && api.Condition(svc, api.ConditionReady) != nil {
-			decided[svc.UID] = true // it has a certificate, whatever the CA's state is
+		if s.problem.Temporary && s.Secret.usable(s.Now) && s.saysEnough(svc) {
+			decided[svc.UID] = true // it has a certificate, whatever keeps it from having another
 			continue
 		}
-		decide(svc, s.memberCondition(svc))
+		decide(svc, s.unlessSaid(svc, s.memberCondition(svc)))
 	}
 	for _, svc := range s.Asking {
 		if !s.optedIn(svc) {
@@ -122,6 +123,29 @@ func (s settled) services(count bool) []ServiceStatus {
 	}
 	return statuses
 }
+
+// saysEnough reports whether the Service's condition stays as it is while nothing can be
+// done. Why a Service was refused is not true any more once it waits for its turn.
+func (s settled) saysEnough(svc *corev1.Service) bool {
+	ready := api.Condition(svc, api.ConditionReady)
+	return ready != nil && (ready.Status == metav1.ConditionTrue || s.problem.Reason != reasonRateLimited)
+}
+
+// unlessSaid returns the Service's condition as it is if that says what ready says but
+// for numbers, and an attempt has failed or the CA cannot sign: what API servers and CAs
+// answer may hold a time or a count, and each of many attempts would be a write.
+func (s settled) unlessSaid(svc *corev1.Service, ready *metav1.Condition) *metav1.Condition {
+	said := api.Condition(svc, api.ConditionReady)
+	if s.problem.Temporary && s.problem.Reason != reasonRateLimited && said != nil &&
+		said.Status == ready.Status && said.Reason == ready.Reason && withoutNumbers(said.Message) == withoutNumbers(ready.Message) {
+		return said
+	}
+	return ready
+}
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+func withoutNumbers(message string) string { return numbers.ReplaceAllString(message, "0") }
 
 func (s settled) status(svc *corev1.Service, ready *metav1.Condition, count bool) ServiceStatus {
 	status := ServiceStatus{Service: svc, Ready: ready}

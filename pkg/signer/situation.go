@@ -39,6 +39,13 @@ type Situation struct {
 	Authority *pki.Authority // nil exactly if AuthorityErr is not
 	// AuthorityErr is why nothing can be signed.
 	AuthorityErr error
+	// Widened is the time over which certificates get names that clients accept since a
+	// root has gone that did not permit them. Zero: at once.
+	Widened pki.Window
+	// Rates are the limits of how often certificates are issued, Slot is when they let the
+	// Secret have its next one.
+	Rates Rates
+	Slot  Slot
 }
 
 // optedIn reports whether what the Service asks for counts: by OpenShift's

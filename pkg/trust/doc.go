@@ -37,7 +37,9 @@
 //
 // ConfigMap servingcert-trust-status says which bundle the targets hold and which
 // of them do not ([DecideStatus], and [api.TrustStatus] for its format): the
-// signer's evidence that a new CA is trusted before it signs. Targets that refuse
+// signer's evidence that a new CA is trusted before it signs. For each target that
+// does not hold it, [Awaited] says whether a new CA waits for it without limit, for a
+// limited time, or not at all. Targets that refuse
 // the bundle get an event, count in a metric by kind and reason, are tried again
 // with a bounded backoff, and hold up no other target.
 package trust

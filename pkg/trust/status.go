@@ -24,13 +24,20 @@ type StatusSituation struct {
 	Targets  []SeenTarget
 	Current  map[string]string // the data of the trust status; nil if there is none
 	Reported string            // the problem of the source that was last reported
+	Awaited  Awaited           // what the last decision returned; zero if there was none
+	// Withdrawn are targets whose request was found withdrawn since the last decision.
+	// Some may request the bundle again.
+	Withdrawn []TargetID
 }
 
 // SeenTarget is a target as the caches have it.
 type SeenTarget struct {
 	TargetID
-	Held Judgement // zero without a bundle
-	Last Record    // of the last attempt to write it; zero if there was none
+	// Created is when the object was created, or, where the request is that of the
+	// namespace, the namespace.
+	Created time.Time
+	Held    Judgement // zero without a bundle
+	Last    Record    // of the last attempt to write it; zero if there was none
 }
 
 // judgement returns what the cache shows, and for a target that does not hold this
@@ -50,6 +57,7 @@ type StatusDecision struct {
 	// Wait: nothing yet, but look again after After.
 	Wait    bool
 	Summary Summary
+	Awaited Awaited // for the next decision
 	// Report: the problem of the source is another than the one that was last
 	// reported.
 	Report bool
@@ -62,10 +70,11 @@ type StatusDecision struct {
 // DecideStatus returns what the trust status is to say, and whether it must be
 // written.
 func DecideStatus(s StatusSituation) StatusDecision {
-	if grace := startGrace - s.Now.Sub(s.Started); starting(s.Kinds) && grace > 0 {
-		return StatusDecision{Wait: true, After: grace}
+	if left := startGrace - s.Now.Sub(s.Started); starting(s.Kinds) && left > 0 {
+		return StatusDecision{Wait: true, Awaited: s.Awaited, After: left}
 	}
-	d := StatusDecision{Summary: summarize(s)}
+	s.Awaited = s.Awaited.next(s)
+	d := StatusDecision{Summary: summarize(s), Awaited: s.Awaited}
 	d.Report = d.Summary.Status.Problem != s.Reported
 	if data := d.Summary.Status.Data(); !sameData(s.Current, data) {
 		d.Write = data
@@ -93,6 +102,9 @@ type Summary struct {
 	Kinds    map[string]KindState
 	Counts   map[string]map[State]int  // by kind
 	Refusing map[string]map[Reason]int // by kind
+	// Grace counts the targets that hold up a new generation of the CA only for a
+	// limited time, by namespace.
+	Grace map[string]int
 }
 
 func summarize(s StatusSituation) Summary {
@@ -101,15 +113,18 @@ func summarize(s StatusSituation) Summary {
 		Kinds:    map[string]KindState{},
 		Counts:   map[string]map[State]int{},
 		Refusing: map[string]map[Reason]int{},
+		Grace:    map[string]int{},
 	}
 	if s.NoBundle != nil {
 		out.Status.Problem = s.NoBundle.Error()
+	} else {
+		out.Status.Since = s.Awaited.since
 	}
 	var open []openTarget
 	for _, k := range s.Kinds {
 		out.Kinds[k.Name], out.Counts[k.Name], out.Refusing[k.Name] = k.State, map[State]int{}, map[Reason]int{}
 		if j, unseen := k.unseenTargets(); unseen {
-			open = append(open, openTarget{TargetID{k.Name, types.NamespacedName{Name: api.TrustAllOfKind}}, j})
+			open = append(open, openTarget{TargetID: TargetID{k.Name, types.NamespacedName{Name: api.TrustAllOfKind}}, Judgement: j})
 		}
 	}
 	for _, t := range s.Targets {
@@ -120,17 +135,28 @@ func summarize(s StatusSituation) Summary {
 		case StateHolds:
 			out.Status.Holding++
 		default:
-			open = append(open, openTarget{t.TargetID, j})
+			open = append(open, openTarget{TargetID: t.TargetID, Judgement: j})
 		}
 	}
-	for _, o := range open {
+	for i, o := range open {
 		if o.State == StateRefuses {
 			out.Status.Refusing++
 			out.Refusing[o.Kind][o.Reason]++
 		}
+		if s.NoBundle == nil {
+			open[i].weight = s.Awaited.weigh(o)
+		}
+		switch open[i].weight {
+		case never:
+			out.Status.Late++
+		case grace:
+			out.Status.Grace++
+			out.Grace[o.Key.Namespace]++
+		}
 	}
 	out.Status.Pending = len(open) - out.Status.Refusing
 	out.Status.Targets = out.Status.Holding + len(open)
+	out.Status.Namespaces = namedNamespaces(out.Grace)
 	out.Status.NotHolding, out.Status.Unlisted = listed(open)
 	return out
 }
@@ -139,21 +165,38 @@ func summarize(s StatusSituation) Summary {
 type openTarget struct {
 	TargetID
 	Judgement
+	weight weight
 }
 
+// maxListedFirst is how many targets of one namespace the trust status names before
+// those of others, so that one namespace does not fill the list.
+const maxListedFirst = 5
+
 // listed returns the targets that the trust status names, and how many more there
-// are. Those that refuse the bundle come first, as they need a person.
+// are. Those that hold up a new generation of the CA come first, and of these the
+// ones that refuse the bundle, as they need a person.
 func listed(open []openTarget) (list []api.TrustTarget, unlisted int) {
-	slices.SortFunc(open, func(a, b openTarget) int {
-		refuses := func(o openTarget) int {
-			if o.State == StateRefuses {
-				return 0
-			}
-			return 1
+	refuses := func(o openTarget) int {
+		if o.State == StateRefuses {
+			return 0
 		}
-		return cmp.Or(refuses(a)-refuses(b), cmp.Compare(a.Kind, b.Kind),
+		return 1
+	}
+	slices.SortFunc(open, func(a, b openTarget) int {
+		return cmp.Or(cmp.Compare(a.weight, b.weight), refuses(a)-refuses(b), cmp.Compare(a.Kind, b.Kind),
 			cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
 	})
+	var first, rest []openTarget
+	seen := map[string]int{}
+	for _, o := range open {
+		if ns := o.Key.Namespace; ns != "" && seen[ns] >= maxListedFirst {
+			rest = append(rest, o)
+			continue
+		}
+		seen[o.Key.Namespace]++
+		first = append(first, o)
+	}
+	open = slices.Concat(first, rest)
 	if unlisted = len(open) - api.TrustMaxListed; unlisted > 0 {
 		open = open[:api.TrustMaxListed]
 	}

@@ -25,6 +25,12 @@ func watched(names ...string) []KindStatus {
 	return views
 }
 
+// summarizeFirst is the summary of a process that looks for the first time.
+func summarizeFirst(s StatusSituation) Summary {
+	s.Awaited = s.Awaited.next(s)
+	return summarize(s)
+}
+
 func TestSummarize(t *testing.T) {
 	forbidden := Judgement{StateRefuses, ReasonForbidden, "may not\n  write"}
 	targets := []SeenTarget{
@@ -36,21 +42,24 @@ func TestSummarize(t *testing.T) {
 		seenAt("B", "", "y", Judgement{StateUnsuitable, ReasonNoField, "no field"}, Record{}),
 		seenAt("B", "", "z", Judgement{StateRefuses, ReasonImmutable, "immutable"}, Record{}),
 	}
-	s := summarize(StatusSituation{Kinds: watched("A", "B", "C"), Bundle: Bundle{Hash: "now"}, Targets: targets})
+	s := summarizeFirst(StatusSituation{Now: noon, Kinds: watched("A", "B", "C"), Bundle: Bundle{Hash: "now"}, Targets: targets})
 	assert.Equal(t, api.TrustStatus{
 		BundleHash: "now", Targets: 6, Holding: 2, Pending: 2, Refusing: 2,
 		NotHolding: []api.TrustTarget{
-			{Kind: "A", Namespace: "ns3", Name: "x", Reason: "Forbidden", Message: "may not\n  write"},
 			{Kind: "B", Name: "z", Reason: "Immutable", Message: "immutable"},
 			{Kind: "A", Namespace: "ns2", Name: "x", Reason: "Differs", Message: "no key"},
 			{Kind: "A", Namespace: "ns4", Name: "x", Reason: "Differs", Message: "no key"},
+			{Kind: "A", Namespace: "ns3", Name: "x", Reason: "Forbidden", Message: "may not\n  write"},
 		},
+		Since: noon, Grace: 1, Namespaces: "ns3",
 	}, s.Status)
+	assert.Equal(t, 3, s.Status.HoldingUp())
+	assert.Equal(t, map[string]int{"ns3": 1}, s.Grace)
 	lines := []string{
-		"A ns3/x: Forbidden: may not write",
 		"B z: Immutable: immutable",
 		"A ns2/x: Differs: no key",
 		"A ns4/x: Differs: no key",
+		"A ns3/x: Forbidden: may not write",
 	}
 	assert.Equal(t, map[string]map[State]int{
 		"A": {StateHolds: 2, StatePending: 2, StateRefuses: 1},
@@ -59,6 +68,7 @@ func TestSummarize(t *testing.T) {
 	}, s.Counts)
 	assert.Equal(t, map[string]string{
 		"bundle-hash": "now", "targets": "6", "holding": "2", "pending": "2", "refusing": "2", "problem": "",
+		"since": "2026-03-01T12:00:00Z", "late": "0", "grace": "1", "grace-namespaces": "ns3",
 		"not-holding": strings.Join(lines, "\n"),
 	}, s.Status.Data())
 }
@@ -72,11 +82,11 @@ func TestSummarizeUnseenKinds(t *testing.T) {
 		{Name: "C", State: KindRefused, Message: "no rights"},
 		{Name: "D", State: KindAbsent, Message: "no such kind"},
 	}
-	s := summarize(StatusSituation{Kinds: kinds, Bundle: Bundle{Hash: "now"}, Targets: []SeenTarget{
+	s := summarizeFirst(StatusSituation{Now: noon, Kinds: kinds, Bundle: Bundle{Hash: "now"}, Targets: []SeenTarget{
 		seenAt("A", "ns", "x", Holds(), Record{}), seenAt("C", "", "y", Holds(), Record{}),
 	}})
 	assert.Equal(t, api.TrustStatus{
-		BundleHash: "now", Targets: 4, Holding: 2, Pending: 1, Refusing: 1,
+		BundleHash: "now", Targets: 4, Holding: 2, Pending: 1, Refusing: 1, Since: noon,
 		NotHolding: []api.TrustTarget{
 			{Kind: "C", Name: "(all)", Reason: "Forbidden", Message: "no rights"},
 			{Kind: "B", Name: "(all)", Reason: "Unavailable", Message: "not checked yet"},
@@ -89,7 +99,7 @@ func TestSummarizeUnseenKinds(t *testing.T) {
 }
 
 func TestSummarizeWithoutSource(t *testing.T) {
-	s := summarize(StatusSituation{Kinds: watched("A"), NoBundle: errors.New("source is gone"), Targets: []SeenTarget{seenAt("A", "ns", "x", Judgement{}, Record{Judgement: Holds(), hash: "before"})}})
+	s := summarizeFirst(StatusSituation{Kinds: watched("A"), NoBundle: errors.New("source is gone"), Targets: []SeenTarget{seenAt("A", "ns", "x", Judgement{}, Record{Judgement: Holds(), hash: "before"})}})
 	assert.Equal(t, api.TrustStatus{Targets: 1, Pending: 1, Problem: "source is gone", NotHolding: []api.TrustTarget{
 		{Kind: "A", Namespace: "ns", Name: "x", Reason: "NoSource", Message: "there is no CA bundle to compare with"},
 	}}, s.Status)
@@ -99,15 +109,15 @@ func TestSummarizeWithoutSource(t *testing.T) {
 // thousands of targets stays far below.
 func TestStatusIsBounded(t *testing.T) {
 	var targets []SeenTarget
-	long := strings.Repeat("ä", 5000)
+	long := strings.Repeat("𝄞", 5000)
 	for i := range 5000 {
-		targets = append(targets, seenAt("MutatingWebhookConfiguration", strings.Repeat("n", 63), fmt.Sprintf("%0253d", i), Judgement{StateRefuses, ReasonInvalid, long}, Record{}))
+		targets = append(targets, seenAt("MutatingWebhookConfiguration", fmt.Sprintf("%063d", i%500), fmt.Sprintf("%0253d", i), Judgement{StateRefuses, ReasonInvalid, long}, Record{}))
 	}
 	size := 0
 	for k, v := range summarize(StatusSituation{NoBundle: errors.New("x")}).Status.Data() {
 		size += len(k) + len(v)
 	}
-	s := summarize(StatusSituation{Kinds: watched("MutatingWebhookConfiguration"), Bundle: Bundle{Hash: "h"}, Targets: targets})
+	s := summarizeFirst(StatusSituation{Kinds: watched("MutatingWebhookConfiguration"), Bundle: Bundle{Hash: "h"}, Targets: targets})
 	for k, v := range s.Status.Data() {
 		size += len(k) + len(v)
 	}
@@ -137,7 +147,7 @@ func TestDecideStatus(t *testing.T) {
 		Now: noon, Started: noon, Kinds: watched("A"),
 		Bundle: Bundle{Hash: "now", Until: noon.Add(time.Hour)}, Targets: []SeenTarget{seenAt("A", "ns", "x", Holds(), Record{})},
 	}
-	data := api.TrustStatus{BundleHash: "now", Targets: 1, Holding: 1}.Data()
+	data := api.TrustStatus{BundleHash: "now", Targets: 1, Holding: 1, Since: noon}.Data()
 	tests := []struct {
 		name   string
 		change func(*StatusSituation)
@@ -152,7 +162,7 @@ func TestDecideStatus(t *testing.T) {
 		{"a cache is being filled, for long", func(s *StatusSituation) {
 			s.Kinds[0] = KindStatus{Name: "A", State: KindStarting, Message: "no answer"}
 			s.Targets, s.Now = nil, noon.Add(10*time.Second)
-		}, false, false, api.TrustStatus{BundleHash: "now", Targets: 1, Pending: 1, NotHolding: []api.TrustTarget{
+		}, false, false, api.TrustStatus{BundleHash: "now", Targets: 1, Pending: 1, Since: noon.Add(10 * time.Second), NotHolding: []api.TrustTarget{
 			{Kind: "A", Name: api.TrustAllOfKind, Reason: "Unavailable", Message: "no answer"}}}.Data(), time.Hour - 9*time.Second},
 		{"the source is damaged", func(s *StatusSituation) {
 			s.Bundle, s.NoBundle, s.Targets = Bundle{}, errors.New("gone"), nil

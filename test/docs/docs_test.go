@@ -73,7 +73,7 @@ func TestNamedFlagsExist(t *testing.T) {
 			sources.WriteString(read(t, path))
 		}
 	}
-	named := regexp.MustCompile("`--([a-z-]+)")
+	named := regexp.MustCompile("`--([a-z0-9-]+)")
 	others := map[string]bool{"tls-cert-file": true, "tls-private-key-file": true, "reload": true, "for": true} // of servers, and of kubectl
 	for _, path := range []string{"README.md", "docs/architecture.md", "docs/how-rotation-reaches-pods.md", "docs/injection.md", "docs/operations.md", "docs/reference.md", "docs/tls-stacks.md", "docs/tutorial.md"} {
 		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
@@ -86,7 +86,7 @@ func TestNamedFlagsExist(t *testing.T) {
 // docs/reference.md, or in the page on a remote CA that it refers to.
 func TestTheReferenceHasEveryFlag(t *testing.T) {
 	pages := read(t, "docs/reference.md") + read(t, "docs/remote-ca.md")
-	registered := regexp.MustCompile(`\bfs\.(?:String|Bool|Int|Float|Duration)\w*\([^"]*"([a-z-]+)"`)
+	registered := regexp.MustCompile(`\bfs\.(?:String|Bool|Int|Float|Duration)\w*\([^"]*"([a-z0-9-]+)"`)
 	found := 0
 	for _, path := range files(t, ".go") {
 		if !strings.HasPrefix(path, "cmd/") || strings.HasSuffix(path, "_test.go") {
@@ -98,4 +98,17 @@ func TestTheReferenceHasEveryFlag(t *testing.T) {
 		}
 	}
 	assert.Greater(t, found, 50, "flags are registered in another way than this test looks for")
+}
+
+// Each line of the threat model's tables names a test that shows it.
+func TestTheThreatModelNamesATestForEachLine(t *testing.T) {
+	lines := 0
+	for line := range strings.Lines(read(t, "docs/threat-model.md")) {
+		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| | test |") {
+			continue
+		}
+		lines++
+		assert.Regexp(t, "\\| `Test\\w+`[^|]* \\|\n$", line)
+	}
+	assert.Greater(t, lines, 25, "the tables look another way than this test expects")
 }

@@ -41,6 +41,7 @@ type cluster struct {
 	clients    kubernetes.Interface
 	writes     *writes
 	tools      tools
+	scraper    string // a token that may read metrics
 	// machine is the node on this machine; nil in a cluster of the user's, where
 	// nothing but the API can be reached.
 	machine *node.Node

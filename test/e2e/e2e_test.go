@@ -47,6 +47,7 @@ func TestScenes(t *testing.T) {
 		c.install(t)
 		c.adjust(t)
 		install.note("afterwards the signer is given " + strings.Join(signerArgs, " ") + ", to wait for less long")
+		c.startScraping(t)
 		c.startClients(t)
 	})
 	if install.failed {

@@ -48,6 +48,11 @@ func (s *server) files(ctx context.Context, sign signer.Sign, now time.Time) (ce
 			return nil, nil, err
 		}
 	}
+	if s.bad != nil {
+		if leaf, err = changed(leaf, authority, s.bad); err != nil {
+			return nil, nil, err
+		}
+	}
 	served := []*x509.Certificate{leaf}
 	if !s.unordered {
 		served = append(served, authority.Chain...)
@@ -75,6 +80,18 @@ func unchecked(ctx context.Context, sign signer.Sign, authority *pki.Authority, 
 	}
 	keyPEM, err := pki.EncodeKey(key)
 	return leaf, keyPEM, err
+}
+
+// changed returns the leaf, for the same key, with something changed.
+func changed(leaf *x509.Certificate, authority *pki.Authority, change func(*x509.Certificate)) (*x509.Certificate, error) {
+	template := *leaf
+	template.ExtraExtensions = nil
+	change(&template)
+	der, err := x509.CreateCertificate(rand.Reader, &template, authority.Certificate, leaf.PublicKey, authority.Key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 // running is a server that can be connected to.

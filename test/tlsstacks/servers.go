@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/x509"
 	"net/netip"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,8 @@ type server struct {
 	// badNames and badIPs are names in the leaf that the signer would refuse.
 	badNames []string
 	badIPs   []netip.Addr
+	// bad adds to the leaf what no signer can be asked for.
+	bad func(template *x509.Certificate)
 	// tail is what is served after the leaf and the authority's chain.
 	tail func(*pki.Authority) []*x509.Certificate
 	// unordered leaves the authority's chain out: tail is all.
@@ -123,6 +126,12 @@ func (s *scene) refused() []*server {
 			return mustRefuse
 		}
 	}
+	uris := func(promised verdict, b bundle, st stack) verdict {
+		if st.unconstrainedURIs {
+			return noPromise
+		}
+		return unless(3)(promised, b, st)
+	}
 	return []*server{
 		{ca: s.ca, signing: 3, service: web, host: "api.shop.svc", note: "another Service was asked for", judge: never, few: true},
 		{ca: s.ca, signing: 3, service: web, host: short, note: "www.example.com is one of its names",
@@ -132,6 +141,11 @@ func (s *scene) refused() []*server {
 			badIPs: []netip.Addr{netip.MustParseAddr("10.96.0.1")}, judge: unless(3), few: true},
 		{ca: s.ca, signing: 3, service: web, host: short, note: "fd00::1 is one of its names",
 			badIPs: []netip.Addr{netip.MustParseAddr("fd00::1")}, judge: unless(3), few: true},
+		{ca: s.ca, signing: 3, service: web, host: short, note: "a@example.com is one of its names",
+			bad: func(c *x509.Certificate) { c.EmailAddresses = []string{"a@example.com"} }, judge: unless(3), few: true},
+		{ca: s.ca, signing: 3, service: web, host: short, note: "spiffe://example.com/a is one of its names",
+			bad:   func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: "spiffe", Host: "example.com", Path: "/a"}} },
+			judge: uris, few: true},
 		{ca: s.stranger, signing: 1, service: web, host: short, held: s.ca, note: "a stranger's CA with the subject of 3",
 			judge: func(promised verdict, b bundle, _ stack) verdict {
 				if b.isStrangers() {

@@ -32,6 +32,9 @@ type stack struct {
 	// unconstrainedRoots: the name constraints of the root that a path ends at are
 	// not applied (Java, java.security.cert.TrustAnchor).
 	unconstrainedRoots bool
+	// unconstrainedURIs: a name constraint of URIs is not applied behind two
+	// certificates that have it (GnuTLS 3.7.9).
+	unconstrainedURIs bool
 	// connect makes every attempt; outcomes are in their order.
 	connect func(context.Context, []attempt) ([]outcome, error)
 }
@@ -66,7 +69,7 @@ func stacks() []stack {
 		{name: "OpenSSL", needs: []string{"openssl"}, version: []string{"openssl", "version"}, openSSL: true, connect: each(opensslClient())},
 		{name: "OpenSSL strict", needs: []string{"openssl"}, version: []string{"openssl", "version"}, openSSL: true, connect: each(opensslClient("-x509_strict", "-partial_chain"))},
 		{name: "curl", needs: []string{"curl"}, version: []string{"curl", "--version"}, openSSL: curlHasOpenSSL(), connect: each(curlClient)},
-		{name: "GnuTLS", needs: []string{"gnutls-cli"}, needsLast: true, version: []string{"gnutls-cli", "--version"}, connect: each(gnutlsClient)},
+		{name: "GnuTLS", needs: []string{"gnutls-cli"}, needsLast: true, unconstrainedURIs: true, version: []string{"gnutls-cli", "--version"}, connect: each(gnutlsClient)},
 		{name: "Python", needs: []string{"python3"}, version: []string{"python3", "-c", "import ssl, sys; print('Python', sys.version.split()[0], 'with', ssl.OPENSSL_VERSION)"}, openSSL: true, connect: pythonClient},
 		{name: "Java", needs: []string{"java", "keytool"}, unconstrainedRoots: true, version: []string{"java", "--version"}, connect: javaClient},
 		{name: "Node", needs: []string{"node"}, version: []string{"node", "-p", "`Node ${process.versions.node} with OpenSSL ${process.versions.openssl}`"}, openSSL: true, connect: nodeClient},

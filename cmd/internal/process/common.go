@@ -17,8 +17,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/servingcert/servingcert/cmd/internal/certfiles"
+	"github.com/servingcert/servingcert/cmd/internal/metricsserver"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -29,23 +32,27 @@ type Common struct {
 	Namespace     string
 	ClusterDomain string
 	MetricsAddr   string
-	HealthAddr    string
-	LeaderElect   bool
-	LogLevel      string
-	LogFormat     string
+	// MetricsCertDir contains tls.crt and tls.key of the server of metrics.
+	MetricsCertDir  string
+	MetricsInsecure bool
+	HealthAddr      string
+	LeaderElect     bool
+	LogLevel        string
+	LogFormat       string
 }
 
 // NewCommon returns the defaults of a process of which one replica at a time
 // leads, or of one whose replicas are all active.
 func NewCommon(leads bool) *Common {
 	return &Common{
-		Namespace:     api.DefaultNamespace,
-		ClusterDomain: api.DefaultLimits().ClusterDomain,
-		MetricsAddr:   ":8080",
-		HealthAddr:    ":8081",
-		LeaderElect:   leads,
-		LogLevel:      "info",
-		LogFormat:     "text",
+		Namespace:      api.DefaultNamespace,
+		ClusterDomain:  api.DefaultLimits().ClusterDomain,
+		MetricsAddr:    ":8443",
+		MetricsCertDir: "/etc/servingcert",
+		HealthAddr:     ":8081",
+		LeaderElect:    leads,
+		LogLevel:       "info",
+		LogFormat:      "text",
 	}
 }
 
@@ -54,7 +61,9 @@ func (c *Common) register(fs *pflag.FlagSet, name string) {
 	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "maximum requests per second to the API server; 0 means no limit here (API Priority and Fairness still applies)")
 	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace in which servingcert runs")
 	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "DNS domain of the cluster")
-	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address on which /metrics is served over HTTP; 0 disables it")
+	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address on which /metrics is served over HTTPS, to clients whose token lets them get it; 0 disables it")
+	fs.StringVar(&c.MetricsCertDir, "metrics-cert-dir", c.MetricsCertDir, "directory that contains tls.crt and tls.key for /metrics; TLS handshakes fail until they exist, and they are reloaded when they change")
+	fs.BoolVar(&c.MetricsInsecure, "metrics-insecure", c.MetricsInsecure, "serve /metrics over plain HTTP and without authentication; --metrics-addr must then be a loopback address")
 	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address on which /healthz and /readyz are served over HTTP; 0 disables them")
 	leader := "work only while holding the Lease servingcert-" + name + " in --namespace"
 	if !c.LeaderElect {
@@ -83,11 +92,32 @@ func (c *Common) validate() error {
 			return fmt.Errorf("%s: %q: must be HOST:PORT, :PORT or 0: %w", flag, addr, err)
 		}
 	}
+	if err := c.validateMetrics(); err != nil {
+		return err
+	}
 	if _, err := c.level(); err != nil {
 		return err
 	}
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		return fmt.Errorf("--log-format: %q: must be text or json", c.LogFormat)
+	}
+	return nil
+}
+
+// validateMetrics is called once MetricsAddr was found to be 0, or HOST:PORT.
+func (c *Common) validateMetrics() error {
+	if c.MetricsAddr == "0" {
+		return nil
+	}
+	if !c.MetricsInsecure {
+		if err := certfiles.CheckDir(c.MetricsCertDir); err != nil {
+			return fmt.Errorf("--metrics-cert-dir: %w", err)
+		}
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(c.MetricsAddr)
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return fmt.Errorf("--metrics-addr: %q: with --metrics-insecure, it must have a loopback IP address, as 127.0.0.1:8080 and [::1]:8080 have", c.MetricsAddr)
 	}
 	return nil
 }
@@ -137,13 +167,22 @@ func (c *Common) RESTConfig(userAgent string) (*rest.Config, error) {
 func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manager.Options {
 	return manager.Options{
 		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: c.MetricsAddr},
+		Metrics:                       ctrlmetricsserver.Options{BindAddress: "0"}, // AddMetrics serves them
 		HealthProbeBindAddress:        c.HealthAddr,
 		LeaderElection:                c.LeaderElect && leaseName != "",
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       c.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Run does
 	}
+}
+
+// AddMetrics serves the metrics of controller-runtime's registry as the flags say.
+// Neither liveness nor readiness depends on it.
+func (c *Common) AddMetrics(mgr manager.Manager) error {
+	return metricsserver.Add(mgr, metricsserver.Config{
+		Address: c.MetricsAddr, CertDir: c.MetricsCertDir, Insecure: c.MetricsInsecure,
+		Gatherer: metrics.Registry, Log: ctrl.Log.WithName("metrics"),
+	})
 }
 
 // AddChecks serves liveness, and readiness by the given check.

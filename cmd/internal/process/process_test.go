@@ -32,19 +32,27 @@ func run(leads bool, runs func(context.Context) error, args ...string) (code int
 func TestWrongFlagsAreOneLineAndExit2(t *testing.T) {
 	never := func(context.Context) error { panic("started") }
 	for args, want := range map[string]string{
-		"--nonsense":                 "unknown flag: --nonsense",
-		"--size=big":                 `invalid argument "big" for "--size"`,
-		"--size=-1":                  "--size: must be 0 or more",
-		"extra":                      `unexpected argument "extra"`,
-		"--namespace=No_Name":        `--namespace: "No_Name": not a valid namespace name`,
-		"--cluster-domain=-":         `--cluster-domain: "-": not a valid DNS name`,
-		"--kube-api-qps=-1":          `--kube-api-qps: "-1": must be 0 (no limit) or more`,
-		"--metrics-addr=nowhere":     `--metrics-addr: "nowhere": must be HOST:PORT, :PORT or 0`,
-		"--health-addr=1.2.3.4":      `--health-addr: "1.2.3.4": must be HOST:PORT, :PORT or 0`,
-		"--log-level=loud":           `--log-level: "loud": must be debug, info, warn or error`,
-		"--log-format=xml":           `--log-format: "xml": must be text or json`,
-		"--leader-elect=certainly":   `invalid argument "certainly" for "--leader-elect"`,
-		"--kubeconfig --size=1 more": `unexpected argument "more"`,
+		"--nonsense":             "unknown flag: --nonsense",
+		"--size=big":             `invalid argument "big" for "--size"`,
+		"--size=-1":              "--size: must be 0 or more",
+		"extra":                  `unexpected argument "extra"`,
+		"--namespace=No_Name":    `--namespace: "No_Name": not a valid namespace name`,
+		"--cluster-domain=-":     `--cluster-domain: "-": not a valid DNS name`,
+		"--kube-api-qps=-1":      `--kube-api-qps: "-1": must be 0 (no limit) or more`,
+		"--metrics-addr=nowhere": `--metrics-addr: "nowhere": must be HOST:PORT, :PORT or 0`,
+		"--metrics-insecure":     `--metrics-addr: ":8443": with --metrics-insecure, it must have a loopback IP address, as 127.0.0.1:8080 and [::1]:8080 have`,
+		"--metrics-insecure --metrics-addr=0.0.0.0:80":     `--metrics-addr: "0.0.0.0:80": with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=10.0.0.1:80":    `--metrics-addr: "10.0.0.1:80": with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=[::]:80":        `--metrics-addr: "[::]:80": with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=localhost:80":   `--metrics-addr: "localhost:80": with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=127.0.0.1.x:80": `--metrics-addr: "127.0.0.1.x:80": with --metrics-insecure`,
+		"--metrics-cert-dir=":                              `--metrics-cert-dir: "": must be a directory`,
+		"--metrics-cert-dir=process_test.go":               `--metrics-cert-dir: "process_test.go": is a file: must be the directory that contains tls.crt and tls.key`,
+		"--health-addr=1.2.3.4":                            `--health-addr: "1.2.3.4": must be HOST:PORT, :PORT or 0`,
+		"--log-level=loud":                                 `--log-level: "loud": must be debug, info, warn or error`,
+		"--log-format=xml":                                 `--log-format: "xml": must be text or json`,
+		"--leader-elect=certainly":                         `invalid argument "certainly" for "--leader-elect"`,
+		"--kubeconfig --size=1 more":                       `unexpected argument "more"`,
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, stdout, stderr := run(true, never, strings.Fields(args)...)
@@ -57,11 +65,27 @@ func TestWrongFlagsAreOneLineAndExit2(t *testing.T) {
 	}
 }
 
+func TestRightFlags(t *testing.T) {
+	nothing := func(context.Context) error { return nil }
+	for _, args := range []string{
+		"--metrics-cert-dir=not-there-yet",
+		"--metrics-insecure --metrics-addr=127.0.0.1:8080",
+		"--metrics-insecure --metrics-addr=127.9.9.9:8080",
+		"--metrics-insecure --metrics-addr=[::1]:8080",
+		"--metrics-insecure --metrics-addr=127.0.0.1:8080 --metrics-cert-dir=", // not used
+		"--metrics-insecure --metrics-addr=0",
+		"--metrics-addr=0 --metrics-cert-dir=",
+	} {
+		code, _, stderr := run(true, nothing, strings.Fields(args)...)
+		assert.Equal(t, ExitOK, code, "%s: %s", args, stderr)
+	}
+}
+
 func TestHelpListsEveryFlag(t *testing.T) {
 	code, stdout, stderr := run(true, nil, "--help")
 	assert.Equal(t, ExitOK, code)
 	assert.Empty(t, stderr)
-	for _, flag := range []string{"kubeconfig", "kube-api-qps", "namespace", "cluster-domain", "metrics-addr", "health-addr", "leader-elect", "log-level", "log-format", "size"} {
+	for _, flag := range []string{"kubeconfig", "kube-api-qps", "namespace", "cluster-domain", "metrics-addr", "metrics-cert-dir", "metrics-insecure", "health-addr", "leader-elect", "log-level", "log-format", "size"} {
 		assert.Contains(t, stdout, "--"+flag+" ")
 	}
 	assert.Contains(t, stdout, "Lease servingcert-sizer")

@@ -27,6 +27,7 @@ func TestConfigValidate(t *testing.T) {
 		{"no name of a namespace", func(c *Config) { c.Namespace = "A_b" }, "--namespace"},
 		{"no longest leaf", func(c *Config) { c.MaxDuration = 0 }, "--max-duration"},
 		{"a negative CA", func(c *Config) { c.CADuration = -time.Hour }, "--ca-duration"},
+		{"a negative grace for refusals", func(c *Config) { c.RefusalGrace = -time.Second }, "--ca-refusal-grace"},
 		{"a negative soak", func(c *Config) { c.Soak = -time.Second }, "--ca-soak"},
 		{"a negative window", func(c *Config) { c.Reissue = -time.Second }, "--ca-reissue-window"},
 		{"no cluster domain", func(c *Config) { c.Domain = "" }, "no cluster domain"},

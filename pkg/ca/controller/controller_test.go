@@ -256,6 +256,7 @@ servingcert_ca_warning{reason="CAImportInvalid"} 0
 servingcert_ca_warning{reason="CARemoteInvalid"} 0
 servingcert_ca_warning{reason="CARestored"} 0
 servingcert_ca_warning{reason="RotationInvalid"} 0
+servingcert_ca_warning{reason="SuccessionHeldUp"} 0
 servingcert_ca_warning{reason="SuccessionWaits"} 0
 `, "SUBJECT", s.Generations[0].Root.Subject.CommonName))))
 	problems, err := testutil.GatherAndLint(registryOf(t, collector{h.Controller}))

@@ -39,6 +39,7 @@ type handler struct {
 	// podKeys reports whether kubelets make keys.
 	podKeys     func(ctx context.Context) (bool, error)
 	defaultMode api.Mode
+	inbox       *inbox
 	room        room
 	metrics     *metrics
 	log         logr.Logger
@@ -48,19 +49,22 @@ type handler struct {
 // the API server cannot be read or because of a bug, the answer is an HTTP error: a
 // review that denies would refuse the pod whatever failurePolicy says.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	release, err := h.room.enter(r)
+	b := h.inbox.open(endRead(w))
+	defer b.close()
+	data, status, err := receive(w, r, b)
 	if err != nil {
-		h.metrics.count(resultFailed, reasonTooMany, nil)
-		w.Header().Set("Retry-After", "1") // the API server tries again
-		http.Error(w, noAnswer+err.Error(), http.StatusTooManyRequests)
+		h.refuse(w, status, err)
+		return
+	}
+	release, err := h.room.enter(r.Context(), int64(len(data)))
+	if err != nil {
+		h.refuse(w, http.StatusTooManyRequests, err)
 		return
 	}
 	defer release()
-	req, status, err := readReview(w, r)
+	req, status, err := parse(data)
 	if err != nil {
-		h.metrics.count(resultFailed, reasonError, nil)
-		h.log.Error(err, "review failed: cannot read the request")
-		http.Error(w, noAnswer+err.Error(), status)
+		h.refuse(w, status, err)
 		return
 	}
 	resp, err := h.reviewSafely(r.Context(), req)
@@ -73,6 +77,20 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := writeReview(w, resp); err != nil {
 		h.log.V(1).Info("cannot write the response", "namespace", req.Namespace, "error", err.Error())
 	}
+}
+
+// refuse answers a request that is no review, or that comes at a wrong moment. It is
+// counted, and logged for those alone who look for it: anybody can send any number of them.
+// The API server repeats the answer to whoever creates the pod.
+func (h *handler) refuse(w http.ResponseWriter, status int, err error) {
+	reason := reasonError
+	if status == http.StatusTooManyRequests {
+		reason = reasonTooMany
+		w.Header().Set("Retry-After", "1") // the API server tries again
+	}
+	h.log.V(1).Info("review failed: cannot read the request", "status", status, "error", err.Error())
+	h.metrics.count(resultFailed, reason, nil)
+	http.Error(w, noAnswer+err.Error(), status)
 }
 
 // noAnswer is the prefix of what a person reads when failurePolicy refuses their pod.

@@ -53,7 +53,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 		},
 		programs: func() *programs.Table { return nil },
 		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, nil },
-		room:     newRoom(maxInFlight), metrics: metrics, log: log,
+		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: log,
 	}
 	return h, registry
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -22,6 +21,8 @@ const (
 	// each with perReview for what it is decoded to.
 	maxInFlight = 32 << 20
 	perReview   = 1 << 20
+	// maxReading is the most bytes of reviews that have been received and are not answered.
+	maxReading = 16 << 20
 	// maxWait is how long a review waits for others. The API server waits 5 s for the
 	// webhook, and tries again when it is told so.
 	maxWait = time.Second
@@ -35,18 +36,13 @@ type room struct {
 
 func newRoom(size int64) room { return room{semaphore.NewWeighted(size), size} }
 
-// enter waits until there is room for the request. release must be called once it is
-// answered. The body has not been read then: its length is what the sender says, and the
-// most that is read if they say none.
-func (r room) enter(req *http.Request) (release func(), err error) {
-	length := req.ContentLength
-	if length < 0 || length > maxReview {
-		length = maxReview
-	}
-	ctx, cancel := context.WithTimeout(req.Context(), maxWait)
+// enter waits until there is room for a review of so many bytes. release must be called
+// once it is answered.
+func (r room) enter(ctx context.Context, length int64) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	if r.bytes.Acquire(ctx, length+perReview) != nil {
-		return nil, fmt.Errorf("too many reviews at the same time: the webhook answers reviews of %d bytes together, each counted as %d bytes more than it has", r.size, perReview)
+		return nil, &tooManyError{fmt.Sprintf("the webhook answers reviews of %d bytes together, each counted as %d bytes more than it has", r.size, perReview)}
 	}
 	return func() { r.bytes.Release(length + perReview) }, nil
 }

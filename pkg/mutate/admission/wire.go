@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 
@@ -28,20 +27,24 @@ type request struct {
 	Object      mutate.PodView              `json:"object"`
 }
 
-// readReview reads the request from the body. An error comes with its HTTP status.
-func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
+// receive reads the body of a review. An error comes with its HTTP status.
+func receive(w http.ResponseWriter, r *http.Request, b *body) ([]byte, int, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: must be application/json", r.Header.Get("Content-Type"))
 	}
 	if r.ContentLength > maxReview {
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: %d bytes: must be at most %d", r.ContentLength, maxReview)
 	}
-	body := make([]byte, 0, max(512, min(r.ContentLength+1, maxReview)))
-	body, err := readAll(body, http.MaxBytesReader(w, r.Body, maxReview))
+	data, err := readAll(http.MaxBytesReader(w, r.Body, maxReview), r.ContentLength, b)
 	if err != nil {
 		return nil, statusOf(err), fmt.Errorf("read the review: %w", err)
 	}
-	if valuesIn(body) > maxValues {
+	return data, http.StatusOK, nil
+}
+
+// parse returns the request of a review. An error comes with its HTTP status.
+func parse(data []byte) (*request, int, error) {
+	if valuesIn(data) > maxValues {
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: it has more than %d values", maxValues)
 	}
 	var review struct {
@@ -49,7 +52,7 @@ func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 		Kind       string   `json:"kind"`
 		Request    *request `json:"request"`
 	}
-	if err := json.Unmarshal(body, &review); err != nil {
+	if err := json.Unmarshal(data, &review); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
 	}
 	if review.Kind != "AdmissionReview" || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
@@ -63,8 +66,11 @@ func readReview(w http.ResponseWriter, r *http.Request) (*request, int, error) {
 
 // statusOf returns the HTTP status for an error of reading a body.
 func statusOf(err error) int {
-	if errors.As(err, new(*http.MaxBytesError)) {
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge
+	case errors.As(err, new(*tooManyError)):
+		return http.StatusTooManyRequests
 	}
 	return http.StatusBadRequest
 }
@@ -85,23 +91,6 @@ func valuesIn(data []byte) int {
 		}
 	}
 	return values
-}
-
-// readAll is io.ReadAll into a buffer, which is large enough if the length was announced.
-func readAll(into []byte, from io.Reader) ([]byte, error) {
-	for {
-		if len(into) == cap(into) {
-			into = append(into, 0)[:len(into)]
-		}
-		n, err := from.Read(into[len(into):cap(into)])
-		into = into[:len(into)+n]
-		if errors.Is(err, io.EOF) {
-			return into, nil
-		}
-		if err != nil {
-			return into, err
-		}
-	}
 }
 
 func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) error {

@@ -30,9 +30,11 @@ type Situation struct {
 	// BudgetProblem is why the budgets may not be read, or empty.
 	BudgetProblem string
 
-	// free is how many workloads may be rolling out in this namespace and all others
-	// that do not count yet, those of rollouts not counted.
+	// free is how many of the --max-restarts places neither a rollout of another
+	// namespace has, nor a namespace waits for that came before.
 	free int
+	// leading is when this process began to lead.
+	leading time.Time
 	// first: this process has not decided anything about the namespace before.
 	first    bool
 	rollouts map[pods.Workload]rollout // as of the last decision
@@ -64,6 +66,7 @@ type Decision struct {
 	// rollouts are all that go on, the one that is started included.
 	rollouts map[pods.Workload]rollout
 	records  map[holdKey]holdRecord
+	at       time.Time // Situation.Now
 }
 
 // Start is a restart.
@@ -96,7 +99,7 @@ type Stuck struct {
 
 // Decide says what is restarted now, why the rest is not, and when to look again.
 func Decide(s Situation) Decision {
-	d := Decision{records: map[holdKey]holdRecord{}}
+	d := Decision{records: map[holdKey]holdRecord{}, at: s.Now}
 	candidates := s.candidates()
 	if d.Need = s.unread(candidates); !d.Need.None() {
 		return d
@@ -116,7 +119,7 @@ func Decide(s Situation) Decision {
 				continue
 			}
 			d.Start = start
-			rollouts[w.Workload] = rollout{ours: true, progressed: s.Now} // before it is; the others wait for it
+			rollouts[w.Workload] = rollout{ours: true, place: true, begun: s.Now, progressed: s.Now} // before it is; the others wait for it
 		}
 	}
 	d.rollouts = rollouts
@@ -182,7 +185,7 @@ func (s Situation) start(w serving.StaleWorkload) (*Start, error) {
 }
 
 // hold notes why a workload waits. An event reports it once, when it has waited so
-// for Patience: most reasons pass.
+// for a while: most reasons pass.
 func (d *Decision) hold(s Situation, h Held) {
 	d.Held = append(d.Held, h)
 	key := holdKey{KeyOf(h.Stale), h.Hold}
@@ -190,7 +193,7 @@ func (d *Decision) hold(s Situation, h Held) {
 	if !known {
 		r.since = s.Now
 	}
-	if !r.notified && !h.Hold.Passes() && !s.Now.Before(r.since.Add(s.Limits.Patience)) {
+	if wait := h.Hold.reportAfter(s.Limits); wait > 0 && !r.notified && !s.Now.Before(r.since.Add(wait)) {
 		r.notified = true
 		d.Notify = append(d.Notify, h)
 	}
@@ -215,8 +218,8 @@ func (s Situation) nextLook(d Decision) time.Duration {
 	}
 	for _, h := range d.Held {
 		r := d.records[holdKey{KeyOf(h.Stale), h.Hold}]
-		if !h.Hold.Passes() && !r.notified {
-			at(r.since.Add(s.Limits.Patience).Sub(s.Now))
+		if wait := h.Hold.reportAfter(s.Limits); wait > 0 && !r.notified {
+			at(r.since.Add(wait).Sub(s.Now))
 		}
 		if again := h.Hold.lookAgain(s.Limits); again > 0 {
 			at(again)

@@ -20,7 +20,7 @@ import (
 var (
 	restartNow  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	leafSince   = restartNow.Add(-time.Hour)
-	testLimits  = Limits{Max: 3, Poll: 5 * time.Second, Retry: time.Minute, StuckAfter: 10 * time.Minute, Patience: 30 * time.Second}
+	testLimits  = Limits{Max: 3, Poll: 5 * time.Second, Retry: time.Minute, StuckAfter: 10 * time.Minute, Patience: 30 * time.Second, PlaceFor: 30 * time.Minute}
 	webWorkload = pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	setWorkload = pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "uid-of-db"}
 )

@@ -26,9 +26,10 @@
 // disruption. With some a restart is not possible at all, and a person has to
 // replace the pods. The latter two are reported by an event once they have lasted.
 //
-// A rollout that is stuck does not count towards --max-restarts any more, so that
-// one broken workload does not keep the cluster from its certificates; but no other
-// workload of its namespace is restarted.
+// A rollout that is stuck, or has gone on for Limits.PlaceFor, does not count towards
+// --max-restarts any more, so that one workload does not keep the cluster from its
+// certificates; but no other workload of its namespace is restarted. Namespaces in
+// which workloads wait for a place take turns.
 //
 // The package is pure; its controller is in package restart/controller.
 package restart

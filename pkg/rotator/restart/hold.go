@@ -26,12 +26,12 @@ const (
 	holdStuck     Hold = "RolloutStuck"     // its own rollout is not progressing
 	holdBehind    Hold = "BehindStuck"      // the rollout of one that was restarted before it in its namespace is not
 
-	// It passes by itself, so no event reports it.
+	// It passes by itself, so no event reports it, or only if it takes long.
 	holdRolling  Hold = "RollingOut"
 	holdDeleting Hold = "Deleting"
 	holdNoPods   Hold = "NoPods" // it is scaled to 0, or the pod is gone
 	holdTurn     Hold = "Turn"   // another of its namespace rolls out
-	holdFull     Hold = "Full"   // --max-restarts roll out
+	holdFull     Hold = "Full"   // --max-restarts roll out, or other namespaces have waited for longer
 )
 
 // ByHand reports whether a person has to restart it.
@@ -62,6 +62,18 @@ func (h Hold) Passes() bool {
 	return false
 }
 
+// reportAfter returns how long it must have held before an event reports it, 0 for
+// never.
+func (h Hold) reportAfter(limits Limits) time.Duration {
+	switch {
+	case h == holdTurn, h == holdFull:
+		return limits.PlaceFor // the places should have changed hands by then
+	case h.Passes():
+		return 0
+	}
+	return max(limits.Patience, 1)
+}
+
 // lookAgain returns when to check again whether it still holds, 0 for never.
 func (h Hold) lookAgain(limits Limits) time.Duration {
 	switch h {
@@ -80,4 +92,5 @@ type Limits struct {
 	Retry      time.Duration // until a workload is that waits for something else
 	StuckAfter time.Duration // without progress, until a rollout counts as stuck
 	Patience   time.Duration // until an event reports why a workload is not restarted
+	PlaceFor   time.Duration // until a rollout that goes on does not count towards Max any more
 }

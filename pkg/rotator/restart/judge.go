@@ -163,7 +163,8 @@ func checkStrategy(c candidate) (finding, Need) {
 	return nothing()
 }
 
-// checkPlace: one of a namespace at a time, and --max-restarts of the cluster.
+// checkPlace: one of a namespace at a time, and --max-restarts of the cluster. The
+// namespaces take turns.
 func checkPlace(c candidate) (finding, Need) {
 	first := finding{}
 	for other, r := range c.rollouts {
@@ -179,7 +180,7 @@ func checkPlace(c candidate) (finding, Need) {
 		}
 	}
 	if first.hold == "" && c.s.free < 1 {
-		return held(holdFull, "%d workloads are rolling out, as many as --max-restarts allows", c.s.Limits.Max)
+		return held(holdFull, "as many workloads of other namespaces are rolling out, or have waited for longer, as --max-restarts (%d) allows", c.s.Limits.Max)
 	}
 	return first, Need{}
 }

@@ -2,10 +2,12 @@ package restart
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/pkg/rotator/turns"
 )
 
 // rememberRestarts is for how long a restart is remembered that somebody may
@@ -22,6 +24,8 @@ const (
 type Memory struct {
 	namespaces map[string]*namespace
 	started    int
+	leading    time.Time  // of the first look
+	line       turns.Line // namespaces with a workload that waits for one of the places
 }
 
 type namespace struct {
@@ -70,10 +74,10 @@ func (m *Memory) namespace(name string) *namespace {
 	return n
 }
 
-// Doubt notes a workload that may be rolling out. Until it was looked at it counts
-// as one that is.
-func (m *Memory) Doubt(namespace string, w pods.Workload) {
-	m.namespace(namespace).rollouts[w] = rollout{doubt: true}
+// Doubt notes a workload that may be rolling out because the rotator restarted it.
+// Until it was looked at it counts as one that is.
+func (m *Memory) Doubt(namespace string, w pods.Workload, now time.Time) {
+	m.namespace(namespace).rollouts[w] = rollout{doubt: true, place: true, begun: now}
 }
 
 // Situation begins a look at a namespace with what is remembered of it.
@@ -81,26 +85,30 @@ func (m *Memory) Situation(namespace string, limits Limits, now time.Time) Situa
 	n := m.namespace(namespace)
 	maps.DeleteFunc(n.memory.restarted, func(_ Key, at time.Time) bool { return now.Sub(at) > rememberRestarts })
 	maps.DeleteFunc(n.memory.refused, func(_ Key, r refusal) bool { return now.Sub(r.at) > refusedFor*limits.Retry })
-	free := limits.Max
+	if m.leading.IsZero() {
+		m.leading = now
+	}
+	free := limits.Max - m.line.Ahead(namespace, now, limits.Retry)
 	for other, o := range m.namespaces {
-		if other != namespace {
-			free -= o.rolling()
+		if other != namespace && o.hasPlace(now, limits) {
+			free--
 		}
 	}
 	return Situation{
-		Now: now, Limits: limits, free: free, first: !n.decided, rollouts: n.rollouts, memory: n.memory,
+		Now: now, Limits: limits, free: free, leading: m.leading, first: !n.decided, rollouts: n.rollouts, memory: n.memory,
 		Labels: map[string]map[string]string{}, Standings: map[pods.Workload]Standing{}, Services: map[string]ServiceStanding{},
 	}
 }
 
-func (n *namespace) rolling() int {
-	rolling := 0
+// hasPlace reports whether the namespace has one of the --max-restarts places. It
+// never counts for more than one: the rotator restarts one workload of it at a time.
+func (n *namespace) hasPlace(now time.Time, limits Limits) bool {
 	for _, r := range n.rollouts {
-		if !r.stuck {
-			rolling++
+		if r.hasPlace(now, limits) {
+			return true
 		}
 	}
-	return rolling
+	return false
 }
 
 // Refused keeps that the API server refused a restart.
@@ -113,6 +121,13 @@ func (m *Memory) Put(name string, d Decision, done bool) {
 	n := m.namespace(name)
 	n.decided, n.rollouts, n.memory.holds, n.held = true, map[pods.Workload]rollout{}, d.records, d.Held
 	maps.Copy(n.rollouts, d.rollouts)
+	waits := slices.ContainsFunc(d.Held, func(h Held) bool { return h.Hold == holdFull })
+	switch {
+	case waits && d.Start == nil:
+		m.line.Ask(name, d.at)
+	default:
+		m.line.Leave(name)
+	}
 	switch {
 	case d.Start == nil:
 	case done:
@@ -138,19 +153,34 @@ func (m *Memory) Held(name string) (held []Held, decided bool) {
 	return n.held, n.decided
 }
 
+// places returns the namespaces that have one of the --max-restarts places, sorted, as
+// they were looked at last.
+func (m *Memory) places() []string {
+	var places []string
+	for name, n := range m.namespaces {
+		for _, r := range n.rollouts {
+			if r.place {
+				places = append(places, name)
+				break
+			}
+		}
+	}
+	slices.Sort(places)
+	return places
+}
+
 // Totals are the numbers of all restarts, for metrics.
 type Totals struct {
-	Started int // by this process
-	Rolling int
+	Started int                     // by this process
+	Places  []string                // namespaces that have one of the --max-restarts places
 	Stuck   map[string]int          // restarted workloads whose rollout is stuck, by namespace
 	Held    map[string]map[Hold]int // by namespace
 }
 
 // Totals returns the numbers of all restarts.
 func (m *Memory) Totals() Totals {
-	t := Totals{Started: m.started, Stuck: map[string]int{}, Held: map[string]map[Hold]int{}}
+	t := Totals{Started: m.started, Places: m.places(), Stuck: map[string]int{}, Held: map[string]map[Hold]int{}}
 	for name, n := range m.namespaces {
-		t.Rolling += n.rolling()
 		for _, r := range n.rollouts {
 			if r.stuck && r.ours {
 				t.Stuck[name]++

@@ -57,7 +57,7 @@ func (w *restartWorld) lead() {
 	for namespace, workloads := range w.namespaces {
 		for key, m := range workloads {
 			if !m.progress.done {
-				w.state.Doubt(namespace, key)
+				w.state.Doubt(namespace, key, w.now)
 			}
 		}
 	}

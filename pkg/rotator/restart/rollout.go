@@ -11,15 +11,22 @@ import (
 // be taken for one that another replica started and watched.
 const takenOver = 24 * time.Hour
 
-// rollout is a workload that is rolling out. As long as it progresses, it counts
-// towards --max-restarts and is the only one of its namespace. One that is stuck
-// does not count; if it was restarted for a certificate, no other workload of its
-// namespace is restarted, as the next rollout would probably get stuck as well.
+// rollout is a workload that is rolling out. As long as it progresses, it is the only
+// one of its namespace. If it gets stuck and was restarted for a certificate, no other
+// workload of its namespace is restarted either, as the next rollout would probably get
+// stuck as well.
 type rollout struct {
 	// ours: it was restarted for a certificate.
 	ours bool
-	// doubt: a new leader saw pods of it that are not ready, no more.
+	// place: it has one of the --max-restarts places. It gets one when the rotator
+	// restarts it, gives it back when it is stuck or has had it for Limits.PlaceFor, and
+	// does not get it again: its owner decides when a rollout ends, how often it seems to
+	// progress, and when the next one begins.
+	place bool
+	// doubt: it may have been restarted, by another leader or by a write whose answer
+	// was lost.
 	doubt      bool
+	begun      time.Time // or when it was first seen
 	counts     counts
 	progressed time.Time
 	stuck      bool
@@ -35,6 +42,12 @@ func (r rollout) next(s Situation, st Standing) (rollout, bool) {
 	case r.doubt && s.Now.Sub(st.restartedAt) > takenOver:
 		return rollout{}, false
 	}
+	if r.begun.IsZero() {
+		r.begun = s.Now
+	}
+	if at := st.restartedAt; (r.doubt || r.place) && !at.IsZero() && at.Before(r.begun) {
+		r.begun = at
+	}
 	r.ours = r.ours || r.doubt
 	r.doubt = false
 	if r.progressed.IsZero() || r.counts != st.progress.counts {
@@ -43,7 +56,13 @@ func (r rollout) next(s Situation, st Standing) (rollout, bool) {
 	r.counts = st.progress.counts
 	patience := max(s.Limits.StuckAfter, st.progress.deadline)
 	r.stuck = st.progress.exceeded || st.paused || !s.Now.Before(r.progressed.Add(patience))
+	r.place = !r.stuck && r.hasPlace(s.Now, s.Limits)
 	return r, true
+}
+
+// hasPlace reports whether the rollout has one of the --max-restarts places.
+func (r rollout) hasPlace(now time.Time, limits Limits) bool {
+	return r.place && now.Before(r.begun.Add(limits.PlaceFor))
 }
 
 func (s Standing) rolls() bool { return !s.Gone && !s.deleting && !s.progress.done }
@@ -61,7 +80,9 @@ func (s Situation) track(candidates []serving.StaleWorkload, d *Decision) map[po
 		if !read || known || another || st.Problem != "" {
 			continue
 		}
-		s.follow(w.Workload, rollout{ours: st.restartedSince(w.Since)}, out, d)
+		ours := st.restartedSince(w.Since)
+		// What was restarted after this process began to lead, somebody else restarted.
+		s.follow(w.Workload, rollout{ours: ours, place: ours && !st.restartedAt.After(s.leading)}, out, d)
 	}
 	return out
 }

@@ -113,6 +113,12 @@ func (c *Controller) withPair(ctx context.Context, s signer.Situation, content s
 
 func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	start := c.config.Clock()
+	if c.config.Available != nil {
+		if err := c.config.Available(s.Authority); err != nil {
+			return signer.Outcome{Err: fmt.Errorf("sign: %w", err)} // as signer.Issue says it
+		}
+	}
+	c.pace.Use(s.Key)
 	issued, err := signer.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 	if err != nil {
 		return signer.Outcome{Err: err}

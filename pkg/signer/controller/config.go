@@ -29,7 +29,16 @@ type Config struct {
 	OpenShift bool
 	Limits    api.Limits
 	Workers   int
-	Sign      signer.Sign
+	// Rates limit how often certificates are issued. What was used of them is forgotten
+	// with the process: a new leader starts with all of it.
+	Rates signer.Rates
+	Sign  signer.Sign
+	// ReissueWindow is how long the certificates are replaced over that get other names
+	// since a root has gone which did not permit them.
+	ReissueWindow time.Duration
+	// Available returns nil if Sign may be called, or what it would return at once. It is
+	// asked before a key is drawn. Nil: Sign may always be called.
+	Available func(*pki.Authority) error
 	// Authority returns the CA as it is now, or why there is none. An error with
 	// a method Reason() string names the condition's reason.
 	Authority func() (*pki.Authority, error)
@@ -48,8 +57,29 @@ func (c Config) Validate() error {
 	if c.Workers < 1 {
 		return fmt.Errorf(`--workers: "%d": must be at least 1`, c.Workers)
 	}
+	if err := validateRate("secret-issue", c.Rates.Secret); err != nil {
+		return err
+	}
+	if err := validateRate("namespace-reissue", c.Rates.Namespace); err != nil {
+		return err
+	}
 	return validateLimits(c.Limits)
 }
+
+// validateRate checks the flags PREFIX-burst and PREFIX-interval.
+func validateRate(prefix string, l signer.Limit) error {
+	switch {
+	case l.Burst < 0:
+		return fmt.Errorf(`--%s-burst: "%d": must be at least 1, or 0 for no limit`, prefix, l.Burst)
+	case l.Interval < 0 || l.Interval > maxInterval:
+		return fmt.Errorf("--%s-interval: %q: must be between 0s and %s", prefix, l.Interval, maxInterval)
+	}
+	return nil
+}
+
+// maxInterval is the longest time between two certificates that a limit may ask for. A
+// certificate lives for at least an hour unless the operator allows less.
+const maxInterval = time.Hour
 
 func validateLimits(l api.Limits) error {
 	switch {
@@ -59,6 +89,8 @@ func validateLimits(l api.Limits) error {
 		return fmt.Errorf("--max-duration: %q: must be at least --min-duration (%s)", l.MaxDuration, l.MinDuration)
 	case l.DefaultDuration < l.MinDuration || l.DefaultDuration > l.MaxDuration:
 		return fmt.Errorf("--default-duration: %q: must be between --min-duration (%s) and --max-duration (%s)", l.DefaultDuration, l.MinDuration, l.MaxDuration)
+	case l.ClusterIPDuration < 15*time.Minute || l.ClusterIPDuration%time.Second != 0:
+		return fmt.Errorf("--cluster-ip-duration: %q: must be at least 15m, in whole seconds", l.ClusterIPDuration)
 	case l.DefaultDuration%time.Second != 0 || l.MinDuration%time.Second != 0 || l.MaxDuration%time.Second != 0:
 		return errors.New("--default-duration, --min-duration, --max-duration: must be in whole seconds, as the times in certificates are")
 	}

@@ -26,6 +26,8 @@ type Controller struct {
 	secrets  *facts.Informer[*signer.SecretFacts]
 	events   events.EventRecorder
 	metrics  *metrics
+	pace     *signer.Pace
+	roots    roots
 
 	wroteSecret *facts.Written[*signer.SecretFacts]
 	wroteStatus *facts.Written[stated]
@@ -49,7 +51,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 			return reconcile.Result{}, err
 		}
 	}
-	d := signer.Decide(s)
+	s, d := c.decide(s)
 	if d.Action == signer.Look {
 		return c.lookAndAct(ctx, s)
 	}
@@ -72,5 +74,17 @@ func (c *Controller) lookAndAct(ctx context.Context, s signer.Situation) (reconc
 	default:
 		s.Secret, s.Obstacle = signer.FactsOf(&secret, c.config.Instance), nil
 	}
-	return c.act(ctx, s, signer.Decide(s))
+	s, d := c.decide(s)
+	return c.act(ctx, s, d)
+}
+
+// decide decides, and if a certificate is to be issued, takes what it needs of the limits
+// and decides once more with the time at which they let it.
+func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decision) {
+	d := signer.Decide(s)
+	if !d.Issues() {
+		return s, d
+	}
+	s.Slot = c.pace.Reserve(s.Key, d.Tokens(), s.Now)
+	return s, signer.Decide(s)
 }

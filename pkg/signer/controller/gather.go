@@ -20,9 +20,13 @@ import (
 // gather collects the situation from the caches, and from what this process wrote
 // and they have not seen.
 func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (signer.Situation, error) {
-	s := signer.Situation{Now: c.config.Clock(), Key: key, Instance: c.config.Instance, Limits: c.config.Limits, OpenShift: c.config.OpenShift}
+	s := signer.Situation{
+		Now: c.config.Clock(), Key: key, Instance: c.config.Instance, Limits: c.config.Limits, OpenShift: c.config.OpenShift,
+		Rates: c.config.Rates, Slot: c.pace.Slot(key),
+	}
 	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
 		c.known.Store(s.Authority)
+		s.Widened = c.roots.window(s.Authority, s.Now, c.config.ReissueWindow)
 	}
 	if known := c.known.Load(); known != nil {
 		s.Limits.FormerDomains = known.FormerDomains

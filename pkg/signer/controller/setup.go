@@ -42,6 +42,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, e
 		secrets:     secrets,
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
+		pace:        signer.NewPace(cfg.Rates),
 		wroteSecret: facts.NewWritten[*signer.SecretFacts](),
 		wroteStatus: facts.NewWritten[stated](),
 	}
@@ -78,6 +79,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 		Reconciler:              c,
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             newRetries(firstRetry, lastRetry),
+		NewQueue:                newFairQueue,
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)

@@ -56,10 +56,12 @@ type skewError struct {
 // Reason is the condition's.
 func (e *skewError) Reason() string { return string(signer.ReasonClockSkew) }
 
+// Error does not say by how much the clocks differ: the text is a condition's message, and
+// would be written again and again.
 func (e *skewError) Error() string {
 	direction := "behind"
 	if e.Behind < 0 {
 		direction = "ahead of"
 	}
-	return fmt.Sprintf("the signer's clock is %s %s the API server's, must differ by at most %s: nothing is signed until one of them is corrected", e.Behind.Abs().Round(time.Second), direction, maxSkew)
+	return fmt.Sprintf("the signer's clock is more than %s %s the API server's: nothing is signed until one of them is corrected", maxSkew, direction)
 }

@@ -31,8 +31,9 @@ func TestSkew(t *testing.T) {
 	require.NoError(t, skew.Check(), "before the first answer")
 	for off, want := range map[time.Duration]string{
 		0: "", 119 * time.Second: "", -119 * time.Second: "",
-		3 * time.Minute:  "the signer's clock is 3m0s behind the API server's, must differ by at most 2m0s: nothing is signed until one of them is corrected",
-		-3 * time.Minute: "the signer's clock is 3m0s ahead of the API server's",
+		3 * time.Minute:  "the signer's clock is more than 2m0s behind the API server's: nothing is signed until one of them is corrected",
+		4 * time.Minute:  "the signer's clock is more than 2m0s behind the API server's: nothing is signed until one of them is corrected",
+		-3 * time.Minute: "the signer's clock is more than 2m0s ahead of the API server's",
 	} {
 		err := ask(now.Add(off))
 		if want == "" {

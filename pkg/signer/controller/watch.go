@@ -103,8 +103,7 @@ const ownPriority = 1
 // enqueueAll enqueues the requests, those of servingcert's own namespace first. The
 // webhook's certificate is among them: after all earlier roots were dropped, no pod is
 // created in an opted-in namespace until it is replaced. The order of calls does not
-// suffice for that: a request that waits for its renewal keeps its place among those
-// of its priority.
+// suffice for that: namespaces that wait for a turn already would come before it.
 func enqueueAll(q facts.Queue, requests []reconcile.Request, own string) {
 	if first, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
 		for _, r := range requests {

@@ -109,7 +109,8 @@ func Decide(s Situation) Decision {
 	if !ok {
 		return wait(reasonRefused, "%s", refusals(members))
 	}
-	names, _ := signer.Acceptable(asked, s.Authority)
+	asked.Params.Duration = min(s.MaxDuration, s.Request.MaxLifetime)
+	names, _ := signer.Acceptable(asked, s.Limits, s.Authority)
 	if len(names.DNSNames) == 0 && len(names.IPs) == 0 {
 		return wait(reasonNoNames, "clients may still hold a root that permits none of the names %q", asked.DNSNames)
 	}
@@ -184,8 +185,7 @@ func (s Situation) sign(names api.Wanted) Decision {
 		return deny(reasonUnsupported, "%s", err)
 	}
 	notBefore := s.Now.Add(-backdate).UTC().Truncate(time.Second)
-	lifetime := min(s.MaxDuration, s.Request.MaxLifetime)
-	notAfter := earliest(notBefore.Add(lifetime), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	notAfter := earliest(notBefore.Add(names.Params.Duration), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
 	if notAfter.Sub(notBefore) < minLifetime {
 		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 		d.NextAt = s.Now.Add(retry)

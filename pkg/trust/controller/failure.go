@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -25,11 +26,12 @@ func attempted(err error) trust.Attempt {
 // classify returns the judgement of a target that a write failed for. The message is
 // the API server's: it names the rule, the webhook or the policy that refused.
 func classify(err error) trust.Judgement {
+	message := api.Shorten(err.Error(), api.TrustMaxMessage) // it is remembered for each target
 	refused := func(reason trust.Reason) trust.Judgement {
-		return trust.Judgement{State: trust.StateRefuses, Reason: reason, Message: err.Error()}
+		return trust.Judgement{State: trust.StateRefuses, Reason: reason, Message: message}
 	}
 	passing := func(reason trust.Reason) trust.Judgement {
-		return trust.Judgement{State: trust.StatePending, Reason: reason, Message: err.Error()}
+		return trust.Judgement{State: trust.StatePending, Reason: reason, Message: message}
 	}
 	var status apierrors.APIStatus
 	switch {
@@ -47,6 +49,15 @@ func classify(err error) trust.Judgement {
 		return passing(trust.ReasonUnavailable)
 	}
 	return refused(trust.ReasonOther)
+}
+
+// advised returns the attempt with advice before the message of a failure that
+// rights are the reason for; "" is none.
+func advised(attempt trust.Attempt, advice string) trust.Attempt {
+	if advice != "" && attempt.Failure.Reason == trust.ReasonForbidden {
+		attempt.Failure.Message = advice + ": " + attempt.Failure.Message
+	}
+	return attempt
 }
 
 // isGone reports whether a write failed because its target went away: the

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -73,6 +76,34 @@ func TestClassify(t *testing.T) {
 			got := classify(err)
 			assert.Equal(t, trust.Judgement{State: tt.state, Reason: tt.reason, Message: err.Error()}, got)
 			assert.Equal(t, tt.gone, isGone(err))
+		})
+	}
+}
+
+// What admission answers is as long as its author likes, and is remembered for each
+// target.
+func TestMessagesAreBounded(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "x", errors.New(strings.Repeat("ä", 1<<20)))
+	assert.LessOrEqual(t, utf8.RuneCountInString(classify(refused).Message), api.TrustMaxMessage+1)
+}
+
+// Advice stands first, as long messages are cut at their end.
+func TestAdvice(t *testing.T) {
+	configs := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"}
+	forbidden := apierrors.NewForbidden(configs, "shop", errors.New("no rights"))
+	for _, tt := range []struct {
+		name   string
+		err    error
+		advice string
+		want   string
+	}{
+		{"no rights", forbidden, "do this", "do this: " + forbidden.Error()},
+		{"no rights, no advice", forbidden, "", forbidden.Error()},
+		{"another reason", io.ErrUnexpectedEOF, "do this", io.ErrUnexpectedEOF.Error()},
+		{"written", nil, "do this", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, advised(attempted(tt.err), tt.advice).Failure.Message)
 		})
 	}
 }

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/servingcert/servingcert/pkg/trust"
@@ -11,11 +13,13 @@ import (
 type ledger struct {
 	mu      sync.Mutex
 	records map[trust.TargetID]trust.Record
-	changed func() // called after a record changed, without the lock
+	// withdrawn are those whose record was forgotten since takeWithdrawn was called.
+	withdrawn map[trust.TargetID]bool
+	changed   func() // called after a record changed, without the lock
 }
 
 func newLedger(changed func()) *ledger {
-	return &ledger{records: map[trust.TargetID]trust.Record{}, changed: changed}
+	return &ledger{records: map[trust.TargetID]trust.Record{}, withdrawn: map[trust.TargetID]bool{}, changed: changed}
 }
 
 func (l *ledger) get(id trust.TargetID) trust.Record {
@@ -38,8 +42,21 @@ func (l *ledger) forget(id trust.TargetID) {
 	l.mu.Lock()
 	_, known := l.records[id]
 	delete(l.records, id)
+	if known {
+		l.withdrawn[id] = true
+	}
 	l.mu.Unlock()
 	if known {
 		l.changed()
 	}
+}
+
+// takeWithdrawn returns the targets that were forgotten since the last call: their
+// request was withdrawn, even if the caches show it again.
+func (l *ledger) takeWithdrawn() []trust.TargetID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := slices.Collect(maps.Keys(l.withdrawn))
+	clear(l.withdrawn)
+	return ids
 }

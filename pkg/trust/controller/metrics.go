@@ -13,6 +13,7 @@ type metrics struct {
 	failures *prometheus.CounterVec
 	targets  *prometheus.Desc
 	refusing *prometheus.Desc
+	grace    *prometheus.Desc
 	kinds    *prometheus.Desc
 	bundle   *prometheus.Desc
 	source   *prometheus.Desc
@@ -33,6 +34,8 @@ func newMetrics(kinds []target.Kind, summary func() (trust.Summary, bool)) *metr
 			"Objects that request the CA bundle, by kind and state (holds, pending, refuses, unsuitable).", []string{"kind", "state"}, nil),
 		refusing: prometheus.NewDesc("servingcert_trust_refusing",
 			"Targets that cannot be written, by kind and reason; a kind whose targets cannot be watched counts as one.", []string{"kind", "reason"}, nil),
+		grace: prometheus.NewDesc("servingcert_trust_grace",
+			"Targets of a namespace that refuse the CA bundle, or held it and lost it again: a new generation of the CA waits for them for a limited time.", []string{"namespace"}, nil),
 		kinds: prometheus.NewDesc("servingcert_trust_kinds",
 			"1 for the current state of a kind of target (starting, watched, absent, refused), 0 for its other states.", []string{"kind", "state"}, nil),
 		bundle: prometheus.NewDesc("servingcert_trust_bundle_info",
@@ -69,6 +72,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.failures.Describe(ch)
 	ch <- m.targets
 	ch <- m.refusing
+	ch <- m.grace
 	ch <- m.kinds
 	ch <- m.bundle
 	ch <- m.source
@@ -92,6 +96,9 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		for reason, n := range reasons {
 			ch <- prometheus.MustNewConstMetric(m.refusing, prometheus.GaugeValue, float64(n), kind, string(reason))
 		}
+	}
+	for namespace, n := range s.Grace {
+		ch <- prometheus.MustNewConstMetric(m.grace, prometheus.GaugeValue, float64(n), namespace)
 	}
 	for kind, is := range s.Kinds {
 		for _, state := range trust.KindStates() {

@@ -93,7 +93,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 	var attempt trust.Attempt
 	if d.Write != "" {
 		failed = r.writer.write(ctx, object, s.Bundle)
-		attempt = attempted(failed)
+		attempt = advised(attempted(failed), r.kind.Advice(object))
 		r.metrics.attempted(r.kind.Name, d.Write, attempt)
 	}
 	o := trust.Conclude(s, d, attempt)

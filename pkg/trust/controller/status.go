@@ -31,6 +31,7 @@ type statusReconciler struct {
 	latest   atomic.Pointer[trust.Summary]
 	reported string    // the problem of the source that was last reported
 	started  time.Time // when it looked first
+	awaited  trust.Awaited
 }
 
 // Reconcile brings the trust status up to date. There is only one to look at.
@@ -48,7 +49,7 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 	if r.started.IsZero() {
 		r.started = now
 	}
-	s := trust.StatusSituation{Now: now, Started: r.started, Reported: r.reported}
+	s := trust.StatusSituation{Now: now, Started: r.started, Reported: r.reported, Awaited: r.awaited}
 	source, err := r.source.read(ctx)
 	if err != nil {
 		return s, nil, err
@@ -67,6 +68,7 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 		return s, nil, fmt.Errorf("read ConfigMap %s from the cache: %w", r.key, err)
 	}
 	s.Current = current.Data
+	s.Withdrawn = r.ledger.takeWithdrawn() // last: they are given once
 	return s, source, nil
 }
 
@@ -82,7 +84,7 @@ func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusS
 	seen := make([]trust.SeenTarget, 0, len(targets))
 	for _, t := range targets {
 		id := trust.TargetID{Kind: v.Name, Key: t.Key}
-		one := trust.SeenTarget{TargetID: id, Last: r.ledger.get(id)}
+		one := trust.SeenTarget{TargetID: id, Created: t.Created, Last: r.ledger.get(id)}
 		if s.NoBundle == nil {
 			one.Held = v.served.Judge(t, s.Bundle)
 		}
@@ -92,6 +94,7 @@ func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusS
 }
 
 func (r *statusReconciler) act(ctx context.Context, source *corev1.ConfigMap, d trust.StatusDecision) (reconcile.Result, error) {
+	r.awaited = d.Awaited
 	if d.Wait {
 		return reconcile.Result{RequeueAfter: d.After}, nil
 	}

@@ -43,7 +43,8 @@ func TestStatus(t *testing.T) {
 		api.CAWarning, "CAImportInvalid: Secret servingcert-ca-import is not imported: x\nSuccessionWaits: y"))
 	require.NoError(t, s.publish(t.Context(), api.TrustStatusName, map[string]string{
 		api.TrustBundleHash: strings.Repeat("ab", 32), api.TrustTargets: "3", api.TrustHolding: "1", api.TrustPending: "1", api.TrustRefusing: "1",
-		api.TrustNotHolding: "ConfigMap shop/x: Forbidden: no\nConfigMap shop/y: Pending: not yet"}))
+		api.TrustNotHolding: "ConfigMap shop/x: Forbidden: no\nConfigMap shop/y: Pending: not yet",
+		api.TrustSince:      "2026-03-01T12:00:00Z", api.TrustLate: "1", api.TrustGrace: "1", api.TrustNamespaces: "shop"}))
 	web := makeService(t, ns, "web")
 	issued := issue(t, ca, web)
 	makeService(t, ns, "new")
@@ -66,6 +67,8 @@ func TestStatus(t *testing.T) {
 		`Warning +SuccessionWaits: y`,
 		`Trust +1 of 3 targets hold the bundle, 1 not yet, 1 refuse it`,
 		` +bundle abababababab`,
+		` +of those that do not hold it, a new generation waits for a limited time for 1, in namespaces shop`,
+		` +of those that do not hold it, a new generation does not wait for 1, which requested it only after 2026-03-01T12:00:00Z`,
 		` +ConfigMap shop/x: Forbidden: no`,
 		`NAMESPACE +SERVICE +READY +REASON +SERVING +SECRET +LEAF +NOT AFTER +RENEW AT`,
 		ns + ` +web +True +Issued +True +web-tls +` + pki.Fingerprint(issued.Leaf)[:12] + ` +` + issued.Leaf.NotAfter.Format(time.RFC3339) + ` +` + pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339),

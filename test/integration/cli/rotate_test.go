@@ -127,7 +127,7 @@ func TestProceed(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	assert.Empty(t, s.status(t).Annotations)
 	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--proceed", "2")
-	c.shown(t, "generation 2 may sign although some targets refuse its root\n")
+	c.shown(t, "generation 2 may sign although some targets do not hold its root\n")
 	assert.Equal(t, map[string]string{api.AnnotationPromoteDespite: "2"}, s.status(t).Annotations)
 	s.ca(t, with(stable(), api.CAGeneration, "2"))
 	r, err := c.wait()

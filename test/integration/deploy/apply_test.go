@@ -55,26 +55,32 @@ func versions(t *testing.T, c client.Client) map[string]string {
 	return versions
 }
 
-// The API server checks the types in a policy's expressions after it took it,
-// and says in the status what it found.
 func TestPoliciesHaveNoTypeErrors(t *testing.T) {
-	admin := adminClient(t)
 	for _, name := range []string{
 		"servingcert-signer-secrets", "servingcert-signer-status",
 		"servingcert-rotator-configmaps", "servingcert-rotator-status", "servingcert-rotator-workloads", "servingcert-rotator-pods",
+		"servingcert-annotations", "servingcert-target-annotations", "servingcert-unknown-annotations",
 	} {
-		var policy admissionregistrationv1.ValidatingAdmissionPolicy
-		harness.Eventually(t, func() error {
-			if err := admin.Get(t.Context(), types.NamespacedName{Name: name}, &policy); err != nil {
-				return err
-			}
-			if policy.Status.TypeChecking == nil || policy.Status.ObservedGeneration != policy.Generation {
-				return fmt.Errorf("%s was not checked yet", name)
-			}
-			return nil
-		})
-		assert.Empty(t, policy.Status.TypeChecking.ExpressionWarnings, name)
+		assert.Empty(t, typeErrors(t, name), name)
 	}
+}
+
+// typeErrors returns what the API server found in a policy's expressions. It checks their
+// types after it took the policy, and says so in the status.
+func typeErrors(t *testing.T, name string) []admissionregistrationv1.ExpressionWarning {
+	t.Helper()
+	admin := adminClient(t)
+	var policy admissionregistrationv1.ValidatingAdmissionPolicy
+	harness.Eventually(t, func() error {
+		if err := admin.Get(t.Context(), types.NamespacedName{Name: name}, &policy); err != nil {
+			return err
+		}
+		if policy.Status.TypeChecking == nil || policy.Status.ObservedGeneration != policy.Generation {
+			return fmt.Errorf("%s was not checked yet", name)
+		}
+		return nil
+	})
+	return policy.Status.TypeChecking.ExpressionWarnings
 }
 
 // That the pods are there shows two things: they meet the restricted Pod Security

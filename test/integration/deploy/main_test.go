@@ -50,6 +50,9 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := makeOldObjects(ctx, admin); err != nil {
+		return 0, err
+	}
 	if err := deploy.Apply(ctx, admin, owner); err != nil {
 		return 0, err
 	}

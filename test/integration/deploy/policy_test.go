@@ -22,6 +22,8 @@ const (
 	onlyTLS      = "of type kubernetes.io/tls only"
 	onlyLabelled = "with label servingcert.dev/managed-by only"
 	onlyOurs     = "that had label servingcert.dev/managed-by or a Service as their owner"
+	onlyOpaque   = "its CA as a Secret of type Opaque only"
+	notAToken    = "may not write annotations of service account tokens"
 	notTheCA     = "may not delete its CA"
 )
 
@@ -42,6 +44,9 @@ func labelled(s *corev1.Secret)   { s.Labels = map[string]string{api.LabelManage
 func unlabelled(s *corev1.Secret) { s.Labels = nil }
 func opaque(s *corev1.Secret)     { s.Type = corev1.SecretTypeOpaque }
 func filled(s *corev1.Secret)     { s.Data[corev1.TLSCertKey] = []byte("something else") }
+func annotatedAsToken(s *corev1.Secret) {
+	s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "servingcert-rotator"}
+}
 func owned(s *corev1.Secret) {
 	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web"}}
 }
@@ -92,6 +97,9 @@ func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
 	}{
 		{"create a certificate", nil, create, changes{labelled, owned}, ""},
 		{"create without our label", nil, create, changes{owned}, onlyLabelled},
+		{"create with the annotation of a token", nil, create, changes{labelled, owned, annotatedAsToken}, notAToken},
+		{"annotate as a token", secret("", "", labelled), update, changes{annotatedAsToken}, notAToken},
+		{"renew what somebody annotated so", secret("", "", labelled, annotatedAsToken), update, changes{filled}, ""},
 		{"create of another type", nil, create, changes{labelled, opaque}, onlyTLS},
 		{"renew", secret("", "", labelled), update, changes{filled}, ""},
 		{"heal a stripped label", secret("", "", owned), update, changes{labelled, filled}, ""},
@@ -130,12 +138,33 @@ func TestTheSignersOwnCA(t *testing.T) {
 	require.NoError(t, signer.Update(t.Context(), ca))
 	refusedWith(t, signer.Delete(t.Context(), ca), notTheCA)
 
+	token := func(s *corev1.Secret) {
+		s.Type = corev1.SecretTypeServiceAccountToken
+		annotatedAsToken(s)
+	}
+	admin := adminClient(t)
+	require.NoError(t, admin.Delete(t.Context(), ca))
+	refusedWith(t, signer.Create(t.Context(), secret(api.DefaultNamespace, api.CASecretName, token)), onlyOpaque)
+	refusedWith(t, signer.Create(t.Context(), secret(api.DefaultNamespace, api.CASecretName)), onlyOpaque)
+	refusedWith(t, signer.Create(t.Context(), secret(api.DefaultNamespace, api.CASecretName, opaque, annotatedAsToken)), notAToken)
+
+	// Of a type that an administrator chose when they restored it.
+	ca = secret(api.DefaultNamespace, api.CASecretName)
+	require.NoError(t, admin.Create(t.Context(), ca))
+	filled(ca)
+	require.NoError(t, signer.Update(t.Context(), ca))
+	annotatedAsToken(ca)
+	refusedWith(t, signer.Update(t.Context(), ca), notAToken)
+	require.NoError(t, admin.Update(t.Context(), ca))
+	ca.Data[corev1.TLSCertKey] = []byte("another")
+	require.NoError(t, signer.Update(t.Context(), ca), "the annotation is somebody else's")
+
 	elsewhere := secret(newNamespace(t, true), api.CASecretName, opaque)
 	refusedWith(t, signer.Create(t.Context(), elsewhere), onlyTLS)
 	beside := secret(api.DefaultNamespace, api.CASecretName+"-2", opaque)
 	refusedWith(t, signer.Create(t.Context(), beside), onlyTLS)
 
-	require.NoError(t, adminClient(t).Delete(t.Context(), ca), "the policy is about the signer and nobody else")
+	require.NoError(t, admin.Delete(t.Context(), ca), "the policy is about the signer and nobody else")
 }
 
 func TestWhatTheSignerMayChangeOfAService(t *testing.T) {

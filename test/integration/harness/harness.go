@@ -62,7 +62,7 @@ func Build(ctx context.Context, dir string, names ...string) error {
 }
 
 // ApplyRights applies what install.yaml has for one of the processes, its
-// Deployment left out, and the namespace: what it may do.
+// Deployment and its Service left out, and the namespace: what it may do.
 func ApplyRights(ctx context.Context, c client.Client, process string) error {
 	all, err := deploy.Objects()
 	if err != nil {
@@ -70,7 +70,7 @@ func ApplyRights(ctx context.Context, c client.Client, process string) error {
 	}
 	rights := all[:0]
 	for _, obj := range all {
-		its := obj.GetLabels()["app.kubernetes.io/name"] == process && obj.GetKind() != "Deployment"
+		its := obj.GetLabels()["app.kubernetes.io/name"] == process && obj.GetKind() != "Deployment" && obj.GetKind() != "Service"
 		if its || obj.GetKind() == "Namespace" {
 			rights = append(rights, obj)
 		}

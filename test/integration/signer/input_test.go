@@ -31,6 +31,7 @@ func TestBadInput(t *testing.T) {
 		{"short duration", api.AnnotationDuration, "1m", "must be between 1h and 2160h"},
 		{"long duration", api.AnnotationDuration, "99999h", "must be between 1h and 2160h"},
 		{"no whole seconds", api.AnnotationDuration, "90m1ms", "must be in whole seconds"},
+		{"algorithm that is not permitted", api.AnnotationKeyAlgorithm, "RSA4096", "not permitted: the signer was started without --permit-rsa4096"},
 		{"unknown algorithm", api.AnnotationKeyAlgorithm, "RSA1024", "must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, RSA4096"},
 		{"no name of a Secret", api.AnnotationSecretName, "Web_TLS", "not a valid Secret name: a lowercase RFC 1123 subdomain"},
 		{"a path for a Secret", api.AnnotationSecretName, "../web", "not a valid Secret name"},

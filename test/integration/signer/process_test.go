@@ -134,6 +134,8 @@ func TestWrongFlags(t *testing.T) {
 		"--default-duration=99999h":                 `--default-duration: "99999h0m0s": must be between --min-duration`,
 		"--max-duration=abc":                        `invalid argument "abc" for "--max-duration"`,
 		"--ca-duration=1h":                          `--ca-duration: "1h0m0s": a third of it must be at least --max-duration plus --ca-soak`,
+		"--ca-refusal-grace=0s":                     `--ca-refusal-grace: "0s": must be positive`,
+		"--ca-refusal-grace=-1h":                    `--ca-refusal-grace: "-1h0m0s": must be positive`,
 		"--permit-dns-suffix=*=svc":                 `--permit-dns-suffix: "*=svc": suffix "svc" overlaps "svc"`,
 		"--permit-dns-suffix=*=local":               `"local" overlaps "cluster.local"`,
 		"--permit-dns-suffix=*=x.svc.cluster.local": `"x.svc.cluster.local" overlaps`,

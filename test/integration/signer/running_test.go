@@ -160,7 +160,7 @@ func startProcess(t *testing.T, d deployment, flags ...string) *running {
 	r := &running{deployment: d, log: &harness.Log{}, metrics: "http://" + metrics + "/metrics", ready: "http://" + health + "/readyz"}
 	cmd := exec.Command(binary, append([]string{
 		"--kubeconfig=" + plane.KubeconfigFile(), "--namespace=" + d.namespace, "--instance=" + d.instance,
-		"--metrics-addr=" + metrics, "--health-addr=" + health, "--leader-elect=false", "--log-level=debug",
+		"--metrics-addr=" + metrics, "--metrics-insecure", "--health-addr=" + health, "--leader-elect=false", "--log-level=debug",
 	}, flags...)...)
 	cmd.Stdout, cmd.Stderr = r.log, r.log
 	require.NoError(t, cmd.Start())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -82,8 +83,31 @@ func prepare(ctx context.Context) error {
 	if err := deploy.ApplyObjects(ctx, admin, "test", objects); err != nil {
 		return err
 	}
+	if err := allowAllWebhookConfigurations(ctx); err != nil {
+		return err
+	}
 	account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator")
 	return err
+}
+
+// webhooksRole lets the rotator patch webhook configurations of others. Here it names
+// none, which means all: those of the tests have many names.
+const webhooksRole = "servingcert-rotator-webhooks"
+
+func allowAllWebhookConfigurations(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Name: webhooksRole}
+	return errors.Join(
+		admin.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"admissionregistration.k8s.io"},
+			Resources: []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
+			Verbs:     []string{"patch"},
+		}}}),
+		admin.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: meta,
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: "servingcert-rotator"}},
+		}),
+	)
 }
 
 // rotatorsObjects are those of install.yaml that say what the rotator may do.

@@ -3,17 +3,20 @@ package trust
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/api"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -181,7 +184,11 @@ func TestRBACRefuses(t *testing.T) {
 			name := kind.object(t).GetName()
 
 			statusNames(t, kind.name+" "+name, "Forbidden")
-			assert.Contains(t, event(t, "default", trustcontroller.EventRefused, name), "cannot patch")
+			words := "cannot patch"
+			if strings.HasSuffix(kind.name, "WebhookConfiguration") {
+				words = "let the rotator patch" // the advice stands before the API server's words
+			}
+			assert.Contains(t, event(t, "default", trustcontroller.EventRefused, name), words)
 			r.shows(t, "servingcert_trust_refusing", "kind="+kind.name+" reason=Forbidden", 1)
 			r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=refuses", 1)
 			passed(t, bundle)
@@ -200,6 +207,39 @@ func TestRBACRefuses(t *testing.T) {
 			assert.Empty(t, r.series(t, "servingcert_trust_refusing"))
 		})
 	}
+}
+
+// An annotated webhook configuration that no role names is refused, and the event
+// says what to do. docs/trust.md has the role, which is applied here as it stands.
+func TestWebhookConfigurationThatNoRoleNames(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/trust.md")
+	require.NoError(t, err)
+	_, manifest, found := strings.Cut(string(page), "# servingcert-rotator-more-webhooks.yaml\n")
+	require.True(t, found)
+	manifest, _, _ = strings.Cut(manifest, "```")
+	role, err := deploy.Decode([]byte(manifest))
+	require.NoError(t, err)
+	require.Len(t, role, 2)
+
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	withoutRights(t, "mutatingwebhookconfigurations", "patch")
+	create(t, mutating("my-webhooks", byService("a")))
+	r := startRotator(t)
+	statusNames(t, "MutatingWebhookConfiguration my-webhooks", "Forbidden")
+	const advice = `let the rotator patch mutatingwebhookconfigurations "my-webhooks" by a ClusterRole that names it (docs/trust.md)`
+	assert.Contains(t, event(t, "default", trustcontroller.EventRefused, "my-webhooks"), "Forbidden: "+advice)
+	assert.Contains(t, status(t, nil)[api.TrustNotHolding], advice)
+	r.shows(t, "servingcert_trust_refusing", "kind=MutatingWebhookConfiguration reason=Forbidden", 1)
+
+	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, "test", role))
+	t.Cleanup(func() {
+		for _, obj := range role {
+			remove(t, obj)
+		}
+	})
+	caBundles(t, "my-webhooks", bundle)
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "1"})
 }
 
 // Many that refuse fill neither the status nor the queue.

@@ -25,27 +25,37 @@ import (
 
 // withoutRights takes verbs on a resource from the rotator until the returned
 // function or the end of the test gives them back.
-func withoutRights(t *testing.T, resource string, verbs ...string) func() {
+func withoutRights(t *testing.T, resource string, verbs ...string) (restore func()) {
 	t.Helper()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
-	rules := read(t, role).DeepCopy().Rules
-	restore := func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) }
-	t.Cleanup(restore)
-	change(t, role, func(r *rbacv1.ClusterRole) {
-		var kept []rbacv1.PolicyRule
-		for _, rule := range r.DeepCopy().Rules {
-			if i := slices.Index(rule.Resources, resource); i >= 0 {
-				taken := *rule.DeepCopy()
-				taken.Resources = []string{resource}
-				taken.Verbs = slices.DeleteFunc(taken.Verbs, func(v string) bool { return slices.Contains(verbs, v) })
-				rule.Resources = slices.Delete(rule.Resources, i, i+1)
-				kept = append(kept, taken)
-			}
-			kept = append(kept, rule)
+	var restores []func()
+	for _, name := range []string{"servingcert-rotator", webhooksRole} {
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		rules := read(t, role).DeepCopy().Rules
+		restores = append(restores, func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
+		t.Cleanup(restores[len(restores)-1])
+		change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = withoutVerbs(r.DeepCopy().Rules, resource, verbs) })
+	}
+	return func() {
+		for _, restore := range restores {
+			restore()
 		}
-		r.Rules = slices.DeleteFunc(kept, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 || len(rule.Verbs) == 0 })
-	})
-	return restore
+	}
+}
+
+// withoutVerbs returns the rules without the verbs on the resource.
+func withoutVerbs(rules []rbacv1.PolicyRule, resource string, verbs []string) []rbacv1.PolicyRule {
+	var kept []rbacv1.PolicyRule
+	for _, rule := range rules {
+		if i := slices.Index(rule.Resources, resource); i >= 0 {
+			taken := *rule.DeepCopy()
+			taken.Resources = []string{resource}
+			taken.Verbs = slices.DeleteFunc(taken.Verbs, func(v string) bool { return slices.Contains(verbs, v) })
+			rule.Resources = slices.Delete(rule.Resources, i, i+1)
+			kept = append(kept, taken)
+		}
+		kept = append(kept, rule)
+	}
+	return slices.DeleteFunc(kept, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 || len(rule.Verbs) == 0 })
 }
 
 // A kind that may not be listed or watched is named, counts as one target that

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -22,6 +23,9 @@ var (
 	cluster *controlplane.ControlPlane
 	client  kubernetes.Interface // cluster-admin
 	hook    *webhookProcess
+
+	// clientAuthority issued the certificate that kube-apiserver presents to the webhook.
+	clientAuthority *certs.Authority
 )
 
 func TestMain(m *testing.M) {
@@ -33,7 +37,16 @@ func runTests(m *testing.M) (code int, err error) {
 	// The first run on a machine may have to build the control plane.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	if cluster, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+	clientDir, err := os.MkdirTemp("", "servingcert-clients-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = os.RemoveAll(clientDir) }()
+	var presents string
+	if clientAuthority, presents, err = configureClientCertificate(clientDir); err != nil {
+		return 1, err
+	}
+	if cluster, err = controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{presents}}); err != nil {
 		return 1, err
 	}
 	defer func() { _ = cluster.Stop() }()

@@ -63,7 +63,7 @@ func TestTheCertificateMayComeLater(t *testing.T) {
 	require.NoError(t, hook.start(dir))
 	require.Eventually(t, func() bool { _, err := get(t.Context(), "http://"+hook.health+"/healthz"); return err == nil }, 30*time.Second, 20*time.Millisecond)
 	require.Error(t, hook.ready(t.Context()))
-	require.Eventually(t, func() bool { return strings.Contains(hook.log.String(), "not ready: waiting for the certificate") }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(hook.log.String(), "waiting for the certificate") }, 10*time.Second, 20*time.Millisecond)
 
 	require.NoError(t, hook.authority.writePair(dir, webhookName+"."+systemNamespace+".svc"))
 	require.NoError(t, hook.awaitReady(t.Context()))

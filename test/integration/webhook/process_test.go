@@ -81,7 +81,7 @@ func (w *webhookProcess) start(certDir string, flags ...string) error {
 	}
 	w.cmd = exec.Command(w.binary, append([]string{
 		"--kubeconfig", w.kubeconfig, "--cert-dir", certDir, "--bind-address", w.address, "--port", fmt.Sprint(webhookPort),
-		"--health-addr", w.health, "--metrics-addr", w.metrics, "--log-level", "info",
+		"--health-addr", w.health, "--metrics-addr", w.metrics, "--metrics-insecure", "--log-level", "info",
 	}, flags...)...)
 	w.cmd.Stderr = &w.log
 	dieWithParent(w.cmd)

@@ -7,7 +7,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// CAStatus is the data of ConfigMap api.CAStatusName, in the form of -o json.
+// CAStatus is the data of ConfigMap api.CAStatusName, in the form of -o json. Its texts
+// are escaped (Escape).
 type CAStatus struct {
 	Generation     int        `json:"generation"` // 0: none signs
 	NextGeneration int        `json:"nextGeneration,omitempty"`
@@ -35,26 +36,27 @@ func ParseCA(data map[string]string) CAStatus {
 	s := CAStatus{
 		Generation:      facts.Generation,
 		NextGeneration:  facts.NextGeneration,
-		Phase:           facts.Phase,
+		Phase:           Escape(facts.Phase),
 		Since:           moment(facts.Since),
-		Why:             facts.Why,
-		WaitingFor:      facts.WaitingFor,
+		Why:             Escape(facts.Why),
+		WaitingFor:      Escape(facts.WaitingFor),
 		NotAfter:        moment(facts.NotAfter),
-		BundleHash:      facts.BundleHash,
+		BundleHash:      Escape(facts.BundleHash),
 		Replaced:        facts.Replaced,
 		Certificates:    facts.Certificates,
-		Rotation:        facts.Rotation.String(),
-		RotationOutcome: facts.RotationOutcome.String(),
-		Problem:         facts.Problem.String(),
+		Rotation:        Escape(facts.Rotation.String()),
+		RotationOutcome: Escape(facts.RotationOutcome.String()),
+		Problem:         Escape(facts.Problem.String()),
 		facts:           facts,
 	}
 	for _, w := range facts.Warnings {
-		s.Warnings = append(s.Warnings, w.String())
+		s.Warnings = append(s.Warnings, Escape(w.String()))
 	}
 	return s
 }
 
-// TrustStatus is the data of ConfigMap api.TrustStatusName, in the form of -o json.
+// TrustStatus is the data of ConfigMap api.TrustStatusName, in the form of -o json. Its
+// texts are escaped (Escape).
 type TrustStatus struct {
 	BundleHash string   `json:"bundleHash"`
 	Targets    int      `json:"targets"`
@@ -63,19 +65,35 @@ type TrustStatus struct {
 	Refusing   int      `json:"refusing"`
 	NotHolding []string `json:"notHolding,omitempty"`
 	Problem    string   `json:"problem,omitempty"`
+	// Since is when the rotator took up the bundle. Late and Grace are those of Pending
+	// and Refusing that a new generation does not wait for, or only for a time, and
+	// GraceNamespaces names the namespaces of Grace.
+	Since           *time.Time `json:"since,omitempty"`
+	Late            int        `json:"late"`
+	Grace           int        `json:"grace"`
+	GraceNamespaces string     `json:"graceNamespaces,omitempty"`
 }
 
 // ParseTrust reads the data of the ConfigMap.
 func ParseTrust(data map[string]string) TrustStatus {
 	s, _ := api.ParseTrustStatus(data) // what cannot be read counts nothing
+	notHolding := s.NotHoldingLines()
+	for i, line := range notHolding {
+		notHolding[i] = Escape(line)
+	}
 	return TrustStatus{
-		BundleHash: s.BundleHash,
+		BundleHash: Escape(s.BundleHash),
 		Targets:    s.Targets,
 		Holding:    s.Holding,
 		Pending:    s.Pending,
 		Refusing:   s.Refusing,
-		NotHolding: s.NotHoldingLines(),
-		Problem:    s.Problem,
+		NotHolding: notHolding,
+		Problem:    Escape(s.Problem),
+
+		Since:           moment(s.Since),
+		Late:            s.Late,
+		Grace:           s.Grace,
+		GraceNamespaces: Escape(s.Namespaces),
 	}
 }
 

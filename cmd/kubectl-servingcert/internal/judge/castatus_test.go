@@ -31,6 +31,8 @@ func TestStatusesAreParsedAsFarAsTheyAre(t *testing.T) {
 	assert.Equal(t, &since, s.Since)
 	require.NotNil(t, s.Replaced, "none is a count")
 	assert.Equal(t, []string{"A: b", "C: d"}, s.Warnings)
-	assert.Equal(t, TrustStatus{BundleHash: "aa", Targets: 3, Holding: 1, Pending: 1, Refusing: 1, NotHolding: []string{"x", "y"}}, ParseTrust(map[string]string{
-		api.TrustBundleHash: "aa", api.TrustTargets: "3", api.TrustHolding: "1", api.TrustPending: "1", api.TrustRefusing: "1", api.TrustNotHolding: "x\ny"}))
+	assert.Equal(t, TrustStatus{BundleHash: "aa", Targets: 3, Holding: 1, Pending: 1, Refusing: 1, NotHolding: []string{"x", "y"},
+		Since: &since, Late: 1, Grace: 1, GraceNamespaces: "shop"}, ParseTrust(map[string]string{
+		api.TrustBundleHash: "aa", api.TrustTargets: "3", api.TrustHolding: "1", api.TrustPending: "1", api.TrustRefusing: "1", api.TrustNotHolding: "x\ny",
+		api.TrustSince: "2026-03-01T12:00:00Z", api.TrustLate: "1", api.TrustGrace: "1", api.TrustNamespaces: "shop"}))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Service is a Service that has, or asks for, a certificate, in the form of
-// -o json.
+// -o json. What people wrote is escaped (Escape).
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -36,12 +36,12 @@ func (s Service) HoldingSecret() string { return cmp.Or(s.Secret, s.retained) }
 // ServiceOf returns what is known of a Service; ok is false for one that neither
 // has nor asks for a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
-	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: secretOf(svc), Serving: servingOf(svc)}
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: Escape(secretOf(svc)), Serving: servingOf(svc)}
 	ready := api.Condition(svc, api.ConditionReady)
 	if ready == nil {
 		return s, s.Secret != ""
 	}
-	s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
+	s.Ready, s.Reason, s.Message = Escape(string(ready.Status)), Escape(ready.Reason), Escape(ready.Message)
 	s.Leaf, _ = api.LeafOf(svc)
 	if s.Secret == "" {
 		s.retained, _ = api.PartIn(svc)

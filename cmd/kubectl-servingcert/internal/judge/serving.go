@@ -33,7 +33,7 @@ func servingOf(svc *corev1.Service) *Serving {
 	if c == nil {
 		return nil
 	}
-	s := &Serving{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Changed: c.LastTransitionTime.Time}
+	s := &Serving{Status: Escape(string(c.Status)), Reason: Escape(c.Reason), Message: Escape(c.Message), Changed: c.LastTransitionTime.Time}
 	if facts, ok := api.ServingOf(svc); ok {
 		s.Leaf, s.Since = facts.Leaf, &facts.Since
 	}

@@ -21,7 +21,7 @@ func AddStale(services []Service, list StaleList) {
 	stale := map[key][]api.StaleWorkload{}
 	for _, w := range list.Stale {
 		k := key{w.Namespace, w.Secret, w.Leaf}
-		stale[k] = append(stale[k], w)
+		stale[k] = append(stale[k], escaped(w))
 	}
 	for i := range services {
 		s := &services[i]
@@ -33,6 +33,15 @@ func AddStale(services []Service, list StaleList) {
 	}
 }
 
+// escaped returns the workload with its texts escaped.
+func escaped(w api.StaleWorkload) api.StaleWorkload {
+	w.Kind, w.Name, w.OnRotate = Escape(w.Kind), Escape(w.Name), api.OnRotate(Escape(string(w.OnRotate)))
+	if held := w.Held; held != nil {
+		w.Held = &api.RestartHold{Reason: Escape(held.Reason), Message: Escape(held.Message), Passes: held.Passes}
+	}
+	return w
+}
+
 // doubt returns why Stale of a condition may not be all, or "". A condition with
 // another reason than Stale reports that there are none.
 func (l StaleList) doubt(s *Serving) string {
@@ -40,7 +49,7 @@ func (l StaleList) doubt(s *Serving) string {
 	case s.Reason != api.ServingStale:
 		return ""
 	case l.Problem != "":
-		return "which workloads serve an older certificate is unknown: " + l.Problem
+		return "which workloads serve an older certificate is unknown: " + Escape(l.Problem)
 	case l.Partial():
 		return fmt.Sprintf("the list of workloads that serve an older certificate is partial: it has %d of %d", len(l.Stale), l.Count)
 	case len(s.Stale) == 0:

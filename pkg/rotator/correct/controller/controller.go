@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -27,7 +26,7 @@ type reconciler struct {
 	partners   Partners
 	writer     client.Writer
 	conditions *cluster.Conditions // Flags
-	limiter    flowcontrol.RateLimiter
+	turns      *deletions
 	events     eventWriter
 	ledger     *ledger
 }
@@ -85,8 +84,8 @@ func (r *reconciler) act(ctx context.Context, namespace string, d correct.Decisi
 		}
 	}
 	for _, pod := range d.Delete {
-		if !r.limiter.TryAccept() {
-			after = soon
+		if wait := r.turns.take(namespace, r.cluster.Now()); wait > 0 {
+			after = wait
 			break
 		}
 		again, err := r.delete(ctx, pod)
@@ -94,6 +93,9 @@ func (r *reconciler) act(ctx context.Context, namespace string, d correct.Decisi
 		if again && (after == 0 || after > soon) {
 			after = soon
 		}
+	}
+	if len(d.Delete) == 0 {
+		r.turns.leave(namespace)
 	}
 	return after, errors.Join(errs...)
 }

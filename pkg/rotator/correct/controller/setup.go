@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -39,8 +38,7 @@ type Partners struct {
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
 	r := &reconciler{
 		cluster: c, cfg: cfg, partners: p, writer: mgr.GetClient(), conditions: c.Conditions(api.ConditionFlags),
-		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(cfg.Rate), cfg.Rate),
-		events:  eventWriter{c.Recorder()}, ledger: newLedger(),
+		turns: newDeletions(cfg.Rate), events: eventWriter{c.Recorder()}, ledger: newLedger(),
 	}
 	if err := c.Metrics.Register(r.ledger); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

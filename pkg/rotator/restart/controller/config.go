@@ -20,12 +20,14 @@ type Config struct {
 	StuckAfter time.Duration
 	// Patience is how long a workload must have waited before an event says why.
 	Patience time.Duration
+	// PlaceFor is how long a rollout that goes on counts towards Max.
+	PlaceFor time.Duration
 }
 
 // DefaultConfig returns the configuration of a rotator that is started without
 // flags.
 func DefaultConfig() Config {
-	return Config{Max: 3, Poll: 5 * time.Second, Retry: time.Minute, StuckAfter: 10 * time.Minute, Patience: 30 * time.Second}
+	return Config{Max: 3, Poll: 5 * time.Second, Retry: time.Minute, StuckAfter: 10 * time.Minute, Patience: 30 * time.Second, PlaceFor: 30 * time.Minute}
 }
 
 // Validate returns an error that says what is wrong and what is allowed.
@@ -36,7 +38,7 @@ func (c Config) Validate() error {
 	for _, d := range []struct {
 		name string
 		wait time.Duration
-	}{{"poll", c.Poll}, {"retry", c.Retry}, {"time until stuck", c.StuckAfter}} {
+	}{{"poll", c.Poll}, {"retry", c.Retry}, {"time until stuck", c.StuckAfter}, {"time of a place", c.PlaceFor}} {
 		if d.wait <= 0 {
 			return fmt.Errorf("restarts: %s: %q: must be positive", d.name, d.wait)
 		}
@@ -48,5 +50,5 @@ func (c Config) Validate() error {
 }
 
 func (c Config) limits() restart.Limits {
-	return restart.Limits{Max: c.Max, Poll: c.Poll, Retry: c.Retry, StuckAfter: c.StuckAfter, Patience: c.Patience}
+	return restart.Limits{Max: c.Max, Poll: c.Poll, Retry: c.Retry, StuckAfter: c.StuckAfter, Patience: c.Patience, PlaceFor: c.PlaceFor}
 }

@@ -60,7 +60,7 @@ func (r *reconciler) takeOver() {
 			continue
 		}
 		if t := f.Template.Value(); t.Mounts != "" && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
-			r.state.doubt(f.Namespace, t.Workload)
+			r.state.doubt(f.Namespace, t.Workload, r.cluster.Now())
 			r.partners.Looks.EnqueueNamespace(f.Namespace)
 		}
 	}
@@ -159,12 +159,16 @@ func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situat
 		r.state.refuse(namespace, w, failed.Error(), s.Now)
 		failed = nil
 	}
-	if changed := r.state.put(namespace, d, done); changed {
+	changed := r.state.put(namespace, d, done)
+	if failed != nil { // it may have been restarted all the same
+		r.state.doubt(namespace, d.Start.Stale.Workload, r.cluster.Now())
+	}
+	if changed {
 		r.partners.Report.EnqueueNamespace("")
 	}
 	for _, h := range d.Notify {
 		logger.Info("a workload whose pods serve an old certificate is not restarted", "kind", h.Stale.Workload.Kind, "name", h.Stale.Workload.Name,
-			"reason", h.Hold, "message", h.Message)
+			"reason", h.Hold, "message", h.Message, "namespacesRollingOut", r.state.places())
 		r.events.held(namespace, h)
 	}
 	for _, stuck := range d.Stuck {

@@ -25,10 +25,17 @@ func newState(elected <-chan struct{}) *State {
 	return &State{elected: elected, memory: restart.NewMemory()}
 }
 
-func (s *State) doubt(namespace string, w pods.Workload) {
+func (s *State) doubt(namespace string, w pods.Workload, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory.Doubt(namespace, w)
+	s.memory.Doubt(namespace, w, now)
+}
+
+// places returns the namespaces that have one of the --max-restarts places.
+func (s *State) places() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.memory.Totals().Places
 }
 
 func (s *State) situation(namespace string, limits restart.Limits, now time.Time) restart.Situation {
@@ -67,7 +74,9 @@ var (
 	restartsDesc = prometheus.NewDesc("servingcert_restarts_total",
 		"Workloads restarted by this replica because their pods served an old certificate and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
 	rollingDesc = prometheus.NewDesc("servingcert_restarts_rolling",
-		"Workloads that are rolling out now, of those that ask for restarts; at most --max-restarts.", nil, nil)
+		"Restarted workloads that are rolling out now and count towards --max-restarts: for a bounded time, and one of a namespace.", nil, nil)
+	placeDesc = prometheus.NewDesc("servingcert_restarts_place",
+		"1 for each namespace that has one of the --max-restarts places: a workload of it was restarted and is rolling out.", []string{"namespace"}, nil)
 	stuckDesc = prometheus.NewDesc("servingcert_restarts_stuck",
 		"Restarted workloads whose rollout is not progressing, by namespace; no other workload of the namespace is restarted.", []string{"namespace"}, nil)
 	heldDesc = prometheus.NewDesc("servingcert_restarts_held",
@@ -76,7 +85,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s *State) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{restartsDesc, rollingDesc, stuckDesc, heldDesc} {
+	for _, d := range []*prometheus.Desc{restartsDesc, rollingDesc, placeDesc, stuckDesc, heldDesc} {
 		ch <- d
 	}
 }
@@ -100,5 +109,8 @@ func (s *State) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(restartsDesc, prometheus.CounterValue, float64(t.Started))
-	ch <- prometheus.MustNewConstMetric(rollingDesc, prometheus.GaugeValue, float64(t.Rolling))
+	ch <- prometheus.MustNewConstMetric(rollingDesc, prometheus.GaugeValue, float64(len(t.Places)))
+	for _, namespace := range t.Places {
+		ch <- prometheus.MustNewConstMetric(placeDesc, prometheus.GaugeValue, 1, namespace)
+	}
 }

@@ -2,6 +2,7 @@ package target
 
 import (
 	"context"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +24,9 @@ type Target struct {
 	Key     types.NamespacedName
 	Object  client.Object // without a resourceVersion: it does not exist yet
 	Problem string        // why the request cannot be followed
+	// Created is when the object was created, or, where the request is that of the
+	// namespace, the namespace. Only List sets it.
+	Created time.Time
 }
 
 // Exists reports whether the object is there.
@@ -97,7 +101,7 @@ func (f annotated) Get(ctx context.Context, r client.Reader, key types.Namespace
 		return Target{}, false, client.IgnoreNotFound(err)
 	}
 	a := trust.RequestOf(obj, f.openShift)
-	return Target{key, obj, a.Problem}, a.Requested, nil
+	return Target{Key: key, Object: obj, Problem: a.Problem}, a.Requested, nil
 }
 
 func (f annotated) List(ctx context.Context, r client.Reader) ([]Target, error) {
@@ -108,7 +112,8 @@ func (f annotated) List(ctx context.Context, r client.Reader) ([]Target, error) 
 	var targets []Target
 	err := meta.EachListItem(list, func(o runtime.Object) error {
 		obj := o.(client.Object)
-		targets = append(targets, Target{client.ObjectKeyFromObject(obj), obj, trust.RequestOf(obj, f.openShift).Problem})
+		targets = append(targets, Target{Key: client.ObjectKeyFromObject(obj), Object: obj,
+			Problem: trust.RequestOf(obj, f.openShift).Problem, Created: obj.GetCreationTimestamp().Time})
 		return nil
 	})
 	return targets, err

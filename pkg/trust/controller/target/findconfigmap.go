@@ -98,6 +98,7 @@ func (f perNamespace) List(ctx context.Context, r client.Reader) ([]Target, erro
 		if err != nil {
 			return nil, err
 		}
+		t.Created = namespaces.Items[i].CreationTimestamp.Time
 		targets = append(targets, t)
 	}
 	return targets, nil

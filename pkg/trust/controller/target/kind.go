@@ -38,6 +38,8 @@ type Kind struct {
 	clear func(obj client.Object) []byte
 	// moved is for Moved; nil where there is only one field.
 	moved func(obj client.Object) bool
+	// advice is for Advice; nil for none.
+	advice func(obj client.Object) string
 	// document is for Document.
 	document func(obj client.Object, bundle []byte) runtime.ApplyConfiguration
 }
@@ -76,6 +78,15 @@ func (k Kind) Clear(obj client.Object) []byte {
 // Moved reports whether our field manager owns a field that the bundle is not
 // requested in any more.
 func (k Kind) Moved(obj client.Object) bool { return k.moved != nil && k.moved(obj) }
+
+// Advice says what an administrator does if the rotator may not patch the object,
+// in a clause; "" where the API server's message says all.
+func (k Kind) Advice(obj client.Object) string {
+	if k.advice == nil {
+		return ""
+	}
+	return k.advice(obj)
+}
 
 // Document returns the server-side-apply document that puts the bundle into the
 // object's field and holds no other field. An object without a resourceVersion

@@ -30,6 +30,7 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 		judge: func(obj client.Object, bundle []byte) trust.Judgement {
 			return judgeWebhooks(mutatingWebhooks(obj), bundle)
 		},
+		advice: nameInRole("mutatingwebhookconfigurations"),
 		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 			config := applyadmissionv1.MutatingWebhookConfiguration(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
@@ -61,6 +62,7 @@ func validatingWebhookConfiguration(openShift bool) Kind {
 		judge: func(obj client.Object, bundle []byte) trust.Judgement {
 			return judgeWebhooks(validatingWebhooks(obj), bundle)
 		},
+		advice: nameInRole("validatingwebhookconfigurations"),
 		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 			config := applyadmissionv1.ValidatingWebhookConfiguration(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
@@ -89,6 +91,15 @@ func mutatingWebhooks(obj client.Object) []webhook {
 		out = append(out, webhook{w.Name, w.ClientConfig})
 	}
 	return out
+}
+
+// nameInRole advises to name an object of the resource in a role. Admission policies
+// do not apply to webhook configurations, so install.yaml lets the rotator patch
+// our own only.
+func nameInRole(resource string) func(client.Object) string {
+	return func(obj client.Object) string {
+		return fmt.Sprintf("let the rotator patch %s %q by a ClusterRole that names it (docs/trust.md)", resource, obj.GetName())
+	}
 }
 
 // webhook is what both kinds of webhook configuration have in an entry.

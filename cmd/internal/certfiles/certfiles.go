@@ -1,4 +1,6 @@
-package main
+// Package certfiles serves the certificate that is in two files, and follows them as
+// they change.
+package certfiles
 
 import (
 	"bytes"
@@ -16,17 +18,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// pollInterval is how often the files are read. They are small, and polling notices
+// PollInterval is how often the files are read. They are small, and polling notices
 // what file system events miss: a directory that is created later, or a symbolic link
 // that is replaced further up the path.
-const pollInterval = time.Second
+const PollInterval = time.Second
 
-// errNoCertificate is what clients and the readiness check get until the files exist.
-var errNoCertificate = errors.New("no certificate yet")
+// ErrNoCertificate is what GetCertificate returns until the files exist.
+var ErrNoCertificate = errors.New("no certificate yet")
 
-// certFiles serves the certificate in a directory's tls.crt and tls.key. It compares
+// Files serves the certificate in a directory's tls.crt and tls.key. It compares
 // the bytes of the files, so it notices a chain that changes under the same leaf.
-type certFiles struct {
+// It is a runnable of a manager, for every replica.
+type Files struct {
 	certFile, keyFile string
 	log               logr.Logger
 
@@ -37,28 +40,47 @@ type certFiles struct {
 	lastFail string
 }
 
-func newCertFiles(dir string, log logr.Logger) *certFiles {
-	return &certFiles{
+// New returns the Files of a directory, which need not exist yet. Nothing is read
+// before Load or Start.
+func New(dir string, log logr.Logger) *Files {
+	return &Files{
 		certFile: filepath.Join(dir, "tls.crt"), keyFile: filepath.Join(dir, "tls.key"), log: log,
 	}
 }
 
-// GetCertificate returns the certificate that was loaded last. It is for tls.Config.
-func (f *certFiles) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// CheckDir returns an error that quotes dir if it cannot be the directory of Files. A
+// directory that does not exist can be: it may be made later.
+func CheckDir(dir string) error {
+	if dir == "" {
+		return errors.New(`"": must be a directory`)
+	}
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("%q: is a file: must be the directory that contains tls.crt and tls.key", filepath.Clean(dir))
+	}
+	return nil
+}
+
+// GetCertificate returns the certificate that was loaded last, or ErrNoCertificate. It is
+// for tls.Config.
+func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.cert == nil {
-		return nil, errNoCertificate
+		return nil, ErrNoCertificate
 	}
 	return f.cert, nil
 }
 
-// watch loads the files now and whenever they change, until ctx ends.
-func (f *certFiles) watch(ctx context.Context) error {
-	tick := time.NewTicker(pollInterval)
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*Files) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable: it loads the files now and whenever they change,
+// until ctx ends.
+func (f *Files) Start(ctx context.Context) error {
+	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
 	for {
-		f.load()
+		f.Load()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -67,16 +89,16 @@ func (f *certFiles) watch(ctx context.Context) error {
 	}
 }
 
-// load loads the files if they have changed and match. If they do not match, such as
+// Load loads the files if they have changed and match. If they do not match, such as
 // while a pair is being replaced, the previous certificate stays.
-func (f *certFiles) load() {
+func (f *Files) Load() {
 	changed, err := f.tryLoad()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case err != nil && err.Error() != f.lastFail && f.cert == nil:
 		f.lastFail = err.Error()
-		f.log.Info("not ready: waiting for the certificate", "reason", err.Error())
+		f.log.Info("waiting for the certificate", "reason", err.Error())
 	case err != nil && err.Error() != f.lastFail:
 		f.lastFail = err.Error()
 		f.log.Error(err, "cannot load the certificate files, serving the previous certificate")
@@ -88,7 +110,7 @@ func (f *certFiles) load() {
 	}
 }
 
-func (f *certFiles) tryLoad() (changed bool, err error) {
+func (f *Files) tryLoad() (changed bool, err error) {
 	certPEM, err := os.ReadFile(f.certFile)
 	if err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-package main
+package certfiles
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -46,57 +47,47 @@ func TestCertFiles(t *testing.T) {
 	var log bytes.Buffer
 	logger := funcr.New(func(prefix, args string) { log.WriteString(args + "\n") }, funcr.Options{})
 	dir := filepath.Join(t.TempDir(), "later")
-	f := newCertFiles(dir, logger)
+	f := New(dir, logger)
 	chain := func() int {
 		cert, err := f.GetCertificate(nil)
 		require.NoError(t, err)
 		return len(cert.Certificate)
 	}
 
-	f.load()
-	f.load()
+	f.Load()
+	f.Load()
 	_, err := f.GetCertificate(nil)
-	require.ErrorIs(t, err, errNoCertificate)
+	require.ErrorIs(t, err, ErrNoCertificate)
 	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte("waiting for the certificate")), "said once: %s", log.String())
 
 	cert, key := pair(t, "first")
 	write(t, dir, cert, key)
-	f.load()
+	f.Load()
 	assert.Equal(t, 1, chain())
 
 	issuer, _ := pair(t, "issuer")
 	write(t, dir, append(bytes.Clone(cert), issuer...), key)
-	f.load()
+	f.Load()
 	assert.Equal(t, 2, chain(), "only the chain changed, under the same leaf and key")
 
 	other, _ := pair(t, "other")
 	write(t, dir, other, key)
-	f.load()
+	f.Load()
 	assert.Equal(t, 2, chain(), "a certificate without its key leaves the last pair in place")
 	assert.Contains(t, log.String(), "serving the previous certificate")
 
 	require.NoError(t, os.RemoveAll(dir))
-	f.load()
+	f.Load()
 	assert.Equal(t, 2, chain(), "so do files that are gone")
 	assert.NotContains(t, log.String(), "PRIVATE KEY")
 }
 
-func TestWrongFlags(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tls.crt")
+func TestCheckDir(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tls.crt")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for _, tc := range []struct {
-		cfg  Config
-		says string
-	}{
-		{Config{CertDir: "", Port: 9443}, `--cert-dir: "": must be a directory`},
-		{Config{CertDir: file, Port: 9443}, "is a file: must be the directory that contains tls.crt and tls.key"},
-		{Config{CertDir: "x", Port: 0}, `--port: "0": must be between 1 and 65535`},
-		{Config{CertDir: "x", Port: 65536}, `--port: "65536": must be between 1 and 65535`},
-		{Config{CertDir: "x", Port: 1}, `--default-mode: "": must be "args", "env" or "mount"`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "flags"}, `--default-mode: "flags": must be "args", "env" or "mount"`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
-	} {
-		assert.ErrorContains(t, tc.cfg.validate(), tc.says)
-	}
-	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, DefaultMode: "args", BindAddress: "::1"}.validate())
+	assert.EqualError(t, CheckDir(""), `"": must be a directory`)
+	assert.EqualError(t, CheckDir(file), fmt.Sprintf("%q: is a file: must be the directory that contains tls.crt and tls.key", file))
+	assert.NoError(t, CheckDir(dir))
+	assert.NoError(t, CheckDir(filepath.Join(dir, "later")))
 }

@@ -1,0 +1,199 @@
+package metricsserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// writePair writes a self-signed certificate of that name, and its key.
+func writePair(t *testing.T, dir, name string) *x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return cert
+}
+
+// serve runs a manager with nothing but the server. Its API server is away.
+func serve(t *testing.T, cfg Config) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "test_answer"}, func() float64 { return 42 }))
+	cfg.Gatherer = registry
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Logger: cfg.Log})
+	require.NoError(t, err)
+	require.NoError(t, Add(mgr, cfg))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() { stop(); assert.NoError(t, <-ended) })
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	address, err := harness.FreeAddress()
+	require.NoError(t, err)
+	return address
+}
+
+// get makes a request on a connection of its own, to a server with that certificate.
+func get(t *testing.T, url, token string, cert *x509.Certificate) (status int, body string, err error) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if cert != nil {
+		roots.AddCert(cert)
+	}
+	transport := &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "me.test"}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	assert.Equal(t, 1, response.ProtoMajor)
+	data, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(data), err
+}
+
+func TestPlainHTTP(t *testing.T) {
+	address := freeAddress(t)
+	serve(t, Config{Address: address, Insecure: true, Log: logr.Discard()})
+	status, body, err := get(t, "http://"+address+Path, "", nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, status)
+	assert.Contains(t, body, "test_answer 42\n")
+	status, _, err = get(t, "http://"+address+"/", "", nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusNotFound, status)
+}
+
+func TestTheCertificateAppearsAndChanges(t *testing.T) {
+	var log harness.Log
+	address, dir := freeAddress(t), filepath.Join(t.TempDir(), "later")
+	url := "https://" + address + Path
+	serve(t, Config{Address: address, CertDir: dir, Log: funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{})})
+
+	_, _, err := get(t, url, "", nil)
+	require.ErrorContains(t, err, "remote error: tls: internal error", "the connection is accepted, and the handshake refused")
+	assert.Contains(t, log.String(), "waiting for the certificate")
+
+	for range 2 {
+		cert := writePair(t, dir, "me.test")
+		harness.Eventually(t, func() error {
+			status, body, err := get(t, url, "", cert)
+			if err == nil && status != http.StatusUnauthorized {
+				err = errors.New(body)
+			}
+			return err
+		})
+	}
+	status, body, err := get(t, "http://"+address+Path, "", nil)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusBadRequest, status, "plain HTTP: %s", body)
+	assert.NotContains(t, body, "test_answer")
+	assert.NotContains(t, log.String(), "handshake", "whoever fails does not fill the log")
+}
+
+func TestNobodyReadsWithoutTheAPIServer(t *testing.T) {
+	var log harness.Log
+	address, dir := freeAddress(t), t.TempDir()
+	cert := writePair(t, dir, "me.test")
+	serve(t, Config{Address: address, CertDir: dir, Log: funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{Verbosity: 4})})
+	status, body, err := get(t, "https://"+address+Path, "very-secret-token", cert)
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Equal(t, "the API server does not say who may read the metrics\n", body)
+	assert.Contains(t, log.String(), "cannot find out who may read the metrics")
+	assert.NotContains(t, log.String(), "very-secret-token")
+}
+
+func TestAnAddressInUse(t *testing.T) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+	require.NoError(t, err)
+	for _, insecure := range []bool{true, false} {
+		err = Add(mgr, Config{Address: listener.Addr().String(), CertDir: t.TempDir(), Insecure: insecure, Log: logr.Discard(), Gatherer: prometheus.NewRegistry()})
+		assert.ErrorContains(t, err, "serve metrics: listen tcp "+listener.Addr().String())
+	}
+	assert.NoError(t, Add(mgr, Config{Address: "0"}))
+}
+
+func TestWhatTheTLSServerAccepts(t *testing.T) {
+	config := tlsConfig(nil)
+	assert.Equal(t, uint16(tls.VersionTLS12), config.MinVersion)
+	assert.Equal(t, []string{"http/1.1"}, config.NextProtos)
+	s := newServer(nil, logr.Discard())
+	for name, timeout := range map[string]time.Duration{
+		"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout,
+	} {
+		assert.Positive(t, timeout, name)
+		assert.LessOrEqual(t, timeout, idleTimeout, name)
+	}
+	assert.Positive(t, s.MaxHeaderBytes)
+	assert.Less(t, reviewTimeout, writeTimeout, "who waited for the API server is told so")
+}
+
+// TestASlowSenderIsCutOff: nothing but the server ends these connections.
+func TestASlowSenderIsCutOff(t *testing.T) {
+	s := newServer(metrics(prometheus.NewRegistry()), logr.Discard())
+	s.ReadHeaderTimeout, s.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = s.Serve(listener) }()
+	defer func() { _ = s.Close() }()
+	for name, sends := range map[string]string{
+		"nothing": "",
+		"headers": "GET " + Path + " HTTP/1.1\r\nHost: x\r\n",
+		"long":    "GET " + Path + " HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader),
+	} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, sends)
+		require.NoError(t, err, name)
+		answer, _ := io.ReadAll(conn) // returns once the server closes the connection
+		assert.False(t, bytes.Contains(answer, []byte("200 OK")), name)
+		_ = conn.Close()
+	}
+}

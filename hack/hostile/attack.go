@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// attack is something that a tenant does to all others, again and again until ctx ends.
+// Its rate is bounded, so that what is shown is more than a busy API server.
+type attack struct {
+	name, what string
+	run        func(ctx context.Context, a *attacker)
+}
+
+// attacks returns all.
+func attacks() []attack {
+	return []attack{
+		{"pod-ports", "Pending pods with 500 Secrets in a volume and 500 ports", podPorts},
+		{"pod-containers", "pods whose annotation containers has 182 KiB, through the webhook and past it", podContainers},
+		{"pod-owners", "pods, Secrets and ConfigMaps with owner references of 200 KiB to 900 KiB", longOwners},
+		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", secretKeys},
+		{"secret-names", "Secrets with the signer's label and a certificate of 240 000 names", secretNames},
+		{"secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and strangers own", stolenLabels},
+		{"service-names", "Services whose extra-dns-names has 62 KiB, always others", serviceNames},
+		{"service-flips", "five Services that each change secret-name ten times a second", serviceFlips},
+		{"service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", serviceRenewals},
+		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", badAnnotations},
+		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by nobody", reviews},
+		{"reviews-slow", "200 connections to the webhook that send a byte a second", slowReviews},
+		{"tarpits", "200 pods with 16 ports that accept and never answer; the Service's ports change", tarpits},
+		{"rollouts", "Deployments that ask to be restarted and never finish, or flap", rollouts},
+		{"trust-stream", "20 new annotated ConfigMaps a second, and two that alternate", trustStream},
+		{"trust-immutable", "annotated ConfigMaps of 1 MiB that are immutable", trustImmutable},
+	}
+}
+
+// attacker runs one attack, and counts what became of it.
+type attacker struct {
+	attack
+	*tenant
+	webhook string // host:port
+
+	mu            sync.Mutex
+	sent, refused int
+	last          string // error
+}
+
+// launch starts the attacks. The function that it returns waits until they have ended.
+func launch(ctx context.Context, attacks []attack, t *tenant, webhook string) (finish func() []*attacker) {
+	var all []*attacker
+	var running sync.WaitGroup
+	for _, each := range attacks {
+		a := &attacker{attack: each, tenant: t, webhook: webhook}
+		all = append(all, a)
+		running.Go(func() { a.run(ctx, a) })
+	}
+	return func() []*attacker {
+		running.Wait()
+		return all
+	}
+}
+
+// count counts a request, and reports whether it was accepted.
+func (a *attacker) count(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sent++
+	if err != nil {
+		a.refused++
+		a.last = err.Error()
+	}
+	return err == nil
+}
+
+// repeat does something again and again, with a pause.
+func (a *attacker) repeat(ctx context.Context, pause time.Duration, do func(i int) error) {
+	for i := 0; ctx.Err() == nil; i++ {
+		a.count(ctx, do(i))
+		sleep(ctx, pause)
+	}
+}
+
+// many does something n times at the same time.
+func many(n int, do func(i int)) {
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { do(i) })
+	}
+	running.Wait()
+}
+
+// nth returns the name of the i-th object of an attack that keeps so many.
+func (a *attacker) nth(i, keep int) string { return fmt.Sprint(a.name, "-", i%keep) }
+
+// deleter is what the clients of all kinds have.
+type deleter interface {
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// replace deletes what has the name, and creates another.
+func replace(ctx context.Context, d deleter, name string, create func() error) error {
+	if err := d.Delete(ctx, name, atOnce()); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return create()
+}

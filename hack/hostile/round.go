@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// result is what was measured in a round.
+type result struct {
+	rows       [rows]samples
+	succession succession
+	processes  []processUsage // the three
+	others     []processUsage // who else used the machine
+	attacks    []*attacker
+}
+
+// processUsage is what a process used in a round.
+type processUsage struct {
+	name  string
+	limit int64 // bytes; 0: none
+	usage
+}
+
+// round has a new tenant work for d, while the attacks run if there are any. A new
+// generation of the CA is asked for when a twelfth of the time is over.
+func (w *world) round(ctx context.Context, namespace string, d time.Duration, attacks []attack) (*result, error) {
+	t, err := w.newTenant(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, t)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var evil *tenant
+	if len(attacks) > 0 {
+		if evil, err = w.newTenant(ctx, "evil"); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range w.processes {
+		if err := p.reset(); err != nil {
+			return nil, err
+		}
+	}
+	before := w.others()
+	attacking, stopAttacks := context.WithCancel(ctx)
+	defer stopAttacks()
+	r := &result{}
+	finish := launch(attacking, attacks, evil, w.webhook)
+	rotated := make(chan error, 1)
+	go func() {
+		var err error
+		if sleep(attacking, d/12) {
+			r.succession, err = w.rotate(attacking, "the round of "+namespace)
+		}
+		rotated <- err
+	}()
+	workErr := s.work(ctx, d)
+	stopAttacks()
+	r.attacks = finish()
+	for _, a := range r.attacks {
+		if a.refused > 0 {
+			step("attack %s: %d of %d refused, the last: %.200q", a.name, a.refused, a.sent, a.last)
+		}
+	}
+	if err := errors.Join(workErr, <-rotated); err != nil {
+		return nil, err
+	}
+	r.rows = s.row
+	for _, p := range w.processes {
+		r.processes = append(r.processes, processUsage{p.name, p.limit, p.usage()})
+	}
+	for i, after := range w.others() {
+		after.cpu -= before[i].cpu
+		r.others = append(r.others, after)
+	}
+	if len(attacks) == 0 {
+		return r, w.remove(ctx, t)
+	}
+	return r, nil
+}
+
+// others returns the CPU time of the control plane and of this program, which makes all
+// requests and serves what is in pods.
+func (w *world) others() []processUsage {
+	var out []processUsage
+	pids := w.cp.PIDs()
+	for _, name := range []string{"kube-apiserver", "etcd", "kube-controller-manager"} {
+		out = append(out, processUsage{name: name, usage: usage{cpu: cpuOf(pids[name])}})
+	}
+	return append(out, processUsage{name: "hostile itself", usage: usage{cpu: cpuOf(os.Getpid())}})
+}
+
+// annotateStatus annotates what a person does to replace the CA.
+func (w *world) annotateStatus(ctx context.Context, annotations map[string]string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	_, err = w.clientset.CoreV1().ConfigMaps(system).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}

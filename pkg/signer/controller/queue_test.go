@@ -1,0 +1,170 @@
+package controller
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func requestOf(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// newTestQueue returns a queue that waits for a second before it tries again.
+func newTestQueue() *fairQueue {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
+	return newFairQueue("", limiter).(*fairQueue)
+}
+
+func TestABusyNamespaceDelaysNobody(t *testing.T) {
+	const workers = 8
+	synctest.Test(t, func(t *testing.T) {
+		q := newTestQueue()
+		defer q.ShutDown()
+		for i := range 5000 {
+			q.Add(requestOf("busy", fmt.Sprint(i)))
+		}
+		var held []reconcile.Request
+		for range workers {
+			r, _ := q.Get()
+			assert.Equal(t, "busy", r.Namespace, "nobody else has work")
+			held = append(held, r)
+		}
+		for i := range 3 {
+			q.Add(requestOf("shop", fmt.Sprint(i)))
+		}
+		for _, r := range held {
+			q.Add(r) // its Service has changed again
+			q.Done(r)
+			if next, _ := q.Get(); r == held[0] {
+				assert.Equal(t, requestOf("shop", "0"), next, "the first worker that is free")
+			}
+		}
+		assert.Equal(t, 3+5000-8, q.Len())
+	})
+}
+
+func TestQueueOfDelaysAndPriorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newTestQueue()
+		defer q.ShutDown()
+		web, own := requestOf("shop", "web"), requestOf("servingcert-system", "webhook")
+		low, high := -100, ownPriority
+
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: &low}, web)
+		q.AddWithOpts(priorityqueue.AddOpts{After: time.Hour, Priority: &high}, own)
+		r, priority, shutdown := q.GetWithPriority()
+		assert.Equal(t, web, r)
+		assert.Equal(t, low, priority)
+		assert.False(t, shutdown)
+
+		q.Add(web)
+		q.Add(web)
+		assert.Zero(t, q.Len(), "it is being worked on")
+		q.Done(web)
+		assert.Equal(t, 1, q.Len())
+		_, priority, _ = q.GetWithPriority()
+		assert.Zero(t, priority, "the higher one of what it was added with since")
+
+		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: &low}, web)
+		assert.Equal(t, 1, q.NumRequeues(web))
+		q.Done(web)
+		began := time.Now()
+		r, priority, _ = q.GetWithPriority()
+		assert.Equal(t, web, r)
+		assert.Equal(t, low, priority)
+		assert.Equal(t, time.Second, time.Since(began).Round(time.Second))
+		q.Forget(web)
+		assert.Zero(t, q.NumRequeues(web))
+
+		q.AddAfter(web, 2*time.Hour)
+		q.Done(web)
+		r, priority, _ = q.GetWithPriority()
+		assert.Equal(t, own, r, "its delay is over first")
+		assert.Equal(t, high, priority)
+		q.Done(own)
+		r, _ = q.Get()
+		assert.Equal(t, web, r)
+		assert.Empty(t, q.order.noted, "what was taken is forgotten")
+
+		q.ShutDown()
+		_, _, shutdown = q.GetWithPriority()
+		assert.True(t, shutdown)
+	})
+}
+
+// A process that ends does not work off what is in the queue.
+func TestQueueEndsAtOnce(t *testing.T) {
+	q := newTestQueue()
+	for i := range 100 {
+		q.Add(requestOf("shop", fmt.Sprint(i)))
+	}
+	q.ShutDown()
+	for range 8 {
+		_, _, shutdown := q.GetWithPriority()
+		assert.True(t, shutdown)
+	}
+	assert.Equal(t, 92, q.Len())
+}
+
+// Workers see every request that is added, each after it was added, and never two at a
+// time the same one.
+func TestQueueUnderLoad(t *testing.T) {
+	q := newTestQueue()
+	const namespaces, names, adders = 5, 7, 4
+	var added, seen [namespaces][names]atomic.Int64 // what is to be seen, and what was
+	var busy [namespaces][names]atomic.Bool
+	var workers, adding sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for {
+				r, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				var i, j int
+				_, err := fmt.Sscan(r.Namespace+" "+r.Name, &i, &j)
+				assert.NoError(t, err)
+				assert.True(t, busy[i][j].CompareAndSwap(false, true), "%s is worked on twice", r)
+				seen[i][j].Store(added[i][j].Load())
+				busy[i][j].Store(false)
+				q.Done(r)
+			}
+		})
+	}
+	for seed := range adders {
+		adding.Go(func() {
+			chance := rand.New(rand.NewPCG(1, uint64(seed)))
+			for range 2000 {
+				i, j := chance.IntN(namespaces), chance.IntN(names)
+				added[i][j].Add(1)
+				priority := -100 * chance.IntN(2)
+				q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, requestOf(fmt.Sprint(i), fmt.Sprint(j)))
+			}
+		})
+	}
+	adding.Wait()
+	require.Eventually(t, func() bool {
+		for i := range namespaces {
+			for j := range names {
+				if seen[i][j].Load() != added[i][j].Load() {
+					return false
+				}
+			}
+		}
+		return true
+	}, 10*time.Second, time.Millisecond)
+	q.ShutDown()
+	workers.Wait()
+}

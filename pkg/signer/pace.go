@@ -1,0 +1,188 @@
+package signer
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Limit is how often something may be done: Burst times at once, and then once more
+// every Interval. Zero: as often as one likes.
+type Limit struct {
+	Burst    int
+	Interval time.Duration
+}
+
+// Take takes n tokens, at most Burst, of what is left of the limit. It returns when they
+// are there, not before now, and when all of the limit is there again. full is that
+// time before; it is all that has to be remembered.
+func (l Limit) Take(full, now time.Time, n int) (at, fullAgain time.Time) {
+	if l.Burst == 0 {
+		return now, full
+	}
+	n = min(n, l.Burst)
+	at = latest(now, full.Add(-time.Duration(l.Burst-n)*l.Interval))
+	return at, latest(full, at).Add(time.Duration(n) * l.Interval)
+}
+
+func (l Limit) String() string {
+	return fmt.Sprintf("%d at once, then one every %s", l.Burst, l.Interval)
+}
+
+// Rates limit how often certificates are issued.
+type Rates struct {
+	Secret    Limit // each certificate of one Secret
+	Namespace Limit // those that users of one namespace cause for Secrets that had one
+}
+
+// DefaultRates are the rates of a signer that is started without flags.
+func DefaultRates() Rates {
+	return Rates{Secret: Limit{20, time.Minute}, Namespace: Limit{1000, time.Second}}
+}
+
+// Slot is when a Secret may have its next certificate. Zero: it has not taken the tokens for
+// it, of which there are enough as far as is known.
+type Slot struct {
+	Secret    time.Time // by Rates.Secret
+	Namespace time.Time // by Rates.Namespace
+}
+
+// tokensOfRSA4096 is how many tokens of its namespace one such key costs: drawing it takes
+// as long as many others.
+const tokensOfRSA4096 = 15
+
+// byItself are the reasons that are not the doing of the namespace's users, or not
+// only: many Secrets may have them at the same time.
+var byItself = map[Reason]bool{
+	reasonFirst: true, reasonDue: true, reasonExpired: true, reasonSucceeded: true,
+	reasonOtherCA: true, reasonChainChanged: true,
+}
+
+// worksOn are the reasons to replace a certificate that clients accept until then.
+var worksOn = map[Reason]bool{
+	reasonNames: true, reasonAlgorithm: true, reasonDuration: true, reasonRequested: true,
+	reasonDue: true, reasonSucceeded: true,
+}
+
+// Tokens returns how many tokens of its namespace the certificate takes that is to be issued.
+func (d Decision) Tokens() int { return d.tokens(d.Reason) }
+
+func (d Decision) tokens(reason Reason) int {
+	switch {
+	case d.Wanted.Params.KeyAlgorithm == pki.RSA4096:
+		return tokensOfRSA4096
+	case byItself[reason] || d.byCA:
+		return 0
+	}
+	return 1
+}
+
+// limited returns when a certificate may be issued for the reason, which takes so many tokens
+// of the namespace, and the problem until then.
+func (s Situation) limited(reason Reason, tokens int) (at time.Time, p Problem) {
+	at = s.Slot.Secret
+	text := fmt.Sprintf("the limit for one Secret is reached (%s)", s.Rates.Secret)
+	// A Secret that was deleted, and whose Service says only that it has to wait, looks
+	// as if it had never been.
+	counts := tokens > 0 || reason == reasonFirst
+	if counts && s.Slot.Namespace.After(at) {
+		at = s.Slot.Namespace
+		text = fmt.Sprintf("the limit for one namespace is reached (%s)", s.Rates.Namespace)
+	}
+	when := at.Add(time.Second - 1).Truncate(time.Second)
+	return at, Problem{
+		Reason:    reasonRateLimited,
+		Message:   fmt.Sprintf("too many certificates were issued: %s; the next one for this Secret is issued at %s", text, when.UTC().Format(time.RFC3339)),
+		Temporary: worksOn[reason],
+	}
+}
+
+// Pace remembers how much of the Rates was used. A Secret that has to wait has a Slot
+// of its own, which nobody else can take: what it says of it stays true. It is safe for
+// concurrent use.
+type Pace struct {
+	rates Rates
+
+	mu         sync.Mutex
+	secrets    map[types.NamespacedName]time.Time // when all of the limit is there again
+	namespaces map[string]time.Time
+	slots      map[types.NamespacedName]Slot // that were not used
+	sweepAt    int                           // how many entries there are at the next sweep
+}
+
+// minSweep is how many entries there are at least before those that say nothing are
+// forgotten.
+const minSweep = 1024
+
+// NewPace returns a Pace of which nothing was used.
+func NewPace(rates Rates) *Pace {
+	return &Pace{
+		rates:      rates,
+		secrets:    map[types.NamespacedName]time.Time{},
+		namespaces: map[string]time.Time{},
+		slots:      map[types.NamespacedName]Slot{},
+		sweepAt:    minSweep,
+	}
+}
+
+// Slot returns what the Secret has reserved.
+func (p *Pace) Slot(key types.NamespacedName) Slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.slots[key]
+}
+
+// Reserve takes what the Secret's next certificate needs and was not taken for it: a
+// token of the Secret, and the given number of tokens of its namespace.
+func (p *Pace) Reserve(key types.NamespacedName, tokens int, now time.Time) Slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(now)
+	slot := p.slots[key]
+	if slot.Secret.IsZero() {
+		slot.Secret, p.secrets[key] = p.rates.Secret.Take(p.secrets[key], now, 1)
+	}
+	if tokens > 0 && slot.Namespace.IsZero() {
+		slot.Namespace, p.namespaces[key.Namespace] = p.rates.Namespace.Take(p.namespaces[key.Namespace], latest(now, slot.Secret), tokens)
+	}
+	p.slots[key] = slot
+	return slot
+}
+
+// Use says that the Secret's Slot is used.
+func (p *Pace) Use(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.slots, key)
+}
+
+// sweep forgets what makes no difference. It does so rarely enough that each entry is
+// looked at a few times.
+func (p *Pace) sweep(now time.Time) {
+	if len(p.secrets)+len(p.namespaces) < p.sweepAt {
+		return
+	}
+	for key, full := range p.secrets {
+		if slot := p.slots[key]; !full.After(now) && !slot.Namespace.After(now) {
+			delete(p.secrets, key)
+			delete(p.slots, key)
+		}
+	}
+	for namespace, full := range p.namespaces {
+		if !full.After(now) {
+			delete(p.namespaces, namespace)
+		}
+	}
+	p.sweepAt = max(minSweep, 2*(len(p.secrets)+len(p.namespaces)))
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -1,0 +1,210 @@
+package signer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// A Limit lets no more through in any time than it says, and no less.
+func TestLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := Limit{Burst: rapid.IntRange(1, 5).Draw(t, "burst"), Interval: time.Second}
+		var full time.Time
+		var times []time.Time // of each token
+		now := epoch
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "pause")) * time.Millisecond)
+			n := rapid.IntRange(1, 6).Draw(t, "tokens")
+			var at time.Time
+			before := full
+			at, full = l.Take(full, now, n)
+			assert.False(t, at.Before(now))
+			if at.After(now) {
+				early, _ := l.Take(before, at.Add(-time.Millisecond), n)
+				assert.Equal(t, at, early, "no later than it must be")
+			}
+			for range min(n, l.Burst) {
+				times = append(times, at)
+			}
+		}
+		for i := range times {
+			for j := i; j < len(times); j++ {
+				most := l.Burst + int(times[j].Sub(times[i])/l.Interval)
+				assert.LessOrEqual(t, j-i+1, most, "within %s", times[j].Sub(times[i]))
+			}
+		}
+	})
+}
+
+func TestNoLimit(t *testing.T) {
+	var full time.Time
+	for range 1000 {
+		var at time.Time
+		at, full = Limit{}.Take(full, epoch, 15)
+		assert.Equal(t, epoch, at)
+	}
+}
+
+func TestPace(t *testing.T) {
+	p := NewPace(Rates{Secret: Limit{2, time.Minute}, Namespace: Limit{3, time.Second}})
+	web, api, bank := secretKey("shop/web"), secretKey("shop/api"), secretKey("bank/web")
+	reserve := func(key types.NamespacedName, tokens int, now time.Time) (secret, namespace time.Duration) {
+		slot := p.Reserve(key, tokens, now)
+		assert.Equal(t, slot, p.Slot(key))
+		if !slot.Namespace.IsZero() {
+			namespace = slot.Namespace.Sub(epoch)
+		}
+		return slot.Secret.Sub(epoch), namespace
+	}
+	for range 2 {
+		secret, _ := reserve(web, 0, epoch)
+		assert.Zero(t, secret)
+		p.Use(web)
+	}
+	secret, _ := reserve(web, 0, epoch)
+	assert.Equal(t, time.Minute, secret, "its third")
+	again, _ := reserve(web, 0, epoch.Add(time.Second))
+	assert.Equal(t, secret, again, "it takes no token again while it waits")
+	_, namespace := reserve(web, 1, epoch.Add(time.Second))
+	assert.Equal(t, time.Minute, namespace, "no earlier than the Secret's")
+
+	secret, _ = reserve(api, 0, epoch)
+	assert.Zero(t, secret, "another Secret has tokens of its own")
+	_, namespace = reserve(bank, 3, epoch)
+	assert.Zero(t, namespace)
+	p.Use(bank)
+	_, namespace = reserve(bank, 1, epoch)
+	assert.Equal(t, time.Second, namespace)
+	p.Use(bank)
+	assert.Zero(t, p.Slot(bank))
+}
+
+// Secrets that wait for their namespace have their turns one after the other, whatever
+// is asked meanwhile.
+func TestThoseThatWaitHaveTheirTurn(t *testing.T) {
+	p := NewPace(Rates{Namespace: Limit{1, time.Second}})
+	for i := range 100 {
+		slot := p.Reserve(types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)}, 1, epoch)
+		assert.Equal(t, epoch.Add(time.Duration(i)*time.Second), slot.Namespace)
+	}
+	slot := p.Reserve(secretKey("shop/7"), 1, epoch.Add(5*time.Second))
+	assert.Equal(t, epoch.Add(7*time.Second), slot.Namespace)
+}
+
+func TestPaceForgets(t *testing.T) {
+	p := NewPace(DefaultRates())
+	for i := range 20000 {
+		now := epoch.Add(time.Duration(i) * time.Second)
+		key := types.NamespacedName{Namespace: fmt.Sprint("team-", i), Name: "tls"}
+		p.Reserve(key, 1, now)
+		if i%2 == 0 {
+			p.Use(key)
+		}
+		require.LessOrEqual(t, len(p.secrets)+len(p.namespaces)+len(p.slots), 3*minSweep)
+	}
+}
+
+func TestDecideHonoursTheLimits(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issue(t, ca, wantedBy(web), epoch)
+	soon := epoch.Add(90 * time.Second)
+	rates := Rates{Secret: Limit{20, time.Minute}, Namespace: Limit{1000, time.Second}}
+	const (
+		bySecret    = "too many certificates were issued: the limit for one Secret is reached (20 at once, then one every 1m0s); the next one for this Secret is issued at 2026-03-01T12:01:31Z"
+		byNamespace = "too many certificates were issued: the limit for one namespace is reached (1000 at once, then one every 1s); the next one for this Secret is issued at 2026-03-01T12:01:31Z"
+	)
+	issuedBefore := []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: `Secret "web-tls": web`}}
+	refusedBefore := []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "InvalidAnnotation"}}
+	rename := func(w *scene) {
+		w.services[0].Annotations[api.AnnotationExtraDNSNames] = "www.web.shop.svc"
+	}
+	for name, c := range map[string]struct {
+		change func(w *scene)
+		slot   Slot
+		waits  bool
+		says   string // the condition; empty: it stays
+	}{
+		"names changed, tokens there": {change: rename},
+		"names changed, token taken":  {change: rename, slot: Slot{Secret: epoch, Namespace: epoch}},
+		"names changed, limit of the namespace": {change: rename,
+			slot: Slot{Secret: epoch, Namespace: soon}, waits: true},
+		"names changed, limit of the Secret": {change: rename,
+			slot: Slot{Secret: soon}, waits: true},
+		"names changed, and refused before": {change: func(w *scene) {
+			rename(w)
+			w.services[0].Status.Conditions = refusedBefore
+		}, slot: Slot{Secret: soon}, waits: true, says: bySecret},
+		"Secret missing": {change: func(w *scene) { w.secret = nil },
+			slot: Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
+		"Secret missing, and its Service says that it waits": {change: func(w *scene) {
+			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "RateLimited", Message: byNamespace}}
+		}, slot: Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
+		"first issue, no token of the namespace": {change: func(w *scene) { w.secret, w.services[0].Status.Conditions = nil, nil },
+			slot: Slot{Secret: epoch}},
+		"first issue, limit of the Secret": {change: func(w *scene) { w.secret, w.services[0].Status.Conditions = nil, nil },
+			slot: Slot{Secret: soon}, waits: true, says: bySecret},
+		"key missing": {change: func(w *scene) { delete(w.secret.Data, corev1.TLSPrivateKeyKey) },
+			slot: Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
+		"expired, and other names wait for the namespace": {change: func(w *scene) {
+			rename(w)
+			w.now = issued.Leaf.NotAfter
+		}, slot: Slot{Secret: epoch, Namespace: issued.Leaf.NotAfter.Add(time.Hour)}},
+		"nothing to issue": {change: func(*scene) {}, slot: Slot{Secret: soon, Namespace: soon}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScene(ca, managed(issued, web), web.DeepCopy())
+			w.services[0].Status.Conditions = issuedBefore
+			c.change(w)
+			s := w.situation()
+			s.Rates, s.Slot = rates, c.slot
+			d := Decide(s)
+			if !c.waits {
+				assert.Empty(t, d.Problem)
+				assert.Equal(t, name != "nothing to issue", d.Issues())
+				return
+			}
+			assert.Equal(t, "Nothing", d.Action.String())
+			assert.Equal(t, soon, d.NextAt)
+			settlement := Settle(s, d, Outcome{})
+			assert.Equal(t, soon, settlement.NextAt)
+			assert.Empty(t, settlement.Events)
+			if c.says == "" {
+				assert.Empty(t, settlement.Services, "the certificate is good, and its condition stays")
+				assert.Equal(t, s.Secret.Leaf.Fingerprint, settlement.Leaf)
+				return
+			}
+			ready := readyOf(t, s, d, w.services[0])
+			assert.Equal(t, metav1.ConditionFalse, ready.Status)
+			assert.Equal(t, "RateLimited", ready.Reason)
+			assert.Equal(t, c.says, ready.Message)
+
+			s.Now = soon
+			assert.True(t, Decide(s).Issues())
+		})
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for reason, want := range map[Reason]int{
+		reasonFirst: 0, reasonDue: 0, reasonExpired: 0, reasonSucceeded: 0, reasonOtherCA: 0, reasonChainChanged: 0,
+		reasonMissing: 1, reasonEmpty: 1, reasonKeyMissing: 1, reasonGarbage: 1, reasonMismatch: 1,
+		reasonWrongUsage: 1, reasonNames: 1, reasonAlgorithm: 1, reasonDuration: 1, reasonRequested: 1,
+	} {
+		d := Decision{Reason: reason}
+		d.Wanted.Params.KeyAlgorithm = pki.ECDSAP256
+		assert.Equal(t, want, d.Tokens(), reason)
+		d.Wanted.Params.KeyAlgorithm = pki.RSA4096
+		assert.Equal(t, tokensOfRSA4096, d.Tokens(), reason)
+	}
+}

@@ -1,0 +1,86 @@
+package rights
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// start runs a program as its ServiceAccount until the test ends, and waits until
+// it is ready.
+func start(t *testing.T, program string, flags ...string) {
+	t.Helper()
+	account, err := plane.ServiceAccountConfig(t.Context(), system, "servingcert-"+program)
+	require.NoError(t, err)
+	kubeconfig := filepath.Join(dir, program+".kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
+	health, err := harness.FreeAddress()
+	require.NoError(t, err)
+	log := &harness.Log{}
+	cmd := exec.Command(filepath.Join(dir, program), append([]string{
+		"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health, "--openshift-compat",
+	}, flags...)...)
+	// An API server before Kubernetes 1.34 does not stream lists: there, informers need
+	// the right to list.
+	cmd.Env = append(os.Environ(), "KUBE_FEATURE_WatchListClient=false")
+	cmd.Stderr = log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("log of the %s:\n%s", program, log)
+		}
+	})
+	harness.Eventually(t, func() error {
+		response, err := http.Get("http://" + health + "/readyz")
+		if err != nil {
+			return err
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz says %s", response.Status)
+		}
+		return nil
+	})
+}
+
+// startWebhook runs the webhook where its Service leads, with the certificate that
+// the signer gives it.
+func startWebhook(t *testing.T) {
+	t.Helper()
+	certs := filepath.Join(dir, "certs")
+	require.NoError(t, os.MkdirAll(certs, 0o700))
+	for name, data := range secretOf(t, system, "servingcert-webhook-tls").Data {
+		require.NoError(t, os.WriteFile(filepath.Join(certs, name), data, 0o600))
+	}
+	start(t, "webhook", "--cert-dir="+certs, "--bind-address="+clusterIP(t), "--port=9443")
+}
+
+// clusterIP returns the webhook's address.
+func clusterIP(t *testing.T) string {
+	t.Helper()
+	var service corev1.Service
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, &service))
+	return service.Spec.ClusterIP
+}
+
+// secretOf waits for a Secret.
+func secretOf(t *testing.T, namespace, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	harness.Eventually(t, func() error {
+		return admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret)
+	})
+	return secret
+}

@@ -1,0 +1,275 @@
+package rights
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/restart"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// port is where all pods listen.
+const port = "18443"
+
+func create(t *testing.T, obj client.Object) {
+	t.Helper()
+	harness.Eventually(t, func() error { return client.IgnoreAlreadyExists(admin.Create(t.Context(), obj)) })
+}
+
+// manifest creates the object of a manifest.
+func manifest(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
+	create(t, obj)
+	return obj
+}
+
+// patch sends a JSON merge patch of an object.
+func patch(t *testing.T, obj client.Object, format string, args ...any) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		return admin.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...)))
+	})
+}
+
+// newNamespace makes one that is opted in.
+func newNamespace(t *testing.T, name string) {
+	t.Helper()
+	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}})
+}
+
+// newService makes Service web of the namespace, with an annotation that asks for
+// Secret web-tls, and waits until it has it.
+func newService(t *testing.T, namespace, annotation string) *corev1.Service {
+	t.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{annotation: "web-tls"}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 18443}}},
+	}
+	create(t, svc)
+	secretOf(t, namespace, "web-tls")
+	return svc
+}
+
+// renew asks for a new certificate of Service web, and waits for it.
+func renew(t *testing.T, namespace string) {
+	t.Helper()
+	before := secretOf(t, namespace, "web-tls").Data[corev1.TLSCertKey]
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	harness.Eventually(t, func() error {
+		// Times have no parts of a second: one that was issued in this second is not older.
+		patch(t, svc, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, time.Now().UTC().Format(time.RFC3339))
+		if string(secretOf(t, namespace, "web-tls").Data[corev1.TLSCertKey]) == string(before) {
+			return fmt.Errorf("Secret %s/web-tls has the certificate of before", namespace)
+		}
+		return nil
+	})
+}
+
+// isWoken waits until the pod has the annotation that makes its kubelet look.
+func isWoken(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Annotations[api.AnnotationLeaf] == "" {
+			return fmt.Errorf("pod %s/%s is not woken", pod.Namespace, pod.Name)
+		}
+		return nil
+	})
+}
+
+// template is that of pods with a container that declares a port.
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{
+			Labels:      map[string]string{"app": "web", "pod-template-hash": "abc"},
+			Annotations: map[string]string{api.AnnotationOnRotate: string(api.OnRotateRestart)},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "app", Image: "example.com/app:1", Args: []string{"--port=18443"}, Ports: []corev1.ContainerPort{{ContainerPort: 18443}},
+		}}},
+	}
+}
+
+// workload makes a workload called web as its controller leaves it when it is
+// rolled out, and returns it with the owner that its pods have.
+func workload(t *testing.T, namespace, kind string) (client.Object, metav1.OwnerReference) {
+	t.Helper()
+	yes, one := true, int32(1)
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "web"}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	var obj client.Object
+	switch kind {
+	case "Deployment":
+		obj = &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: selector, Template: template()}}
+	case "StatefulSet":
+		obj = &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &one, Selector: selector, Template: template()}}
+	case "DaemonSet":
+		obj = &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template()}}
+	}
+	create(t, obj)
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, Name: "web", UID: obj.GetUID(), Controller: &yes}
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		obj.Status = appsv1.DeploymentStatus{ObservedGeneration: obj.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+		owner.Kind, owner.Name = "ReplicaSet", "web-abc"
+	case *appsv1.StatefulSet:
+		obj.Status = appsv1.StatefulSetStatus{ObservedGeneration: obj.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, CurrentReplicas: 1, CurrentRevision: "r", UpdateRevision: "r"}
+	case *appsv1.DaemonSet:
+		obj.Status = appsv1.DaemonSetStatus{ObservedGeneration: obj.Generation, DesiredNumberScheduled: 1, CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1, NumberReady: 1, NumberAvailable: 1}
+	}
+	require.NoError(t, admin.Status().Update(t.Context(), obj))
+	return obj, owner
+}
+
+// newPod makes a pod, which the webhook injects.
+func newPod(t *testing.T, namespace, name string, owner metav1.OwnerReference) *corev1.Pod {
+	t.Helper()
+	of := template()
+	pod := &corev1.Pod{ObjectMeta: of.ObjectMeta, Spec: of.Spec}
+	pod.Namespace, pod.Name, pod.OwnerReferences = namespace, name, []metav1.OwnerReference{owner}
+	harness.Eventually(t, func() error { // the webhook's cache may not have the Service yet
+		dry := pod.DeepCopy()
+		if err := admin.Create(t.Context(), dry, client.DryRunAll); err != nil {
+			return err
+		}
+		if dry.Labels[api.LabelInjected] == "" {
+			return fmt.Errorf("pod %s is not injected: %v", name, dry.Annotations)
+		}
+		return nil
+	})
+	create(t, pod)
+	return pod
+}
+
+// serves has the pod serve, until the test ends, what its Secret holds now: it does
+// not reload.
+func serves(t *testing.T, pod *corev1.Pod, ip string) {
+	t.Helper()
+	secret := secretOf(t, pod.Namespace, "web-tls")
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	require.NoError(t, err)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(ip, port))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				_, _ = io.Copy(io.Discard, tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}}))
+			}()
+		}
+	}()
+	now := metav1.Now()
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, StartTime: &now, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}}},
+	}
+	require.NoError(t, admin.Status().Update(t.Context(), pod))
+}
+
+// crashes says of the pod what the kubelet does when its program does not know a
+// flag.
+func crashes(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	now := time.Now()
+	started := metav1.NewTime(now.Add(-time.Minute))
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, StartTime: &started,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "app", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 2, Reason: "Error", Message: "unknown flag: --tls-cert-file\n",
+				StartedAt: metav1.NewTime(now.Add(-6 * time.Second)), FinishedAt: metav1.NewTime(now.Add(-5 * time.Second)),
+			}},
+		}},
+	}
+	require.NoError(t, admin.Status().Update(t.Context(), pod))
+}
+
+func isGone(t *testing.T, obj client.Object) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
+		if err == nil && obj.GetDeletionTimestamp() == nil {
+			return fmt.Errorf("%s/%s is there", obj.GetNamespace(), obj.GetName())
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
+// isRestarted waits until the workload's template has the annotation of kubectl
+// rollout restart.
+func isRestarted(t *testing.T, obj client.Object) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		text, err := json.Marshal(obj)
+		require.NoError(t, err)
+		var w struct {
+			Spec struct{ Template corev1.PodTemplateSpec }
+		}
+		require.NoError(t, json.Unmarshal(text, &w))
+		if w.Spec.Template.Annotations[restart.AnnotationRestartedAt] == "" {
+			return fmt.Errorf("%T %s is not restarted", obj, obj.GetNamespace())
+		}
+		return nil
+	})
+}
+
+// statusSays waits until a ConfigMap of ours has the value.
+func statusSays(t *testing.T, name, key string, is func(string) bool) {
+	t.Helper()
+	cm := &corev1.ConfigMap{}
+	harness.Eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: name}, cm); err != nil {
+			return err
+		}
+		if !is(cm.Data[key]) {
+			return fmt.Errorf("%s: %s is %q; all of it: %v", name, key, cm.Data[key], cm.Data)
+		}
+		return nil
+	})
+}
+
+// somebodysPair is a Secret serving-cert that another tool made.
+func somebodysPair(t *testing.T, namespace string) *corev1.Secret {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), pki.NotBefore(time.Now()), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.ConventionalSecretName}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(root), corev1.TLSPrivateKeyKey: keyPEM},
+	}
+}

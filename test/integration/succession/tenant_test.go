@@ -1,0 +1,68 @@
+package succession
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// hostileMap is a ConfigMap that requests the bundle, and cannot hold it.
+func hostileMap(name string) *corev1.ConfigMap {
+	yes := true
+	return &corev1.ConfigMap{Immutable: &yes, ObjectMeta: metav1.ObjectMeta{
+		Namespace: "hostile", Name: name, Annotations: map[string]string{api.AnnotationInjectCABundle: "true"}}}
+}
+
+// A tenant has ConfigMaps that refuse the bundle: one stays, two alternate, and new
+// ones come and go all the time. The CA is replaced nevertheless when the grace is
+// over; the namespace is named, and nobody else fails.
+func TestATenantHoldsUpNobody(t *testing.T) {
+	fresh(t)
+	start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=2s", "--ca-refusal-grace=8s")
+	start(t, "rotator")
+	makeShop(t, admin, "shop", services, nil)
+	tr := startTraffic(t, admin, "shop", services, time.Now)
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	maps := admin.CoreV1().ConfigMaps("hostile")
+	for i := range 3 {
+		_, err := maps.Create(t.Context(), hostileMap(fmt.Sprintf("frozen-%d", i)), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	acted := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			_, _ = maps.Create(ctx, hostileMap(fmt.Sprintf("new-%d", n)), metav1.CreateOptions{})
+			_ = maps.Delete(ctx, fmt.Sprintf("new-%d", n-5), metav1.DeleteOptions{})
+			_ = maps.Delete(ctx, fmt.Sprintf("frozen-%d", n%2), metav1.DeleteOptions{})
+			_, _ = maps.Create(ctx, hostileMap(fmt.Sprintf("frozen-%d", (n+1)%2)), metav1.CreateOptions{})
+		}
+		acted <- n
+	}()
+	over := func() int { stop(); return <-acted }
+
+	out, err := cli(t, "rotate-ca", "--reason", "audit", "--timeout=2m")
+	acts := over()
+	require.NoError(t, err)
+	assert.Greater(t, acts, 50, "it never stopped")
+	assert.Contains(t, out, ". Of these namespaces it waits for no target beyond ")
+	assert.Contains(t, out, ": hostile. To go on without those: kubectl servingcert rotate-ca --proceed 2")
+	assert.Contains(t, out, "done: all")
+	requireSaid(t, api.SuccessionHeldUp)
+	assert.Contains(t, said(t, api.SuccessionHeldUp)[0], ": hostile. It waits for them until")
+	requireSaid(t, "CAPromoted")
+	assert.Contains(t, said(t, "CAPromoted")[0], "targets of these namespaces have not held its root for 8s: hostile")
+	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && strings.HasPrefix(tr.issuers()[0], "servingcert CA 2 ") }, waitFor, tick)
+	tr.requireNoFailure(t)
+}

@@ -1,0 +1,162 @@
+package webhook_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
+	"github.com/servingcert/servingcert/pkg/mutate/admission"
+)
+
+// apiServerName is the common name of the certificate that kube-apiserver presents to the
+// webhook, if asked.
+const apiServerName = "kube-apiserver-admission"
+
+// The two files as docs/webhook-client-certificate.md has them.
+const (
+	admissionConfiguration = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+  - name: MutatingAdmissionWebhook
+    configuration:
+      apiVersion: apiserver.config.k8s.io/v1
+      kind: WebhookAdmissionConfiguration
+      kubeConfigFile: %s
+`
+	admissionKubeconfig = `apiVersion: v1
+kind: Config
+users:
+  - name: servingcert-webhook.servingcert-system.svc:9443
+    user:
+      client-certificate: %s
+      client-key: %s
+`
+)
+
+// configureClientCertificate makes a CA and a certificate of it for kube-apiserver, and
+// returns the CA and the flag with which kube-apiserver presents the certificate.
+func configureClientCertificate(dir string) (ca *certs.Authority, flag string, err error) {
+	if ca, err = certs.New(dir, "ca", "clients of webhooks"); err != nil {
+		return nil, "", err
+	}
+	pair, err := ca.IssueClient("apiserver", apiServerName)
+	if err != nil {
+		return nil, "", err
+	}
+	kubeconfig, configuration := filepath.Join(dir, "admission.kubeconfig"), filepath.Join(dir, "admission.yaml")
+	if err := os.WriteFile(kubeconfig, fmt.Appendf(nil, admissionKubeconfig, pair.CertFile, pair.KeyFile), 0o600); err != nil {
+		return nil, "", err
+	}
+	return ca, "--admission-control-config-file=" + configuration, os.WriteFile(configuration, fmt.Appendf(nil, admissionConfiguration, kubeconfig), 0o600)
+}
+
+// stranger sends a review to the webhook as any pod of the cluster could, with a client
+// certificate or with none.
+func stranger(t require.TestingT, ctx testing.TB, pairs ...certs.KeyPair) error {
+	roots := x509.NewCertPool()
+	roots.AddCert(hook.authority.cert)
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: webhookName + "." + systemNamespace + ".svc"}
+	for _, p := range pairs {
+		pair, err := tls.X509KeyPair(p.CertPEM, p.KeyPEM)
+		require.NoError(t, err)
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	url := "https://" + net.JoinHostPort(hook.address, fmt.Sprint(webhookPort)) + admission.Path
+	req, err := http.NewRequestWithContext(ctx.Context(), http.MethodPost, url, strings.NewReader("{}"))
+	require.NoError(t, err)
+	resp, err := client.Do(req)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return err
+}
+
+// TestOnlyTheAPIServerIsAnswered: with --client-ca-file, a review of kube-apiserver is
+// answered, and a call of anybody else ends in the handshake. The health port needs no
+// certificate.
+func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
+	ns := namespace(t, enabled)
+	createService(t, t, ns, webService("web"))
+	require.NoError(t, stranger(t, t), "without the flag, whoever reaches the port is answered")
+
+	other, err := certs.New(t.TempDir(), "ca", "others")
+	require.NoError(t, err)
+	issue := func(ca *certs.Authority, name string) certs.KeyPair {
+		pair, err := ca.IssueClient("client-"+name, name)
+		require.NoError(t, err)
+		return pair
+	}
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	require.NoError(t, os.WriteFile(file, clientAuthority.CAPEM, 0o600))
+	restart(t, hook.dir, "--client-ca-file", file, "--client-names", apiServerName)
+	t.Cleanup(func() { restart(t, hook.dir) })
+
+	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	injected(t, pod, "web-tls")
+	require.ErrorContains(t, stranger(t, t), "certificate required")
+	require.ErrorContains(t, stranger(t, t, issue(other, apiServerName)), "tls: unknown certificate authority")
+	require.ErrorContains(t, stranger(t, t, issue(clientAuthority, "system:node:n1")), "tls: bad certificate")
+	require.NoError(t, stranger(t, t, issue(clientAuthority, apiServerName)))
+
+	// The file names another CA: kube-apiserver is a stranger too, until it is back.
+	create := func() error {
+		_, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("later"), dryRun)
+		return err
+	}
+	require.NoError(t, os.WriteFile(file, other.CAPEM, 0o600))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		require.NoError(c, stranger(c, t, issue(other, apiServerName)))
+	}, 30*time.Second, 50*time.Millisecond)
+	require.Error(t, stranger(t, t, issue(clientAuthority, apiServerName)))
+	require.NoError(t, os.WriteFile(file, append(other.CAPEM, clientAuthority.CAPEM...), 0o600))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		require.NoError(c, stranger(c, t, issue(clientAuthority, apiServerName)))
+		assert.NoError(c, create())
+	}, 30*time.Second, 50*time.Millisecond)
+}
+
+// TestAnAPIServerWithoutACertificateIsRefused: it presents its certificate to whoever
+// asks, so one of another CA stands for none.
+func TestAnAPIServerWithoutACertificateIsRefused(t *testing.T) {
+	ns := namespace(t, enabled)
+	other, err := certs.New(t.TempDir(), "ca", "others")
+	require.NoError(t, err)
+	restart(t, hook.dir, "--client-ca-file", other.CAFile)
+	t.Cleanup(func() { restart(t, hook.dir) })
+	_, err = client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
+	require.ErrorContains(t, err, `failed calling webhook "pods.servingcert.dev"`)
+	require.ErrorContains(t, err, "tls: unknown certificate authority")
+}
+
+// TestTheClientCAMayComeLater: until it is there, nobody is answered and the webhook is not
+// ready.
+func TestTheClientCAMayComeLater(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	hook.stop()
+	t.Cleanup(func() { restart(t, hook.dir) })
+	require.NoError(t, hook.start(hook.dir, "--client-ca-file", file))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		_, err := get(t.Context(), "http://"+hook.health+"/healthz")
+		require.NoError(c, err)
+		assert.Contains(c, hook.log.String(), "not ready: waiting for the client CA")
+	}, 30*time.Second, 20*time.Millisecond)
+	require.Error(t, hook.ready(t.Context()))
+	require.Error(t, stranger(t, t))
+
+	require.NoError(t, os.WriteFile(file, clientAuthority.CAPEM, 0o600))
+	require.NoError(t, hook.awaitReady(t.Context()))
+}
