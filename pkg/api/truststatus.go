@@ -175,6 +175,9 @@ func ParseTrustStatus(data map[string]string) (TrustStatus, error) {
 		key  string
 		into *int
 	}{{TrustTargets, &s.Targets}, {TrustHolding, &s.Holding}, {TrustPending, &s.Pending}, {TrustRefusing, &s.Refusing}, {TrustLate, &s.Late}, {TrustGrace, &s.Grace}} {
+		if _, there := data[count.key]; !there && (count.key == TrustLate || count.key == TrustGrace) {
+			continue // an older rotator does not tell these apart: all are waited for
+		}
 		n, err := strconv.Atoi(data[count.key])
 		if err != nil || n < 0 {
 			errs = append(errs, fmt.Errorf("key %s: %q: must be a count", count.key, data[count.key]))

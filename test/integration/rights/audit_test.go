@@ -32,11 +32,25 @@ func (r right) String() string {
 	return fmt.Sprintf("%s: %s %s %s %s %s", r.program, r.namespace, group, r.resource, name, r.verb)
 }
 
-// granted returns what install.yaml's roles allow.
+// granted returns what install.yaml's roles allow the programs.
 func granted(t *testing.T) []right {
 	t.Helper()
 	objects, err := deploy.Objects()
 	require.NoError(t, err)
+	bound := map[string][]string{} // programs, by the role
+	for _, obj := range objects {
+		if obj.GetKind() != "ClusterRoleBinding" && obj.GetKind() != "RoleBinding" {
+			continue
+		}
+		var binding rbacv1.RoleBinding // a ClusterRoleBinding has the same subjects
+		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &binding))
+		role := binding.Namespace + "/" + binding.RoleRef.Name
+		for _, subject := range binding.Subjects {
+			program := strings.TrimPrefix(subject.Name, "servingcert-")
+			require.Contains(t, programs, program, "a binding of nobody")
+			bound[role] = append(bound[role], program)
+		}
+	}
 	var rights []right
 	for _, obj := range objects {
 		if obj.GetKind() != "ClusterRole" && obj.GetKind() != "Role" {
@@ -44,10 +58,10 @@ func granted(t *testing.T) []right {
 		}
 		var role rbacv1.Role // a ClusterRole has the same rules
 		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &role))
-		program := strings.TrimPrefix(role.Name, "servingcert-")
-		require.Contains(t, programs, program, "a role of nobody")
-		for _, rule := range role.Rules {
-			rights = append(rights, rightsOf(rule, right{program: program, namespace: role.Namespace})...)
+		for _, program := range bound[role.Namespace+"/"+role.Name] {
+			for _, rule := range role.Rules {
+				rights = append(rights, rightsOf(rule, right{program: program, namespace: role.Namespace})...)
+			}
 		}
 	}
 	return rights

@@ -16,9 +16,13 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
+// certs is the directory with the certificate of all that listens. It is filled once
+// the webhook's Secret exists.
+func certs() string { return filepath.Join(dir, "certs") }
+
 // start runs a program as its ServiceAccount until the test ends, and waits until
-// it is ready.
-func start(t *testing.T, program string, flags ...string) {
+// it is ready. It returns the address of its metrics.
+func start(t *testing.T, program string, flags ...string) (metrics string) {
 	t.Helper()
 	account, err := plane.ServiceAccountConfig(t.Context(), system, "servingcert-"+program)
 	require.NoError(t, err)
@@ -26,9 +30,11 @@ func start(t *testing.T, program string, flags ...string) {
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	health, err := harness.FreeAddress()
 	require.NoError(t, err)
+	metrics, err = harness.FreeAddress()
+	require.NoError(t, err)
 	log := &harness.Log{}
 	cmd := exec.Command(filepath.Join(dir, program), append([]string{
-		"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health, "--openshift-compat",
+		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + metrics, "--metrics-cert-dir=" + certs(), "--health-addr=" + health, "--openshift-compat",
 	}, flags...)...)
 	// An API server before Kubernetes 1.34 does not stream lists: there, informers need
 	// the right to list.
@@ -53,18 +59,18 @@ func start(t *testing.T, program string, flags ...string) {
 		}
 		return nil
 	})
+	return metrics
 }
 
 // startWebhook runs the webhook where its Service leads, with the certificate that
 // the signer gives it.
-func startWebhook(t *testing.T) {
+func startWebhook(t *testing.T) (metrics string) {
 	t.Helper()
-	certs := filepath.Join(dir, "certs")
-	require.NoError(t, os.MkdirAll(certs, 0o700))
+	require.NoError(t, os.MkdirAll(certs(), 0o700))
 	for name, data := range secretOf(t, system, "servingcert-webhook-tls").Data {
-		require.NoError(t, os.WriteFile(filepath.Join(certs, name), data, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(certs(), name), data, 0o600))
 	}
-	start(t, "webhook", "--cert-dir="+certs, "--bind-address="+clusterIP(t), "--port=9443")
+	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443")
 }
 
 // clusterIP returns the webhook's address.

@@ -39,10 +39,15 @@ func TestEveryRightIsUsed(t *testing.T) {
 	newNamespace(t, "crash")
 	newNamespace(t, "openshift")
 
-	start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=1s")
-	start(t, "rotator", "--propagation-time=1s", "--verify-interval=1s")
-	startWebhook(t)
+	metrics := []string{
+		start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=1s"),
+		start(t, "rotator", "--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8"),
+		startWebhook(t),
+	}
 	isKept(t, targets)
+	for _, address := range metrics {
+		isAskedFor(t, address)
+	}
 
 	var (
 		workloads []client.Object
@@ -60,6 +65,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 	crashing(t)
 	asOnOpenShift(t)
 
+	podKey(t, namespaceOf("Deployment"))
 	for _, kind := range kinds {
 		renew(t, namespaceOf(kind))
 	}

@@ -1,0 +1,75 @@
+package rights
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// isAskedFor asks a program for its metrics, as somebody who may not read them.
+func isAskedFor(t *testing.T, address string) {
+	t.Helper()
+	stranger, err := plane.ServiceAccountConfig(t.Context(), "default", "default")
+	require.NoError(t, err)
+	https := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // who answers does not matter
+	defer https.CloseIdleConnections()
+	harness.Eventually(t, func() error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "Bearer "+stranger.BearerToken)
+		response, err := https.Do(request)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		if response.StatusCode != http.StatusForbidden {
+			return fmt.Errorf("/metrics: %s", response.Status)
+		}
+		return nil
+	})
+}
+
+// podKey has a certificate signed for a key of a pod on a node, as its kubelet would ask.
+func podKey(t *testing.T, namespace string) {
+	t.Helper()
+	of := template()
+	pod := &corev1.Pod{ObjectMeta: of.ObjectMeta, Spec: of.Spec}
+	pod.Namespace, pod.Name, pod.Spec.NodeName = namespace, "with-a-key", "node"
+	create(t, pod)
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	require.NoError(t, err)
+	var account corev1.ServiceAccount
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: pod.Spec.ServiceAccountName}, &account))
+	request := &certificatesv1beta1.PodCertificateRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-kubelet"},
+		Spec: certificatesv1beta1.PodCertificateRequestSpec{
+			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: "node", NodeUID: "node",
+			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: csr,
+		},
+	}
+	create(t, request)
+	harness.Eventually(t, func() error {
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+		if err == nil && request.Status.CertificateChain == "" {
+			err = fmt.Errorf("request %s/%s: %v", request.Namespace, request.Name, request.Status.Conditions)
+		}
+		return err
+	})
+}
