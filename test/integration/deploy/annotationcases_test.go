@@ -52,7 +52,7 @@ func serviceCases() []annotationCase {
 		}
 	}
 	cases := append(bools(api.AnnotationClusterIPs), bools(api.AnnotationCombinedPEM)...)
-	for _, algorithm := range []string{"ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA2048", "RSA3072", "RSA4096"} {
+	for _, algorithm := range []string{"ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA2048", "RSA3072"} {
 		cases = append(cases, annotationCase{on: "Service", key: api.AnnotationKeyAlgorithm, value: algorithm})
 	}
 	external := func(s *corev1.Service) {
@@ -62,6 +62,11 @@ func serviceCases() []annotationCase {
 	return append(cases, []annotationCase{
 		{on: "Service", key: api.AnnotationClusterIPs, value: "true", left: true}, // by --permit-cluster-ips
 		{on: "Service", key: api.AnnotationCombinedPEM, value: "true"},
+		{on: "Service", key: api.AnnotationKeyAlgorithm, value: "RSA4096", left: true}, // by --permit-rsa4096
+		{on: "Service", key: api.AnnotationKeySource, value: "pod"},
+		{on: "Service", key: api.AnnotationKeySource, value: "secret"},
+		{on: "Service", key: api.AnnotationKeySource, value: "kubelet", words: `must be "secret" or "pod"`},
+		{on: "Service", key: api.AnnotationKeySource, value: "", words: `must be "secret" or "pod"`},
 		{on: "Service", key: api.AnnotationKeyAlgorithm, value: "RSA1024", words: "must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048"},
 		{on: "Service", key: api.AnnotationKeyAlgorithm, value: "ecdsap256", words: "unknown key algorithm"},
 		{on: "Service", key: api.AnnotationKeyAlgorithm, value: "", words: "unknown key algorithm"},
@@ -250,6 +255,8 @@ func podCases() []annotationCase {
 			{on: on, key: api.AnnotationOnRotate, value: "restart"},
 			{on: on, key: api.AnnotationOnRotate, value: "none"},
 			{on: on, key: api.AnnotationOnRotate, value: "Restart", words: `must be "reload", "restart" or "none"`},
+			{on: on, key: api.AnnotationCombinedPEM, value: "true"},
+			{on: on, key: api.AnnotationCombinedPEM, value: "1", words: trueOrFalse},
 			{on: on, key: api.AnnotationTrust, value: "true"},
 			{on: on, key: api.AnnotationTrust, value: "false"},
 			{on: on, key: api.AnnotationTrust, value: "1", words: trueOrFalse},

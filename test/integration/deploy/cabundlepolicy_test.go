@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -45,20 +46,21 @@ spec: {group: policies.example.com, version: v1, groupPriorityMinimum: 100, vers
 `)
 }
 
-// newCRD is one with a conversion webhook. Its schema is as large as those of large
-// operators are.
+// newCRD is one with a conversion webhook and a group of its own: a kind that was deleted
+// is still going for a while. Its schema is as large as those of large operators are.
 func newCRD(t *testing.T, annotations string) *unstructured.Unstructured {
 	t.Helper()
 	var schema strings.Builder
+	group := "policies-" + utilrand.String(6) + ".example.org"
 	for i := 0; schema.Len() < 100<<10; i++ {
 		fmt.Fprintf(&schema, "            field%d: {type: object, description: %s, properties: {a: {type: string}, b: {type: integer}}}\n", i, strings.Repeat("what it is ", 10))
 	}
 	return made(t, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: toys.policies.example.org, labels: {a: b}, annotations: {`+annotations+`}}
+metadata: {name: toys.`+group+`, labels: {a: b}, annotations: {`+annotations+`}}
 spec:
-  group: policies.example.org
+  group: `+group+`
   names: {plural: toys, singular: toy, kind: Toy}
   scope: Namespaced
   conversion:
@@ -80,7 +82,7 @@ func made(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	obj, admin := &unstructured.Unstructured{}, adminClient(t)
 	require.NoError(t, yaml.Unmarshal([]byte(manifest), &obj.Object))
-	harness.Eventually(t, func() error { return admin.Create(t.Context(), obj) }) // the one before may still be going
+	harness.Eventually(t, func() error { return admin.Create(t.Context(), obj) }) // one of the name may still be going
 	t.Cleanup(func() { assert.NoError(t, admin.Delete(context.Background(), obj)) })
 	return obj
 }
