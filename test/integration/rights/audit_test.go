@@ -95,8 +95,12 @@ func (r right) uses(e controlplane.AuditEvent) bool {
 	if e.User.Username != accountOf(r.program) || isRefused(e) {
 		return false
 	}
-	if r.verb == "attest" { // asked about where a ClusterTrustBundle is written
-		return resource == "clustertrustbundles" && slices.Contains([]string{"create", "patch", "update"}, e.Verb)
+	writes := slices.Contains([]string{"create", "patch", "update"}, e.Verb)
+	switch r.verb {
+	case "attest": // asked about where a ClusterTrustBundle is written
+		return writes && resource == "clustertrustbundles"
+	case "sign": // where a certificate is
+		return writes && resource == "podcertificaterequests/status"
 	}
 	// A patch that creates, server-side apply, needs the right to create too.
 	verb := e.Verb == r.verb || r.verb == "create" && e.Verb == "patch" && e.Status.Code == http.StatusCreated
