@@ -48,6 +48,10 @@ func TestElsewhereIsDeployedAsDocumented(t *testing.T) {
 	container := args[0].(map[string]any)
 	help, err := exec.Command(filepath.Join(bin, "signer"), "--help").CombinedOutput()
 	require.NoError(t, err)
+	var mounts []any
+	for _, m := range container["volumeMounts"].([]any) {
+		mounts = append(mounts, m.(map[string]any)["mountPath"])
+	}
 	flags := 0
 	for _, arg := range container["args"].([]any) {
 		flag, value, _ := strings.Cut(arg.(string), "=")
@@ -56,7 +60,7 @@ func TestElsewhereIsDeployedAsDocumented(t *testing.T) {
 			flags++
 		}
 		if strings.HasPrefix(value, "/") {
-			assert.Equal(t, container["volumeMounts"].([]any)[0].(map[string]any)["mountPath"], filepath.Dir(value))
+			assert.Contains(t, mounts, filepath.Dir(value))
 			assert.Contains(t, string(page), "--from-file="+filepath.Base(value))
 		}
 	}
