@@ -26,6 +26,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
 )
 
@@ -55,6 +56,7 @@ type Config struct {
 	Remote      remoteFlags
 	Workers     int
 	PodDuration time.Duration
+	CSR         bool
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -72,6 +74,7 @@ func command() process.Command {
 		Workers:    signercontroller.DefaultWorkers,
 
 		PodDuration: podcontroller.DefaultMaxDuration,
+		CSR:         true,
 
 		clock: time.Now,
 	}
@@ -91,7 +94,8 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
-	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+")")
+	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of one for a CertificateSigningRequest")
+	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs")
@@ -146,6 +150,18 @@ func (c *Config) podConfig() podcontroller.Config {
 		ProbeInterval: podcontroller.DefaultProbeInterval,
 		Clock:         c.clock,
 		Registerer:    metrics.Registry,
+	}
+}
+
+// csrConfig is complete but for what run wires: Sign and the CA. What it shares with
+// podConfig is validated there.
+func (c *Config) csrConfig() csrcontroller.Config {
+	return csrcontroller.Config{
+		Limits:      c.Limits,
+		MaxDuration: c.PodDuration,
+		Workers:     c.Workers,
+		Clock:       c.clock,
+		Registerer:  metrics.Registry,
 	}
 }
 
@@ -213,7 +229,7 @@ func run(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	var issuer *signercontroller.Controller // made below: it needs the CA
-	changed := newSignal(2)
+	changed := newSignal(3)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
 	keeping.Remote = remote
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
@@ -239,6 +255,13 @@ func run(ctx context.Context, cfg *Config) error {
 	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, sign
 	if err := podcontroller.Setup(ctx, mgr, answering); err != nil {
 		return err
+	}
+	if cfg.CSR {
+		requests := cfg.csrConfig()
+		requests.AuthorityChanged, requests.Authority, requests.Sign = changed[2], issuing.Authority, sign
+		if err := csrcontroller.Setup(ctx, mgr, requests); err != nil {
+			return err
+		}
 	}
 	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
 	if err := process.AddChecks(mgr, "ca", ready); err != nil {
