@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,7 +87,12 @@ func prepare(ctx context.Context) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
 	}, metav1.CreateOptions{})
-	return err
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, harness.Tick, harness.Soon, true, func(ctx context.Context) (bool, error) {
+		return granted(ctx, mayAsk) == nil, nil
+	})
 }
 
 // startSigner runs the program, with the rights of install.yaml, until the test ends or

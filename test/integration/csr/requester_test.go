@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -105,7 +107,20 @@ func host(t *testing.T, namespace string, services ...string) *kubernetes.Client
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	may := authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Group: "servingcert.dev", Resource: "services", Name: services[0], Verb: "serve",
+	}}
+	harness.Eventually(t, func() error { return granted(t.Context(), may) })
 	return c
+}
+
+// granted returns nil once the API server, which learns of roles by a watch, permits it.
+func granted(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) error {
+	review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+	if err == nil && !review.Status.Allowed {
+		err = fmt.Errorf("user %q may not yet %q", spec.User, spec.ResourceAttributes.Verb)
+	}
+	return err
 }
 
 func newKey(t *testing.T) crypto.Signer {
@@ -144,6 +159,12 @@ func requestFor(data []byte, change ...func(*certificatesv1.CertificateSigningRe
 		c(o)
 	}
 	return o
+}
+
+// mayAsk is the right of everybody to make requests.
+var mayAsk = authorizationv1.SubjectAccessReviewSpec{
+	User: "anybody", Groups: []string{"system:authenticated"},
+	ResourceAttributes: &authorizationv1.ResourceAttributes{Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Verb: "create"},
 }
 
 func ask(t *testing.T, as kubernetes.Interface, o *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
