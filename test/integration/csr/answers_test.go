@@ -64,6 +64,20 @@ func TestAHostNeedsAGrant(t *testing.T) {
 	assert.Contains(t, condition.Message, fmt.Sprintf(`may not "serve" on services.servingcert.dev "web" in namespace %q`, ns))
 }
 
+// A name that does not say of which Service it is belongs to those that ask for it. Here
+// the CA does not permit it yet.
+func TestExtraNames(t *testing.T) {
+	startSigner(t, "--permit-dns-suffix=shop-*=apps.example.com")
+	ns := newNamespace(t, true)
+	extra := ns + ".apps.example.com"
+	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations[api.AnnotationExtraDNSNames] = extra })
+	data := pkcs10(t, newKey(t), []string{extra})
+	assert.Contains(t, saidOf(t, ask(t, host(t, ns, "web"), requestFor(data)), "WaitingForTrust"), extra)
+	_, condition := answerTo(t, ask(t, host(t, ns), requestFor(data)))
+	assert.Equal(t, "NotPermitted", condition.Reason)
+	assert.NotContains(t, condition.Message, "web", "whose the name is, is not said")
+}
+
 // Openssl makes the key and the request, as a program without a library for that does.
 func TestARequestOfOpenSSL(t *testing.T) {
 	startSigner(t)
