@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -262,7 +261,7 @@ func TestTwoLeaders(t *testing.T) {
 func TestOff(t *testing.T) {
 	startSigner(t, "--csr=false")
 	ns := newNamespace(t, true)
-	o := ask(t, host(t, ns), requestFor([]byte(strings.TrimSpace(string(pkcs10(t, newKey(t), []string{"www.example.com"}))))))
+	o := ask(t, host(t, ns), requestFor(pkcs10(t, newKey(t), []string{"www.example.com"})))
 	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
 	harness.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "web-tls", metav1.GetOptions{})
