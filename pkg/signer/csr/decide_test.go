@@ -129,6 +129,9 @@ func TestInvalidRequests(t *testing.T) {
 		"an organization": {requestOf(t, ec, own, func(r *x509.CertificateRequest) {
 			r.Subject = pkix.Name{CommonName: own[0], Organization: []string{"system:masters"}}
 		}), nil, "InvalidName", "must be empty, or have a common name only"},
+		"a CN and more": {requestOf(t, ec, own, func(r *x509.CertificateRequest) {
+			r.Subject = pkix.Name{CommonName: own[0], SerialNumber: "1"} // is encoded after it
+		}), nil, "InvalidName", "must be empty, or have a common name only"},
 		"a long CN": {requestOf(t, ec, []string{strings.Repeat("a", 60) + ".web.shop.svc"}, func(r *x509.CertificateRequest) { r.Subject.CommonName = r.DNSNames[0] }),
 			nil, "InvalidName", "must be at most 64"},
 		"CA:TRUE": {requestOf(t, ec, own, extension(asn1.ObjectIdentifier{2, 5, 29, 19}, struct{ CA bool }{true})),
@@ -218,9 +221,13 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		"a pod, another Service":       {"other.shop.svc", other, Deny, "NotPermitted"},
 		"a pod, both":                  {"web.shop.svc,other.shop.svc", other, Deny, "NotPermitted"},
 		"a pod, another namespace":     {"web.bank.svc", nil, Deny, "NotPermitted"},
-		"a pod, SVC.NS alone":          {"web.shop", nil, Deny, "InvalidName"},
-		"a pod, no Service yet":        {"web.shop.svc", func(s *Situation) { s.Services = nil }, Wait, "NoService"},
-		"a pod, not opted in":          {"web.shop.svc", func(s *Situation) { s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
+		"a pod, the same Service of another namespace": {"web.bank.svc", func(s *Situation) {
+			s.Services = append(s.Services, webService())
+			s.Services[1].Namespace = "bank"
+		}, Deny, "NotPermitted"},
+		"a pod, SVC.NS alone":   {"web.shop", nil, Deny, "InvalidName"},
+		"a pod, no Service yet": {"web.shop.svc", func(s *Situation) { s.Services = nil }, Wait, "NoService"},
+		"a pod, not opted in":   {"web.shop.svc", func(s *Situation) { s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
 		"a pod, a Service that is refused": {"web.shop.svc", func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" },
 			Wait, "InvalidAnnotation"},
 		"a pod that is gone":             {"web.shop.svc", func(s *Situation) { s.Pod = nil }, Deny, "PodGone"},
