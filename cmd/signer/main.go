@@ -6,17 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"time"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
@@ -26,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
 )
 
@@ -57,6 +52,7 @@ type Config struct {
 	Workers     int
 	PodDuration time.Duration
 	Rates       signer.Rates
+	CSR         bool
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -76,6 +72,7 @@ func command() process.Command {
 		Rates:      signer.DefaultRates(),
 
 		PodDuration: podcontroller.DefaultMaxDuration,
+		CSR:         true,
 
 		clock: time.Now,
 	}
@@ -95,7 +92,8 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
 	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
-	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+")")
+	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of one for a CertificateSigningRequest")
+	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
 	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
@@ -166,6 +164,18 @@ func (c *Config) podConfig() podcontroller.Config {
 	}
 }
 
+// csrConfig is complete but for what run wires: Sign and the CA. What it shares with
+// podConfig is validated there.
+func (c *Config) csrConfig() csrcontroller.Config {
+	return csrcontroller.Config{
+		Limits:      c.Limits,
+		MaxDuration: c.PodDuration,
+		Workers:     c.Workers,
+		Clock:       c.clock,
+		Registerer:  metrics.Registry,
+	}
+}
+
 // caConfig is complete but for what run wires: Remote, Leaves and OnChange. It takes
 // the client that tells a first start from a loss, and the clock's check: a CA made
 // by a clock that is wrong would begin in the future, or be half over. Neither is
@@ -189,122 +199,4 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 		},
 		Registerer: metrics.Registry,
 	}
-}
-
-// managedPage is how many Secrets are looked at together.
-const managedPage = 100
-
-// managedExist reports whether a Secret exists that this signer has issued, as far as
-// that can be told: then there was a CA once.
-func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
-	for next := ""; ; {
-		list := &corev1.SecretList{}
-		err := live.List(ctx, list, client.MatchingLabels{api.LabelManagedBy: instance}, client.Limit(managedPage), client.Continue(next))
-		if err != nil {
-			return false, err
-		}
-		for i := range list.Items {
-			if signer.Plausible(&list.Items[i], instance) {
-				return true, nil
-			}
-		}
-		if next = list.Continue; next == "" {
-			return false, nil
-		}
-	}
-}
-
-func run(ctx context.Context, cfg *Config) error {
-	bridgeLogs(ctrl.Log.WithName("cfssl"))
-	skew := signercontroller.NewSkew(cfg.clock)
-	mgr, err := newManager(cfg, skew)
-	if err != nil {
-		return err
-	}
-	if cfg.OpenShift {
-		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
-			return err
-		}
-	}
-	signs, err := cfg.Remote.signer()
-	if err != nil {
-		return err
-	}
-	var issuer *signercontroller.Controller // made below: it needs the CA
-	changed := newSignal(2)
-	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
-	keeping.Remote = signs.candidate
-	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
-	keeping.OnChange = changed.send
-	authority, err := cacontroller.Setup(mgr, keeping)
-	if err != nil {
-		return err
-	}
-
-	issuing := cfg.signerConfig()
-	issuing.AuthorityChanged = changed[0]
-	issuing.Authority = func() (*pki.Authority, error) {
-		if err := skew.Check(); err != nil {
-			return nil, err
-		}
-		return authority.Authority()
-	}
-	issuing.Sign, issuing.Available = signs.sign, signs.available
-	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
-		return err
-	}
-	answering := cfg.podConfig()
-	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, signs.sign
-	if err := podcontroller.Setup(ctx, mgr, answering); err != nil {
-		return err
-	}
-	if err := cfg.Common.AddMetrics(mgr); err != nil {
-		return err
-	}
-	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
-	if err := process.AddChecks(mgr, "ca", ready); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
-}
-
-// signal tells several receivers that something changed, each by a channel of its own.
-type signal []chan struct{}
-
-func newSignal(receivers int) signal {
-	s := make(signal, receivers)
-	for i := range s {
-		s[i] = make(chan struct{}, 1)
-	}
-	return s
-}
-
-func (s signal) send() {
-	for _, c := range s {
-		select {
-		case c <- struct{}{}:
-		default: // one that nobody has received yet says as much
-		}
-	}
-}
-
-func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("scheme: %w", err)
-	}
-	rest, err := cfg.Common.RESTConfig(leaseName)
-	if err != nil {
-		return nil, err
-	}
-	rest.Wrap(skew.Wrap)
-	options := cfg.Common.ManagerOptions(scheme, leaseName)
-	if options.Cache, err = cfg.signerConfig().CacheOptions(); err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(rest, options)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	return mgr, nil
 }

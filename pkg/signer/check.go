@@ -3,6 +3,7 @@ package signer
 import (
 	"crypto"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
 	"fmt"
@@ -95,16 +96,17 @@ func checkUsages(leaf *x509.Certificate, algorithm pki.KeyAlgorithm) error {
 	case !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) || len(leaf.UnknownExtKeyUsage) > 0:
 		return fmt.Errorf("its extended key usages are %v %v, must be serverAuth only", leaf.ExtKeyUsage, leaf.UnknownExtKeyUsage)
 	}
-	return checkKindsOfNames(leaf)
+	return CheckKindsOfNames(leaf.Extensions)
 }
 
 // The kinds of names, as RFC 5280, 4.2.1.6 numbers them.
 var kindsOfNames = []string{"otherName", "rfc822Name", "dNSName", "x400Address", "directoryName", "ediPartyName", "uniformResourceIdentifier", "iPAddress", "registeredID"}
 
-// checkKindsOfNames says which name is neither a DNS name nor an IP address, or
-// nil. It reads the extension itself: crypto/x509 passes over most other kinds.
-func checkKindsOfNames(leaf *x509.Certificate) error {
-	for _, extension := range leaf.Extensions {
+// CheckKindsOfNames says which subject alternative name among the extensions is
+// neither a DNS name nor an IP address, or nil. It reads the extension itself:
+// crypto/x509 passes over most other kinds.
+func CheckKindsOfNames(extensions []pkix.Extension) error {
+	for _, extension := range extensions {
 		if !extension.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) { // subjectAltName
 			continue
 		}

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,19 @@ const (
 	eventReissued      = "CertificateReissued" // Normal: why there is a new certificate
 	eventRenewalFailed = "RenewalFailed"       // Warning: the certificate that is there is still good
 )
+
+// maxEventNote is the API's bound on an event's note, in bytes: it refuses the event
+// otherwise.
+const maxEventNote = 1024
+
+// EventNote returns the text, or as much of its beginning as the note of an event can
+// hold.
+func EventNote(text string) string {
+	if len(text) <= maxEventNote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxEventNote-len("…")], "") + "…"
+}
 
 // Event is an event on a Service. It is emitted after the write that it reports;
 // a first issue is reported by the condition alone.

@@ -226,14 +226,19 @@ func TestListsByName(t *testing.T) {
 	}
 }
 
-// kubectl auth can-i, which an administrator would run, agrees about pods: only
-// the rotator sees them.
+// kubectl auth can-i, which an administrator would run, agrees about pods: only the
+// rotator lists them, and the signer reads one whose name it knows.
 func TestSelfReview(t *testing.T) {
-	for _, account := range accounts {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: "list", Resource: "pods"},
-		}}
-		require.NoError(t, as(t, account).Create(t.Context(), review))
-		assert.Equal(t, account == "servingcert-rotator", review.Status.Allowed, "%s lists pods", account)
+	for verb, allowed := range map[string][]string{
+		"get":  {"servingcert-signer"},
+		"list": {"servingcert-rotator"},
+	} {
+		for _, account := range accounts {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "shop", Verb: verb, Resource: "pods"},
+			}}
+			require.NoError(t, as(t, account).Create(t.Context(), review))
+			assert.Equal(t, slices.Contains(allowed, account), review.Status.Allowed, "%s may %s pods", account, verb)
+		}
 	}
 }

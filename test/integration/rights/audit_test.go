@@ -101,6 +101,8 @@ func (r right) uses(e controlplane.AuditEvent) bool {
 		return writes && resource == "clustertrustbundles"
 	case "sign": // where a certificate is
 		return writes && resource == "podcertificaterequests/status"
+	case "approve":
+		return writes && resource == "certificatesigningrequests/approval"
 	}
 	// A patch that creates, server-side apply, needs the right to create too.
 	verb := e.Verb == r.verb || r.verb == "create" && e.Verb == "patch" && e.Status.Code == http.StatusCreated

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -41,6 +43,31 @@ func isAskedFor(t *testing.T, address string) {
 			return fmt.Errorf("/metrics: %s", response.Status)
 		}
 		return nil
+	})
+}
+
+// csr has a certificate signed for a key that somebody else made, who may serve as the
+// Service.
+func csr(t *testing.T, namespace string) {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"web." + namespace + ".svc"}}, key)
+	require.NoError(t, err)
+	request := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "of-a-host"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: api.SignerName, Request: signer.EncodeCSR(der),
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+	create(t, request)
+	harness.Eventually(t, func() error {
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+		if err == nil && len(request.Status.Certificate) == 0 {
+			err = fmt.Errorf("request %s: %v", request.Name, request.Status.Conditions)
+		}
+		return err
 	})
 }
 

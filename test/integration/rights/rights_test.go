@@ -66,6 +66,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 	asOnOpenShift(t)
 
 	podKey(t, namespaceOf("Deployment"))
+	csr(t, namespaceOf("Deployment"))
 	for _, kind := range kinds {
 		renew(t, namespaceOf(kind))
 	}

@@ -33,7 +33,7 @@ type Controller struct {
 	metrics  *metrics
 
 	answered *facts.Written[struct{}]
-	said     *said
+	said     *facts.Said
 }
 
 // Reconcile answers one request, or says on its pod what is missing.

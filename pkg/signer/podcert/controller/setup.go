@@ -85,7 +85,7 @@ func (s *starter) Start(ctx context.Context) error {
 		events:   s.mgr.GetEventRecorder("servingcert-signer"),
 		metrics:  s.metrics,
 		answered: facts.NewWritten[struct{}](),
-		said:     newSaid(),
+		said:     facts.NewSaid(),
 	}
 	ctrl, err := c.controller(s.mgr)
 	if err != nil {
@@ -157,11 +157,11 @@ func (c *Controller) requestChanged(_ context.Context, q facts.Queue, before, af
 	switch {
 	case after == nil:
 		c.answered.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
-		c.said.forget(before.UID)
+		c.said.Forget(before.UID)
 	case after.Pending:
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)})
 	default:
-		c.said.forget(after.UID)
+		c.said.Forget(after.UID)
 	}
 }
 

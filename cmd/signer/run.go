@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
+	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+)
+
+func run(ctx context.Context, cfg *Config) error {
+	bridgeLogs(ctrl.Log.WithName("cfssl"))
+	skew := signercontroller.NewSkew(cfg.clock)
+	mgr, err := newManager(cfg, skew)
+	if err != nil {
+		return err
+	}
+	if cfg.OpenShift {
+		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
+			return err
+		}
+	}
+	signs, err := cfg.Remote.signer()
+	if err != nil {
+		return err
+	}
+	var issuer *signercontroller.Controller // made below: it needs the CA
+	changed := newSignal(3)
+	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
+	keeping.Remote = signs.candidate
+	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
+	keeping.OnChange = changed.send
+	authority, err := cacontroller.Setup(mgr, keeping)
+	if err != nil {
+		return err
+	}
+
+	issuing := cfg.signerConfig()
+	issuing.AuthorityChanged = changed[0]
+	issuing.Authority = func() (*pki.Authority, error) {
+		if err := skew.Check(); err != nil {
+			return nil, err
+		}
+		return authority.Authority()
+	}
+	issuing.Sign, issuing.Available = signs.sign, signs.available
+	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
+		return err
+	}
+	answering := cfg.podConfig()
+	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, signs.sign
+	if err := podcontroller.Setup(ctx, mgr, answering); err != nil {
+		return err
+	}
+	if cfg.CSR {
+		requests := cfg.csrConfig()
+		requests.AuthorityChanged, requests.Authority, requests.Sign = changed[2], issuing.Authority, signs.sign
+		if err := csrcontroller.Setup(ctx, mgr, requests); err != nil {
+			return err
+		}
+	}
+	if err := cfg.Common.AddMetrics(mgr); err != nil {
+		return err
+	}
+	ready := func(r *http.Request) error { return errors.Join(skew.Check(), authority.Ready(r)) }
+	if err := process.AddChecks(mgr, "ca", ready); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// signal tells several receivers that something changed, each by a channel of its own.
+type signal []chan struct{}
+
+func newSignal(receivers int) signal {
+	s := make(signal, receivers)
+	for i := range s {
+		s[i] = make(chan struct{}, 1)
+	}
+	return s
+}
+
+func (s signal) send() {
+	for _, c := range s {
+		select {
+		case c <- struct{}{}:
+		default: // one that nobody has received yet says as much
+		}
+	}
+}
+
+func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("scheme: %w", err)
+	}
+	rest, err := cfg.Common.RESTConfig(leaseName)
+	if err != nil {
+		return nil, err
+	}
+	rest.Wrap(skew.Wrap)
+	options := cfg.Common.ManagerOptions(scheme, leaseName)
+	if options.Cache, err = cfg.signerConfig().CacheOptions(); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(rest, options)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	return mgr, nil
+}
+
+// managedPage is how many Secrets are looked at together.
+const managedPage = 100
+
+// managedExist reports whether a Secret exists that this signer has issued, as far as
+// that can be told: then there was a CA once.
+func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
+	for next := ""; ; {
+		list := &corev1.SecretList{}
+		err := live.List(ctx, list, client.MatchingLabels{api.LabelManagedBy: instance}, client.Limit(managedPage), client.Continue(next))
+		if err != nil {
+			return false, err
+		}
+		for i := range list.Items {
+			if signer.Plausible(&list.Items[i], instance) {
+				return true, nil
+			}
+		}
+		if next = list.Continue; next == "" {
+			return false, nil
+		}
+	}
+}

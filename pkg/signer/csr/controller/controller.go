@@ -1,0 +1,165 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/csr"
+)
+
+// Controller answers CertificateSigningRequests. Setup makes it.
+type Controller struct {
+	config   Config
+	requests *facts.Informer[*csr.Request]
+	answers  certificatesclient.CertificateSigningRequestInterface
+	reviews  reviews
+	live     client.Reader // the API server itself
+	cache    client.Reader // Services and opted-in Namespaces
+	events   events.EventRecorder
+	metrics  *metrics
+
+	answered *facts.Written[struct{}]
+	said     *facts.Said
+}
+
+// Reconcile does what is next for one request: approves, signs or refuses it, or says what
+// is missing. What it wrote comes back by the watch, and is decided again.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r := c.requests.Get(request.NamespacedName)
+	now := c.config.Clock()
+	if r == nil || !r.Pending {
+		return reconcile.Result{}, nil
+	}
+	if _, behind := c.answered.Newer(request.NamespacedName, r.ResourceVersion, now); behind {
+		return reconcile.Result{}, nil
+	}
+	s, err := c.gather(ctx, r)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := csr.Decide(s)
+	if d.Verdict == csr.Review {
+		if s.Grants, err = c.reviews.of(ctx, r, d.Reviews); err != nil {
+			return reconcile.Result{}, err
+		}
+		d = csr.Decide(s)
+	}
+	if err := c.act(ctx, s, d); err != nil {
+		return reconcile.Result{}, fmt.Errorf("CertificateSigningRequest %s: %w", r.Name, err)
+	}
+	if d.NextAt.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: d.NextAt.Sub(now)}, nil
+}
+
+func (c *Controller) act(ctx context.Context, s csr.Situation, d csr.Decision) error {
+	switch d.Verdict {
+	case csr.Wait:
+		c.say(s.Request, d.Reason, d.Message)
+	case csr.Approve:
+		_, err := c.approval(ctx, s.Request, csr.Approval(d))
+		return err
+	case csr.Deny:
+		return c.refused(ctx, s.Request, d, func() (bool, error) { return c.approval(ctx, s.Request, csr.Approval(d)) })
+	case csr.Fail:
+		return c.refused(ctx, s.Request, d, func() (bool, error) {
+			return c.status(ctx, s.Request, map[string]any{"conditions": csr.Failed(s.Request, d)})
+		})
+	case csr.Sign:
+		return c.sign(ctx, s, d)
+	case csr.Ignore, csr.Review:
+	}
+	return nil
+}
+
+// refused writes that a request is never signed, and then tells of it.
+func (c *Controller) refused(ctx context.Context, r *csr.Request, d csr.Decision, write func() (written bool, err error)) error {
+	written, err := write()
+	if err != nil || !written {
+		return err
+	}
+	c.metrics.failed(d.Reason)
+	c.say(r, d.Reason, d.Message)
+	log.FromContext(ctx).Info("certificate refused", "user", r.Username, "reason", d.Reason)
+	return nil
+}
+
+// sign has the certificate signed and writes it. What fails is tried again.
+func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) error {
+	issued, err := signer.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
+	var chain []byte
+	if err == nil {
+		chain, err = csr.Certificate(d, issued)
+	}
+	written := false
+	if err == nil {
+		written, err = c.status(ctx, s.Request, map[string]any{"certificate": chain})
+	}
+	if err != nil {
+		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
+		c.metrics.failed(reason)
+		c.say(s.Request, reason, err.Error())
+		return err
+	}
+	if written {
+		c.metrics.issued.Inc()
+		log.FromContext(ctx).Info("certificate issued for a request", "user", s.Request.Username, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
+	}
+	return nil
+}
+
+// approval adds the condition that approves or denies the request. It returns false if the
+// request is no longer the one that was decided about: the cache will show it.
+func (c *Controller) approval(ctx context.Context, r *csr.Request, condition csr.Condition) (written bool, err error) {
+	object, err := c.answers.Get(ctx, r.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read it: %w", err)
+	case object.UID != r.UID || object.ResourceVersion != r.ResourceVersion:
+		return false, nil
+	}
+	object.Status.Conditions = append(object.Status.Conditions, condition)
+	object, err = c.answers.UpdateApproval(ctx, r.Name, object, metav1.UpdateOptions{})
+	return c.wrote(r, object, err)
+}
+
+// status writes a part of the status, if the request is still the one that was decided
+// about.
+func (c *Controller) status(ctx context.Context, r *csr.Request, part map[string]any) (written bool, err error) {
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion},
+		"status":   part,
+	})
+	if err != nil {
+		return false, fmt.Errorf("encode the status: %w", err)
+	}
+	object, err := c.answers.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return c.wrote(r, object, err)
+}
+
+func (c *Controller) wrote(r *csr.Request, object *certificatesv1.CertificateSigningRequest, err error) (written bool, _ error) {
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return false, nil // deleted, or written by another; the cache will show it
+	case err != nil:
+		return false, fmt.Errorf("write the answer: %w", err)
+	}
+	c.answered.Put(client.ObjectKeyFromObject(r), object.ResourceVersion, struct{}{}, c.config.Clock())
+	return true, nil
+}

@@ -1,0 +1,267 @@
+package csr
+
+import (
+	"crypto"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// VerbServe is the verb on services.servingcert.dev that lets a requester have
+// certificates with the names of the Service of that name.
+const VerbServe = "serve"
+
+// DefaultLifetime is how long a certificate is valid if the request does not say.
+const DefaultLifetime = 24 * time.Hour
+
+// retry is how long a request waits for a CA that cannot sign before it is looked at
+// again without a change: a clock that was set right notifies nobody.
+const retry = 30 * time.Second
+
+// Situation is everything that a decision about one request depends on.
+type Situation struct {
+	Now     time.Time
+	Request *Request
+	// Pod is what the API server has under the name of the requester's pod; nil for none.
+	Pod *corev1.Pod
+	// OptedIn are the namespaces that have the label and are not being deleted, and
+	// Services those Services in them that ask for a certificate. Both may be limited to
+	// the Scope of the request.
+	OptedIn  map[string]bool
+	Services []*corev1.Service
+	// Grants says of Services whether the requester has VerbServe on them; nil if the API
+	// server was not asked.
+	Grants map[types.NamespacedName]bool
+	Limits api.Limits
+	// MaxDuration is the longest that this signer lets such a certificate be valid.
+	MaxDuration  time.Duration
+	Authority    *pki.Authority // nil exactly if AuthorityErr is not
+	AuthorityErr error
+}
+
+// Verdict is what is done about a request.
+type Verdict int
+
+// The verdicts.
+const (
+	Ignore  Verdict = iota // it is not for this signer to answer, or the CA is about to be known
+	Review                 // Grants are needed, for Decision.Reviews
+	Wait                   // it may become right: an event says what is missing
+	Deny                   // it never can
+	Fail                   // the same, of a request that was approved
+	Approve                // it is right; it is decided again once it was approved
+	Sign
+)
+
+// Decision is what follows from a Situation.
+type Decision struct {
+	Verdict Verdict
+	Reason  string // of the event and the condition
+	Message string // for people
+	// Reviews are the Services of which Grants must be known; at most MaxReviews.
+	Reviews []types.NamespacedName
+	// Sign and Key are what is to be signed, and for which key.
+	Sign signer.SigningRequest
+	Key  crypto.PublicKey
+	// NextAt is when to look again, zero if only a change can bring anything.
+	NextAt time.Time
+}
+
+// Reasons of Wait, beside those of a CA that cannot sign.
+const (
+	reasonNoService  = "NoService"
+	reasonNotOptedIn = "NamespaceNotOptedIn"
+	reasonRefused    = "InvalidAnnotation"
+	reasonTrust      = api.ReasonWaitingForTrust
+	reasonShort      = "CAEndsTooSoon"
+)
+
+// Reasons of Deny and Fail.
+const (
+	reasonInvalid        = "InvalidRequest"
+	reasonInvalidName    = "InvalidName"
+	reasonUnsupportedKey = "UnsupportedKeyType"
+	reasonUsages         = "InvalidUsages"
+	reasonPodGone        = "PodGone"
+	reasonNotPermitted   = "NotPermitted"
+	reasonTooMany        = "TooManyServices"
+)
+
+// Decide returns what is to be done about the request. It is pure.
+func Decide(s Situation) Decision {
+	if !s.Request.Pending {
+		return Decision{}
+	}
+	d := s.decide()
+	switch {
+	case d.Verdict == Deny && s.Request.Approved:
+		d.Verdict = Fail
+	case d.Verdict == Sign && !s.Request.Approved:
+		return Decision{Verdict: Approve, Reason: "Permitted", Message: "the requester may have all names that it asks for"}
+	}
+	return d
+}
+
+// decide does not look at whether the request was approved.
+func (s Situation) decide() Decision {
+	a, refused := s.Request.parse()
+	if refused != nil {
+		return deny(refused.reason, "%s", refused)
+	}
+	pod, bound := s.Request.Pod()
+	if bound && !pod.is(s.Pod) {
+		return deny(reasonPodGone, "the requester's token is bound to pod %s with UID %q: there is no such pod that is not being deleted and runs as ServiceAccount %q",
+			pod.NamespacedName, shown(string(pod.UID)), shown(pod.ServiceAccount))
+	}
+	switch {
+	case signer.Pending(s.AuthorityErr):
+		return Decision{NextAt: s.Now.Add(retry)}
+	case s.AuthorityErr != nil:
+		return s.waitForCA(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
+	}
+	missing := a.without(s.allowed())
+	if missing.empty() {
+		return s.sign(a)
+	}
+	if s.Grants == nil {
+		owners := s.owners(missing.dns)
+		if len(owners) > MaxReviews {
+			return deny(reasonTooMany, "its names are of %d Services that the requester may only serve if that was granted: must be at most %d", len(owners), MaxReviews)
+		}
+		if candidates := s.candidates(owners, missing); len(candidates) > 0 {
+			return Decision{Verdict: Review, Reviews: candidates}
+		}
+	}
+	return s.refuse(missing)
+}
+
+// MaxReviews is the most SubjectAccessReviews that one decision makes.
+const MaxReviews = 8
+
+// owners returns the Services to whose domains the names belong, each once.
+func (s Situation) owners(dnsNames []string) (owners []types.NamespacedName) {
+	for _, name := range dnsNames {
+		if owner, ok := serviceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
+			owners = append(owners, owner)
+		}
+	}
+	return owners
+}
+
+// candidates returns the Services of which a grant could help: the owners, and as many as
+// there is room for of those that ask for one of the other names, the oldest first.
+func (s Situation) candidates(owners []types.NamespacedName, missing names) []types.NamespacedName {
+	all := owners
+	add := func(keys []types.NamespacedName) {
+		for _, key := range keys {
+			if len(all) < MaxReviews && !slices.Contains(all, key) {
+				all = append(all, key)
+			}
+		}
+	}
+	for _, name := range missing.dns {
+		if _, ok := serviceOf(name, s.Limits); !ok {
+			add(s.withName(name))
+		}
+	}
+	for _, ip := range missing.ips {
+		add(s.withIP(ip))
+	}
+	return all
+}
+
+// allowed returns the names that the requester may have: those of the Services that select
+// its pod, as that pod has them, and those of the Services that were granted.
+func (s Situation) allowed() (allowed names) {
+	if selecting := s.selecting(); len(selecting) > 0 {
+		its, _, _ := api.MergeForPod(s.Pod, selecting, s.Limits)
+		allowed.add(slices.Concat(its.DNSNames, its.FormerNames), its.IPs)
+	}
+	for _, svc := range s.Services {
+		if !s.Grants[keyOf(svc)] {
+			continue
+		}
+		if r, err := api.Parse(svc, s.Limits); err == nil {
+			allowed.add(slices.Concat(r.DNSNames, r.FormerNames), r.IPs)
+		}
+	}
+	return allowed
+}
+
+// selecting returns the Services that select the requester's pod.
+func (s Situation) selecting() (services []*corev1.Service) {
+	pod, bound := s.Request.Pod()
+	if !bound {
+		return nil
+	}
+	for _, svc := range s.Services {
+		if svc.Namespace == pod.Namespace && api.Selects(svc, s.Pod) {
+			services = append(services, svc)
+		}
+	}
+	return services
+}
+
+// sign asks for a certificate with exactly what was asked for. The time that was asked for
+// begins now; the certificate begins earlier, and is never valid for more than MaxDuration.
+func (s Situation) sign(a asked) Decision {
+	for _, name := range a.dnsNames {
+		if !s.Authority.Permits(name) {
+			return s.waitForCA(reasonTrust, "clients may still hold a root that does not permit the name %q", name)
+		}
+	}
+	for _, ip := range a.ips {
+		if !s.Authority.PermitsAddr(ip) {
+			return s.waitForCA(reasonTrust, "clients may still hold a root that does not permit the address %s", ip)
+		}
+	}
+	lifetime := s.Request.Lifetime
+	if lifetime == 0 {
+		lifetime = DefaultLifetime
+	}
+	now, notBefore := s.Now.UTC().Truncate(time.Second), pki.NotBefore(s.Now)
+	notAfter := earliest(now.Add(lifetime), notBefore.Add(s.MaxDuration), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	if notAfter.Sub(now) < minLifetime {
+		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
+	}
+	return Decision{Verdict: Sign, Key: a.key, Sign: signer.SigningRequest{
+		CSR:          signer.EncodeCSR(a.der),
+		CommonName:   a.commonName,
+		DNSNames:     a.dnsNames,
+		IPs:          a.ips,
+		KeyAlgorithm: a.algorithm,
+		NotBefore:    notBefore,
+		NotAfter:     notAfter,
+	}}
+}
+
+func earliest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// waitForCA waits for what changes with time as well.
+func (s Situation) waitForCA(reason, format string, args ...any) Decision {
+	d := wait(reason, format, args...)
+	d.NextAt = s.Now.Add(retry)
+	return d
+}
+
+func wait(reason, format string, args ...any) Decision {
+	return Decision{Verdict: Wait, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+func deny(reason, format string, args ...any) Decision {
+	return Decision{Verdict: Deny, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,491 @@
+package csr
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/test/signertest"
+)
+
+var (
+	epoch = signertest.Epoch
+	web   = types.NamespacedName{Namespace: "shop", Name: "web"}
+)
+
+// webService is a Service that selects the pod of an ordinary request.
+func webService() *corev1.Service {
+	return signertest.Service("web", api.AnnotationKeySource, "pod", api.AnnotationSecretName, "-")
+}
+
+func newKey(t *testing.T, algorithm pki.KeyAlgorithm) crypto.Signer {
+	t.Helper()
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	return key
+}
+
+// requestOf is a PKCS #10 request for the names, changed.
+func requestOf(t *testing.T, key crypto.Signer, names []string, change ...func(*x509.CertificateRequest)) []byte {
+	t.Helper()
+	template := &x509.CertificateRequest{DNSNames: names}
+	for _, c := range change {
+		c(template)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	require.NoError(t, err)
+	return signer.EncodeCSR(der)
+}
+
+func (s *Situation) ask(data []byte) { s.Request.PEM, s.Request.Size = data, len(data) }
+
+// approved is a request of a pod that was approved and is signed.
+func approved(t *testing.T) Situation {
+	t.Helper()
+	s := Situation{
+		Now: epoch, OptedIn: map[string]bool{"shop": true, "bank": true}, Services: []*corev1.Service{webService()},
+		Limits: api.DefaultLimits(), MaxDuration: 24 * time.Hour, Authority: signertest.CA(t),
+		Pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{ServiceAccountName: "server"},
+		},
+		Request: &Request{
+			Pending: true, Approved: true, Username: "system:serviceaccount:shop:server",
+			Extra:  map[string]certificatesv1.ExtraValue{extraPodName: {"web-1"}, extraPodUID: {"pod"}},
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{"web.shop.svc"}))
+	return s
+}
+
+// byHost makes the request one of a host that has a certificate for itself.
+func (s *Situation) byHost(grants map[types.NamespacedName]bool) {
+	s.Request.Username, s.Request.Extra, s.Pod, s.Grants = "host-1", nil, nil, grants
+}
+
+// What a request says of itself is checked before anything else, and refused for good.
+func TestInvalidRequests(t *testing.T) {
+	ec := newKey(t, pki.ECDSAP256)
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	require.NoError(t, err)
+	own := []string{"web.shop.svc"}
+	extension := func(oid asn1.ObjectIdentifier, value any) func(*x509.CertificateRequest) {
+		der, err := asn1.Marshal(value)
+		require.NoError(t, err)
+		return func(r *x509.CertificateRequest) {
+			r.ExtraExtensions = append(r.ExtraExtensions, pkix.Extension{Id: oid, Value: der})
+		}
+	}
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = fmt.Sprintf("n%d.web.shop.svc", i)
+	}
+	for name, c := range map[string]struct {
+		data    []byte
+		change  func(r *Request)
+		reason  string
+		message string
+	}{
+		"1 MB":             {make([]byte, 1<<20), nil, "InvalidRequest", "1048576 bytes: must be at most 65536"},
+		"no PEM":           {[]byte("x"), nil, "InvalidRequest", "must be one PEM block"},
+		"a certificate":    {pki.EncodeCertificates(signertest.CA(t).Certificate), nil, "InvalidRequest", "must be one PEM block"},
+		"two requests":     {append(requestOf(t, ec, own), requestOf(t, ec, own)...), nil, "InvalidRequest", "must be one PEM block"},
+		"no PKCS #10":      {signer.EncodeCSR([]byte("x")), nil, "InvalidRequest", "not a PKCS #10 request"},
+		"signed by others": {otherSignature(t, own), nil, "InvalidRequest", "not signed with its own key"},
+		"a weak key":       {requestOf(t, weak, own), nil, "UnsupportedKeyType", "must be one of [ECDSAP256"},
+		"1000 names":       {requestOf(t, ec, many), nil, "InvalidName", "1000 names: must be at most 100"},
+		"no names":         {requestOf(t, ec, nil), nil, "InvalidName", "no subjectAltName"},
+		"a name twice":     {requestOf(t, ec, []string{own[0], own[0]}), nil, "InvalidName", "name twice"},
+		"an odd name":      {requestOf(t, ec, []string{"a/b.shop.svc"}), nil, "InvalidName", `"a/b.shop.svc"`},
+		"a name with *":    {requestOf(t, ec, []string{"w*.shop.svc"}), nil, "InvalidName", `"w*.shop.svc"`},
+		"an e-mail address": {requestOf(t, ec, own, func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@shop.svc"} }),
+			nil, "InvalidRequest", "rfc822Name"},
+		"a URI": {requestOf(t, ec, own, func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "shop"}} }),
+			nil, "InvalidRequest", "uniformResourceIdentifier"},
+		"a CN that is no name": {requestOf(t, ec, own, func(r *x509.CertificateRequest) { r.Subject.CommonName = "admin" }),
+			nil, "InvalidName", `common name is "admin": must be one of its DNS names`},
+		"an organization": {requestOf(t, ec, own, func(r *x509.CertificateRequest) {
+			r.Subject = pkix.Name{CommonName: own[0], Organization: []string{"system:masters"}}
+		}), nil, "InvalidName", "must be empty, or have a common name only"},
+		"a CN and more": {requestOf(t, ec, own, func(r *x509.CertificateRequest) {
+			r.Subject = pkix.Name{CommonName: own[0], SerialNumber: "1"} // is encoded after it
+		}), nil, "InvalidName", "must be empty, or have a common name only"},
+		"a long CN": {requestOf(t, ec, []string{strings.Repeat("a", 60) + ".web.shop.svc"}, func(r *x509.CertificateRequest) { r.Subject.CommonName = r.DNSNames[0] }),
+			nil, "InvalidName", "must be at most 64"},
+		"CA:TRUE": {requestOf(t, ec, own, extension(asn1.ObjectIdentifier{2, 5, 29, 19}, struct{ CA bool }{true})),
+			nil, "InvalidRequest", "extension 2.5.29.19"},
+		"a key usage": {requestOf(t, ec, own, extension(asn1.ObjectIdentifier{2, 5, 29, 15}, asn1.BitString{Bytes: []byte{0x80}, BitLength: 1})),
+			nil, "InvalidRequest", "extension 2.5.29.15"},
+		"client auth": {requestOf(t, ec, own), func(r *Request) { r.Usages = append(r.Usages, certificatesv1.UsageClientAuth) },
+			"InvalidUsages", `"client auth"`},
+		"an unknown usage": {requestOf(t, ec, own), func(r *Request) { r.Usages = append(r.Usages, "fly") },
+			"InvalidUsages", `"fly"`},
+		"a usage of other keys": {requestOf(t, ec, own), func(r *Request) { r.Usages = append(r.Usages, certificatesv1.UsageKeyEncipherment) },
+			"InvalidUsages", `"key encipherment"`},
+		"a missing usage": {requestOf(t, ec, own), func(r *Request) { r.Usages = r.Usages[:1] },
+			"InvalidUsages", `"server auth" is missing`},
+		"a short lifetime": {requestOf(t, ec, own), func(r *Request) { r.Lifetime = 599 * time.Second },
+			"InvalidRequest", "spec.expirationSeconds: 599: must be at least 600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := approved(t)
+			s.ask(c.data)
+			s.Request.Approved = false
+			if c.change != nil {
+				c.change(s.Request)
+			}
+			d := Decide(s)
+			assert.Equal(t, Deny, d.Verdict)
+			assert.Equal(t, c.reason, d.Reason)
+			assert.Contains(t, d.Message, c.message)
+			assert.Equal(t, Scope{}, ScopeOf(s.Request, s.Limits), "nothing is read for it")
+			s.Request.Approved = true
+			assert.Equal(t, Fail, Decide(s).Verdict)
+		})
+	}
+}
+
+// otherSignature is a request whose signature another key made.
+func otherSignature(t *testing.T, names []string) []byte {
+	t.Helper()
+	var parts [2]struct {
+		TBS, Algorithm asn1.RawValue
+		Signature      asn1.BitString
+	}
+	for i := range parts {
+		parsed, err := decode(requestOf(t, newKey(t, pki.ECDSAP256), names), 0)
+		require.NoError(t, err)
+		_, err = asn1.Unmarshal(parsed.Raw, &parts[i])
+		require.NoError(t, err)
+	}
+	parts[0].Signature = parts[1].Signature
+	der, err := asn1.Marshal(parts[0])
+	require.NoError(t, err)
+	return signer.EncodeCSR(der)
+}
+
+// Who may have which names.
+func TestWhoMayHaveWhichNames(t *testing.T) {
+	granted := map[types.NamespacedName]bool{web: true}
+	nothing := map[types.NamespacedName]bool{web: false}
+	headless := func(s *Situation) {
+		s.Services[0].Spec.ClusterIP = corev1.ClusterIPNone
+		s.Pod.Spec.Hostname, s.Pod.Spec.Subdomain = "web-1", "web"
+	}
+	other := func(s *Situation) { s.Services = append(s.Services, signertest.Service("other")) }
+	suffix := func(s *Situation) {
+		s.Limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
+		s.Authority = signertest.NewCA(t, s.Limits.Constraints(), epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
+		s.Services[0].Annotations[api.AnnotationExtraDNSNames] = "www.example.com"
+	}
+	for name, c := range map[string]struct {
+		names   string // comma-separated
+		change  func(s *Situation)
+		verdict Verdict
+		reason  string
+	}{
+		"a pod, one name":              {"web.shop.svc", nil, Sign, ""},
+		"a pod, all names":             {"web.shop.svc,web.shop.svc.cluster.local", nil, Sign, ""},
+		"a pod, two Services":          {"web.shop.svc,other.shop.svc", func(s *Situation) { other(s); s.Services[1].Spec.Selector = s.Services[0].Spec.Selector }, Sign, ""},
+		"a pod, a Service of a Secret": {"web.shop.svc", func(s *Situation) { s.Services[0].Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} }, Sign, ""},
+		"a pod, its own name":          {"web-1.web.shop.svc", headless, Sign, ""},
+		"a pod, another's name":        {"web-2.web.shop.svc", headless, Deny, "InvalidName"},
+		"a pod, the wildcard":          {"*.web.shop.svc", headless, Deny, "InvalidName"},
+		"a pod, a wildcard of nothing": {"*.shop.svc", nil, Deny, "InvalidName"},
+		"a pod, an extra name":         {"www.example.com", suffix, Sign, ""},
+		"a pod, another extra name":    {"api.example.com", suffix, Wait, "NoService"},
+		"a pod, an address as a name":  {"10.0.0.1", nil, Deny, "InvalidName"},
+		"a pod, a name from outside":   {"www.example.org", nil, Deny, "InvalidName"},
+		"a pod, another Service":       {"other.shop.svc", other, Deny, "NotPermitted"},
+		"a pod, both":                  {"web.shop.svc,other.shop.svc", other, Deny, "NotPermitted"},
+		"a pod, another namespace":     {"web.bank.svc", nil, Deny, "NotPermitted"},
+		"a pod, the same Service of another namespace": {"web.bank.svc", func(s *Situation) {
+			s.Services = append(s.Services, webService())
+			s.Services[1].Namespace = "bank"
+		}, Deny, "NotPermitted"},
+		"a pod, SVC.NS alone":   {"web.shop", nil, Deny, "InvalidName"},
+		"a pod, no Service yet": {"web.shop.svc", func(s *Situation) { s.Services = nil }, Wait, "NoService"},
+		"a pod, not opted in":   {"web.shop.svc", func(s *Situation) { s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
+		"a pod, a Service that is refused": {"web.shop.svc", func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" },
+			Wait, "InvalidAnnotation"},
+		"a pod that is gone":             {"web.shop.svc", func(s *Situation) { s.Pod = nil }, Deny, "PodGone"},
+		"a pod that was made again":      {"web.shop.svc", func(s *Situation) { s.Pod.UID = "again" }, Deny, "PodGone"},
+		"a pod that is being deleted":    {"web.shop.svc", func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, Deny, "PodGone"},
+		"a pod of another account":       {"web.shop.svc", func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "PodGone"},
+		"an unbound token":               {"web.shop.svc", func(s *Situation) { s.Request.Extra = nil }, Deny, "NotPermitted"},
+		"a token without UID":            {"web.shop.svc", func(s *Situation) { delete(s.Request.Extra, extraPodUID) }, Deny, "NotPermitted"},
+		"a user with extras of a pod":    {"web.shop.svc", func(s *Situation) { s.Request.Username = "jane" }, Deny, "NotPermitted"},
+		"a pod with a grant":             {"other.shop.svc,web.shop.svc", func(s *Situation) { other(s); s.Grants[types.NamespacedName{Namespace: "shop", Name: "other"}] = true }, Sign, ""},
+		"a host":                         {"web.shop.svc", func(s *Situation) { s.byHost(granted) }, Sign, ""},
+		"a host without the right":       {"web.shop.svc", func(s *Situation) { s.byHost(nothing) }, Deny, "NotPermitted"},
+		"a host, another Service":        {"other.shop.svc", func(s *Situation) { other(s); s.byHost(granted) }, Deny, "NotPermitted"},
+		"a host, a name below":           {"a.web.shop.svc", func(s *Situation) { s.byHost(granted) }, Deny, "InvalidName"},
+		"a host, the wildcard":           {"*.web.shop.svc", func(s *Situation) { headless(s); s.byHost(granted) }, Sign, ""},
+		"a host, an extra name":          {"www.example.com", func(s *Situation) { suffix(s); s.byHost(granted) }, Sign, ""},
+		"a host, an extra name of other": {"www.example.com", func(s *Situation) { suffix(s); s.byHost(nothing) }, Deny, "NotPermitted"},
+		"a host, no Service yet":         {"web.shop.svc", func(s *Situation) { s.byHost(granted); s.Services = nil }, Wait, "NoService"},
+		"a host, not opted in":           {"web.shop.svc", func(s *Situation) { s.byHost(granted); s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
+		"a host, a Service that is refused": {"web.shop.svc", func(s *Situation) {
+			s.byHost(granted)
+			s.Services[0].Annotations[api.AnnotationDuration] = "x"
+		}, Wait, "InvalidAnnotation"},
+		"a former cluster domain": {"web.shop.svc.old.local", func(s *Situation) {
+			s.Limits.FormerDomains = []string{"old.local"}
+			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "old.local"}}, epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
+		}, Sign, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := approved(t)
+			s.Grants = map[types.NamespacedName]bool{}
+			s.ask(requestOf(t, newKey(t, pki.ECDSAP256), strings.Split(c.names, ",")))
+			if c.change != nil {
+				c.change(&s)
+			}
+			d := Decide(s)
+			want := c.verdict
+			if want == Deny {
+				want = Fail
+			}
+			assert.Equal(t, want, d.Verdict, "%s: %s", d.Reason, d.Message)
+			assert.Equal(t, c.reason, d.Reason)
+			assert.Equal(t, c.verdict == Sign, d.Message == "")
+			if c.verdict == Sign {
+				assert.ElementsMatch(t, strings.Split(c.names, ","), d.Sign.DNSNames)
+			}
+			s.Request.Approved = false
+			unapproved := Decide(s)
+			if c.verdict == Sign {
+				assert.Equal(t, Approve, unapproved.Verdict)
+			} else {
+				assert.Equal(t, c.verdict, unapproved.Verdict)
+			}
+		})
+	}
+}
+
+// IP addresses are names that a Service must ask for as well.
+func TestIPAddresses(t *testing.T) {
+	s := approved(t)
+	s.Grants = map[types.NamespacedName]bool{}
+	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{"web.shop.svc"}, func(r *x509.CertificateRequest) {
+		r.IPAddresses = []net.IP{net.ParseIP("10.0.0.1")}
+	}))
+	d := Decide(s)
+	assert.Equal(t, "InvalidName", d.Reason)
+	assert.Contains(t, d.Message, "--permit-cluster-ips")
+
+	s.Limits.PermitClusterIPs = true
+	s.Authority = signertest.NewCA(t, s.Limits.Constraints(), epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
+	assert.Equal(t, "NoService", Decide(s).Reason, "no Service asks for it")
+	s.Services[0].Annotations[api.AnnotationClusterIPs] = "true"
+	d = Decide(s)
+	require.Equal(t, Sign, d.Verdict, d.Message)
+	assert.Equal(t, "10.0.0.1", d.Sign.IPs[0].String())
+	s.Services[0].Spec.Selector = map[string]string{"app": "other"}
+	assert.Equal(t, "NotPermitted", Decide(s).Reason)
+}
+
+// The API server is asked only about what the pod alone does not decide, and not without
+// limit.
+func TestReviews(t *testing.T) {
+	s := approved(t)
+	assert.Equal(t, Sign, Decide(s).Verdict, "no review for a pod's own names")
+	assert.Equal(t, Scope{Namespaces: []string{"shop"}}, ScopeOf(s.Request, s.Limits))
+
+	s.byHost(nil)
+	d := Decide(s)
+	assert.Equal(t, Review, d.Verdict)
+	assert.Equal(t, []types.NamespacedName{web}, d.Reviews)
+
+	s.Services = nil
+	assert.Equal(t, []types.NamespacedName{web}, Decide(s).Reviews, "the answer does not tell whether there is such a Service")
+
+	many := make([]string, MaxReviews+1)
+	for i := range many {
+		many[i] = fmt.Sprintf("web.n%d.svc", i)
+	}
+	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), many))
+	d = Decide(s)
+	assert.Equal(t, Fail, d.Verdict)
+	assert.Equal(t, "TooManyServices", d.Reason)
+	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), many[1:]))
+	assert.Len(t, Decide(s).Reviews, MaxReviews)
+
+	s.Limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
+	for i := range MaxReviews + 1 {
+		svc := signertest.Service(fmt.Sprintf("s%d", i), api.AnnotationExtraDNSNames, "www.example.com")
+		svc.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Duration(i) * time.Hour))
+		s.Services = append(s.Services, svc)
+	}
+	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{"www.example.com"}))
+	d = Decide(s)
+	assert.Len(t, d.Reviews, MaxReviews)
+	assert.Equal(t, "s8", d.Reviews[0].Name, "the oldest first")
+	assert.True(t, ScopeOf(s.Request, s.Limits).All)
+}
+
+type reasoned struct {
+	error
+	reason string
+}
+
+func (r reasoned) Reason() string { return r.reason }
+
+// What depends on the CA waits, and is looked at again without a change.
+func TestTheCA(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(s *Situation)
+		verdict Verdict
+		reason  string
+	}{
+		"it is being read": {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, ""},
+		"it is lost":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost"},
+		"no reason":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable"},
+		"it ends too soon": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-599 * time.Second) }, Wait, "CAEndsTooSoon"},
+		"names that wait": {func(s *Situation) {
+			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"example.com"}}, epoch.Add(-time.Hour), epoch.Add(100*signertest.Day))
+		}, Wait, "WaitingForTrust"},
+		"it ends in 10 min": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-600 * time.Second) }, Sign, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := approved(t)
+			c.change(&s)
+			d := Decide(s)
+			assert.Equal(t, c.verdict, d.Verdict, "%s: %s", d.Reason, d.Message)
+			assert.Equal(t, c.reason, d.Reason)
+			if c.verdict != Sign {
+				assert.Equal(t, s.Now.Add(retry), d.NextAt)
+			}
+		})
+	}
+}
+
+// What is signed passes every check of a certificate, and lasts as long as it may.
+func TestWhatIsSigned(t *testing.T) {
+	for name, c := range map[string]struct {
+		algorithm   pki.KeyAlgorithm
+		asked, most time.Duration
+		signUntil   time.Duration // after now, 0 for the CA's
+		want        time.Duration // after now
+	}{
+		"by default":        {pki.ECDSAP256, 0, 48 * time.Hour, 0, 24 * time.Hour},
+		"the signer's most": {pki.Ed25519, 24 * time.Hour, 2 * time.Hour, 0, 2*time.Hour - pki.Backdate},
+		"as asked":          {pki.RSA2048, time.Hour, 24 * time.Hour, 0, time.Hour},
+		"the least":         {pki.RSA4096, 600 * time.Second, 24 * time.Hour, 0, 600 * time.Second},
+		"the CA's promise":  {pki.ECDSAP384, 24 * time.Hour, 24 * time.Hour, 3 * time.Hour, 3 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := approved(t)
+			s.Request.Lifetime, s.MaxDuration = c.asked, c.most
+			if c.algorithm.IsRSA() {
+				s.Request.Usages = append(s.Request.Usages, certificatesv1.UsageKeyEncipherment)
+			}
+			if c.signUntil > 0 {
+				ca := *s.Authority
+				ca.SignUntil = epoch.Add(c.signUntil)
+				s.Authority = &ca
+			}
+			s.ask(requestOf(t, newKey(t, c.algorithm), []string{"web.shop.svc.cluster.local", "web.shop.svc"}, func(r *x509.CertificateRequest) {
+				r.Subject.CommonName = "web.shop.svc"
+			}))
+			d := Decide(s)
+			require.Equal(t, Sign, d.Verdict, d.Message)
+			issued := certify(t, s, d)
+			assert.Equal(t, c.algorithm, d.Sign.KeyAlgorithm)
+			assert.Equal(t, epoch.Truncate(time.Second).Add(c.want), issued.Leaf.NotAfter)
+			assert.Equal(t, pki.NotBefore(epoch), issued.Leaf.NotBefore)
+			assert.Equal(t, []string{"web.shop.svc", "web.shop.svc.cluster.local"}, issued.Leaf.DNSNames)
+			chain, err := Certificate(d, issued)
+			require.NoError(t, err)
+			assert.Equal(t, issued.CertPEM, chain)
+		})
+	}
+}
+
+func certify(t *testing.T, s Situation, d Decision, change ...signertest.Change) signer.Issued {
+	t.Helper()
+	sign := func(_ context.Context, ca *pki.Authority, r signer.SigningRequest) (*x509.Certificate, error) {
+		return signertest.Sign(ca, signertest.Request(r), change...)
+	}
+	issued, err := signer.Certify(t.Context(), sign, s.Authority, d.Key, d.Sign, s.Now)
+	require.NoError(t, err)
+	return issued
+}
+
+// A CA that chooses a common name is refused: who asked for none would ask again at once.
+func TestACommonNameThatNobodyAskedFor(t *testing.T) {
+	s := approved(t)
+	d := Decide(s)
+	issued := certify(t, s, d, func(template *x509.Certificate, _ *pki.Authority) { template.Subject.CommonName = "web.shop.svc" })
+	_, err := Certificate(d, issued)
+	var refused *signer.RefusedError
+	require.ErrorAs(t, err, &refused)
+	assert.Contains(t, err.Error(), `its common name is "web.shop.svc", must be ""`)
+}
+
+func TestFactsOf(t *testing.T) {
+	seconds := int32(600)
+	o := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7", Annotations: map[string]string{"a": "b"}},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: api.SignerName, Username: "jane", UID: "7", Groups: []string{"g"}, Extra: map[string]certificatesv1.ExtraValue{"k": {"v"}},
+			ExpirationSeconds: &seconds, Usages: []certificatesv1.KeyUsage{"server auth"}, Request: []byte("csr"),
+		},
+		Status: certificatesv1.CertificateSigningRequestStatus{Conditions: []Condition{{Type: certificatesv1.CertificateApproved}}},
+	}
+	meta := metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7"}
+	got := FactsOf(o)
+	assert.Equal(t, &Request{
+		ObjectMeta: meta, Pending: true, Approved: true, Username: "jane", UserUID: "7", Groups: []string{"g"},
+		Extra: map[string]certificatesv1.ExtraValue{"k": {"v"}}, Lifetime: 10 * time.Minute, Usages: []certificatesv1.KeyUsage{"server auth"},
+		PEM: []byte("csr"), Size: 3, Conditions: o.Status.Conditions,
+	}, got)
+	assert.Equal(t, got, got.DeepCopyObject())
+
+	o.Spec.Request = make([]byte, maxPEM+1)
+	got = FactsOf(o)
+	assert.Empty(t, got.PEM, "it is not kept")
+	assert.Equal(t, maxPEM+1, got.Size)
+	for _, answer := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
+		answered := o.DeepCopy()
+		answered.Status.Conditions = append(answered.Status.Conditions, Condition{Type: answer})
+		assert.Equal(t, &Request{ObjectMeta: meta}, FactsOf(answered))
+	}
+	signed, elsewhere := o.DeepCopy(), o.DeepCopy()
+	signed.Status.Certificate, elsewhere.Spec.SignerName = []byte("x"), "example.com/other"
+	assert.Equal(t, &Request{ObjectMeta: meta}, FactsOf(signed))
+	assert.Equal(t, &Request{ObjectMeta: meta}, FactsOf(elsewhere))
+	assert.Equal(t, Decision{}, Decide(Situation{Request: FactsOf(elsewhere)}))
+}
+
+func TestAnswers(t *testing.T) {
+	d := Decision{Verdict: Deny, Reason: "R", Message: strings.Repeat("é", 2000)}
+	assert.Equal(t, certificatesv1.CertificateDenied, Approval(d).Type)
+	assert.Equal(t, strings.Repeat("é", maxMessage)+"…", Approval(d).Message)
+	assert.Equal(t, certificatesv1.CertificateApproved, Approval(Decision{Verdict: Approve}).Type)
+	before := Condition{Type: certificatesv1.CertificateApproved, Message: "by hand"}
+	after := Failed(&Request{Conditions: []Condition{before}}, Decision{Verdict: Fail, Reason: "R"})
+	assert.Equal(t, []Condition{before, {Type: certificatesv1.CertificateFailed, Status: corev1.ConditionTrue, Reason: "R"}}, after)
+}

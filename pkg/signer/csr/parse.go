@@ -1,0 +1,193 @@
+package csr
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// minLifetime is the shortest lifetime that may be asked for, and the least that the CA
+// must last. The API server has the same bound.
+const minLifetime = 10 * time.Minute
+
+// maxCommonName is the most bytes of a common name (RFC 5280, ub-common-name).
+const maxCommonName = 64
+
+// asked is what a valid request asks for.
+type asked struct {
+	der        []byte
+	key        crypto.PublicKey
+	algorithm  pki.KeyAlgorithm
+	commonName string       // one of dnsNames, or empty
+	dnsNames   []string     // sorted, no duplicates
+	ips        []netip.Addr // sorted, no duplicates
+}
+
+// refusal is why a request can never be signed.
+type refusal struct {
+	reason string
+	error
+}
+
+func refusef(reason, format string, args ...any) *refusal {
+	return &refusal{reason, fmt.Errorf(format, args...)}
+}
+
+// parse returns what the request asks for, or why no such certificate is ever signed. It
+// does not look at who asks.
+func (r *Request) parse() (asked, *refusal) {
+	csr, err := decode(r.PEM, r.Size)
+	if err != nil {
+		return asked{}, &refusal{reasonInvalid, err}
+	}
+	algorithm, ok := pki.AlgorithmOf(csr.PublicKey) // first: it bounds the cost of the signature
+	if !ok {
+		return asked{}, refusef(reasonUnsupportedKey, "the key is of another kind or size: must be one of %s", pki.KeyAlgorithms())
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return asked{}, refusef(reasonInvalid, "it is not signed with its own key: %w", err)
+	}
+	a := asked{der: csr.Raw, key: csr.PublicKey, algorithm: algorithm}
+	if err := checkExtensions(csr); err != nil {
+		return asked{}, &refusal{reasonInvalid, err}
+	}
+	if err := a.readNames(csr); err != nil {
+		return asked{}, &refusal{reasonInvalidName, err}
+	}
+	if err := a.readSubject(csr); err != nil {
+		return asked{}, &refusal{reasonInvalidName, err}
+	}
+	if err := checkUsages(r.Usages, algorithm); err != nil {
+		return asked{}, &refusal{reasonUsages, err}
+	}
+	if r.Lifetime != 0 && r.Lifetime < minLifetime {
+		return asked{}, refusef(reasonInvalid, "spec.expirationSeconds: %d: must be at least %d", r.Lifetime/time.Second, minLifetime/time.Second)
+	}
+	return a, nil
+}
+
+// decode reads the one PKCS #10 request that there must be.
+func decode(data []byte, size int) (*x509.CertificateRequest, error) {
+	if size > maxPEM {
+		return nil, fmt.Errorf("spec.request: %d bytes: must be at most %d", size, maxPEM)
+	}
+	block, rest := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New(`spec.request: must be one PEM block "CERTIFICATE REQUEST"`)
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("spec.request: not a PKCS #10 request: %w", err)
+	}
+	return csr, nil
+}
+
+var (
+	oidSubjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
+	oidCommonName     = asn1.ObjectIdentifier{2, 5, 4, 3}
+)
+
+// checkExtensions returns which extension a serving certificate cannot have, or nil.
+// Attributes that are no extensions, such as a challenge password, ask for nothing that is
+// in a certificate.
+func checkExtensions(csr *x509.CertificateRequest) error {
+	for _, e := range csr.Extensions {
+		if !e.Id.Equal(oidSubjectAltName) {
+			return fmt.Errorf("it asks for extension %s: only subjectAltName is allowed", e.Id)
+		}
+	}
+	return signer.CheckKindsOfNames(csr.Extensions)
+}
+
+// readNames reads the subject alternative names.
+func (a *asked) readNames(csr *x509.CertificateRequest) error {
+	n := len(csr.DNSNames) + len(csr.IPAddresses)
+	if n == 0 {
+		return errors.New("it has no subjectAltName: must have at least one DNS name or IP address")
+	}
+	if n > api.MaxNames {
+		return fmt.Errorf("it has %d names: must be at most %d", n, api.MaxNames)
+	}
+	for _, name := range csr.DNSNames {
+		if errs := validation.IsDNS1123Subdomain(strings.TrimPrefix(name, "*.")); len(errs) > 0 {
+			return fmt.Errorf("DNS name %q: %s", shown(name), strings.Join(errs, "; "))
+		}
+	}
+	a.dnsNames = sorted(csr.DNSNames, strings.Compare)
+	for _, ip := range csr.IPAddresses {
+		address, _ := netip.AddrFromSlice(ip) // x509 has checked the length
+		a.ips = append(a.ips, address.Unmap())
+	}
+	a.ips = sorted(a.ips, netip.Addr.Compare)
+	if len(a.dnsNames)+len(a.ips) < n {
+		return errors.New("it has a name twice: each name may be there once")
+	}
+	return nil
+}
+
+// readSubject reads the common name. Nothing else may be in the subject.
+func (a *asked) readSubject(csr *x509.CertificateRequest) error {
+	names := csr.Subject.Names
+	if len(names) == 0 {
+		return nil
+	}
+	name, isString := names[0].Value.(string)
+	switch {
+	case len(names) > 1 || !names[0].Type.Equal(oidCommonName) || !isString:
+		return errors.New("its subject must be empty, or have a common name only")
+	case !slices.Contains(a.dnsNames, name):
+		return fmt.Errorf("its common name is %q: must be one of its DNS names", shown(name))
+	case len(name) > maxCommonName:
+		return fmt.Errorf("its common name has %d characters: must be at most %d, or leave the subject empty", len(name), maxCommonName)
+	}
+	a.commonName = name
+	return nil
+}
+
+// checkUsages returns why the usages are not those of a serving certificate, or nil.
+func checkUsages(usages []certificatesv1.KeyUsage, algorithm pki.KeyAlgorithm) error {
+	need := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
+	allowed := need
+	if algorithm.IsRSA() {
+		allowed = append(allowed[:2:2], certificatesv1.UsageKeyEncipherment)
+	}
+	for _, u := range usages {
+		if !slices.Contains(allowed, u) {
+			return fmt.Errorf("spec.usages: %q: with a key of kind %s, only %q are allowed", shown(string(u)), algorithm, allowed)
+		}
+	}
+	for _, u := range need {
+		if !slices.Contains(usages, u) {
+			return fmt.Errorf("spec.usages: %q is missing: must be %q", u, allowed)
+		}
+	}
+	return nil
+}
+
+// sorted returns the values in order, each once.
+func sorted[T comparable](values []T, order func(a, b T) int) []T {
+	values = slices.Clone(values)
+	slices.SortFunc(values, order)
+	return slices.Compact(values)
+}
+
+// shown returns what a message repeats of a value.
+func shown(value string) string { return api.Shorten(value, maxShown) }
+
+// maxShown is how many characters of a value a message repeats.
+const maxShown = 80

@@ -1,0 +1,109 @@
+package csr
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// refuse returns why the requester does not get the missing names: Deny if one of them can
+// never be right, otherwise Wait.
+func (s Situation) refuse(missing names) (first Decision) {
+	problems := make([]Decision, 0, len(missing.dns)+len(missing.ips))
+	for _, name := range missing.dns {
+		problems = append(problems, s.problem(name))
+	}
+	for _, ip := range missing.ips {
+		problems = append(problems, s.problemOfIP(ip))
+	}
+	for _, d := range problems {
+		if d.Verdict == Deny {
+			return d
+		}
+	}
+	return problems[0]
+}
+
+// problem returns why the requester does not get a DNS name.
+func (s Situation) problem(name string) Decision {
+	owner, ok := serviceOf(name, s.Limits)
+	if ok {
+		return s.problemOfService(name, owner)
+	}
+	if !mayBePermitted(name, s.Limits) {
+		return deny(reasonInvalidName, "DNS name %q: no Service may have it: it is neither below SVC.NAMESPACE.svc nor below a suffix that the signer permits", shown(name))
+	}
+	return s.problemOfHolders(name, s.withName(name))
+}
+
+// problemOfIP returns why the requester does not get an IP address.
+func (s Situation) problemOfIP(ip netip.Addr) Decision {
+	if !s.Limits.PermitClusterIPs {
+		return deny(reasonInvalidName, "IP address %s: not permitted: the signer was started without --permit-cluster-ips, and its CA excludes all IP addresses", ip)
+	}
+	return s.problemOfHolders(ip.String(), s.withIP(ip))
+}
+
+// problemOfHolders returns why the requester does not get a name that these Services
+// have, and that does not say of which Service it is. It names none of them: they may be
+// in namespaces of which the requester knows nothing.
+func (s Situation) problemOfHolders(name string, holders []types.NamespacedName) Decision {
+	if len(holders) == 0 {
+		return wait(reasonNoService, "no Service of a namespace that is opted in asks for %q", shown(name))
+	}
+	return deny(reasonNotPermitted, "name %q: user %q is no pod that a Service with this name selects, and may not %q on services.%s for such a Service",
+		shown(name), shown(s.Request.Username), VerbServe, api.Domain)
+}
+
+// problemOfService returns why the requester does not get a name in the domains of the
+// Service.
+func (s Situation) problemOfService(name string, owner types.NamespacedName) Decision {
+	pod, bound := s.Request.Pod()
+	svc, granted := s.service(owner), s.Grants[owner]
+	selected := svc != nil && bound && pod.Namespace == owner.Namespace && api.Selects(svc, s.Pod)
+	mayBeSelected := svc == nil && bound && pod.Namespace == owner.Namespace
+	switch {
+	case !granted && !selected && !mayBeSelected:
+		return s.notPermitted(name, owner)
+	case !s.OptedIn[owner.Namespace]:
+		return wait(reasonNotOptedIn, "namespace %q does not have label %s=%s", owner.Namespace, api.LabelInject, api.InjectEnabled)
+	case svc == nil:
+		return wait(reasonNoService, "there is no Service %s that asks for a certificate", owner)
+	}
+	return s.problemOfName(name, svc)
+}
+
+// problemOfName returns why a name is not among those of a Service that the requester may
+// serve.
+func (s Situation) problemOfName(name string, svc *corev1.Service) Decision {
+	if err := s.errorOf(svc); err != nil {
+		return wait(reasonRefused, "Service %s: %s", keyOf(svc), err)
+	}
+	return deny(reasonInvalidName, "DNS name %q: Service %s does not give it to this requester; a pod has no wildcard, and below a headless Service its own name only", shown(name), keyOf(svc))
+}
+
+// errorOf returns what is wrong with what a Service asks for, alone or together with the
+// others that select the pod, or nil.
+func (s Situation) errorOf(svc *corev1.Service) error {
+	if _, err := api.Parse(svc, s.Limits); err != nil {
+		return err
+	}
+	if s.Pod == nil || s.Grants[keyOf(svc)] {
+		return nil
+	}
+	_, members, _ := api.MergeForPod(s.Pod, s.selecting(), s.Limits)
+	for _, m := range members {
+		if m.Service == svc {
+			return m.Err
+		}
+	}
+	return nil
+}
+
+func (s Situation) notPermitted(name string, owner types.NamespacedName) Decision {
+	return deny(reasonNotPermitted, "name %q: user %q is no pod that Service %s selects, and may not %q on services.%s %q in namespace %q",
+		shown(name), shown(s.Request.Username), owner, VerbServe, api.Domain, owner.Name, owner.Namespace)
+}

@@ -1,0 +1,292 @@
+package csr
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// A pod gets the names of its Services that it asks for, as it asks for them.
+func TestAPodGetsWhatItAsksFor(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	newService(t, ns, "web")
+	pod, key := newPod(t, ns, "web-1", "web"), newKey(t)
+	name := "web." + ns + ".svc"
+	seconds := int32(3600)
+	leaf := issued(t, ask(t, tokenOf(t, ns, pod), requestFor(pkcs10(t, key, []string{name}, func(r *x509.CertificateRequest) {
+		r.Subject.CommonName = name
+	}), func(o *certificatesv1.CertificateSigningRequest) { o.Spec.ExpirationSeconds = &seconds })), key)
+	assert.Equal(t, []string{name}, leaf.DNSNames)
+	assert.Equal(t, "CN="+name, leaf.Subject.String())
+	assert.Equal(t, time.Hour+pki.Backdate, pki.Lifetime(leaf))
+	secrets, err := admin.CoreV1().Secrets(ns).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, secrets.Items)
+}
+
+// A host or a person needs verb serve on the Service.
+func TestAHostNeedsAGrant(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone })
+	names := []string{"*.web." + ns + ".svc", "web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}
+	key := newKey(t)
+	leaf := issued(t, ask(t, host(t, ns, "web"), requestFor(pkcs10(t, key, names))), key)
+	assert.Equal(t, names, leaf.DNSNames)
+	assert.Equal(t, 24*time.Hour, pki.Lifetime(leaf))
+
+	_, condition := answerTo(t, ask(t, host(t, ns, "other"), requestFor(pkcs10(t, key, names[1:]))))
+	assert.Equal(t, certificatesv1.CertificateDenied, condition.Type)
+	assert.Equal(t, "NotPermitted", condition.Reason)
+	assert.Contains(t, condition.Message, fmt.Sprintf(`may not "serve" on services.servingcert.dev "web" in namespace %q`, ns))
+}
+
+// A name that does not say of which Service it is belongs to those that ask for it. Here
+// the CA does not permit it yet.
+func TestExtraNames(t *testing.T) {
+	startSigner(t, "--permit-dns-suffix=shop-*=apps.example.com")
+	ns := newNamespace(t, true)
+	extra := ns + ".apps.example.com"
+	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations[api.AnnotationExtraDNSNames] = extra })
+	data := pkcs10(t, newKey(t), []string{extra})
+	assert.Contains(t, saidOf(t, ask(t, host(t, ns, "web"), requestFor(data)), "WaitingForTrust"), extra)
+	_, condition := answerTo(t, ask(t, host(t, ns), requestFor(data)))
+	assert.Equal(t, "NotPermitted", condition.Reason)
+	assert.NotContains(t, condition.Message, "web", "whose the name is, is not said")
+}
+
+// Openssl makes the key and the request, as a program without a library for that does.
+func TestARequestOfOpenSSL(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	newService(t, ns, "web")
+	d := t.TempDir()
+	keyFile, csrFile := filepath.Join(d, "tls.key"), filepath.Join(d, "tls.csr")
+	out, err := exec.Command("openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", keyFile, "-out", csrFile,
+		"-subj", "/CN=web."+ns+".svc", "-addext", "subjectAltName=DNS:web."+ns+".svc,DNS:web."+ns+".svc.cluster.local").CombinedOutput()
+	require.NoError(t, err, string(out))
+	data, err := os.ReadFile(csrFile)
+	require.NoError(t, err)
+	keyPEM, err := os.ReadFile(keyFile)
+	require.NoError(t, err)
+	key, err := pki.ParseForeignKey(keyPEM)
+	require.NoError(t, err)
+	leaf := issued(t, ask(t, host(t, ns, "web"), requestFor(data, func(o *certificatesv1.CertificateSigningRequest) {
+		o.Spec.Usages = append(o.Spec.Usages, certificatesv1.UsageKeyEncipherment)
+	})), key)
+	assert.Equal(t, "CN=web."+ns+".svc", leaf.Subject.String())
+	assert.Len(t, leaf.DNSNames, 2)
+}
+
+// Nobody gets what is not theirs, and the reason is in the request.
+func TestAttempts(t *testing.T) {
+	startSigner(t)
+	ns, other := newNamespace(t, true), newNamespace(t, true)
+	newService(t, ns, "web")
+	newService(t, ns, "api")
+	newService(t, other, "web")
+	newService(t, ns, "db", func(svc *corev1.Service) {
+		svc.Spec.ClusterIP, svc.Spec.Selector = corev1.ClusterIPNone, map[string]string{"app": "web"}
+	})
+	pod := tokenOf(t, ns, newPod(t, ns, "web-1", "web"))
+	weak, err := rsa.GenerateKey(rand.Reader, 1024)
+	require.NoError(t, err)
+	key, own := newKey(t), "web."+ns+".svc"
+	extension := func(oid asn1.ObjectIdentifier, value any) func(*x509.CertificateRequest) {
+		der, err := asn1.Marshal(value)
+		require.NoError(t, err)
+		return func(r *x509.CertificateRequest) {
+			r.ExtraExtensions = append(r.ExtraExtensions, pkix.Extension{Id: oid, Value: der})
+		}
+	}
+	many := make([]string, 1000)
+	for i := range many {
+		many[i] = fmt.Sprintf("n%d.%s", i, own)
+	}
+	for name, c := range map[string]struct {
+		as     kubernetes.Interface
+		data   []byte
+		reason string
+	}{
+		"another Service":        {pod, pkcs10(t, key, []string{"api." + ns + ".svc"}), "NotPermitted"},
+		"one of two is another":  {pod, pkcs10(t, key, []string{own, "api." + ns + ".svc"}), "NotPermitted"},
+		"another namespace":      {pod, pkcs10(t, key, []string{"web." + other + ".svc"}), "NotPermitted"},
+		"a wildcard":             {pod, pkcs10(t, key, []string{"*.db." + ns + ".svc"}), "InvalidName"},
+		"another pod's name":     {pod, pkcs10(t, key, []string{"web-2.db." + ns + ".svc"}), "InvalidName"},
+		"a name from outside":    {pod, pkcs10(t, key, []string{"www.example.com"}), "InvalidName"},
+		"an IP address":          {pod, pkcs10(t, key, []string{own}, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{{10, 0, 0, 1}} }), "InvalidName"},
+		"a CN that is no name":   {pod, pkcs10(t, key, []string{own}, func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:admin" }), "InvalidName"},
+		"an organization":        {pod, pkcs10(t, key, []string{own}, func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), "InvalidName"},
+		"an extension":           {pod, pkcs10(t, key, []string{own}, extension(asn1.ObjectIdentifier{1, 2, 3}, "x")), "InvalidRequest"},
+		"CA:TRUE":                {pod, pkcs10(t, key, []string{own}, extension(asn1.ObjectIdentifier{2, 5, 29, 19}, struct{ CA bool }{true})), "InvalidRequest"},
+		"a weak key":             {pod, pkcs10(t, weak, []string{own}), "UnsupportedKeyType"},
+		"1000 names":             {pod, pkcs10(t, key, many), "InvalidName"},
+		"1 MB":                   {pod, pkcs10(t, key, []string{own}, extension(asn1.ObjectIdentifier{1, 2, 3}, make([]byte, 750_000))), "InvalidRequest"},
+		"an unbound token":       {tokenOf(t, ns, nil), pkcs10(t, key, []string{own}), "NotPermitted"},
+		"a token of another pod": {tokenOf(t, ns, newPod(t, ns, "api-1", "api")), pkcs10(t, key, []string{own}), "NotPermitted"},
+		"a host without a right": {host(t, ns), pkcs10(t, key, []string{own}), "NotPermitted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := ask(t, c.as, requestFor(c.data))
+			answered, condition := answerTo(t, o)
+			assert.Equal(t, certificatesv1.CertificateDenied, condition.Type)
+			assert.Equal(t, c.reason, condition.Reason, condition.Message)
+			assert.Empty(t, answered.Status.Certificate)
+			assert.Equal(t, condition.Message, saidOf(t, o, c.reason))
+		})
+	}
+	for name, usages := range map[string][]certificatesv1.KeyUsage{
+		"client auth":    {certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth, certificatesv1.UsageClientAuth},
+		"cert sign":      {certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth, certificatesv1.UsageCertSign},
+		"no server auth": {certificatesv1.UsageDigitalSignature},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, condition := answerTo(t, ask(t, pod, requestFor(pkcs10(t, key, []string{own}), func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Usages = usages })))
+			assert.Equal(t, "InvalidUsages", condition.Reason)
+		})
+	}
+}
+
+// What the API server refuses itself never comes to the signer.
+func TestWhatTheAPIServerRefuses(t *testing.T) {
+	ns := newNamespace(t, true)
+	pod := tokenOf(t, ns, newPod(t, ns, "web-1", "web"))
+	good := pkcs10(t, newKey(t), []string{"web." + ns + ".svc"})
+	short := int32(599)
+	for name, o := range map[string]*certificatesv1.CertificateSigningRequest{
+		"a signature of another key": requestFor(otherSignature(t, []string{"web." + ns + ".svc"})),
+		"an unknown usage": requestFor(good, func(o *certificatesv1.CertificateSigningRequest) {
+			o.Spec.Usages = append(o.Spec.Usages, "fly")
+		}),
+		"a short lifetime": requestFor(good, func(o *certificatesv1.CertificateSigningRequest) { o.Spec.ExpirationSeconds = &short }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := pod.CertificatesV1().CertificateSigningRequests().Create(t.Context(), o, metav1.CreateOptions{})
+			assert.True(t, apierrors.IsInvalid(err), "%v", err)
+		})
+	}
+}
+
+// A pod that was made again under its name does not get what the first one asked for.
+func TestAPodThatWasMadeAgain(t *testing.T) {
+	ns := newNamespace(t, true)
+	newService(t, ns, "web")
+	first := newPod(t, ns, "web-1", "web")
+	o := ask(t, tokenOf(t, ns, first), requestFor(pkcs10(t, newKey(t), []string{"web." + ns + ".svc"})))
+	var now int64
+	require.NoError(t, admin.CoreV1().Pods(ns).Delete(t.Context(), first.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	newPod(t, ns, "web-1", "web")
+	startSigner(t)
+	_, condition := answerTo(t, o)
+	assert.Equal(t, certificatesv1.CertificateDenied, condition.Type)
+	assert.Equal(t, "PodGone", condition.Reason)
+}
+
+// What may become right waits, with an event, and is signed once it is.
+func TestARequestWaitsForItsService(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, false)
+	pod, key := newPod(t, ns, "web-1", "web"), newKey(t)
+	o := ask(t, tokenOf(t, ns, pod), requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"})))
+	assert.Contains(t, saidOf(t, o, "NamespaceNotOptedIn"), "does not have label servingcert.dev/inject=enabled")
+
+	object, err := admin.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
+	require.NoError(t, err)
+	object.Labels[api.LabelInject] = api.InjectEnabled
+	_, err = admin.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "there is no Service "+ns+"/web that asks for a certificate", saidOf(t, o, "NoService"))
+
+	newService(t, ns, "web")
+	issued(t, o, key)
+}
+
+// A request that was approved, by hand or by a signer that stopped then, is decided again:
+// what is signed is what is right when it is signed.
+func TestApprovedRequestsAreDecidedAgain(t *testing.T) {
+	ns := newNamespace(t, true)
+	newService(t, ns, "web")
+	key := newKey(t)
+	good := approve(t, ask(t, host(t, ns, "web"), requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"}))))
+	bad := approve(t, ask(t, host(t, ns), requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"}))))
+	startSigner(t)
+	issued(t, good, key)
+	answered, condition := answerTo(t, bad)
+	assert.Equal(t, certificatesv1.CertificateFailed, condition.Type)
+	assert.Equal(t, "NotPermitted", condition.Reason)
+	require.Len(t, answered.Status.Conditions, 2)
+	assert.Equal(t, "ByHand", answered.Status.Conditions[0].Reason)
+	assert.Empty(t, answered.Status.Certificate)
+}
+
+// Two signers that both lead for a moment give one answer.
+func TestTwoLeaders(t *testing.T) {
+	startSigner(t)
+	startSigner(t)
+	ns := newNamespace(t, true)
+	newService(t, ns, "web")
+	as, key := host(t, ns, "web"), newKey(t)
+	var requests []*certificatesv1.CertificateSigningRequest
+	for range 20 {
+		requests = append(requests, ask(t, as, requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"}))))
+	}
+	for _, o := range requests {
+		issued(t, o, key)
+	}
+}
+
+// With --csr=false a request stays as it is while the signer works.
+func TestOff(t *testing.T) {
+	startSigner(t, "--csr=false")
+	ns := newNamespace(t, true)
+	o := ask(t, host(t, ns), requestFor(pkcs10(t, newKey(t), []string{"www.example.com"})))
+	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
+	harness.Eventually(t, func() error {
+		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "web-tls", metav1.GetOptions{})
+		return err
+	})
+	o, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, o.Status.Conditions)
+}
+
+// otherSignature is a request whose signature another key made.
+func otherSignature(t *testing.T, names []string) []byte {
+	t.Helper()
+	var parts [2]struct {
+		TBS, Algorithm asn1.RawValue
+		Signature      asn1.BitString
+	}
+	for i := range parts {
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: names}, newKey(t))
+		require.NoError(t, err)
+		_, err = asn1.Unmarshal(der, &parts[i])
+		require.NoError(t, err)
+	}
+	parts[0].Signature = parts[1].Signature
+	der, err := asn1.Marshal(parts[0])
+	require.NoError(t, err)
+	return encode(der)
+}
