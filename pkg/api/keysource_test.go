@@ -132,17 +132,17 @@ func TestWhatConditionReadyTellsOfPodKeys(t *testing.T) {
 		message     string
 		names, kept []string
 	}{
-		{api.PodKeysText([]string{"web.shop.svc"}, 0), []string{"web.shop.svc"}, nil},
-		{api.PodKeysText([]string{"*.web.shop.svc", "web.shop.svc"}, 3) + api.KeptText([]string{"web-tls"}), []string{"*.web.shop.svc", "web.shop.svc"}, []string{"web-tls"}},
-		{api.PodKeysText([]string{"web.shop.svc"}, 0) + `; namespace "shop" no longer has label x`, []string{"web.shop.svc"}, nil},
+		{PodKeysText([]string{"web.shop.svc"}, 0), []string{"web.shop.svc"}, nil},
+		{PodKeysText([]string{"*.web.shop.svc", "web.shop.svc"}, 3) + KeptText([]string{"web-tls"}), []string{"*.web.shop.svc", "web.shop.svc"}, []string{"web-tls"}},
+		{PodKeysText([]string{"web.shop.svc"}, 0) + `; namespace "shop" no longer has label x`, []string{"web.shop.svc"}, nil},
 		{"something else", nil, nil},
 	} {
 		svc := &corev1.Service{}
-		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: tt.message}}
-		assert.Equal(t, tt.names, api.PodKeyNames(svc), tt.message)
-		assert.Equal(t, tt.kept, api.KeptSecrets(svc), tt.message)
+		svc.Status.Conditions = []metav1.Condition{{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonPodKeys, Message: tt.message}}
+		assert.Equal(t, tt.names, PodKeyNames(svc), tt.message)
+		assert.Equal(t, tt.kept, KeptSecrets(svc), tt.message)
 		svc.Status.Conditions[0].Reason = "Issued"
-		assert.Nil(t, api.PodKeyNames(svc), "another reason")
+		assert.Nil(t, PodKeyNames(svc), "another reason")
 	}
-	assert.Nil(t, api.KeptSecrets(&corev1.Service{}))
+	assert.Nil(t, KeptSecrets(&corev1.Service{}))
 }
