@@ -9,12 +9,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
+	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -175,4 +179,52 @@ func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 	own.pair.Store(overdue(t, name(s.svc)))
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
 	assert.Contains(t, stale.Message, "a certificate that should have been replaced is still served by ")
+}
+
+func TestAWorkloadWhosePodsDoNotReloadTheirKeysIsRestarted(t *testing.T) {
+	startRotator(t)
+	ns := newNamespace(t)
+	port := freePort(t)
+	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)), asksForPodKeys)
+	saidPodKeys(t, svc)
+	asks := map[string]string{api.AnnotationOnRotate: string(api.OnRotateRestart)}
+	labels := map[string]string{"app": "web"}
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: asks},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/x"}}},
+			},
+		},
+	}
+	create(t, deployment)
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	require.NoError(t, admin.Status().Update(t.Context(), deployment)) // its rollout is complete
+	pod := newPod(t, ns, "web-abc-0", "web", makesKey, func(p *corev1.Pod) { p.Annotations = asks })
+	// It is refreshed 10 minutes after its begin, as it ends after 20, and the kubelet's 5
+	// minutes end when the pod runs already.
+	begin := time.Now().Add(2*time.Second - 15*time.Minute)
+	pair := ours.issueUntil(t, begin.Add(pki.Backdate), begin.Add(20*time.Minute), name(svc))
+	at := netip.AddrPortFrom(nextAddress(), port)
+	serve(t, at, pair)
+	isReady(t, pod, at.Addr(), true)
+	becomes(t, svc, metav1.ConditionFalse, api.ServingStale)
+	harness.Eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
+			return err
+		}
+		if deployment.Spec.Template.Annotations[restartpolicy.AnnotationRestartedAt] == "" {
+			return fmt.Errorf("not restarted: %v", deployment.Spec.Template.Annotations)
+		}
+		return nil
+	})
+	harness.Eventually(t, func() error {
+		if n := len(events(t, ns, restartcontroller.EventRestarted)); n != 1 {
+			return fmt.Errorf("%d events, want 1", n)
+		}
+		return nil
+	})
+	assert.Contains(t, events(t, ns, restartcontroller.EventRestarted)[0].Note, "serves a certificate that its kubelet should have replaced by ")
 }
