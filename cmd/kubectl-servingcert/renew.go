@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -75,7 +77,7 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 	if f.namespace == "" && !f.allNamespaces {
 		f.namespace = c.Namespace
 	}
-	chosen, err := f.choose(ctx, c)
+	chosen, err := f.choose(ctx, c, std.out)
 	if err != nil {
 		return err
 	}
@@ -100,12 +102,21 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
 // choose returns the Services that were asked for.
-func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) ([]judge.Service, error) {
+func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster, out io.Writer) ([]judge.Service, error) {
 	all, err := c.Services(ctx, f.namespace)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained: nobody asks for it
+	for _, s := range all {
+		switch {
+		case !s.PodKeys:
+		case slices.Contains(f.names, s.Name):
+			return nil, errors.New(judge.CannotRenew(s))
+		case f.all:
+			_, _ = fmt.Fprintf(out, "not renewed: %s\n", judge.CannotRenew(s))
+		}
+	}
+	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained: nobody asks for it; or its pods make their keys
 	if f.all {
 		if len(all) == 0 {
 			return nil, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))

@@ -242,7 +242,7 @@ func writeServices(w io.Writer, services []judge.Service) error {
 	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSERVING\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
 	for _, s := range services {
 		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
-			judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Column()), judge.Dash(s.Secret), judge.Dash(judge.Short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
+			judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Column()), judge.Dash(s.SecretColumn()), judge.Dash(judge.Short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
 	}
 	return tab.Flush()
 }

@@ -97,6 +97,52 @@ func NamesSecret(svc *corev1.Service, secret string) bool {
 	return f.Secret == secret || slices.Contains(strings.Fields(kept), strconv.Quote(secret))
 }
 
+// KeptSecrets returns the Secrets that the Service's condition ConditionReady names as kept
+// from before (KeptText), at most MaxKept.
+func KeptSecrets(svc *corev1.Service) []string {
+	c := Condition(svc, ConditionReady)
+	if c == nil {
+		return nil
+	}
+	kept, _ := afterLast(c.Message, keptFact+"[")
+	kept, _, _ = strings.Cut(kept, "]")
+	var names []string
+	for _, quoted := range strings.Fields(kept) {
+		if name, err := strconv.Unquote(quoted); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// PodKeysText returns the beginning of the message of a condition ConditionReady with reason
+// ReasonPodKeys. names are some of those in the certificate of each pod, and more is how
+// many others there are.
+func PodKeysText(names []string, more int) string {
+	text := podKeysFact + strings.Join(names, ", ")
+	if more > 0 {
+		text += fmt.Sprintf("%s%d more", moreNames, more)
+	}
+	return text
+}
+
+// PodKeyNames returns the names that the Service's condition ConditionReady says are in the
+// certificates of its pods, as many as it shows; nil if it does not have reason
+// ReasonPodKeys. What it says of names below a headless Service is a wildcard, and each pod
+// has its own name there (MergeForPod).
+func PodKeyNames(svc *corev1.Service) []string {
+	if !HasPodKeys(svc) {
+		return nil
+	}
+	text, ok := strings.CutPrefix(Condition(svc, ConditionReady).Message, podKeysFact)
+	if !ok {
+		return nil
+	}
+	text, _, _ = strings.Cut(text, ";")
+	text, _, _ = strings.Cut(text, moreNames)
+	return strings.Split(text, ", ")
+}
+
 // afterLast returns what follows the last separator in s.
 func afterLast(s, separator string) (after string, found bool) {
 	i := strings.LastIndex(s, separator)
@@ -189,6 +235,8 @@ const (
 	leafFact    = "leaf sha256:"
 	sinceFact   = " since "
 
+	podKeysFact  = "each pod makes its key, and gets a certificate for "
+	moreNames    = " and "
 	keptFact     = "; kept from before, and renewed until deleted: "
 	keptPairFact = "; the certificate in Secret "
 )

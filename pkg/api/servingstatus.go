@@ -43,6 +43,9 @@ type StaleWorkload struct {
 	// Pods is how many of its pods there are.
 	Pods     int      `json:"pods"`
 	OnRotate OnRotate `json:"onRotate"`
+	// Services are the names of the Services that select the pods, sorted, if the pods have
+	// keys of their own. Then Secret is "(pod)" and Leaf is empty.
+	Services []string `json:"services,omitempty"`
 	// Held is why a restart that OnRotate allows does not take place now; nil if
 	// there is no reason against it, or no restart is allowed.
 	Held *RestartHold `json:"held,omitempty"`

@@ -46,6 +46,23 @@ func RenewAt(cert *x509.Certificate) time.Time {
 	return byFraction
 }
 
+// RefreshMargin is the least between the beginning of a pod's certificate, its refresh and
+// its end (ValidatePodCertificateRequestStatusUpdate of the API server).
+const RefreshMargin = 10 * time.Minute
+
+// RefreshAt returns when the kubelet is asked to begin to replace cert, whose key it made:
+// RenewAt, within RefreshMargin of both ends, in whole seconds.
+func RefreshAt(cert *x509.Certificate) time.Time {
+	at := RenewAt(cert)
+	if first := cert.NotBefore.Add(RefreshMargin); at.Before(first) {
+		at = first
+	}
+	if last := cert.NotAfter.Add(-RefreshMargin); at.After(last) {
+		at = last
+	}
+	return at.Truncate(time.Second)
+}
+
 // Fingerprint returns the SHA-256 of the certificate's DER in hex, the form in
 // which conditions and metrics name a leaf.
 func Fingerprint(cert *x509.Certificate) string {

@@ -44,6 +44,22 @@ func TestRenewAtBounds(t *testing.T) {
 }
 
 // Invariant 4: a pure function of the certificate's bytes.
+// What the API server accepts of BeginRefreshAt, whatever the certificate's bytes are.
+func TestRefreshAtIsWithinItsBounds(t *testing.T) {
+	for _, lifetime := range []time.Duration{20 * time.Minute, 25 * time.Minute, time.Hour, 24 * time.Hour, 91 * 24 * time.Hour} {
+		for i := range 200 {
+			cert := certificate(numbered(i), start, lifetime)
+			at := pki.RefreshAt(cert)
+			assert.False(t, at.Before(start.Add(10*time.Minute)), "%s: %s", lifetime, at)
+			assert.False(t, at.After(cert.NotAfter.Add(-10*time.Minute)), "%s: %s", lifetime, at)
+			assert.Equal(t, at.Truncate(time.Second), at)
+			if lifetime >= 2*time.Hour {
+				assert.Equal(t, pki.RenewAt(cert).Truncate(time.Second), at)
+			}
+		}
+	}
+}
+
 func TestRenewAtIsAFunctionOfTheBytes(t *testing.T) {
 	root := newRoot(t, 1, clusterOnly)
 	leaf := root.leaf(t, []string{"web.shop.svc"})

@@ -50,7 +50,7 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
-	partners := serving.Partners{Dial: prober.Ask, Restarts: looks, Report: changed}
+	partners := serving.Partners{Dial: prober.Ask, Restarts: looks, Report: changed, Trust: prober.Trust}
 	if cfg.Wake.Enabled {
 		partners.Rotated = cluster.NewTrigger("rotated certificates", 0)
 		err := wake.Setup(mgr, c, cfg.Wake, wake.Partners{Rotation: ledger.Rotation, Rotated: partners.Rotated, Serves: ledger.Serves, Woken: ledger.Woken})

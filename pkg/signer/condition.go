@@ -73,7 +73,9 @@ func (s settled) waitingMessage(svc *corev1.Service) string {
 
 // podKeysMessage says which names the certificates of the Service's pods have.
 func podKeysMessage(r api.Request, kept []string) string {
-	return "each pod makes its key, and gets a certificate for " + describeNames(r.DNSNames, r.IPs) + api.KeptText(kept)
+	names := allNames(r.DNSNames, r.IPs)
+	shown := min(len(names), maxNamesShown)
+	return api.PodKeysText(names[:shown], len(names)-shown) + api.KeptText(kept)
 }
 
 func (s settled) issuedFacts() api.ReadyFacts {
@@ -116,12 +118,17 @@ func quoted(names []string) string {
 }
 
 func describeNames(dns []string, ips []netip.Addr) string {
-	names := slices.Clone(dns)
-	for _, ip := range ips {
-		names = append(names, ip.String())
-	}
+	names := allNames(dns, ips)
 	if n := len(names) - maxNamesShown; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesShown], ", "), n)
 	}
 	return strings.Join(names, ", ")
+}
+
+func allNames(dns []string, ips []netip.Addr) []string {
+	names := slices.Clone(dns)
+	for _, ip := range ips {
+		names = append(names, ip.String())
+	}
+	return names
 }

@@ -110,6 +110,8 @@ func (c *cluster) reboot(t *testing.T, s *scene) {
 	load := c.startLoad(t.Context())
 	defer load.stop()
 	for i, blow := range blows {
+		// A process that could not renew its lease meanwhile ends by itself, and is started again.
+		eventually(t, recovering, "all that is to be killed runs", func(ctx context.Context) error { return c.rolledOut(ctx, api.DefaultNamespace, "") })
 		start := time.Now()
 		require.NoError(t, blow.strike(c, t.Context()), blow.what)
 		eventually(t, recovering, blow.what+" recovers", func(ctx context.Context) error { return blow.recovered(c, ctx, i) })

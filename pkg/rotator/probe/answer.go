@@ -25,6 +25,8 @@ type Answer struct {
 	Leaf                         string
 	NotBefore, NotAfter, RenewAt time.Time
 	Ours                         bool
+	// PodKey is what else was asked; nil if nothing was (Visit.PodKey).
+	PodKey *PodKeyJudgement
 }
 
 // same reports whether two dials had the same answer.

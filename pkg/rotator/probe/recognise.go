@@ -10,8 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// ourCA matches the common name of every generation of a CA that servingcert made.
-var ourCA = regexp.MustCompile(`^servingcert CA [0-9]+ [0-9a-f]{8}$`)
+// ourCA matches the common name of a CA that servingcert made, with its generation.
+var ourCA = regexp.MustCompile(`^servingcert CA ([0-9]+) [0-9a-f]{8}$`)
 
 // maxChain is how many certificates beside the leaf a chain is looked for in. The
 // chains that are issued have one or two, and in a succession of the CA one more for each

@@ -10,7 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Visit is a pod that is to be dialled for a Secret.
+// Visit is a pod that is to be dialled for a Secret, or for the key that it has of its
+// own.
 type Visit struct {
 	Key
 	Address netip.Addr
@@ -26,6 +27,8 @@ type Visit struct {
 	// Leaves are the fingerprints of the leaves that the Secret holds or held, as
 	// far as they are known.
 	Leaves []string
+	// PodKey: the pod has a key of its own, and this is asked of its certificate.
+	PodKey *PodKeyQuestion
 }
 
 // Key identifies a Visit.
@@ -46,12 +49,15 @@ func (v Visit) Unverified(at time.Time, cause Cause) []Answer {
 
 // Answer returns what a port of the pod answered: outcome is that of a dial that
 // began at the given time.
-func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, bundle pki.Bundle) Answer {
+func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) Answer {
 	a := Answer{Port: port, Kind: outcome.Kind, Cause: outcome.Cause, At: at}
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)
-		a.Ours = slices.Contains(v.Leaves, a.Leaf) || recognise(leaf, outcome.Chain[1:], bundle, v.Names)
+		a.Ours = slices.Contains(v.Leaves, a.Leaf) || recognise(leaf, outcome.Chain[1:], trust.Bundle, v.Names)
+		if v.PodKey != nil {
+			a.PodKey = v.PodKey.judge(leaf, outcome.Chain[1:], trust, at)
+		}
 	}
 	return a
 }

@@ -83,7 +83,7 @@ func Decide(s Situation) (Decision, error) {
 func (w Workload) entries() []api.StaleWorkload {
 	entry := api.StaleWorkload{
 		Namespace: w.Namespace, Kind: w.Stale.Workload.Kind, Name: w.Stale.Workload.Name,
-		Secret: w.Stale.Secret, Leaf: w.Stale.Leaf, Since: w.Stale.Since.UTC(), Pods: w.Stale.Pods, OnRotate: w.Stale.OnRotate, Held: w.hold(),
+		Secret: w.Stale.Secret, Leaf: w.Stale.Leaf, Since: w.Stale.Since.UTC(), Pods: w.Stale.Pods, OnRotate: w.Stale.OnRotate, Held: w.hold(), Services: w.Stale.Services,
 	}
 	if !w.Stale.Workload.Bare() {
 		return []api.StaleWorkload{entry}
@@ -100,6 +100,8 @@ func (w Workload) hold() *api.RestartHold {
 	switch {
 	case w.Stale.OnRotate != api.OnRotateRestart:
 		return nil
+	case w.Stale.ReadsOtherFiles && w.Stale.PodKey:
+		return &api.RestartHold{Reason: holdReadsOtherFiles, Message: "its pods are newer than the certificate that they serve, so that they read it from other files, and a restart would not help"}
 	case w.Stale.ReadsOtherFiles:
 		return &api.RestartHold{Reason: holdReadsOtherFiles, Message: fmt.Sprintf(
 			"its pods are newer than the certificate in Secret %s, so that they read it from other files or through a subPath, and a restart would not help", w.Stale.Secret)}
@@ -139,6 +141,7 @@ func (e entries) add(w api.StaleWorkload) {
 	id := identityOf(w)
 	if same, ok := e[id]; ok {
 		w.Pods += same.Pods
+		w.Services = slices.Compact(slices.Sorted(slices.Values(slices.Concat(w.Services, same.Services))))
 		w.Held = slices.MaxFunc([]*api.RestartHold{same.Held, w.Held}, compareHolds)
 	}
 	e[id] = w

@@ -127,7 +127,7 @@ func checkRestarted(c candidate) (finding, Need) {
 		}
 		return held(holdRestarted, "it was restarted at %s, and pods from before that still run", c.restartedAt.UTC().Format(time.RFC3339))
 	}
-	if at, ok := c.s.memory.restarted[KeyOf(c.stale)]; ok {
+	if at, ok := c.s.memory.restarted[KeyOf(c.stale)]; ok && !at.Before(c.stale.Since) { // else for an earlier certificate of the pods
 		return held(holdUndone, "it was restarted at %s, and annotation %s was removed or reverted since; whatever does that must leave the annotation alone",
 			at.UTC().Format(time.RFC3339), AnnotationRestartedAt)
 	}
@@ -190,7 +190,7 @@ func checkService(c candidate) (finding, Need) {
 	switch {
 	case !read:
 		return finding{}, Need{Service: c.stale.Service}
-	case !svc.Ready, svc.Leaf != c.stale.Leaf:
+	case !svc.Ready, !c.stale.PodKey && svc.Leaf != c.stale.Leaf: // pods with keys of their own have no leaf in common
 		return held(holdNotReady, "Service %s is not ready with the certificate that its pods should serve", c.stale.Service)
 	}
 	return nothing()

@@ -29,6 +29,10 @@ type certificate struct {
 	// of Rotation.
 	recalled   bool
 	asked, due time.Time
+	// podKeys: pods have keys of their own. Then leaf is empty, trust is the ID of what
+	// they are judged by (probe.Trust), and since is when it became that.
+	podKeys bool
+	trust   string
 }
 
 // follow returns what is to be served now. services have a part in the Secret,

@@ -31,7 +31,7 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 	var own []group
 	total := map[State]int{}
 	for _, g := range groups {
-		if !slices.Contains(g.services, svc) {
+		if !g.concerns(svc) {
 			continue
 		}
 		own = append(own, g)
@@ -40,7 +40,7 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 		}
 	}
 	said, ok := api.ServingOf(svc)
-	fresh := !ok || said.Leaf != cert.leaf
+	fresh := said.Leaf != cert.leaf || !ok && (!cert.podKeys || api.Condition(svc, api.ConditionServing) == nil)
 	for _, rule := range servingRules {
 		if !rule.applies(total) {
 			continue
@@ -49,16 +49,40 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 		if undecided && !fresh {
 			return nil
 		}
-		text := fmt.Sprintf(rule.text, secret)
+		text := rule.podKeys
+		if !cert.podKeys && !onlyPodKeys(own, rule.state) {
+			text = fmt.Sprintf(rule.text, secret)
+		}
 		if rule.advice != nil {
 			text += rule.advice(own, rule.state)
 		}
 		return &metav1.Condition{
 			Type: api.ConditionServing, Status: rule.status, Reason: rule.reason,
-			Message: api.ServingFacts{Leaf: cert.leaf, Since: cert.since}.Message(text),
+			Message: cert.message(text),
 		}
 	}
 	return nil // one of the rules applies
+}
+
+// message returns text with what the condition tells other processes, if there is one leaf
+// that it is about.
+func (c certificate) message(text string) string {
+	if c.leaf == "" {
+		return text
+	}
+	return api.ServingFacts{Leaf: c.leaf, Since: c.since}.Message(text)
+}
+
+// onlyPodKeys reports whether all pods in the state have keys of their own, and some are.
+func onlyPodKeys(groups []group, state State) bool {
+	podKeys := false
+	for _, g := range groups {
+		if g.states[state] > 0 && !g.podKeys {
+			return false
+		}
+		podKeys = podKeys || g.states[state] > 0
+	}
+	return podKeys
 }
 
 // servingRules are asked in order; the first that applies gives the condition.
@@ -68,19 +92,31 @@ var servingRules = []struct {
 	status  metav1.ConditionStatus
 	reason  string
 	text    string // with the Secret's name
+	podKeys string // in its place, for pods with keys of their own
 	advice  func(groups []group, state State) string
 }{
-	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q", nil},
-	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
-	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ", adviceStale},
-	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet", nil},
-	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
-	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ", because("")},
-	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified is ", adviceNotVerified},
-	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
-	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate", nil},
-	{statePending, anyIn(stateNew), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet", nil},
-	{stateNoPort, anyIn(stateNoPort), metav1.ConditionUnknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service", nil},
+	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q",
+		"no ready pod of this Service mounts a key", nil},
+	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
+		"not every pod of this Service serves a certificate of the CA that signs now with all names: each pod gets one at its next refresh", nil},
+	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ",
+		"a certificate that should have been replaced is still served by ", adviceStale},
+	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
+		"not every pod of this Service has been dialled since the CA or the names of its Services changed", nil},
+	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ",
+		"a certificate that is not for this Service, or of another CA, is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
+	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ",
+		"the certificate of the pod is not served: no TLS at the port of ", because("")},
+	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified is ",
+		"cannot tell whether the certificates of the pods are served: not verified is ", adviceNotVerified},
+	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ",
+		"cannot tell whether the certificates of the pods are served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
+	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate",
+		"every ready pod of this Service serves a certificate that clients accept and that is not overdue", nil},
+	{statePending, anyIn(stateNew), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet",
+		"no pod of this Service has been dialled yet", nil},
+	{stateNoPort, anyIn(stateNoPort), metav1.ConditionUnknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service",
+		"cannot tell which port of the pods serves TLS: set targetPort in this Service", nil},
 }
 
 func anyIn(state State) func(map[State]int) bool {
@@ -106,6 +142,9 @@ func adviceStale(groups []group, state State) string {
 		if g.states[state] > 0 && g.onRotate != api.OnRotateRestart {
 			advice = ": restart what does not reload its files, or annotate its pod template " + api.AnnotationOnRotate + ": restart to have that done automatically"
 		}
+	}
+	if slices.ContainsFunc(groups, func(g group) bool { return g.distrusted }) {
+		advice += "; clients do not accept the CA of some any more, and only a new pod gets another certificate"
 	}
 	return nameWorkloads(groups, state) + advice
 }

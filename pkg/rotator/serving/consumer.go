@@ -73,7 +73,7 @@ func (c consumer) state(cert certificate, p Pace) State {
 func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
 	best := slices.Index(byWeight, lightest)
 	for _, a := range c.answers {
-		state := answerState(a, cert, p)
+		state := c.answerState(a, cert, p)
 		if a.Kind == probe.NoAnswer && a.Slow && c.silent(p) {
 			state = stateUnreachable
 		}
@@ -86,6 +86,13 @@ func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
 // called unreachable. Not every port need have been dialled since: a visit ends with the
 // first one that takes too long.
 func (c consumer) silent(p Pace) bool { return c.silence.Last.Sub(c.silence.Since) >= p.settle() }
+
+func (c consumer) answerState(a probe.Answer, cert certificate, p Pace) State {
+	if cert.podKeys {
+		return podKeyState(a, c.endpoint.demanded, cert, p)
+	}
+	return answerState(a, cert, p)
+}
 
 func answerState(a probe.Answer, cert certificate, p Pace) State {
 	switch {
@@ -135,7 +142,7 @@ func isOlder(a probe.Answer, cert certificate) bool {
 func (c consumer) firstExpiry(cert certificate, p Pace) time.Time {
 	var first time.Time
 	for _, a := range c.answers {
-		if answerState(a, cert, p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
+		if c.answerState(a, cert, p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
 			first = a.NotAfter
 		}
 	}
@@ -145,6 +152,10 @@ func (c consumer) firstExpiry(cert certificate, p Pace) time.Time {
 // readsOtherFiles reports whether the pod, if it serves an older leaf, reads it
 // from other files than the Secret's: those held the new one already when the pod
 // was created. A restart would not help.
-func (c consumer) readsOtherFiles(cert certificate) bool {
-	return c.pod.CreationTimestamp.After(cert.since)
+func (c consumer) readsOtherFiles(cert certificate, p Pace) bool {
+	since := cert.since
+	if cert.podKeys {
+		since, _ = c.overdue(cert, p)
+	}
+	return c.pod.CreationTimestamp.After(since)
 }

@@ -122,7 +122,7 @@ func TestWhatReadsOtherFiles(t *testing.T) {
 	c := consumerOf(nil)
 	for after, want := range map[time.Duration]bool{-time.Second: false, 0: false, time.Second: true} {
 		c.pod.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(after))
-		assert.Equal(t, want, c.readsOtherFiles(cert2), "%s", after)
+		assert.Equal(t, want, c.readsOtherFiles(cert2, testPace), "%s", after)
 	}
 }
 

@@ -20,12 +20,20 @@ type Situation struct {
 	Now       time.Time
 	Namespace string
 	// Secret is empty for the Services that have a part in no Secret and still have
-	// a condition Serving.
+	// a condition Serving. It is pods.PodKey for the pods that have keys of their own.
 	Secret string
-	// Services have a part in the Secret, oldest first.
+	// Services have a part in the Secret, oldest first. For pods.PodKey they are all that
+	// ask for a certificate.
 	Services []*corev1.Service
-	// Pods mount the Secret's key.
+	// Pods mount the Secret's key. For pods.PodKey they are those with keys of their own,
+	// and those that mount a Secret which a Service keeps from before it asked for such
+	// keys.
 	Pods []*pods.Facts
+	// Trust is what keys of pods are judged by, and only for pods.PodKey.
+	Trust probe.Trust
+	// PodKeys are the pods of the Services that have keys of their own, and only for a
+	// Secret.
+	PodKeys Seen
 	// Silences are those of the Pods that do not answer in time.
 	Silences map[types.UID]probe.Silence
 	// Memory is that of the last Decision about the Secret, with what pods have
@@ -36,7 +44,7 @@ type Situation struct {
 	Off bool
 }
 
-// Decision is what follows for the Secret.
+// Decision is what follows for the Secret, or for the keys of pods.
 type Decision struct {
 	// Conditions are those that Services are to have.
 	Conditions []Change
@@ -54,6 +62,8 @@ type Decision struct {
 	// Arrivals are how long the certificate took to each of the pods that were seen
 	// to serve it for the first time.
 	Arrivals []time.Duration
+	// Seen is what was seen of the pods, for PodKeys of another Situation.
+	Seen Seen
 	// Judged: no pod can be stale that is not among Stale only because it has not
 	// been dialled yet. A process that has just begun does not know that.
 	Judged bool
@@ -72,6 +82,9 @@ type Change struct {
 // Decide says which pods to dial, what the Services' conditions are to be, and
 // what is stale.
 func Decide(s Situation) Decision {
+	if s.isPodKeys() {
+		return s.decidePodKeys()
+	}
 	if s.Secret == "" {
 		return s.release(certificate{})
 	}
@@ -114,14 +127,27 @@ func (s Situation) consumers() []consumer {
 		}
 		at := endpoints[pod.Template]
 		if at == nil {
-			at = endpointOf(pod.Template.Value(), s.Secret, s.Services)
+			at = s.endpointOf(pod)
 			endpoints[pod.Template] = at
+		}
+		if at.services == nil {
+			continue // nobody's concern
 		}
 		c := recall(pod, at, s.Memory.pods[pod.UID], s.Now)
 		c.silence = s.Silences[pod.UID]
 		out = append(out, c)
 	}
 	return out
+}
+
+func (s Situation) endpointOf(pod *pods.Facts) *endpoint {
+	if !s.isPodKeys() {
+		return endpointOf(pod.Template.Value(), s.Secret, s.Services)
+	}
+	if at := podKeyEndpoint(pod.Template.Value(), pod.Mounts(), s.Services); at != nil {
+		return at
+	}
+	return &endpoint{}
 }
 
 // view is a Situation, what was derived from it, and the Decision that is being
@@ -153,6 +179,7 @@ func (v *view) decide() Decision {
 	} else if v.d.Memory.empty.IsZero() {
 		v.d.Memory.empty = v.Now
 	}
+	v.d.Seen = Seen{v.groups.sorted()}
 	v.setConditions()
 	v.setStale()
 	return v.d
@@ -171,12 +198,12 @@ func (v *view) addConsumer(c consumer) {
 	if state == statePending && len(c.answers) < len(c.endpoint.ports) {
 		v.d.Judged = false
 	}
-	v.groups.add(c, state)
+	v.groups.add(c, state, v.cert, v.Pace)
 	if state == stateStale {
 		if notAfter := c.firstExpiry(v.cert, v.Pace); v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter) {
 			v.d.NotAfter = notAfter
 		}
-		v.stale.add(c, v.cert)
+		v.stale.add(c, v.cert, v.Pace)
 	}
 }
 
@@ -193,11 +220,15 @@ func (v *view) schedule(c consumer) {
 			v.lookAfter(v.Pace.Pause)
 			return
 		}
-		v.d.Dial = append(v.d.Dial, probe.Visit{
+		visit := probe.Visit{
 			Key:     probe.Key{Secret: types.NamespacedName{Namespace: v.Namespace, Name: v.Secret}, Pod: c.pod.UID},
 			Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode, Ports: ports, Partial: partial,
 			Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
-		})
+		}
+		if v.isPodKeys() {
+			visit.Names, visit.PodKey = hostnames(c.endpoint.services), &probe.PodKeyQuestion{Demanded: c.endpoint.demanded}
+		}
+		v.d.Dial = append(v.d.Dial, visit)
 	}
 }
 
@@ -234,8 +265,11 @@ func (v *view) setConditions() {
 			v.lookAfter(wait)
 		}
 	}
-	all := v.groups.sorted()
+	all := append(slices.Clone(v.d.Seen.groups), v.PodKeys.groups...)
 	for _, svc := range v.Services {
+		if !v.says(svc) {
+			continue
+		}
 		if want := servingCondition(svc, v.Secret, all, v.cert, v.Pace, absent); want != nil {
 			v.d.Conditions = append(v.d.Conditions, Change{svc, want})
 		}
@@ -247,14 +281,19 @@ func (v *view) setConditions() {
 // the propagation time, so that the event counts all of them.
 func (v *view) setStale() {
 	for key, g := range v.stale {
-		g.Secret, g.Leaf, g.Since = v.Secret, v.cert.leaf, v.cert.since
-		g.Service, g.ServiceUID = v.Services[0].Name, v.Services[0].UID
+		g.Secret, g.Leaf = v.Secret, v.cert.leaf
+		if !v.isPodKeys() {
+			g.Since, g.Service, g.ServiceUID = v.cert.since, v.Services[0].Name, v.Services[0].UID
+		}
 		slices.Sort(g.BarePods)
 		v.d.Stale = append(v.d.Stale, *g)
 		if v.d.States[statePropagating] == 0 && !v.d.Memory.notified[key] {
 			v.d.Memory.notified[key] = true
 			v.d.Notify = append(v.d.Notify, *g)
 		}
+	}
+	if v.isPodKeys() { // the next certificate of a pod is reported again
+		maps.DeleteFunc(v.d.Memory.notified, func(key notification, _ bool) bool { return v.stale[key] == nil })
 	}
 	slices.SortFunc(v.d.Stale, StaleWorkload.Compare)
 	slices.SortFunc(v.d.Notify, StaleWorkload.Compare)

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,34 @@ type group struct {
 	services []*corev1.Service
 	states   map[State]int
 	causes   map[probe.Cause]bool // of those in stateNotVerified
+	podKeys  bool                 // they have keys of their own
+	// distrusted: clients do not accept the certificate of one in stateStale.
+	distrusted bool
+}
+
+func (g group) concerns(svc *corev1.Service) bool {
+	return slices.ContainsFunc(g.services, func(its *corev1.Service) bool { return its.UID == svc.UID })
+}
+
+func (g group) equal(other group) bool {
+	return g.workload == other.workload && g.onRotate == other.onRotate && g.podKeys == other.podKeys && g.distrusted == other.distrusted &&
+		maps.Equal(g.states, other.states) && maps.Equal(g.causes, other.causes) &&
+		slices.EqualFunc(g.services, other.services, func(a, b *corev1.Service) bool { return a.UID == b.UID })
+}
+
+// Seen is what was seen of the pods that one Decision is about.
+type Seen struct{ groups []group }
+
+// Equal reports whether the same was seen.
+func (s Seen) Equal(other Seen) bool { return slices.EqualFunc(s.groups, other.groups, group.equal) }
+
+// Services returns those whose pods were seen; one may be there more than once.
+func (s Seen) Services() []*corev1.Service {
+	var out []*corev1.Service
+	for _, g := range s.groups {
+		out = append(out, g.services...)
+	}
+	return out
 }
 
 // groups collects consumers in groups.
@@ -32,16 +61,23 @@ type groupKey struct {
 	endpoint *endpoint
 }
 
-func (g *groups) add(c consumer, state State) {
+func (g *groups) add(c consumer, state State, cert certificate, p Pace) {
 	t := c.pod.Template.Value()
 	key := groupKey{t.Workload, t.OnRotate, c.endpoint}
 	i, ok := g.index[key]
 	if !ok {
 		i = len(g.all)
 		g.index[key] = i
-		g.all = append(g.all, group{t.Workload, t.OnRotate, c.endpoint.services, map[State]int{}, map[probe.Cause]bool{}})
+		g.all = append(g.all, group{
+			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, podKeys: cert.podKeys,
+			states: map[State]int{}, causes: map[probe.Cause]bool{},
+		})
 	}
 	g.all[i].states[state]++
+	if cert.podKeys && state == stateStale {
+		_, distrusted := c.overdue(cert, p)
+		g.all[i].distrusted = g.all[i].distrusted || distrusted
+	}
 	if state != stateNotVerified {
 		return
 	}

@@ -70,6 +70,9 @@ func prompt(a probe.Answer) bool { return !a.Slow && a.Kind != probe.Plaintext }
 // change after that is dialled after longer and longer ones, up to the interval for
 // all pods.
 func (c consumer) regularly(cert certificate, p Pace) time.Time {
+	if cert.podKeys {
+		return c.podKeyRegularly(cert, p)
+	}
 	last, _ := c.last()
 	state := c.state(cert, p)
 	settled := state == statePlaintext || state == stateCurrent

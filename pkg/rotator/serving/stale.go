@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,11 @@ type StaleWorkload struct {
 	// became that.
 	Leaf  string
 	Since time.Time
+	// PodKey: the pods have keys of their own. Then Leaf is empty, Secret is pods.PodKey,
+	// and Since is when the first of their certificates should have been replaced.
+	// Distrusted: that is because clients do not accept it any more, and its kubelet does
+	// not replace it before it is due: only a new pod gets another.
+	PodKey, Distrusted bool
 	// OnRotate is what the pods allow. Pods of one workload that allow different
 	// things, as they do in a rollout, are several StaleWorkloads.
 	OnRotate api.OnRotate
@@ -37,9 +43,13 @@ type StaleWorkload struct {
 	PodUID types.UID
 	// BarePods are the names of all of them, sorted, if they are bare.
 	BarePods []string
-	// Service is the oldest that asks for the Secret.
+	// Service is the oldest that asks for the Secret, or of those that select the first of
+	// the pods.
 	Service    string
 	ServiceUID types.UID
+	// Services are the names of all that select pods with keys of their own, sorted; none
+	// for a Secret.
+	Services []string
 }
 
 // Compare orders stale workloads by workload, Secret, and what the pods allow.
@@ -57,7 +67,14 @@ func (s StaleWorkload) Note() string {
 	if s.Pods > 1 {
 		who, serve = fmt.Sprintf("%d pods (%s and others)", s.Pods, s.Pod), "serve"
 	}
-	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Secret, s.Since.UTC().Format("2006-01-02 15:04:05 MST"))
+	since := s.Since.UTC().Format("2006-01-02 15:04:05 MST")
+	switch {
+	case s.Distrusted:
+		return fmt.Sprintf("%s %s a certificate that clients do not accept any more since %s", who, serve, since)
+	case s.PodKey:
+		return fmt.Sprintf("%s %s a certificate that its kubelet should have replaced by %s", who, serve, since)
+	}
+	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Secret, since)
 }
 
 // Objects returns what an event about them regards, and the Service related to
@@ -74,9 +91,9 @@ func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, rela
 type staleGroups map[notification]*StaleWorkload
 
 // add puts a stale pod with the others of its workload.
-func (g staleGroups) add(c consumer, cert certificate) {
+func (g staleGroups) add(c consumer, cert certificate, p Pace) {
 	t := c.pod.Template.Value()
-	key := notification{t.Workload, t.OnRotate, c.readsOtherFiles(cert)}
+	key := notification{t.Workload, t.OnRotate, c.readsOtherFiles(cert, p)}
 	s := g[key]
 	if s == nil {
 		s = &StaleWorkload{Workload: t.Workload, OnRotate: t.OnRotate, ReadsOtherFiles: key.readsOtherFiles}
@@ -88,5 +105,19 @@ func (g staleGroups) add(c consumer, cert certificate) {
 	}
 	if s.Pod == "" || c.pod.Name < s.Pod {
 		s.Pod, s.PodUID = c.pod.Name, c.pod.UID
+		s.Service, s.ServiceUID = c.endpoint.services[0].Name, c.endpoint.services[0].UID
+	}
+	if !cert.podKeys {
+		return
+	}
+	since, distrusted := c.overdue(cert, p)
+	if !s.PodKey || since.Before(s.Since) {
+		s.Since = since
+	}
+	s.PodKey, s.Distrusted = true, s.Distrusted || distrusted
+	for _, svc := range c.endpoint.services {
+		if i, found := slices.BinarySearch(s.Services, svc.Name); !found {
+			s.Services = slices.Insert(s.Services, i, svc.Name)
+		}
 	}
 }

@@ -21,12 +21,7 @@ func Issued(issued signer.Issued, now time.Time) certificatesv1.PodCertificateRe
 	leaf := issued.Leaf
 	out := status(certificatesv1.PodCertificateRequestConditionTypeIssued, "Issued", "leaf sha256:"+pki.Fingerprint(leaf), now)
 	out.CertificateChain = string(issued.CertPEM)
-	refresh := pki.RenewAt(leaf)
-	if first := leaf.NotBefore.Add(refreshMargin); refresh.Before(first) {
-		refresh = first
-	}
-	refresh = earliest(refresh, leaf.NotAfter.Add(-refreshMargin)).Truncate(time.Second)
-	out.NotBefore, out.NotAfter, out.BeginRefreshAt = at(leaf.NotBefore), at(leaf.NotAfter), at(refresh)
+	out.NotBefore, out.NotAfter, out.BeginRefreshAt = at(leaf.NotBefore), at(leaf.NotAfter), at(pki.RefreshAt(leaf))
 	return out
 }
 

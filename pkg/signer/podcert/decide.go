@@ -22,8 +22,6 @@ const (
 	// backdate is how far before now it begins: less than the five minutes that the API
 	// server allows, whose clock may be another.
 	backdate = 2 * time.Minute
-	// refreshMargin is the least between the beginning, the refresh and the end.
-	refreshMargin = 10 * time.Minute
 )
 
 // retry is how long a request waits for a CA that cannot sign before it is looked at

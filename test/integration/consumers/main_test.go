@@ -39,7 +39,9 @@ func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	ctrl.SetLogger(logr.Discard())
-	cluster, err := controlplane.Start(ctx, controlplane.Options{})
+	cluster, err := controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{
+		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true", // else volumes lose their source
+	}})
 	if err != nil {
 		return 0, err
 	}

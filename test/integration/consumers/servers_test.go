@@ -53,12 +53,18 @@ func (a authority) bundle() []byte { return pki.NewBundle(a.root).PEM() }
 // issue returns a pair for the names, valid for an hour from issued.
 func (a authority) issue(t testing.TB, issued time.Time, names ...string) *tls.Certificate {
 	t.Helper()
+	return a.issueUntil(t, issued, issued.Add(time.Hour), names...)
+}
+
+// issueUntil returns a pair for the names, valid from issued to notAfter.
+func (a authority) issueUntil(t testing.TB, issued, notAfter time.Time, names ...string) *tls.Certificate {
+	t.Helper()
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
 	serial, err := pki.NewSerial()
 	require.NoError(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, DNSNames: names, NotBefore: pki.NotBefore(issued), NotAfter: issued.Add(time.Hour).Truncate(time.Second),
+		SerialNumber: serial, DNSNames: names, NotBefore: pki.NotBefore(issued), NotAfter: notAfter.Truncate(time.Second),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}, a.root, key.Public(), a.key)
 	require.NoError(t, err)

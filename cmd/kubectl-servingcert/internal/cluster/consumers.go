@@ -16,12 +16,14 @@ import (
 )
 
 // Consumers returns the pods of a namespace, of all if it is "", that mount the
-// key of a Secret that holds the certificate of one of the Services, or the bundle. Pods that have ended do
-// not count.
+// key of a Secret that holds the certificate of one of the Services, or the bundle, or have a
+// key of their own. Pods that have ended do not count.
 func (c *Cluster) Consumers(ctx context.Context, namespace string, services []judge.Service) ([]judge.Consumer, error) {
 	ours := map[string]bool{}
 	for _, s := range services {
-		ours[s.Namespace+"/"+s.HoldingSecret()] = true
+		for _, secret := range s.HeldSecrets() {
+			ours[s.Namespace+"/"+secret] = true
+		}
 	}
 	var found []judge.Consumer
 	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
@@ -50,7 +52,7 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}
 	for secret := range strings.SplitSeq(t.Mounts, ",") {
-		if ours[pod.Namespace+"/"+secret] {
+		if secret == pods.PodKey || ours[pod.Namespace+"/"+secret] {
 			c.Secrets = append(c.Secrets, secret)
 		}
 	}

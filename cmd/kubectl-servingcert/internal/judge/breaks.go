@@ -2,9 +2,11 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // DistrustSituation is what is known when every root from before is about to be distrusted.
@@ -27,11 +29,13 @@ func Consequences(k DistrustSituation) string {
 	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))
 	workloads := breaking(k.Consumers, k.Services)
 	b.WriteString(workloads)
+	podKeys := unrefreshed(k.Consumers)
+	b.WriteString(podKeys)
 	const every = "workloads that mount a certificate or the bundle"
 	switch {
 	case k.ConsumersErr != nil:
 		fmt.Fprintf(&b, "  %s: unknown: %v\n", every, k.ConsumersErr)
-	case workloads == "":
+	case workloads == "" && podKeys == "":
 		b.WriteString(named(every, nil))
 	}
 	for _, line := range []string{Bounded(Holds(k.Services)), Doubt(k.Services)} {
@@ -46,11 +50,46 @@ func Consequences(k DistrustSituation) string {
 	return b.String()
 }
 
+// unrefreshed returns the lines about the workloads whose pods have keys of their own, "" if
+// there are none.
+func unrefreshed(consumers []Consumer) string {
+	var restarted, others []string
+	for _, c := range consumers {
+		switch {
+		case !slices.Contains(c.Secrets, pods.PodKey):
+		case c.isRestarted():
+			restarted = append(restarted, c.name())
+		default:
+			others = append(others, c.name())
+		}
+	}
+	if len(restarted)+len(others) == 0 {
+		return ""
+	}
+	text := "  Some pods have keys of their own. Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n"
+	slices.Sort(restarted)
+	slices.Sort(others)
+	restarted, others = slices.Compact(restarted), slices.Compact(others) // a workload has many pods
+	if len(others) > 0 {
+		text += named("workloads with such pods that fail until somebody replaces the pods (kubectl rollout restart)", others)
+	}
+	if len(restarted) > 0 {
+		text += named("workloads with such pods that the rotator restarts ("+api.AnnotationOnRotate+": restart)", restarted)
+	}
+	return text
+}
+
+// CannotRenew says why nobody can have a Service's certificates replaced, and what to do.
+func CannotRenew(s Service) string {
+	return fmt.Sprintf("the pods of Service %s make their keys (%s: %s), and nobody can make a kubelet refresh a certificate: replace the pods, for example with kubectl rollout restart -n %s, and each gets a new key and certificate",
+		s, api.AnnotationKeySource, api.KeySourcePod, s.Namespace)
+}
+
 // servers returns the Services that have a leaf.
 func servers(services []Service) []string {
 	var names []string
 	for _, s := range services {
-		if s.Leaf != "" {
+		if s.Leaf != "" && !s.PodKeys {
 			names = append(names, s.String())
 		}
 	}

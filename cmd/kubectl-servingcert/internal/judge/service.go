@@ -2,11 +2,13 @@ package judge
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // Service is a Service that has, or asks for, a certificate, in the form of
@@ -26,34 +28,58 @@ type Service struct {
 	NotAfter *time.Time `json:"notAfter,omitempty"`
 	RenewAt  *time.Time `json:"renewAt,omitempty"`
 
-	retained string // the Secret that is kept although the Service does not ask for it
+	// PodKeys: its pods make their keys (servingcert.dev/key-source: pod).
+	PodKeys bool `json:"podKeys,omitempty"`
+
+	kept     []string // the Secrets that are kept from before its pods made their keys
+	retained string   // the Secret that is kept although the Service does not ask for it
 }
 
 // HoldingSecret returns the Secret that holds the certificate: the one that the
-// Service asks for, or one that is retained for it.
-func (s Service) HoldingSecret() string { return cmp.Or(s.Secret, s.retained) }
+// Service asks for, or one that is retained for it; pods.PodKey if its pods make their keys.
+func (s Service) HoldingSecret() string {
+	if s.PodKeys {
+		return pods.PodKey
+	}
+	return cmp.Or(s.Secret, s.retained)
+}
+
+// HeldSecrets returns HoldingSecret, and those that are kept from before the pods made their
+// keys.
+func (s Service) HeldSecrets() []string { return append(slices.Clone(s.kept), s.HoldingSecret()) }
+
+// SecretColumn is what a table shows: the Secret that the Service asks for, or pods.PodKey.
+func (s Service) SecretColumn() string {
+	if s.PodKeys {
+		return pods.PodKey
+	}
+	return s.Secret
+}
 
 // ServiceOf returns what is known of a Service; ok is false for one that neither
 // has nor asks for a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
-	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: Escape(secretOf(svc)), Serving: servingOf(svc)}
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc)}
+	if s.PodKeys {
+		s.kept = api.KeptSecrets(svc)
+	}
 	ready := api.Condition(svc, api.ConditionReady)
 	if ready == nil {
-		return s, s.Secret != ""
+		return s, s.Secret != "" || s.PodKeys
 	}
 	s.Ready, s.Reason, s.Message = Escape(string(ready.Status)), Escape(ready.Reason), Escape(ready.Message)
 	s.Leaf, _ = api.LeafOf(svc)
 	if s.Secret == "" {
 		s.retained, _ = api.PartIn(svc)
 	}
-	return s, s.Secret != "" || s.Leaf != ""
+	return s, s.Secret != "" || s.Leaf != "" || s.PodKeys
 }
 
 // secretOf returns the Secret that a Service asks for; "" if it asks for none.
 // OpenShift's annotations count only if the signer runs with --openshift-compat:
 // the condition shows that it does.
 func secretOf(svc *corev1.Service) string {
-	if name, ok := api.Wants(svc); ok {
+	if name, ok := api.Wants(svc); ok || api.WantsPodKeys(svc) {
 		return name
 	}
 	if api.Condition(svc, api.ConditionReady) == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // StaleList is what is known of the workloads that serve an older certificate.
@@ -28,7 +29,15 @@ func AddStale(services []Service, list StaleList) {
 		if s.Serving == nil {
 			continue
 		}
-		s.Serving.Stale = stale[key{s.Namespace, s.HoldingSecret(), s.Serving.Leaf}]
+		s.Serving.Stale = nil
+		if !s.PodKeys {
+			s.Serving.Stale = slices.Clone(stale[key{s.Namespace, s.HoldingSecret(), s.Serving.Leaf}])
+		}
+		for _, w := range stale[key{s.Namespace, pods.PodKey, ""}] { // of both kinds, while a Service is switched
+			if slices.Contains(w.Services, s.Name) {
+				s.Serving.Stale = append(s.Serving.Stale, w)
+			}
+		}
 		s.Serving.StaleUnknown = list.doubt(s.Serving)
 	}
 }
@@ -74,9 +83,13 @@ func Doubt(services []Service) string {
 func StaleLines(stale []api.StaleWorkload) []string {
 	var lines []string
 	for _, w := range stale {
-		line := fmt.Sprintf("%s/%s: %d pods serve an older certificate, %s: %s", w.Kind, w.Name, w.Pods, api.AnnotationOnRotate, w.OnRotate)
+		what := "an older certificate"
+		if w.Secret == pods.PodKey {
+			what = "a certificate that should have been replaced"
+		}
+		line := fmt.Sprintf("%s/%s: %d pods serve %s, %s: %s", w.Kind, w.Name, w.Pods, what, api.AnnotationOnRotate, w.OnRotate)
 		if w.Pods == 1 {
-			line = fmt.Sprintf("%s/%s: 1 pod serves an older certificate, %s: %s", w.Kind, w.Name, api.AnnotationOnRotate, w.OnRotate)
+			line = fmt.Sprintf("%s/%s: 1 pod serves %s, %s: %s", w.Kind, w.Name, what, api.AnnotationOnRotate, w.OnRotate)
 		}
 		if w.Held != nil {
 			line += fmt.Sprintf("; held: %s: %s", w.Held.Reason, w.Held.Message)

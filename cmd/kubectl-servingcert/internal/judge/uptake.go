@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // Consumer is a pod that mounts the key of a Secret that a Service asks for, or the
@@ -71,6 +72,9 @@ func breaking(consumers []Consumer, services []Service) string {
 	}
 	worst := maps.Clone(known)
 	for _, c := range consumers {
+		if slices.Contains(c.Secrets, pods.PodKey) {
+			continue // see unrefreshed
+		}
 		if _, isStale := known[c.name()]; !isStale {
 			worst[c.name()] = max(worst[c.name()], uptakeOf(c, conditions))
 		}

@@ -55,18 +55,22 @@ func Verify(s VerifySituation, now time.Time) []Finding {
 		bundle = pki.Bundle{}
 	}
 	findings = append(findings, judgeSecret(s, bundle, now)...)
+	findings = append(findings, judgePodKeys(s.Service)...)
 	return append(findings, judgeServed(s, bundle, now)...)
 }
 
 func judgeCondition(s Service) Finding {
 	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
 	switch {
-	case s.Secret == "" && s.Ready == "":
+	case s.Secret == "" && !s.PodKeys && s.Ready == "":
 		return Finding{VerdictFailed, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
 	case s.Ready == "":
 		return Finding{VerdictFailed, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
 	case s.Ready != string(corev1.ConditionTrue):
 		return Finding{VerdictFailed, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
+	}
+	if s.PodKeys {
+		return Finding{VerdictOK, fmt.Sprintf("%s: %s: %s", name, s.Reason, s.Message)}
 	}
 	return Finding{VerdictOK, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
 }
@@ -113,11 +117,46 @@ func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 	return judgeChain(s.Address, s, s.Served, bundle, now)
 }
 
+// judgePodKeys returns what the rotator says of the pods, whose keys are in no object that
+// could be read; nothing if keys are in a Secret.
+func judgePodKeys(s Service) []Finding {
+	if !s.PodKeys {
+		return nil
+	}
+	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
+	switch {
+	case s.Serving == nil:
+		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve"}}
+	case s.Serving.isTrue():
+		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
+	case s.Serving.Status == string(corev1.ConditionUnknown), s.Serving.Reason == api.ServingPropagating:
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+	}
+	return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+}
+
+// refreshLate is how long after the moment that it was asked to a kubelet may be seen to
+// have replaced a certificate: its five minutes, and two until the server has read it.
+const refreshLate = 7 * time.Minute
+
+// judgeRefresh says whether the leaf of a pod with a key of its own should have been
+// replaced. No condition names it.
+func judgeRefresh(name string, leaf *x509.Certificate, now time.Time) Finding {
+	refresh := pki.RefreshAt(leaf)
+	text := fmt.Sprintf("%s: leaf %s, of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
+	if now.After(refresh.Add(refreshLate)) {
+		return Finding{VerdictFailed, text + ", which is over: the server has not read its files again"}
+	}
+	return Finding{VerdictOK, text}
+}
+
 // judgeChain compares certificates with the condition and the bundle.
 func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
 	leaf := certs[0]
 	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
-	if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
+	if s.Service.PodKeys {
+		findings[0] = judgeRefresh(name, leaf, now)
+	} else if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
 		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
 			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
 	}

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
@@ -25,10 +24,13 @@ import (
 // Prober dials pods, a bounded number at a time, which namespaces share (probe.Queue). A
 // pod that waits to be dialled is not dialled twice.
 type Prober struct {
-	cfg    Config
-	now    func() time.Time
-	bundle func(context.Context) pki.Bundle
-	// ready waits until the bundle is known.
+	// Trust is what certificates are judged by.
+	Trust *Trust
+
+	cfg   Config
+	now   func() time.Time
+	trust func(context.Context) probe.Trust
+	// ready waits until the CA's status is known.
 	ready func(context.Context) bool
 	// done is called with what a pod answered.
 	done    func(probe.Visit, []probe.Answer)
@@ -45,15 +47,15 @@ type Prober struct {
 
 // Setup adds the prober to mgr. done is called with what a pod answered.
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
-	known, err := addBundle(c)
+	known, err := addTrust(c)
 	if err != nil {
 		return nil, err
 	}
-	p, err := newProber(cfg, c.Now, known.get, done)
+	p, err := newProber(cfg, c.Now, known.Get, done)
 	if err != nil {
 		return nil, err
 	}
-	p.ready = known.reader.WaitForCacheSync
+	p.Trust, p.ready = known, known.Cache.WaitForCacheSync
 	if err := errors.Join(c.Metrics.Register(p.results), c.Metrics.Register(p.refused)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -63,13 +65,13 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 	return p, nil
 }
 
-func newProber(cfg Config, now func() time.Time, bundle func(context.Context) pki.Bundle, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
+func newProber(cfg Config, now func() time.Time, trust func(context.Context) probe.Trust, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
 	ranges, err := probe.ParseRanges(cfg.PodCIDRs)
 	if err != nil {
 		return nil, fmt.Errorf("--pod-cidrs: %w", err)
 	}
 	p := &Prober{
-		cfg: cfg, now: now, bundle: bundle, done: done, ready: func(context.Context) bool { return true },
+		cfg: cfg, now: now, trust: trust, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
 			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other or panic.",
@@ -183,7 +185,7 @@ func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer pr
 		}
 	}()
 	outcome := p.dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
-	answer = v.Answer(port, at, outcome, p.bundle(ctx))
+	answer = v.Answer(port, at, outcome, p.trust(ctx))
 	p.results.WithLabelValues(outcome.Label()).Inc()
 	return answer
 }

@@ -94,12 +94,12 @@ func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
 	return v
 }
 
-func noBundle(context.Context) pki.Bundle { return pki.Bundle{} }
+func noTrust(context.Context) probe.Trust { return probe.Trust{} }
 
 // loopback returns a prober of pods that are listeners on loopback.
 func loopback(t *testing.T, cfg Config, now func() time.Time, done func(probe.Visit, []probe.Answer)) *Prober {
 	cfg.PodCIDRs = []string{"127.0.0.0/8"}
-	p, err := newProber(cfg, now, noBundle, done)
+	p, err := newProber(cfg, now, noTrust, done)
 	require.NoError(t, err)
 	return p
 }
@@ -107,7 +107,7 @@ func loopback(t *testing.T, cfg Config, now func() time.Time, done func(probe.Vi
 func TestARefusedAddressIsNotDialled(t *testing.T) {
 	var dialled atomic.Int32
 	at := rotatortest.Accept(t, "127.0.0.1", func(net.Conn) { dialled.Add(1) })
-	p, err := newProber(Config{Concurrency: 1, Timeout: long}, time.Now, noBundle, nil)
+	p, err := newProber(Config{Concurrency: 1, Timeout: long}, time.Now, noTrust, nil)
 	require.NoError(t, err)
 	for _, address := range []string{"127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "::"} {
 		v := fixed("shop", "a", at)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/report"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
@@ -125,6 +126,9 @@ func (r *reconciler) unjudged(ctx context.Context) (map[types.NamespacedName]boo
 	unjudged := map[types.NamespacedName]bool{}
 	for i := range services.Items {
 		secret, ok := api.PartIn(&services.Items[i])
+		if api.WantsPodKeys(&services.Items[i]) {
+			secret, ok = pods.PodKey, true
+		}
 		key := types.NamespacedName{Namespace: services.Items[i].Namespace, Name: secret}
 		if ok && !r.partners.Judged(key) {
 			unjudged[key] = true

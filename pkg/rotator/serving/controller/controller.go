@@ -14,10 +14,11 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// reconciler follows the consumers of Secrets.
+// reconciler follows the consumers of Secrets, and the pods with keys of their own.
 type reconciler struct {
 	cluster  *cluster.Cluster
 	cfg      Config
@@ -29,8 +30,9 @@ type reconciler struct {
 	propagation prometheus.Histogram
 }
 
-// Reconcile looks at one Secret. Under partInNone it looks at the Services of the
-// namespace that have a part in none and still have a condition Serving.
+// Reconcile looks at one Secret. Under pods.PodKey it looks at the pods of the namespace
+// that have keys of their own, and under partInNone at the Services that have a part in
+// neither and still have a condition Serving.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	now := r.cluster.Now()
 	before := r.ledger.open(req.NamespacedName, now)
@@ -52,12 +54,42 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *se
 	}
 	slices.SortFunc(s.Services, api.OlderFirst)
 	s.Namespace = key.Namespace
-	if key.Name != partInNone {
-		s.Secret = key.Name
+	switch key.Name {
+	case partInNone:
+		return nil
+	case pods.PodKey:
+		s.Trust = r.partners.Trust.Get(ctx)
+		s.Pods = r.podKeyPods(key.Namespace, s.Services)
+	default:
 		s.Pods = r.cluster.Pods.Mounting(key.Namespace, key.Name)
-		s.Silences = r.ledger.silent(s.Pods)
+		s.PodKeys = r.ledger.seen(podKeysOf(key.Namespace))
 	}
+	s.Secret = key.Name
+	s.Silences = r.ledger.silent(s.Pods)
 	return nil
+}
+
+// podKeyPods returns the pods with keys of their own, and those with a Secret that one of
+// the Services keeps from before.
+func (r *reconciler) podKeyPods(namespace string, services []*corev1.Service) []*pods.Facts {
+	found := r.cluster.Pods.Mounting(namespace, pods.PodKey)
+	known := map[types.UID]bool{}
+	for _, pod := range found {
+		known[pod.UID] = true
+	}
+	for _, svc := range services {
+		if !api.WantsPodKeys(svc) {
+			continue
+		}
+		for _, secret := range api.KeptSecrets(svc) {
+			for _, pod := range r.cluster.Pods.Mounting(namespace, secret) {
+				if !known[pod.UID] {
+					known[pod.UID], found = true, append(found, pod)
+				}
+			}
+		}
+	}
+	return found
 }
 
 func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before followed, s serving.Situation, d serving.Decision) error {
@@ -65,7 +97,10 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 	if d.Forget {
 		r.ledger.forget(key)
 	} else {
-		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, judged: d.Judged})
+		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, judged: d.Judged, seen: d.Seen})
+	}
+	if s.Secret == pods.PodKey && !before.seen.Equal(d.Seen) {
+		r.tellSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))
 	}
 	if is, _ := d.Memory.Rotation(); r.partners.Rotated != nil {
 		if was, _ := before.memory.Rotation(); was.Leaf != is.Leaf {
@@ -79,7 +114,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 		r.propagation.Observe(took.Seconds())
 	}
 	if len(d.Notify) > 0 {
-		log.FromContext(ctx).Info("pods serve an older certificate than the Secret holds", "workloads", len(d.Notify), "leaf", d.Notify[0].Leaf, "since", d.Notify[0].Since)
+		log.FromContext(ctx).Info("pods serve an older certificate than they should", "workloads", len(d.Notify), "leaf", d.Notify[0].Leaf, "since", d.Notify[0].Since)
 	}
 	for _, stale := range d.Notify {
 		r.events.servesOld(s.Namespace, stale)
@@ -89,4 +124,16 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 		r.partners.Report.EnqueueNamespace("")
 	}
 	return err
+}
+
+// tellSecrets has the Secrets of the Services looked at: their conditions are about the
+// pods with keys of their own, too.
+func (r *reconciler) tellSecrets(namespace string, services []*corev1.Service) {
+	told := map[string]bool{}
+	for _, svc := range services {
+		if secret, ok := api.PartIn(svc); ok && !told[secret] {
+			told[secret] = true
+			r.ledger.answered.Enqueue(types.NamespacedName{Namespace: namespace, Name: secret})
+		}
+	}
 }

@@ -35,6 +35,11 @@ func (w eventWriter) servesOld(namespace string, s serving.StaleWorkload) {
 	action := actionReload
 	todo := fmt.Sprintf("it does not reload its files: %s; annotate its pod template %s: restart to have that done automatically", s.Workload.Advice(namespace, s.Pod), api.AnnotationOnRotate)
 	switch {
+	case s.Distrusted:
+		todo = fmt.Sprintf("no kubelet replaces it before it is due, and only a new pod gets another: %s; annotate its pod template %s: restart to have that done automatically", s.Workload.Advice(namespace, s.Pod), api.AnnotationOnRotate)
+		if s.Workload.Bare() {
+			todo = "no kubelet replaces it before it is due, and only a new pod gets another: recreate it"
+		}
 	case s.ReadsOtherFiles:
 		action = actionMount
 		todo = "it is newer than that, so that it reads the certificate from other files than the volume's, or through a subPath, which never changes"

@@ -24,13 +24,19 @@ type Ledger struct {
 	silences *probe.Silences
 }
 
-// followed is one Secret.
+// followed is one Secret, or the keys of the pods of one namespace.
 type followed struct {
 	memory   serving.Memory
 	states   map[serving.State]int
 	notAfter time.Time
 	stale    []serving.StaleWorkload
 	judged   bool
+	seen     serving.Seen
+}
+
+// podKeysOf is the key of the pods of a namespace that have keys of their own.
+func podKeysOf(namespace string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: pods.PodKey}
 }
 
 // NewLedger returns the ledger of a process that has just begun.
@@ -93,6 +99,30 @@ func (l *Ledger) Record(v probe.Visit, answers []probe.Answer) {
 	if f != nil {
 		l.answered.Enqueue(v.Secret)
 	}
+}
+
+// seen returns what was seen of the pods of a Secret.
+func (l *Ledger) seen(key types.NamespacedName) serving.Seen {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f := l.secrets[key]; f != nil {
+		return f.seen
+	}
+	return serving.Seen{}
+}
+
+// podKeys returns the keys of all namespaces in which pods with keys of their own are
+// followed.
+func (l *Ledger) podKeys() []types.NamespacedName {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []types.NamespacedName
+	for key := range l.secrets {
+		if key.Name == pods.PodKey {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // silent returns those of the pods that do not answer in time, nil if none.

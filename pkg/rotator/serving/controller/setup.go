@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,24 +27,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
+	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 )
 
 // Partners are those that the controller works with.
 type Partners struct {
 	// Dial has a pod dialled; Ledger.Record takes what it answered.
-	Dial func(probe.Visit)
+	Dial func(judged.Visit)
 	// Restarts is to look at a namespace whose stale workloads have changed, and
 	// Report is to look when any have. Rotated is to look at a Secret whose certificate
 	// has changed, or is known for the first time.
 	Restarts, Report, Rotated *cluster.Trigger
+	// Trust is what the certificates of pods with keys of their own are judged by.
+	Trust *probe.Trust
 }
 
 // rotationDelay is how long a new certificate, and pods that were woken, are waited
 // for: the signer writes the conditions of several Services one after the other.
 const rotationDelay = 100 * time.Millisecond
 
-// Setup adds the controller. Its unit of work is a Secret.
+// Setup adds the controller. Its unit of work is a Secret, or the pods of a namespace that
+// have keys of their own (pods.PodKey).
 func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	if err := c.Services.IndexField(context.Background(), &corev1.Service{}, byPart, indexPart); err != nil {
 		return fmt.Errorf("index Services: %w", err)
@@ -57,7 +62,7 @@ func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	}
 	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), l.answered, l.woken}
 	if cfg.Verify {
-		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(l, c.Delay)))
+		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(l, c.Delay)), source.Kind(p.Trust.Cache, &corev1.ConfigMap{}, onTrust(l, c.Delay)))
 	}
 	return c.AddController("consumers", controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
@@ -65,8 +70,9 @@ func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	}, sources...)
 }
 
-// byPart finds the Services with a part in a Secret; under partInNone those with
-// none that still have a condition Serving.
+// byPart finds the Services with a part in a Secret; under pods.PodKey those that ask for
+// a certificate; under partInNone those with a part in neither that still have a condition
+// Serving.
 const (
 	byPart     = "servingcert.part"
 	partInNone = "\x00none" // not a value that kubectl can give an annotation
@@ -81,8 +87,15 @@ func indexPart(object client.Object) []string {
 }
 
 func partsOf(svc *corev1.Service) []string {
+	var parts []string
 	if secret, ok := api.PartIn(svc); ok {
-		return []string{secret}
+		parts = append(parts, secret)
+	}
+	if api.Asks(svc) {
+		parts = append(parts, pods.PodKey)
+	}
+	if len(parts) > 0 {
+		return parts
 	}
 	if svc.DeletionTimestamp == nil && api.Condition(svc, api.ConditionServing) != nil {
 		return []string{partInNone}
@@ -132,10 +145,15 @@ func hasOther(svc *corev1.Service, leaf string) bool {
 // hold no certificate.
 func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
 	enqueue := func(q facts.Queue, f *pods.Facts) {
-		for _, secret := range f.Mounts() {
+		mounts := f.Mounts()
+		for _, secret := range mounts {
 			if key := (types.NamespacedName{Namespace: f.Namespace, Name: secret}); l.follows(key) {
 				q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
 			}
+		}
+		// A Secret that a Service keeps is not followed by itself.
+		if key := podKeysOf(f.Namespace); slices.Contains(mounts, pods.PodKey) || len(mounts) > 0 && l.follows(key) {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
 		}
 	}
 	return func(_ context.Context, q facts.Queue, before, after *pods.Facts) {
@@ -148,5 +166,24 @@ func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
 		case before.Ready != after.Ready || before.IP != after.IP || before.OnNode != after.OnNode || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 			enqueue(q, after)
 		}
+	}
+}
+
+// onTrust enqueues all pods with keys of their own when another bundle is published, or
+// another generation signs.
+func onTrust(l *Ledger, delay time.Duration) handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request] {
+	enqueue := func(q facts.Queue) {
+		for _, key := range l.podKeys() {
+			q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+		}
+	}
+	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
+		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[*corev1.ConfigMap], q facts.Queue) { enqueue(q) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.ConfigMap], q facts.Queue) {
+			before, after := e.ObjectOld.Data, e.ObjectNew.Data
+			if before[api.BundleKey] != after[api.BundleKey] || before[api.CAGeneration] != after[api.CAGeneration] {
+				enqueue(q)
+			}
+		},
 	}
 }

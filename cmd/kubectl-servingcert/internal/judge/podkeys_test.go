@@ -1,0 +1,112 @@
+package judge
+
+import (
+	"crypto/x509"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// podKeysService is a Service whose pods make their keys, and what the rotator says of them.
+func podKeysService(status metav1.ConditionStatus, reason string) *corev1.Service {
+	svc := rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)
+	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
+	svc.Status.Conditions = []metav1.Condition{{
+		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys,
+		Message: api.PodKeysText([]string{"web.shop.svc"}, 0) + api.KeptText([]string{"web-tls"}),
+	}}
+	if reason != "" {
+		svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: "said"})
+	}
+	return svc
+}
+
+func TestAServiceWhosePodsMakeTheirKeys(t *testing.T) {
+	s, ok := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
+	assert.True(t, ok)
+	assert.Empty(t, s.Secret)
+	assert.Equal(t, "(pod)", s.SecretColumn())
+	assert.Equal(t, []string{"web-tls", "(pod)"}, s.HeldSecrets())
+	assert.Equal(t, "True", s.Serving.Column())
+
+	unseen := rotatortest.Service("web", "web-tls")
+	unseen.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
+	s, ok = ServiceOf(unseen)
+	assert.True(t, ok, "it asks, and the signer has said nothing yet")
+	assert.Equal(t, "(pod)", s.SecretColumn())
+}
+
+func TestStalePodKeysAreThoseOfTheService(t *testing.T) {
+	s, _ := ServiceOf(podKeysService(metav1.ConditionFalse, api.ServingStale))
+	its := api.StaleWorkload{Namespace: "shop", Kind: "Deployment", Name: "web", Secret: pods.PodKey, Pods: 2, OnRotate: api.OnRotateRestart, Services: []string{"web"}}
+	others := its
+	others.Name, others.Services = "db", []string{"db"}
+	services := []Service{s}
+	AddStale(services, StaleList{ServingStatus: api.ServingStatus{Stale: []api.StaleWorkload{its, others}, Count: 2}})
+	assert.Equal(t, []api.StaleWorkload{its}, services[0].Serving.Stale)
+	assert.Empty(t, services[0].Serving.StaleUnknown)
+	assert.Equal(t, []string{"Deployment/web: 2 pods serve a certificate that should have been replaced, servingcert.dev/on-rotate: restart"}, StaleLines(services[0].Serving.Stale))
+}
+
+func TestVerifyPodKeys(t *testing.T) {
+	for _, tt := range []struct {
+		status  metav1.ConditionStatus
+		reason  string
+		verdict string
+	}{
+		{"", "", VerdictUnknown},
+		{metav1.ConditionTrue, api.ServingCurrent, VerdictOK},
+		{metav1.ConditionFalse, api.ServingStale, VerdictFailed},
+		{metav1.ConditionFalse, api.ServingForeign, VerdictFailed},
+		{metav1.ConditionFalse, api.ServingPropagating, VerdictUnknown},
+		{metav1.ConditionUnknown, api.ServingUnreachable, VerdictUnknown},
+	} {
+		s, _ := ServiceOf(podKeysService(tt.status, tt.reason))
+		assert.Equal(t, VerdictOK, judgeCondition(s).Verdict)
+		findings := judgePodKeys(s)
+		require.Len(t, findings, 1)
+		assert.Equal(t, tt.verdict, findings[0].Verdict, tt.reason)
+	}
+	assert.Empty(t, judgePodKeys(Service{}))
+}
+
+func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
+	now := rotatortest.Noon
+	ca := rotatortest.NewCA(t, 1, now)
+	s, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
+	leaf := ca.Issue(t, now, "web.shop.svc").Leaf
+	k := VerifySituation{Host: "web.shop.svc", Service: s, Dialled: true, Address: "localhost:8443", Served: []*x509.Certificate{leaf}}
+	bundle := pki.NewBundle(ca.Root)
+	for _, f := range judgeServed(k, bundle, now) {
+		assert.Equal(t, VerdictOK, f.Verdict, f.Text)
+	}
+	late := pki.RefreshAt(leaf).Add(8 * time.Minute)
+	findings := judgeServed(k, bundle, late)
+	assert.Equal(t, VerdictFailed, findings[0].Verdict)
+	assert.Contains(t, findings[0].Text, "which is over: the server has not read its files again")
+}
+
+func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
+	own := func(name string, r api.OnRotate) Consumer {
+		return Consumer{Namespace: "shop", Kind: "Deployment", Name: name, Restartable: true, Secrets: []string{pods.PodKey}, OnRotate: r}
+	}
+	text := Consequences(DistrustSituation{Consumers: []Consumer{own("web", api.OnRotateReload), own("web", api.OnRotateReload), own("api", api.OnRotateRestart)}})
+	assert.Contains(t, text, "Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n")
+	assert.Contains(t, text, "fail until somebody replaces the pods (kubectl rollout restart): 1: shop Deployment/web\n")
+	assert.Contains(t, text, "that the rotator restarts (servingcert.dev/on-rotate: restart): 1: shop Deployment/api\n")
+	assert.NotContains(t, Consequences(DistrustSituation{}), "keys of their own")
+}
+
+func TestCannotRenew(t *testing.T) {
+	s, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
+	assert.Contains(t, CannotRenew(s), "nobody can make a kubelet refresh a certificate: replace the pods, for example with kubectl rollout restart -n shop")
+}

@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// Trust knows what the signer publishes of the CA.
+type Trust struct {
+	// Cache holds the ConfigMap that says it, and no other object.
+	Cache cache.Cache
+	key   types.NamespacedName
+
+	mu      sync.Mutex
+	version string // of the ConfigMap that was read last
+	latest  probe.Trust
+}
+
+func addTrust(c *cluster.Cluster) (*Trust, error) {
+	reader, err := c.ConfigMap(api.CAStatusName)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := reader.GetInformer(context.Background(), &corev1.ConfigMap{}, cache.BlockUntilSynced(false)); err != nil {
+		return nil, fmt.Errorf("watch the CA bundle: %w", err)
+	}
+	return &Trust{Cache: reader, key: types.NamespacedName{Namespace: c.Namespace, Name: api.CAStatusName}}, nil
+}
+
+// Get returns what is published. If that is gone or cannot be read, what was published
+// before stays known.
+func (t *Trust) Get(ctx context.Context) probe.Trust {
+	var cm corev1.ConfigMap
+	err := t.Cache.Get(ctx, t.key, &cm)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil || cm.ResourceVersion == t.version {
+		return t.latest
+	}
+	t.version = cm.ResourceVersion
+	if published, err := probe.TrustOf(api.ParseCAStatus(cm.Data)); err == nil {
+		t.latest = published
+	}
+	return t.latest
+}

@@ -1,0 +1,84 @@
+package probe
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+func trustIn(t *testing.T, generation int, cas ...rotatortest.CA) Trust {
+	t.Helper()
+	var bundle pki.Bundle
+	for _, ca := range cas {
+		bundle = pki.NewBundle(append(bundle.Certificates(), ca.Root)...)
+	}
+	trust, err := TrustOf(api.CAStatus{Bundle: string(bundle.PEM()), Generation: generation, Since: rotatortest.Noon})
+	require.NoError(t, err)
+	assert.Equal(t, rotatortest.Noon, trust.Since)
+	return trust
+}
+
+func TestJudgeThePodsOwnCertificate(t *testing.T) {
+	now := rotatortest.Noon
+	first, second := rotatortest.NewCA(t, 1, now), rotatortest.NewCA(t, 2, now)
+	imported, stranger := rotatortest.NewCA(t, 3, now).Renamed(t), rotatortest.NewCA(t, 4, now).Renamed(t)
+	tests := []struct {
+		name             string
+		ca               rotatortest.CA
+		issued           time.Time
+		trust            Trust
+		verifies, newest bool
+	}{
+		{"by the only generation", first, now, trustIn(t, 1, first), true, true},
+		{"by the generation that signs, while an older one is trusted", second, now, trustIn(t, 2, first, second), true, true},
+		{"by an older one that is trusted", first, now, trustIn(t, 2, first, second), true, false},
+		{"by the one that signs, while the next is trusted already", first, now, trustIn(t, 1, first, second), true, true},
+		{"by one that is trusted no more", first, now, trustIn(t, 2, second), false, false},
+		{"expired", first, now.Add(-50 * time.Hour), trustIn(t, 1, first), false, false},
+		{"by a clock that is ahead", first, now.Add(30 * time.Minute), trustIn(t, 1, first), true, true},
+		{"by an imported CA", imported, now, trustIn(t, 3, first, imported), true, true},
+		{"by the one before an imported CA", first, now, trustIn(t, 3, first, imported), true, false},
+		{"by a foreign CA", stranger, now, trustIn(t, 1, first), false, false},
+		{"nothing is published", first, now, Trust{}, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			leaf := tt.ca.Issue(t, tt.issued, "web.shop.svc").Leaf
+			j := PodKeyQuestion{Demanded: "web.shop.svc"}.judge(leaf, nil, tt.trust, now)
+			assert.Equal(t, tt.verifies, j.Verifies)
+			assert.Equal(t, tt.newest, j.Newest)
+			assert.Equal(t, tt.trust.ID, j.Trust)
+			assert.Equal(t, pki.RefreshAt(leaf), j.RefreshAt)
+			assert.Empty(t, j.Lacks)
+		})
+	}
+}
+
+func TestDemandedNames(t *testing.T) {
+	now := rotatortest.Noon
+	ca := rotatortest.NewCA(t, 1, now)
+	leaf := ca.Issue(t, now, "web.shop.svc", "web.shop.svc.cluster.local").Leaf
+	for demanded, lacks := range map[string]string{
+		"": "", "web.shop.svc": "", "web.shop.svc.cluster.local,web.shop.svc": "", "api.shop.svc,db.shop.svc,web.shop.svc": "api.shop.svc", "192.0.2.1": "192.0.2.1",
+	} {
+		j := PodKeyQuestion{Demanded: demanded}.judge(leaf, nil, trustIn(t, 1, ca), now)
+		assert.Equal(t, lacks, j.Lacks)
+		assert.Equal(t, demanded, j.Demanded)
+	}
+}
+
+func TestTheTrustHasAnIdentity(t *testing.T) {
+	now := rotatortest.Noon
+	first, second := rotatortest.NewCA(t, 1, now), rotatortest.NewCA(t, 2, now)
+	ids := map[string]bool{trustIn(t, 1, first).ID: true, trustIn(t, 1, first, second).ID: true, trustIn(t, 2, first, second).ID: true, trustIn(t, 2, second).ID: true}
+	assert.Len(t, ids, 4)
+	assert.Equal(t, trustIn(t, 1, first, second).ID, trustIn(t, 1, second, first).ID)
+	_, err := TrustOf(api.CAStatus{Bundle: "x"})
+	assert.ErrorContains(t, err, "CA bundle: ")
+}

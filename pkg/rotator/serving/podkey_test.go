@@ -1,0 +1,282 @@
+package serving
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+const demandedOfWeb = "web.shop.svc"
+
+var trustOfNow = certificate{podKeys: true, trust: "2 roots", since: rotatortest.Noon}
+
+// own is an answer of a pod with a key of its own at a time after noon, whose certificate is
+// to be refreshed at another.
+func own(after, refresh time.Duration, changes ...func(*probe.Answer)) probe.Answer {
+	a := showed(rotatortest.Leaf(7), after)
+	a.Ours, a.NotAfter = true, rotatortest.Noon.Add(refresh+2*time.Hour)
+	a.PodKey = &probe.PodKeyJudgement{Trust: trustOfNow.trust, Demanded: demandedOfWeb, Verifies: true, Newest: true, RefreshAt: rotatortest.Noon.Add(refresh)}
+	for _, change := range changes {
+		change(&a)
+	}
+	return a
+}
+
+func distrusted(a *probe.Answer) { a.PodKey.Verifies, a.PodKey.Newest = false, false }
+func byOlder(a *probe.Answer)    { a.PodKey.Newest = false }
+func lacking(a *probe.Answer)    { a.PodKey.Lacks = "api.shop.svc" }
+func foreign(a *probe.Answer)    { a.Ours = false; distrusted(a) }
+func otherTrust(a *probe.Answer) { a.PodKey.Trust = "1 roots" }
+func otherNames(a *probe.Answer) { a.PodKey.Demanded = "web.shop.svc,x.shop.svc" }
+
+func TestStatesOfAPodKey(t *testing.T) {
+	const late = 7*time.Minute - time.Second // after the refresh: less than the kubelet's time and the propagation time
+	tests := []struct {
+		name string
+		a    probe.Answer
+		want State
+	}{
+		{"as it should be", own(time.Hour, 8*time.Hour), stateCurrent},
+		{"about to be refreshed", own(8*time.Hour+late, 8*time.Hour), stateCurrent},
+		{"not refreshed in time", own(8*time.Hour+late+time.Second, 8*time.Hour), stateStale},
+		{"expired", own(20*time.Hour, 8*time.Hour, distrusted), stateStale},
+		{"of an older generation", own(time.Hour, 8*time.Hour, byOlder), statePropagating},
+		{"of an older generation, not refreshed in time", own(9*time.Hour, 8*time.Hour, byOlder), stateStale},
+		{"without one of the names", own(time.Hour, 8*time.Hour, lacking), statePropagating},
+		{"without one of the names, not refreshed in time", own(9*time.Hour, 8*time.Hour, lacking), stateStale},
+		{"of a CA that was just distrusted", own(2*time.Minute-time.Second, 8*time.Hour, distrusted), statePropagating},
+		{"of a CA that was distrusted", own(2*time.Minute, 8*time.Hour, distrusted), stateStale},
+		{"of another CA, or for another Service", own(9*time.Hour, 8*time.Hour, foreign), stateForeign},
+		{"judged by another bundle or generation", own(9*time.Hour, 8*time.Hour, otherTrust), statePending},
+		{"asked for other names", own(9*time.Hour, 8*time.Hour, otherNames), statePending},
+		{"dialled for a Secret", showed(rotatortest.Leaf(1), time.Hour), statePending},
+		{"no TLS", probe.Answer{Kind: probe.Plaintext}, statePlaintext},
+		{"not dialled", probe.Answer{Kind: probe.NotVerified}, stateNotVerified},
+		{"silent", silentFor(time.Minute, time.Hour), stateUnreachable},
+		{"silent just now", silentFor(time.Second, time.Hour), statePending},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, podKeyState(tt.a, demandedOfWeb, trustOfNow, testPace)) })
+	}
+}
+
+// podKeyPod is a ready pod of a Deployment with a key of its own in place of a Secret.
+func podKeyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts {
+	key := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}},
+		}}}}
+	}
+	return readyPod(name, workload, rotatortest.All(append([]rotatortest.Change{key}, changes...)...))
+}
+
+// withPodKeys is a Service whose pods make their keys.
+func withPodKeys(name string, kept ...string) *corev1.Service {
+	svc := rotatortest.Asking(name, map[string]string{"app": "web"}, 8443)
+	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
+	svc.Status.Conditions = []metav1.Condition{{
+		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys,
+		Message: api.PodKeysText([]string{"*." + name + ".shop.svc", name + ".shop.svc"}, 0) + api.KeptText(kept),
+	}}
+	return svc
+}
+
+// podKeysAt is what there is of pods with keys of their own.
+func podKeysAt(after time.Duration, services []*corev1.Service, consumers ...consumer) Situation {
+	s := lookAt(after, nil, consumers...)
+	s.Secret, s.Services, s.Trust = pods.PodKey, services, probe.Trust{ID: trustOfNow.trust, Since: rotatortest.Noon}
+	s.Memory.certificate = trustOfNow
+	return s
+}
+
+func conditionOf(t *testing.T, d Decision) *metav1.Condition {
+	t.Helper()
+	require.Len(t, d.Conditions, 1)
+	require.NotNil(t, d.Conditions[0].Want)
+	return d.Conditions[0].Want
+}
+
+func TestDecidePodKeys(t *testing.T) {
+	restart := rotatortest.Annotation(api.AnnotationOnRotate, "restart")
+	younger := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(9 * time.Hour)) }
+	now := 10 * time.Hour
+	current, overdue := own(now, 20*time.Hour), own(now, 8*time.Hour)
+	svc := withPodKeys("web")
+	d := Decide(podKeysAt(now, []*corev1.Service{svc},
+		asked(podKeyPod("a", "web"), current), asked(podKeyPod("b", "web", restart), overdue), asked(podKeyPod("c", "web", restart), own(now, 7*time.Hour)),
+		asked(podKeyPod("d", "web", younger), overdue)))
+	assert.Equal(t, map[State]int{stateCurrent: 1, stateStale: 3}, d.States)
+	assert.True(t, d.Judged)
+	want := conditionOf(t, d)
+	assert.Equal(t, api.ServingStale, want.Reason)
+	assert.Equal(t, "a certificate that should have been replaced is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically", want.Message)
+	require.Len(t, d.Stale, 2)
+	assert.Equal(t, StaleWorkload{
+		Workload: deploymentNamed("web"), Secret: pods.PodKey, PodKey: true, Since: rotatortest.Noon.Add(7*time.Hour + 5*time.Minute), OnRotate: api.OnRotateRestart,
+		Pods: 2, Pod: "b", PodUID: "uid-of-b", Service: "web", ServiceUID: "uid-of-web", Services: []string{"web"},
+	}, d.Stale[1])
+	assert.Equal(t, "2 pods (b and others) serve a certificate that its kubelet should have replaced by 2026-05-01 19:05:00 UTC", d.Stale[1].Note())
+	assert.True(t, d.Stale[0].ReadsOtherFiles, "a pod that is younger than what it should have replaced")
+	assert.Len(t, d.Notify, 2)
+
+	s := podKeysAt(now, []*corev1.Service{svc}, asked(podKeyPod("b", "web", restart), overdue))
+	s.Memory.notified = d.Memory.notified
+	again := Decide(s)
+	assert.Empty(t, again.Notify, "each is reported once")
+	assert.Len(t, again.Memory.notified, 1, "and the next certificate of the other is reported again")
+}
+
+func TestDistrustedPodKeys(t *testing.T) {
+	svc := withPodKeys("web")
+	d := Decide(podKeysAt(10*time.Minute, []*corev1.Service{svc}, asked(podKeyPod("a", "web", rotatortest.Annotation(api.AnnotationOnRotate, "restart")), own(9*time.Minute, 8*time.Hour, distrusted))))
+	want := conditionOf(t, d)
+	assert.Equal(t, api.ServingStale, want.Reason)
+	assert.Contains(t, want.Message, "; clients do not accept the CA of some any more, and only a new pod gets another certificate")
+	require.Len(t, d.Stale, 1)
+	assert.True(t, d.Stale[0].Distrusted)
+	assert.Equal(t, rotatortest.Noon, d.Stale[0].Since)
+	assert.Equal(t, "pod a serves a certificate that clients do not accept any more since 2026-05-01 12:00:00 UTC", d.Stale[0].Note())
+}
+
+func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
+	unready := func(p *corev1.Pod) { p.Status.Conditions = nil }
+	otherApp := rotatortest.Label("app", "other")
+	said := withPodKeys("web")
+	said.Status.Conditions = append(said.Status.Conditions, metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "said"})
+	issued := withPodKeys("web") // its signer has not seen the annotation
+	issued.Status.Conditions[0].Reason, issued.Status.Conditions[0].Message = "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: rotatortest.Leaf(1)}.Message("names")
+	refused := withPodKeys("web")
+	refused.Status.Conditions[0].Status, refused.Status.Conditions[0].Reason, refused.Status.Conditions[0].Message = metav1.ConditionFalse, "InvalidAnnotation", "no"
+	unnamed := func(a *probe.Answer) { a.PodKey.Demanded = "" }
+	tests := []struct {
+		name     string
+		svc      *corev1.Service
+		consumer []consumer
+		reason   string // empty: nothing is written
+	}{
+		{"current", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour))}, api.ServingCurrent},
+		{"of an older generation", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, byOlder))}, api.ServingPropagating},
+		{"foreign", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, foreign))}, api.ServingForeign},
+		{"no pod", withPodKeys("web"), nil, api.ServingNoConsumers},
+		{"no ready pod", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web", unready))}, api.ServingNoConsumers},
+		{"a pod that it does not select", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web", otherApp), own(0, time.Hour))}, api.ServingNoConsumers},
+		{"not dialled since the CA changed", said, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, otherTrust))}, ""},
+		{"the signer has not said that pods make their keys", issued, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour))}, ""},
+		{"its annotations are refused now", refused, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, unnamed))}, api.ServingCurrent},
+		{"a pod with the Secret from before", withPodKeys("web", "web-tls"), []consumer{asked(readyPod("a", "web"), own(0, time.Hour))}, api.ServingCurrent},
+		{"a pod with a Secret that it never had", withPodKeys("web", "x-tls"), []consumer{asked(readyPod("a", "web"), own(0, time.Hour))}, api.ServingNoConsumers},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Decide(podKeysAt(time.Minute, []*corev1.Service{tt.svc}, tt.consumer...))
+			if tt.reason == "" {
+				assert.Empty(t, d.Conditions)
+				return
+			}
+			assert.Equal(t, tt.reason, conditionOf(t, d).Reason)
+		})
+	}
+}
+
+func TestWhatPodKeysAreAsked(t *testing.T) {
+	web, old := withPodKeys("web"), rotatortest.Ready("api", rotatortest.Leaf(2))
+	waits := withPodKeys("waits")
+	waits.Status.Conditions[0].Status = metav1.ConditionFalse
+	other := withPodKeys("other")
+	other.Spec.Selector = map[string]string{"app": "other"}
+	d := Decide(podKeysAt(time.Minute, []*corev1.Service{web, old, waits, other}, asked(podKeyPod("a", "web"))))
+	require.Len(t, d.Dial, 1)
+	v := d.Dial[0]
+	assert.Equal(t, pods.PodKey, v.Secret.Name)
+	assert.Equal(t, []string{"web.shop.svc", "api.shop.svc", "waits.shop.svc"}, v.Names)
+	assert.Equal(t, &probe.PodKeyQuestion{Demanded: "api.shop.svc,web.shop.svc"}, v.PodKey, "without wildcards, and without a Service that is not ready")
+	assert.Equal(t, []uint16{8443}, v.Ports)
+	assert.Empty(t, v.Leaves)
+	assert.False(t, d.Judged)
+}
+
+func TestPodsOfBothKindsBehindOneService(t *testing.T) {
+	back := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon) // switched back to a Secret
+	now := 3 * time.Minute
+	question := func(a *probe.Answer) { a.PodKey.Demanded = "web.shop.svc" }
+	for _, tt := range []struct {
+		name      string
+		own       probe.Answer
+		ofSecret  probe.Answer
+		want, say string
+	}{
+		{"both as they should be", own(now, time.Hour, question), showed(rotatortest.Leaf(2), now), api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf`},
+		{"the pod's own is overdue", own(now, -time.Hour, question), showed(rotatortest.Leaf(2), now), api.ServingStale, "a certificate that should have been replaced is still served by Deployment own: "},
+		{"the Secret's is old", own(now, time.Hour, question), showed(rotatortest.Leaf(1), now), api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: `},
+		{"both", own(now, -time.Hour, question), showed(rotatortest.Leaf(1), now), api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment own, Deployment web: `},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			podKeys := Decide(podKeysAt(now, []*corev1.Service{back}, asked(podKeyPod("o", "own"), tt.own)))
+			assert.Empty(t, podKeys.Conditions, "the Secret's decision says it")
+			s := lookAt(now, back, asked(readyPod("a", "web"), tt.ofSecret))
+			s.PodKeys = podKeys.Seen
+			want := conditionOf(t, Decide(s))
+			assert.Equal(t, tt.want, want.Reason)
+			assert.Contains(t, want.Message, tt.say)
+			assert.Contains(t, want.Message, "(leaf sha256:"+rotatortest.Leaf(2))
+		})
+	}
+}
+
+func TestWhenPodKeysAreDialled(t *testing.T) {
+	next := func(a probe.Answer) time.Duration {
+		c := consumerOf(nil, 8443)
+		c.endpoint.demanded = demandedOfWeb
+		a.Port = 8443
+		c.answers = []probe.Answer{a}
+		at, ok := c.next(trustOfNow, testPace)
+		require.True(t, ok)
+		return at.Sub(a.At)
+	}
+	const interval = time.Hour
+	assert.InDelta(t, interval.Minutes(), next(own(time.Hour, 8*time.Hour)).Minutes(), 6)
+	assert.InDelta(t, interval.Minutes(), next(own(time.Hour, 8*time.Hour, byOlder)).Minutes(), 6, "nobody can hasten it")
+	assert.InDelta(t, 17*60, next(own(8*time.Hour-10*time.Minute, 8*time.Hour)).Seconds(), 11, "when it is overdue")
+	assert.Equal(t, testPace.Pause, next(own(time.Hour, 8*time.Hour, otherTrust)))
+	assert.InDelta(t, 15, next(own(8*time.Hour+7*time.Minute, 8*time.Hour)).Seconds(), 5, "soon after it became stale")
+	assert.InDelta(t, interval.Minutes(), next(own(12*time.Hour, 8*time.Hour)).Minutes(), 6, "rarely later")
+	assert.InDelta(t, 60, next(own(time.Minute, 8*time.Hour, distrusted)).Seconds(), 11, "when its time to propagate is over")
+}
+
+func TestNoPodKeys(t *testing.T) {
+	assert.True(t, Decide(podKeysAt(0, []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))})).Forget)
+
+	unknown := podKeysAt(0, []*corev1.Service{withPodKeys("web")}, asked(podKeyPod("a", "web"), own(0, time.Hour)))
+	unknown.Trust = probe.Trust{}
+	d := Decide(unknown)
+	assert.Empty(t, d.Dial)
+	assert.Empty(t, d.Conditions)
+	assert.False(t, d.Judged)
+	assert.Len(t, d.Memory.pods, 1)
+
+	off := podKeysAt(0, []*corev1.Service{withPodKeys("web")})
+	off.Off = true
+	assert.Empty(t, Decide(off).Conditions, "nothing is said where nothing was")
+	off.Services[0].Status.Conditions = append(off.Services[0].Status.Conditions, metav1.Condition{Type: api.ConditionServing, Reason: api.ServingCurrent})
+	assert.Equal(t, api.ServingNotVerified, conditionOf(t, Decide(off)).Reason)
+}
+
+func TestSinceWhenTheTrustIsWhatItIs(t *testing.T) {
+	trust := probe.Trust{ID: "x", Since: rotatortest.Noon}
+	now := rotatortest.Noon.Add(time.Hour)
+	known := certificate{}.followTrust(trust, now)
+	assert.Equal(t, rotatortest.Noon, known.since, "as the CA's status says")
+	trust.Since = now
+	assert.Equal(t, known, known.followTrust(trust, now), "another phase of the same")
+	assert.Equal(t, now, certificate{}.followTrust(probe.Trust{ID: "y"}, now).since)
+	assert.Equal(t, now, certificate{}.followTrust(probe.Trust{ID: "y", Since: now.Add(time.Hour)}, now).since)
+}
