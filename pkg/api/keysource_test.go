@@ -48,10 +48,10 @@ func TestKeySource(t *testing.T) {
 			require.ErrorContains(t, err, c.err)
 		})
 	}
-	unselecting := service(AnnotationKeySource, "pod")
-	unselecting.Spec.Selector = nil
-	_, err := Parse(unselecting, DefaultLimits())
-	require.EqualError(t, err, `servingcert.dev/key-source: "pod": no pod could make a key: only for a Service with a selector`)
+	ofHosts := service(AnnotationKeySource, "pod")
+	ofHosts.Spec.Selector = nil
+	_, err := Parse(ofHosts, DefaultLimits())
+	require.NoError(t, err, "what serves it may make keys without being a pod")
 	leaving := service(AnnotationKeySource, "pod")
 	leaving.DeletionTimestamp = &metav1.Time{Time: created}
 	assert.False(t, Asks(leaving))

@@ -155,9 +155,6 @@ func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return &FieldError{"spec.type", string(svc.Spec.Type), "refers to a host outside the cluster, which cannot get a certificate: must be ClusterIP, NodePort or LoadBalancer"}
 	}
-	if r.KeySource == KeySourcePod && len(svc.Spec.Selector) == 0 {
-		return &FieldError{AnnotationKeySource, string(r.KeySource), "no pod could make a key: only for a Service with a selector"}
-	}
 	if r.SecretName == ConventionalSecretName && len(svc.Spec.Selector) == 0 {
 		return &FieldError{key, r.SecretName, "every pod in the namespace would get this Secret: a Service may use this name only if it has a selector"}
 	}

@@ -75,6 +75,9 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 	if err == nil {
 		err = c.answer(ctx, s.Request, podcert.Issued(issued, s.Now))
 	}
+	if err != nil && ctx.Err() != nil {
+		return nil // this process ends, and another answers
+	}
 	if err != nil {
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.metrics.failed(reason)
