@@ -30,7 +30,7 @@ func TestScenes(t *testing.T) {
 	reboot := &scene{name: "reboot", about: "control plane and servingcert killed, part by part, under load"}
 	unwoken := &scene{name: "unwoken", about: "how soon a rotation is served, woken and not", onlyNamed: true}
 	distrust := &scene{name: "distrust", about: "a CA whose key was stolen: for how long pods are refused"}
-	logs := &scene{name: "logs", about: "no private key in any, nothing forbidden to servingcert"}
+	logs := &scene{name: "logs", about: "no private key in any, nor in etcd but in Secrets; nothing forbidden to servingcert"}
 	all := scenes()
 	shown = append(append([]*scene{install}, all...), succession, reboot, unwoken, distrust, logs)
 	if c.machine == nil {
@@ -111,9 +111,13 @@ func TestScenes(t *testing.T) {
 			}
 		})
 	}
+	c.oneByOne(t, all)
 	unwoken.step(t, func(t *testing.T) { c.compareWaking(t, unwoken) })
 	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) }) // after it clients fail
-	logs.step(t, func(t *testing.T) { logs.note(c.checkLogs(t, true)) })
+	logs.step(t, func(t *testing.T) {
+		logs.note(c.checkLogs(t, true))
+		logs.note(c.checkEtcd(t))
+	})
 }
 
 // leaveOut leaves out all of the scenes but those that are named, comma-separated, and

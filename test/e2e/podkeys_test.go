@@ -39,10 +39,16 @@ func podKeysScene() *scene {
 		eventually(t, starting, web.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, web.namespace, "") })
 		serving(t, c)
 		c.noSecret(t, web.namespace)
+		c.noKeyInEtcd(t, web.namespace)
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) { c.switchesKeys(t, web) }
 	s.succeeded = serving
 	s.rebooted = serving
+	s.alone = func(t *testing.T, c *cluster) {
+		c.forgetsKeys(t, all)
+		c.awaitsSigner(t, web)
+		s.note(c.noFailure(t))
+	}
 	return s
 }
 

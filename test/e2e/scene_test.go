@@ -33,6 +33,7 @@ type scene struct {
 	renewed   func(t *testing.T, c *cluster, before before) // its certificates have been renewed
 	succeeded func(t *testing.T, c *cluster)                // another generation of the CA has signed its certificates
 	rebooted  func(t *testing.T, c *cluster)                // the whole control plane was gone and is back
+	alone     func(t *testing.T, c *cluster)                // what would disturb the others: they are at rest
 
 	outcome
 }
@@ -85,6 +86,17 @@ func together(t *testing.T, name string, scenes []*scene, step func(t *testing.T
 			all.Go(func() { s.step(t, func(t *testing.T) { step(t, s) }) })
 		}
 		all.Wait()
+	})
+}
+
+// oneByOne plays what scenes do alone.
+func (c *cluster) oneByOne(t *testing.T, scenes []*scene) {
+	t.Run("alone", func(t *testing.T) {
+		for _, s := range scenes {
+			if s.alone != nil {
+				s.step(t, func(t *testing.T) { s.alone(t, c) })
+			}
+		}
 	})
 }
 

@@ -108,9 +108,19 @@ func accountUID(t *testing.T, pod *corev1.Pod) types.UID {
 	return a.UID
 }
 
+// isKnown waits until the API server admits the request: it looks for the pod in a cache.
+func isKnown(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		_, err := node.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+}
+
 // ask makes a request as the kubelet of the node.
 func ask(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) *certificatesv1beta1.PodCertificateRequest {
 	t.Helper()
+	isKnown(t, request)
 	request, err := node.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return request

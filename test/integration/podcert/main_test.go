@@ -25,7 +25,10 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-const nodeName = "node-1"
+const (
+	nodeName      = "node-1"
+	signerAccount = "servingcert-signer"
+)
 
 var (
 	plane  *controlplane.ControlPlane
@@ -47,11 +50,14 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, dir, "signer"); err != nil {
 		return 1, err
 	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{
-		"--feature-gates=PodCertificateRequest=true",
-		"--runtime-config=certificates.k8s.io/v1beta1=true",
-		"--enable-admission-plugins=NodeRestriction",
-	}})
+	plane, err = controlplane.Start(ctx, controlplane.Options{
+		AuditUsers: []string{"system:serviceaccount:" + api.DefaultNamespace + ":" + signerAccount},
+		ExtraAPIServerArgs: []string{
+			"--feature-gates=PodCertificateRequest=true",
+			"--runtime-config=certificates.k8s.io/v1beta1=true",
+			"--enable-admission-plugins=NodeRestriction",
+		},
+	})
 	if err != nil {
 		return 1, err
 	}
@@ -82,7 +88,7 @@ func prepare(ctx context.Context) error {
 	if err := harness.ApplyRights(ctx, c, "signer"); err != nil {
 		return err
 	}
-	account, err := plane.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-signer")
+	account, err := plane.ServiceAccountConfig(ctx, api.DefaultNamespace, signerAccount)
 	if err != nil {
 		return err
 	}
@@ -93,28 +99,47 @@ func prepare(ctx context.Context) error {
 	return err
 }
 
+// process is a signer that runs.
+type process struct {
+	cmd  *exec.Cmd
+	log  *harness.Log
+	stop func() // as an operator would; done at the end of the test at the latest
+	kill func() // without a word
+}
+
 // startSigner runs the program, with the rights of install.yaml, until the test ends or
-// stop is called.
-func startSigner(t *testing.T, flags ...string) (stop func()) {
+// it is stopped or killed.
+func startSigner(t *testing.T, flags ...string) *process {
 	t.Helper()
 	health, err := harness.FreeAddress()
 	require.NoError(t, err)
-	log := &harness.Log{}
-	cmd := exec.Command(signer, append([]string{
+	p := &process{log: &harness.Log{}}
+	p.cmd = exec.Command(signer, append([]string{
 		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--metrics-addr=0", "--health-addr=" + health,
 		"--leader-elect=false", "--log-level=debug",
 	}, flags...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(t, cmd.Start())
-	stop = sync.OnceFunc(func() {
-		if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
-			t.Errorf("the signer ended with: %v", err)
-		}
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	require.NoError(t, p.cmd.Start())
+	var once sync.Once
+	p.stop = func() {
+		once.Do(func() {
+			if err := errors.Join(p.cmd.Process.Signal(os.Interrupt), p.cmd.Wait()); err != nil {
+				t.Errorf("the signer ended with: %v", err)
+			}
+		})
+	}
+	p.kill = func() {
+		once.Do(func() {
+			require.NoError(t, p.cmd.Process.Kill())
+			_ = p.cmd.Wait() // it was killed
+		})
+	}
+	t.Cleanup(func() {
+		p.stop()
 		if t.Failed() {
-			t.Logf("log of the signer:\n%s", log)
+			t.Logf("log of the signer:\n%s", p.log)
 		}
 	})
-	t.Cleanup(stop)
 	harness.Eventually(t, func() error {
 		response, err := http.Get("http://" + health + "/readyz")
 		if err != nil {
@@ -126,5 +151,5 @@ func startSigner(t *testing.T, flags ...string) (stop func()) {
 		}
 		return nil
 	})
-	return stop
+	return p
 }

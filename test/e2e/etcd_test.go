@@ -1,0 +1,71 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/hack/node"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/keymaterial"
+)
+
+// inEtcd are the objects in etcd that hold a private key, by their keys there, and how
+// much was read.
+func (c *cluster) inEtcd(ctx context.Context) (holding []string, objects, size int, err error) {
+	err = c.machine.EachStored(ctx, func(s node.Stored) error {
+		objects++
+		size += len(s.Value)
+		if keymaterial.Holds(s.Value) {
+			holding = append(holding, string(s.Key))
+		}
+		return nil
+	})
+	return holding, objects, size, err
+}
+
+// noKeyInEtcd fails the test if etcd holds a private key in an object of the namespace.
+func (c *cluster) noKeyInEtcd(t *testing.T, namespace string) {
+	t.Helper()
+	if c.machine == nil {
+		return // etcd of a user's cluster cannot be read
+	}
+	holding, objects, _, err := c.inEtcd(t.Context())
+	require.NoError(t, err)
+	require.NotZero(t, objects)
+	for _, key := range holding {
+		assert.NotContains(t, key, "/"+namespace+"/", "it holds a private key")
+	}
+}
+
+// checkEtcd fails the test if etcd holds a private key anywhere but in the CA's Secret
+// and in those that the signer writes. It returns how much it has read.
+func (c *cluster) checkEtcd(t *testing.T) (read string) {
+	t.Helper()
+	if c.machine == nil {
+		return "etcd was not read: it needs the machine of the control plane"
+	}
+	holding, objects, size, err := c.inEtcd(t.Context())
+	require.NoError(t, err)
+	var secrets corev1.SecretList
+	require.NoError(t, c.admin.List(t.Context(), &secrets, client.HasLabels{api.LabelManagedBy}))
+	expected := []string{storedSecret(api.DefaultNamespace, api.CASecretName)}
+	for i := range secrets.Items {
+		expected = append(expected, storedSecret(secrets.Items[i].Namespace, secrets.Items[i].Name))
+	}
+	// All of them are found, or the search would find nothing elsewhere either.
+	assert.ElementsMatch(t, expected, holding, "objects in etcd with a private key")
+	return fmt.Sprintf("%d objects in etcd, %d kB, a key in %d Secrets and nowhere else", objects, size>>10, len(holding))
+}
+
+func storedSecret(namespace, name string) string {
+	return strings.Join([]string{"/registry/secrets", namespace, name}, "/")
+}

@@ -1,0 +1,173 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// forgetsKeys restarts the kubelet, which has forgotten the keys of its pods then. The
+// servers take up new keys, in the processes that run.
+func (c *cluster) forgetsKeys(t *testing.T, servers []server) {
+	t.Helper()
+	if c.machine == nil {
+		return
+	}
+	processesBefore, keysBefore := map[string]processes{}, map[types.UID]string{}
+	for _, s := range servers {
+		var err error
+		processesBefore[s.name()], err = c.processesOf(t.Context(), s)
+		require.NoError(t, err)
+		keys, err := c.keysOf(t.Context(), s)
+		require.NoError(t, err)
+		for pod, key := range keys {
+			keysBefore[pod] = key
+		}
+	}
+	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
+	for _, s := range servers {
+		eventually(t, propagating, s.name()+" has new keys", func(ctx context.Context) error {
+			keys, err := c.keysOf(ctx, s)
+			for pod, key := range keys {
+				if keysBefore[pod] == key {
+					err = errors.Join(err, fmt.Errorf("pod %s has the key that it had", pod))
+				}
+			}
+			return err
+		})
+		after, err := c.processesOf(t.Context(), s)
+		require.NoError(t, err)
+		assert.Equal(t, processesBefore[s.name()], after, "pods of %s, and how often they were restarted", s.name())
+	}
+}
+
+// keysOf returns the public key that each pod of the server serves, by the pod's UID.
+func (c *cluster) keysOf(ctx context.Context, s server) (map[types.UID]string, error) {
+	bundle := &corev1.ConfigMap{}
+	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: api.BundleName}, bundle); err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(bundle.Data[api.BundleKey]))
+	pods, err := c.podsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[types.UID]string{}
+	for i := range pods {
+		target := s.atPod(&pods[i])
+		raw, err := c.machine.Dialer().DialContext(ctx, "tcp", target.Address)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: target.Name, MinVersion: tls.VersionTLS12})
+		err = conn.HandshakeContext(ctx)
+		_ = raw.Close() // nothing was asked for
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pods[i].Name, err)
+		}
+		keys[pods[i].UID] = string(conn.ConnectionState().PeerCertificates[0].RawSubjectPublicKeyInfo)
+	}
+	return keys, nil
+}
+
+// awaitsSigner starts a pod of the Deployment while there is no signer: it waits, and
+// starts when the signer is back.
+func (c *cluster) awaitsSigner(t *testing.T, s server) {
+	t.Helper()
+	signer := client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-signer"}
+	had := c.scale(t, signer, 0)
+	eventually(t, starting, "the signer is away", func(ctx context.Context) error {
+		pods := &corev1.PodList{}
+		err := c.admin.List(ctx, pods, client.InNamespace(signer.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "signer"})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("%d pods of it are there", len(pods.Items))
+		}
+		return err
+	})
+	web := client.ObjectKey{Namespace: s.namespace, Name: s.service}
+	c.scale(t, web, c.scaleOf(t, web)+1)
+	var waiting *corev1.Pod
+	eventually(t, settling, "the pod's request", func(ctx context.Context) (err error) {
+		waiting, err = c.waitingPod(ctx, s)
+		return err
+	})
+	start := time.Now()
+	c.scale(t, signer, had)
+	eventually(t, starting, "the pod that has waited", func(ctx context.Context) error {
+		return errors.Join(c.rolledOut(ctx, s.namespace, s.service), c.rolledOut(ctx, signer.Namespace, signer.Name))
+	})
+	t.Logf("started %s after the signer was asked for", seconds(time.Since(start)))
+	pod := &corev1.Pod{}
+	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKeyFromObject(waiting), pod))
+	assert.Equal(t, waiting.UID, pod.UID)
+	assert.True(t, isReady(pod))
+	assert.Zero(t, restartsOf(pod))
+}
+
+// waitingPod returns the pod of the server whose kubelet has asked for a certificate and
+// has no answer.
+func (c *cluster) waitingPod(ctx context.Context, s server) (*corev1.Pod, error) {
+	requests, err := c.clients.CertificatesV1beta1().PodCertificateRequests(s.namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	pods, err := c.podsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pods {
+		if hasOpenRequest(&pods[i], requests.Items) {
+			if pods[i].Status.Phase != corev1.PodPending {
+				return nil, fmt.Errorf("pod %s is %s without a certificate", pods[i].Name, pods[i].Status.Phase)
+			}
+			return &pods[i], nil
+		}
+	}
+	return nil, fmt.Errorf("none of %d pods waits", len(pods))
+}
+
+func hasOpenRequest(pod *corev1.Pod, requests []certificatesv1beta1.PodCertificateRequest) bool {
+	for i := range requests {
+		if r := &requests[i]; r.Spec.PodUID == pod.UID && len(r.Status.Conditions) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// scaleOf is how many pods a Deployment is to have.
+func (c *cluster) scaleOf(t *testing.T, name client.ObjectKey) int32 {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	require.NoError(t, c.admin.Get(t.Context(), name, deployment))
+	return *deployment.Spec.Replicas
+}
+
+// scale gives a Deployment another number of pods, and returns the number before.
+func (c *cluster) scale(t *testing.T, name client.ObjectKey, replicas int32) (was int32) {
+	t.Helper()
+	was = c.scaleOf(t, name)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	require.NoError(t, c.admin.Patch(t.Context(), deployment, client.RawPatch(types.MergePatchType, patch)))
+	return was
+}

@@ -1,0 +1,123 @@
+package podcert
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+const pods = 500
+
+// All pods that start at once get a certificate, for one read of the pod and one write of
+// the request each, and nothing else.
+func TestManyPodsStartAtOnce(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", podKeys())
+	first, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	template := requestOf(t, first, k)
+	issued(t, ask(t, template), k)
+	harness.Eventually(t, func() error { return isReady(t, ns, "web") })
+	before := requests(t, ns)
+
+	all := make([]*corev1.Pod, pods)
+	inParallel(t, func(i int) (err error) {
+		all[i], err = admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Labels: first.Labels},
+			Spec:       corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}}},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	// The API server's cache has the pods in their order: with the last it has all.
+	isKnown(t, requestOf(t, newPod(t, ns, "web"), k))
+	inParallel(t, func(i int) error {
+		request := template.DeepCopy()
+		request.Spec.PodName, request.Spec.PodUID = all[i].Name, all[i].UID
+		_, err := node.CertificatesV1beta1().PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
+		return err
+	})
+	harness.Eventually(t, func() error { return allIssued(t, ns, pods+1) })
+
+	after := requests(t, ns)
+	for what := range before {
+		if after[what] -= before[what]; after[what] == 0 {
+			delete(after, what)
+		}
+	}
+	assert.Equal(t, map[string]int{"get pods": pods, "patch podcertificaterequests/status": pods}, after)
+}
+
+// inParallel calls do for each pod.
+func inParallel(t *testing.T, do func(i int) error) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(50)
+	for i := range pods {
+		group.Go(func() error { return do(i) })
+	}
+	require.NoError(t, group.Wait())
+}
+
+// isReady is nil if the Service has its condition: the signer writes it no more.
+func isReady(t *testing.T, namespace, name string) error {
+	t.Helper()
+	svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if ready := api.Condition(svc, api.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+		return fmt.Errorf("condition Ready is %v", ready)
+	}
+	return nil
+}
+
+// allIssued is nil if so many requests of the namespace have a certificate.
+func allIssued(t *testing.T, namespace string, want int) error {
+	t.Helper()
+	list, err := admin.CertificatesV1beta1().PodCertificateRequests(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range list.Items {
+		for _, c := range list.Items[i].Status.Conditions {
+			if c.Type == certificatesv1beta1.PodCertificateRequestConditionTypeIssued {
+				n++
+			}
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%d requests have a certificate, want %d", n, want)
+	}
+	return nil
+}
+
+// requests counts what the signer has asked of the API server about the namespace, and
+// about all namespaces at once, by verb and resource. A watch is no reading.
+func requests(t *testing.T, namespace string) map[string]int {
+	t.Helper()
+	events, err := plane.AuditEvents()
+	require.NoError(t, err)
+	count := map[string]int{}
+	for _, e := range events {
+		if e.Verb == "watch" || (e.Object.Namespace != namespace && e.Object.Namespace != "") {
+			continue
+		}
+		what := e.Verb + " " + e.Object.Resource
+		if e.Object.Subresource != "" {
+			what += "/" + e.Object.Subresource
+		}
+		count[what]++
+	}
+	return count
+}

@@ -1,0 +1,189 @@
+package podcert
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// The request of a pod that was deleted gets nothing, though another pod has its name now.
+func TestAPodThatWasMadeAgain(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	named := func(p *corev1.Pod) { p.GenerateName, p.Name = "", "web-0" }
+	former := newPod(t, ns, "web", named)
+	old := ask(t, requestOf(t, former, newKey(t, pki.ECDSAP256)))
+	saidOf(t, former, "NoService")
+	now := int64(0)
+	require.NoError(t, admin.CoreV1().Pods(ns).Delete(t.Context(), former.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+
+	pod, k := newPod(t, ns, "web", named), newKey(t, pki.ECDSAP256)
+	require.NotEqual(t, former.UID, pod.UID)
+	newService(t, ns, "web", podKeys())
+	issued(t, ask(t, requestOf(t, pod, k)), k)
+	next := newKey(t, pki.ECDSAP256)
+	issued(t, ask(t, requestOf(t, pod, next)), next)
+	assert.Empty(t, conditionsOf(t, old))
+}
+
+// A certificate has the names that the Services have when it is signed, not those of the
+// time when it was asked for.
+func TestServicesChangeWhileARequestWaits(t *testing.T) {
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", podKeys())
+	newService(t, ns, "gone", podKeys(), func(svc *corev1.Service) { svc.Spec.Selector["app"] = "web" })
+	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	request := ask(t, requestOf(t, pod, k))
+	require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "gone", metav1.DeleteOptions{}))
+	selects(t, ns, "web", "other")
+
+	startSigner(t)
+	saidOf(t, pod, "NoService")
+	assert.Empty(t, conditionsOf(t, request))
+	selects(t, ns, "web", "web")
+	assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}, issued(t, request, k).DNSNames)
+}
+
+// selects has a Service select app=APP.
+func selects(t *testing.T, namespace, service, app string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app)
+	_, err := admin.CoreV1().Services(namespace).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// A signer that is killed when it has signed, and has written nothing, leaves nothing
+// behind: the next answers, once.
+func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", podKeys())
+	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	kubeconfig, written := withoutAnswers(t)
+	first := startSigner(t, "--kubeconfig="+kubeconfig)
+	request := ask(t, requestOf(t, pod, k))
+	select {
+	case <-written:
+	case <-t.Context().Done():
+		t.Fatal("the signer answers nothing")
+	}
+	first.kill()
+	require.Empty(t, conditionsOf(t, request))
+
+	startSigner(t)
+	issued(t, request, k)
+	assert.Equal(t, 1, answers(t, ns)[request.Name])
+}
+
+// withoutAnswers returns a kubeconfig of the signer whose answers to requests do not
+// reach the API server, and wait instead until the signer is gone. The channel gets
+// something for each.
+func withoutAnswers(t *testing.T) (kubeconfig string, written <-chan struct{}) {
+	t.Helper()
+	account, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, signerAccount)
+	require.NoError(t, err)
+	target, err := url.Parse(plane.Host())
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport, err = rest.TransportFor(account)
+	require.NoError(t, err)
+	proxy.FlushInterval = -1 // watches
+	arrived := make(chan struct{}, 100)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/podcertificaterequests/") {
+			_, _ = io.Copy(io.Discard, r.Body) // only then is the end of the connection seen
+			arrived <- struct{}{}
+			<-r.Context().Done()
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(between.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, &rest.Config{Host: between.URL}))
+	return kubeconfig, arrived
+}
+
+// Two signers that take themselves for the leader answer each request once, and neither
+// takes that for a fault.
+func TestTwoSignersAtATime(t *testing.T) {
+	both := []*process{startSigner(t), startSigner(t)}
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", podKeys())
+	keys := map[*certificatesv1beta1.PodCertificateRequest]key{}
+	for range 30 {
+		k := newKey(t, pki.ECDSAP256)
+		keys[ask(t, requestOf(t, newPod(t, ns, "web"), k))] = k
+	}
+	for request, k := range keys {
+		issued(t, request, k)
+	}
+	count := answers(t, ns)
+	for request := range keys {
+		assert.Equal(t, 1, count[request.Name], "answers to %s", request.Name)
+	}
+	for _, p := range both {
+		p.stop()
+		for line := range strings.Lines(p.log.String()) {
+			if strings.Contains(line, ns) {
+				assert.NotContains(t, line, "level=ERROR")
+			}
+		}
+	}
+}
+
+// What waits when the API server goes away is answered when it is back.
+func TestTheAPIServerIsAway(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	request := ask(t, requestOf(t, pod, k))
+	saidOf(t, pod, "NoService")
+	plane.StopAPIServer()
+	require.NoError(t, plane.StartAPIServer(t.Context()))
+	newService(t, ns, "web", podKeys())
+	issued(t, request, k)
+	next := newKey(t, pki.ECDSAP256)
+	issued(t, ask(t, requestOf(t, pod, next)), next)
+}
+
+// conditionsOf are those of a request as it is now.
+func conditionsOf(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) []metav1.Condition {
+	t.Helper()
+	now, err := admin.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	return now.Status.Conditions
+}
+
+// answers are how often each request of the namespace was answered, by its name, as the
+// API server wrote it down.
+func answers(t *testing.T, namespace string) map[string]int {
+	t.Helper()
+	events, err := plane.AuditEvents()
+	require.NoError(t, err)
+	count := map[string]int{}
+	for _, e := range events {
+		answer := e.Object.Resource == "podcertificaterequests" && e.Object.Subresource == "status" && e.Object.Namespace == namespace
+		if answer && e.Status.Code == http.StatusOK {
+			count[e.Object.Name]++
+		}
+	}
+	return count
+}
