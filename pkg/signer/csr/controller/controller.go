@@ -109,6 +109,9 @@ func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) 
 	if err == nil {
 		written, err = c.status(ctx, s.Request, map[string]any{"certificate": chain})
 	}
+	if ctx.Err() != nil {
+		return nil // this process ends, and another does what it could not
+	}
 	if err != nil {
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.metrics.failed(reason)

@@ -75,8 +75,8 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 	if err == nil {
 		err = c.answer(ctx, s.Request, podcert.Issued(issued, s.Now))
 	}
-	if err != nil && ctx.Err() != nil {
-		return nil // this process ends, and another answers
+	if ctx.Err() != nil {
+		return nil // this process ends, and another does what it could not
 	}
 	if err != nil {
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
