@@ -109,16 +109,15 @@ func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) 
 	if err == nil {
 		written, err = c.status(ctx, s.Request, map[string]any{"certificate": chain})
 	}
-	if ctx.Err() != nil {
-		return nil // this process ends, and another does what it could not
-	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return err // this process ends, and another does what it could not
+	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.metrics.failed(reason)
 		c.say(s.Request, reason, err.Error())
 		return err
-	}
-	if written {
+	case written:
 		c.metrics.issued.Inc()
 		log.FromContext(ctx).Info("certificate issued for a request", "user", s.Request.Username, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
 	}

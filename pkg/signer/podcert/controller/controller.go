@@ -75,10 +75,10 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 	if err == nil {
 		err = c.answer(ctx, s.Request, podcert.Issued(issued, s.Now))
 	}
-	if ctx.Err() != nil {
-		return nil // this process ends, and another does what it could not
-	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return err // this process ends, and another does what it could not
+	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.metrics.failed(reason)
 		c.say(s.Request, s.Pod, reason, err.Error())
