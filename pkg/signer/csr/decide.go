@@ -226,8 +226,12 @@ func (s Situation) sign(a asked) Decision {
 	if lifetime == 0 {
 		lifetime = DefaultLifetime
 	}
+	longest := s.MaxDuration
+	if len(a.ips) > 0 && s.Authority.Key != nil {
+		longest = min(longest, s.Limits.ClusterIPDuration)
+	}
 	now, notBefore := s.Now.UTC().Truncate(time.Second), pki.NotBefore(s.Now)
-	notAfter := earliest(now.Add(lifetime), notBefore.Add(s.MaxDuration), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	notAfter := earliest(now.Add(lifetime), notBefore.Add(longest), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
 	if notAfter.Sub(now) < minLifetime {
 		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 	}

@@ -303,6 +303,10 @@ func TestIPAddresses(t *testing.T) {
 	d = Decide(s)
 	require.Equal(t, Sign, d.Verdict, d.Message)
 	assert.Equal(t, "10.0.0.1", d.Sign.IPs[0].String())
+
+	s.Limits.ClusterIPDuration = time.Hour
+	d = Decide(s)
+	assert.Equal(t, time.Hour, d.Sign.NotAfter.Sub(d.Sign.NotBefore), "an address may become another Service's")
 	s.Services[0].Spec.Selector = map[string]string{"app": "other"}
 	assert.Equal(t, "NotPermitted", Decide(s).Reason)
 }
