@@ -69,7 +69,7 @@ func (r report) attacks() [][]string {
 	return out
 }
 
-// failures are what the exit code tells of.
+// failures are what makes the exit code 1.
 func (r report) failures() []string {
 	var out []string
 	for _, each := range []struct {

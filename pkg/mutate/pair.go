@@ -41,7 +41,7 @@ func (o origin) String() string {
 	return "Secret " + o.secret
 }
 
-// PodKey is what the kubelet is told of the key that it makes.
+// PodKey is what the volume says of the key that the kubelet makes.
 type PodKey struct {
 	Algorithm pki.KeyAlgorithm
 	// Lifetime is the longest of a certificate; zero for the default of Kubernetes, 24 h.

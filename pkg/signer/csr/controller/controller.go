@@ -86,7 +86,7 @@ func (c *Controller) act(ctx context.Context, s csr.Situation, d csr.Decision) e
 	return nil
 }
 
-// refused writes that a request is never signed, and then tells of it.
+// refused writes that a request is never signed, and why.
 func (c *Controller) refused(ctx context.Context, r *csr.Request, d csr.Decision, write func() (written bool, err error)) error {
 	written, err := write()
 	if err != nil || !written {
