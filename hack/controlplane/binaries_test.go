@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,6 +70,29 @@ func TestBuildOnce(t *testing.T) {
 	_, err := broken.binary(t.Context(), "n")
 	require.ErrorContains(t, err, "in "+module+": go build example.com/n: exit status 1\n")
 	require.NoFileExists(t, filepath.Join(cache, "n"))
+}
+
+func TestBuildChanged(t *testing.T) {
+	module, out := t.TempDir(), filepath.Join(t.TempDir(), "m")
+	require.NoError(t, os.WriteFile(filepath.Join(module, "go.mod"), []byte("module example.com/m\n\ngo 1.26\n"), 0o600))
+	file := filepath.Join(module, "main.go")
+	require.NoError(t, os.WriteFile(file, []byte("package main\n\nfunc main() { print(1) }\n"), 0o600))
+	b := &builder{log: io.Discard, module: module, sources: map[string]source{"m": {module, "example.com/m", "a second"}}}
+	change := Change{Package: "example.com/m", File: "main.go", Apply: func(content string) (string, error) {
+		return strings.Replace(content, "1", "2", 1), nil
+	}}
+	require.NoError(t, b.buildChanged(t.Context(), "m", change, out))
+	said, err := exec.CommandContext(t.Context(), out).CombinedOutput()
+	require.NoError(t, err)
+	assert.Equal(t, "2", string(said))
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(content), "print(1)", "the source itself")
+
+	change.Apply = func(string) (string, error) { return "", errors.New("it is not there") }
+	assert.EqualError(t, b.buildChanged(t.Context(), "m", change, out), file+": it is not there")
+	change.File = "none.go"
+	assert.ErrorIs(t, b.buildChanged(t.Context(), "m", change, out), os.ErrNotExist)
 }
 
 func TestKubernetesVersion(t *testing.T) {
