@@ -49,7 +49,7 @@ func buildMovedKubelet(ctx context.Context, dir string) (string, error) {
 		return "", err
 	}
 	return path, controlplane.BuildChanged(ctx, os.Stderr, controlplane.Kubelet, controlplane.Change{
-		Package: "k8s.io/kubernetes/pkg/kubelet/podcertificate", File: "podcertificatemanager.go", Apply: withMovedClock,
+		Module: "k8s.io/kubernetes", File: "pkg/kubelet/podcertificate/podcertificatemanager.go", Apply: withMovedClock,
 	}, path)
 }
 
