@@ -23,7 +23,7 @@ const (
 	kubeletLate = 5 * time.Minute
 	// looking is for the kubelet to look whether something is due: once in one to two
 	// minutes.
-	looking = 3 * time.Minute
+	looking = 4 * time.Minute
 )
 
 // refreshes moves the kubelet's clock to the time at which the certificate of the server's

@@ -67,7 +67,7 @@ func requestsScene() *scene {
 		}
 	}
 	s.alone = func(t *testing.T, c *cluster) {
-		c.asksWithoutSigner(t, manager)
+		c.asksWithoutSigner(t, manager, long)
 		s.note(c.rotatesInTime(t, rotating))
 		for _, srv := range all {
 			now, err := c.processesOf(t.Context(), srv)
@@ -132,16 +132,16 @@ func (c *cluster) requestsOf(ctx context.Context, s server) ([]certificatesv1.Ce
 	return requests, nil
 }
 
-// asksWithoutSigner has the server's manager ask while there is no signer: it serves what it
-// has, and the next certificate when the signer is back.
-func (c *cluster) asksWithoutSigner(t *testing.T, s server) {
+// asksWithoutSigner has the server's manager ask for another common name while there is no
+// signer: it serves what it has, and the next certificate when the signer is back.
+func (c *cluster) asksWithoutSigner(t *testing.T, s server, commonName string) {
 	t.Helper()
 	old, err := c.fetch(t.Context(), s.url("/"))
 	require.NoError(t, err)
 	asked, err := c.requestsOf(t.Context(), s)
 	require.NoError(t, err)
 	c.withoutSigner(t, func() {
-		c.asksFor(t, s, "", s.name(), s.name()+".cluster.local")
+		c.asksFor(t, s, commonName, s.name(), commonName)
 		eventually(t, settling, "the manager asks", func(ctx context.Context) error {
 			now, err := c.requestsOf(ctx, s)
 			if err == nil && len(now) == len(asked) {
