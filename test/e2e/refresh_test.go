@@ -43,7 +43,7 @@ func (c *cluster) refreshes(t *testing.T, s server) string {
 	begun, due, end := old.Status.NotBefore.Time, old.Status.BeginRefreshAt.Time, old.Status.NotAfter.Time
 	require.Equal(t, time.Hour, end.Sub(begun), "lifetime")
 	assert.GreaterOrEqual(t, due.Sub(begun), 42*time.Minute)
-	assert.Less(t, due.Sub(begun), 54*time.Minute)
+	assert.LessOrEqual(t, due.Sub(begun), 50*time.Minute) // the API server wants ten minutes to be left
 
 	start := time.Now()
 	by := time.Until(due.Add(kubeletLate)).Truncate(time.Second)
