@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -171,7 +170,7 @@ func (c *cluster) lastIssuer(ctx context.Context, name string, s server, generat
 		return err
 	}
 	account, _ := report.Of(s.target())
-	if issuer := account.Latest().Issuer; !strings.HasPrefix(issuer, "servingcert CA "+generation+" ") {
+	if issuer := account.Latest().Issuer; !isOfGeneration(issuer, generation) {
 		return fmt.Errorf("client %s: %s serves a certificate of %q; want generation %s", name, s.name(), issuer, generation)
 	}
 	return nil
