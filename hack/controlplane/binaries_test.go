@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,6 +70,41 @@ func TestBuildOnce(t *testing.T) {
 	_, err := broken.binary(t.Context(), "n")
 	require.ErrorContains(t, err, "in "+module+": go build example.com/n: exit status 1\n")
 	require.NoFileExists(t, filepath.Join(cache, "n"))
+}
+
+func TestBuildChanged(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file, content string) string {
+		path := filepath.Join(dir, file)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	write("m/go.mod", "module example.com/m\n\ngo 1.26\n\nrequire example.com/lib v1.0.0\n\nreplace example.com/lib => ../lib\n")
+	write("m/go.sum", "")
+	write("m/main.go", "package main\n\nimport \"example.com/lib\"\n\nfunc main() { print(lib.One()) }\n")
+	write("lib/go.mod", "module example.com/lib\n\ngo 1.26\n")
+	original := write("lib/lib.go", "package lib\n\nfunc One() int { return 1 }\n")
+	b := &builder{log: io.Discard, module: filepath.Join(dir, "m"), cache: filepath.Join(dir, "cache"), sources: map[string]source{"m": {"", "example.com/m", "a second"}}}
+	out := filepath.Join(dir, "out")
+	change := Change{Module: "example.com/lib", File: "lib.go", Apply: func(content string) (string, error) {
+		return strings.Replace(content, "return 1", "return 2", 1), nil
+	}}
+	require.NoError(t, b.buildChanged(t.Context(), "m", change, out))
+	said, err := exec.CommandContext(t.Context(), out).CombinedOutput()
+	require.NoError(t, err)
+	assert.Equal(t, "2", string(said))
+	content, err := os.ReadFile(original)
+	require.NoError(t, err)
+	assert.Contains(t, string(content), "return 1", "the module itself")
+	left, err := os.ReadDir(b.cache)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+
+	change.Apply = func(string) (string, error) { return "", errors.New("it is not there") }
+	require.EqualError(t, b.buildChanged(t.Context(), "m", change, out), "lib.go: it is not there")
+	change.File = "none.go"
+	require.ErrorIs(t, b.buildChanged(t.Context(), "m", change, out), os.ErrNotExist)
 }
 
 func TestKubernetesVersion(t *testing.T) {

@@ -168,17 +168,27 @@ func (b *builder) build(ctx context.Context, name, path string) error {
 	start := time.Now()
 	tmp := path + ".tmp"
 	defer os.Remove(tmp)
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, b.flags, []string{"-o", tmp, src.pkg})...)
-	cmd.Dir = b.module
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
+	if err := b.compile(ctx, src.pkg, tmp); err != nil {
 		fmt.Fprintln(b.log, "failed")
-		return fmt.Errorf("in %s: go build %s: %w\n%s", b.module, src.pkg, err, bytes.TrimSpace(out))
+		return err
 	}
 	fmt.Fprintf(b.log, "done in %.0f s\n", time.Since(start).Seconds())
 	return os.Rename(tmp, path)
 }
+
+// compile builds a package into a file.
+func (b *builder) compile(ctx context.Context, pkg, out string, more ...string) error {
+	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, b.flags, more, []string{"-o", out, pkg})...)
+	cmd.Dir, cmd.Env = b.module, goEnv()
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("in %s: go build %s: %w\n%s", b.module, pkg, err, bytes.TrimSpace(said))
+	}
+	return nil
+}
+
+// goEnv is the environment of a build: what the user set for builds of their own does not
+// count.
+func goEnv() []string { return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=") }
 
 // lock holds the cache directory against other processes; the kernel gives it back
 // when this one dies.

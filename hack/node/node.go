@@ -158,6 +158,19 @@ func (n *Node) Restart(ctx context.Context, name string) error {
 	return n.start(ctx, name)
 }
 
+// Replace is Restart with another binary, which the component is until the node ends. No
+// other method may run meanwhile.
+func (n *Node) Replace(ctx context.Context, name, binary string) error {
+	if _, ok := n.binaries[name]; !ok {
+		return fmt.Errorf("component %q is not a binary of the node's", name)
+	}
+	if err := n.Kill(ctx, name); err != nil {
+		return err
+	}
+	n.binaries[name] = binary
+	return errors.Join(n.writeState(true), n.start(ctx, name))
+}
+
 func known(name string) error {
 	if !slices.Contains(order, name) {
 		return fmt.Errorf("component %q is unknown: there are %s", name, strings.Join(order, ", "))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 )
 
 const root = "../.."
@@ -64,6 +65,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			assert.NoError(t, err, "%s links to %s", path, m[1])
 		}
 	}
+}
+
+// The script that asks for a certificate is the one that a scene of make e2e runs.
+func TestTheScriptIsTheOneThatRuns(t *testing.T) {
+	for doc := range strings.SplitSeq(read(t, "test/e2e/manifests/requests.yaml"), "\n---\n") {
+		var object struct {
+			Data map[string]string `json:"data"`
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &object))
+		if script, ok := object.Data["request-certificate"]; ok {
+			assert.Contains(t, read(t, "docs/pod-keys.md"), "```sh\n"+script+"```\n")
+			return
+		}
+	}
+	t.Error("there is no such script in the manifest")
 }
 
 func TestNamedFlagsExist(t *testing.T) {

@@ -164,6 +164,15 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 	if c.tools, err = getTools(ctx, *outDir); err != nil {
 		return err
 	}
+	if c.machine != nil {
+		if c.tools.kubelet, err = buildMovedKubelet(ctx, *outDir); err != nil {
+			return err
+		}
+		moved := c.tools.kubelet + ahead // of a run before
+		if err := os.Remove(moved); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
 	c.writes, err = watchWrites(ctx, c.clients)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -25,29 +26,44 @@ import (
 )
 
 // forgetsKeys restarts the kubelet, which has forgotten the keys of its pods then. The
-// servers take up new keys, in the processes that run.
+// servers take up new keys, in the processes that run. The kubelet that is started is the
+// one whose clock can be moved.
 func (c *cluster) forgetsKeys(t *testing.T, servers []server) {
 	t.Helper()
-	if c.machine == nil {
-		return
-	}
-	processesBefore, keysBefore := map[string]processes{}, map[types.UID]string{}
+	before := c.keyHolders(t, servers)
+	require.NoError(t, c.machine.Replace(t.Context(), controlplane.Kubelet, c.tools.kubelet))
+	c.haveOtherKeys(t, servers, before, propagating)
+}
+
+// holders are processes, and the public key that each serves by the UID of the pod.
+type holders struct {
+	processes map[string]processes // by the name of the server
+	keys      map[types.UID]string
+}
+
+func (c *cluster) keyHolders(t *testing.T, servers []server) holders {
+	t.Helper()
+	h := holders{processes: map[string]processes{}, keys: map[types.UID]string{}}
 	for _, s := range servers {
 		var err error
-		processesBefore[s.name()], err = c.processesOf(t.Context(), s)
+		h.processes[s.name()], err = c.processesOf(t.Context(), s)
 		require.NoError(t, err)
 		keys, err := c.keysOf(t.Context(), s)
 		require.NoError(t, err)
-		for pod, key := range keys {
-			keysBefore[pod] = key
-		}
+		maps.Copy(h.keys, keys)
 	}
-	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
+	return h
+}
+
+// haveOtherKeys fails the test unless all pods of the servers come to serve another key
+// within the limit, by the processes from before.
+func (c *cluster) haveOtherKeys(t *testing.T, servers []server, before holders, limit time.Duration) {
+	t.Helper()
 	for _, s := range servers {
-		eventually(t, propagating, s.name()+" has new keys", func(ctx context.Context) error {
+		eventually(t, limit, s.name()+" has new keys", func(ctx context.Context) error {
 			keys, err := c.keysOf(ctx, s)
 			for pod, key := range keys {
-				if keysBefore[pod] == key {
+				if before.keys[pod] == key {
 					err = errors.Join(err, fmt.Errorf("pod %s has the key that it had", pod))
 				}
 			}
@@ -55,12 +71,23 @@ func (c *cluster) forgetsKeys(t *testing.T, servers []server) {
 		})
 		after, err := c.processesOf(t.Context(), s)
 		require.NoError(t, err)
-		assert.Equal(t, processesBefore[s.name()], after, "pods of %s, and how often they were restarted", s.name())
+		assert.Equal(t, before.processes[s.name()], after, "pods of %s, and how often they were restarted", s.name())
 	}
 }
 
 // keysOf returns the public key that each pod of the server serves, by the pod's UID.
 func (c *cluster) keysOf(ctx context.Context, s server) (map[types.UID]string, error) {
+	leaves, err := c.leavesOf(ctx, s)
+	keys := map[types.UID]string{}
+	for pod, leaf := range leaves {
+		keys[pod] = string(leaf.RawSubjectPublicKeyInfo)
+	}
+	return keys, err
+}
+
+// leavesOf returns the certificate that each pod of the server serves, by the pod's UID.
+// They are verified.
+func (c *cluster) leavesOf(ctx context.Context, s server) (map[types.UID]*x509.Certificate, error) {
 	bundle := &corev1.ConfigMap{}
 	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: api.BundleName}, bundle); err != nil {
 		return nil, err
@@ -71,7 +98,7 @@ func (c *cluster) keysOf(ctx context.Context, s server) (map[types.UID]string, e
 	if err != nil {
 		return nil, err
 	}
-	keys := map[types.UID]string{}
+	leaves := map[types.UID]*x509.Certificate{}
 	for i := range pods {
 		target := s.atPod(&pods[i])
 		raw, err := c.machine.Dialer().DialContext(ctx, "tcp", target.Address)
@@ -84,14 +111,37 @@ func (c *cluster) keysOf(ctx context.Context, s server) (map[types.UID]string, e
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pods[i].Name, err)
 		}
-		keys[pods[i].UID] = string(conn.ConnectionState().PeerCertificates[0].RawSubjectPublicKeyInfo)
+		leaves[pods[i].UID] = conn.ConnectionState().PeerCertificates[0]
 	}
-	return keys, nil
+	return leaves, nil
 }
 
 // awaitsSigner starts a pod of the Deployment while there is no signer: it waits, and
 // starts when the signer is back.
 func (c *cluster) awaitsSigner(t *testing.T, s server) {
+	t.Helper()
+	var waiting *corev1.Pod
+	var start time.Time
+	c.withoutSigner(t, func() {
+		web := client.ObjectKey{Namespace: s.namespace, Name: s.service}
+		c.scale(t, web, c.scaleOf(t, web)+1)
+		eventually(t, settling, "the pod's request", func(ctx context.Context) (err error) {
+			waiting, err = c.waitingPod(ctx, s)
+			return err
+		})
+		start = time.Now()
+	})
+	eventually(t, starting, "the pod that has waited", func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, s.service) })
+	t.Logf("started within %s of when the signer was asked for", seconds(time.Since(start)))
+	pod := &corev1.Pod{}
+	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKeyFromObject(waiting), pod))
+	assert.Equal(t, waiting.UID, pod.UID)
+	assert.True(t, isReady(pod))
+	assert.Zero(t, restartsOf(pod))
+}
+
+// withoutSigner does something while there is no signer, and returns when there is one.
+func (c *cluster) withoutSigner(t *testing.T, do func()) {
 	t.Helper()
 	signer := client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-signer"}
 	had := c.scale(t, signer, 0)
@@ -103,24 +153,9 @@ func (c *cluster) awaitsSigner(t *testing.T, s server) {
 		}
 		return err
 	})
-	web := client.ObjectKey{Namespace: s.namespace, Name: s.service}
-	c.scale(t, web, c.scaleOf(t, web)+1)
-	var waiting *corev1.Pod
-	eventually(t, settling, "the pod's request", func(ctx context.Context) (err error) {
-		waiting, err = c.waitingPod(ctx, s)
-		return err
-	})
-	start := time.Now()
+	do()
 	c.scale(t, signer, had)
-	eventually(t, starting, "the pod that has waited", func(ctx context.Context) error {
-		return errors.Join(c.rolledOut(ctx, s.namespace, s.service), c.rolledOut(ctx, signer.Namespace, signer.Name))
-	})
-	t.Logf("started %s after the signer was asked for", seconds(time.Since(start)))
-	pod := &corev1.Pod{}
-	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKeyFromObject(waiting), pod))
-	assert.Equal(t, waiting.UID, pod.UID)
-	assert.True(t, isReady(pod))
-	assert.Zero(t, restartsOf(pod))
+	eventually(t, starting, "the signer is back", func(ctx context.Context) error { return c.rolledOut(ctx, signer.Namespace, signer.Name) })
 }
 
 // waitingPod returns the pod of the server whose kubelet has asked for a certificate and

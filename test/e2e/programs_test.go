@@ -118,9 +118,7 @@ func (c *cluster) servesAfterRollout(t *testing.T, s server, path, body string, 
 	now, err := c.processesOf(t.Context(), s)
 	require.NoError(t, err)
 	require.Equal(t, before[s.name()].processes, now, "processes of %s before it is restarted", s.name())
-	_, err = c.run(t.Context(), c.tools.kubectl, "rollout", "restart", "--namespace", s.namespace, "deployment", s.service)
-	require.NoError(t, err)
-	eventually(t, starting, s.name()+" is restarted", func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, s.service) })
+	c.rollsOut(t, s)
 	c.serves(t, s, path, body)
 	eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
 		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)

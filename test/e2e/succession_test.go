@@ -58,6 +58,11 @@ func (c *cluster) generation(ctx context.Context) (string, error) {
 	return status.Data[api.CAGeneration], err
 }
 
+// isOfGeneration reports whether a generation of the CA has this common name.
+func isOfGeneration(issuer, generation string) bool {
+	return strings.HasPrefix(issuer, "servingcert CA "+generation+" ")
+}
+
 // isSignedBy is nil if the server's pods serve certificates of the generation.
 func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) error {
 	report, err := c.report(ctx, attentive)
@@ -68,7 +73,7 @@ func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) e
 	var errs []error
 	for i := range pods {
 		account, _ := report.Of(s.atPod(&pods[i]))
-		if issuer := account.Latest().Issuer; !strings.HasPrefix(issuer, "servingcert CA "+generation+" ") {
+		if issuer := account.Latest().Issuer; !isOfGeneration(issuer, generation) {
 			errs = append(errs, fmt.Errorf("pod %s/%s serves a certificate of %q", s.namespace, pods[i].Name, issuer))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 type tools struct {
 	kubectl string
 	plugin  string // kubectl-servingcert
+	kubelet string // one whose clock can be moved; "" in a cluster of the user's
 }
 
 // getTools builds the plugin into the directory, and finds or builds kubectl.

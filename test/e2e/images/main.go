@@ -36,7 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), debian(ctx, out), debianGo(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -46,7 +46,8 @@ func ours(ctx context.Context, out string) error {
 		return err
 	}
 	defer os.RemoveAll(dir) // what is left is in the system's directory for that
-	built, err := images.Build(ctx, dir, "./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict")
+	built, err := images.Build(ctx, dir,
+		"./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict", "./test/e2e/workloads/requester")
 	if err != nil {
 		return err
 	}
@@ -78,6 +79,19 @@ func debian(ctx context.Context, out string) error {
 		errs = append(errs, ofPackage(ctx, out, name, pkg))
 	}
 	return errors.Join(errs...)
+}
+
+// script is what a shell script needs that asks for certificates, and a server beside it.
+func script(ctx context.Context, out string) error {
+	dir, err := images.Debian(ctx, os.Stderr, "coreutils", "dash", "openssl", "python3")
+	if err != nil {
+		return err
+	}
+	binaries, err := controlplane.Binaries(ctx, os.Stderr, controlplane.Kubectl)
+	if err != nil {
+		return err
+	}
+	return withFile(tar(out, "script"), ref("script"), images.Config{}, dir, binaries[controlplane.Kubectl], "usr/bin/kubectl")
 }
 
 func ofPackage(ctx context.Context, out, name, pkg string) error {
@@ -127,28 +141,34 @@ func debianGo(ctx context.Context, out string) error {
 }
 
 func ofGoProgram(out string, p goProgram, libc, binary string) error {
+	config := images.Config{Entrypoint: []string{"/" + p.file}, Cmd: p.cmd}
+	return withFile(tar(out, p.name), p.ref, config, libc, binary, p.file)
+}
+
+// withFile writes an image of the files below a directory and of one more program.
+func withFile(tar, ref string, config images.Config, dir, binary, file string) error {
 	work, err := os.MkdirTemp("", "servingcert-e2e-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work) // what is left is in the system's directory for that
 	root := filepath.Join(work, "root")
-	if err := os.CopyFS(root, os.DirFS(libc)); err != nil {
+	if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(binary)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(root, p.file)
+	file = filepath.Join(root, file)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o755)); err != nil {
 		return err
 	}
-	image, err := images.OfDir(p.ref, root, images.Config{Entrypoint: []string{"/" + p.file}, Cmd: p.cmd})
+	image, err := images.OfDir(ref, root, config)
 	if err != nil {
 		return err
 	}
-	return image.WriteFile(tar(out, p.name))
+	return image.WriteFile(tar)
 }
 
 func ofBinary(out, name, ref, binary string) error {

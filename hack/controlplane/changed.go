@@ -1,0 +1,107 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Change is another content for one file of a module that a binary is built from.
+type Change struct {
+	Module string
+	File   string // its path in the module
+	// Apply returns the new content.
+	Apply func(content string) (string, error)
+}
+
+// BuildChanged builds a named binary (Kubelet, …) into the file out, from the modules that
+// are pinned but for one file. All packages of that file's module are compiled for it the
+// first time; later Go's build cache has them.
+func BuildChanged(ctx context.Context, log io.Writer, name string, change Change, out string) error {
+	b, err := newBuilder(log, sources[name].module)
+	if err != nil {
+		return err
+	}
+	return b.buildChanged(ctx, name, change, out)
+}
+
+// buildChanged builds from a copy of the module: Go lets no overlay lie over its cache of
+// modules.
+func (b *builder) buildChanged(ctx context.Context, name string, change Change, out string) error {
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", change.Module)
+	list.Dir, list.Env = b.module, goEnv()
+	dir, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("in %s: go list -m %s: %w", b.module, change.Module, err)
+	}
+	if err := os.MkdirAll(b.cache, 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(b.cache, ".changed-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) // what is left is in the cache
+	copied := filepath.Join(work, "module")
+	if err := linkTree(copied, strings.TrimSpace(string(dir))); err != nil {
+		return err
+	}
+	if err := rewrite(filepath.Join(copied, change.File), change.Apply); err != nil {
+		return err
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(b.module, file))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(work, file), content, 0o600); err != nil {
+			return err
+		}
+	}
+	edit := exec.CommandContext(ctx, "go", "mod", "edit", "-replace="+change.Module+"="+copied, filepath.Join(work, "go.mod"))
+	edit.Env = goEnv()
+	if said, err := edit.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(edit.Args, " "), err, said)
+	}
+	return b.compile(ctx, b.sources[name].pkg, out, "-modfile", filepath.Join(work, "go.mod"))
+}
+
+// linkTree makes a directory with the files of another one.
+func linkTree(to, from string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(to, strings.TrimPrefix(path, from))
+		if entry.IsDir() {
+			return os.MkdirAll(name, 0o755)
+		}
+		if os.Link(path, name) == nil {
+			return nil
+		}
+		content, err := os.ReadFile(path) // it is on another file system
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(name, content, 0o600)
+	})
+}
+
+// rewrite replaces a file, which may be a link to another.
+func rewrite(file string, apply func(string) (string, error)) error {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := apply(string(content))
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(file), err)
+	}
+	return errors.Join(os.Remove(file), os.WriteFile(file, []byte(changed), 0o600))
+}
