@@ -20,8 +20,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
-	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // leaseName is the Lease of the replica that leads.
@@ -152,25 +152,19 @@ func (c *Config) signerConfig() signercontroller.Config {
 	}
 }
 
-// podConfig is complete but for what run wires: Sign and the CA.
+// podConfig is complete but for what run wires into requestConfig.
 func (c *Config) podConfig() podcontroller.Config {
-	return podcontroller.Config{
-		Limits:        c.Limits,
-		MaxDuration:   c.PodDuration,
-		Workers:       c.Workers,
-		ProbeInterval: podcontroller.DefaultProbeInterval,
-		Clock:         c.clock,
-		Registerer:    metrics.Registry,
-	}
+	return podcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcontroller.DefaultProbeInterval}
 }
 
-// csrConfig is complete but for what run wires: Sign and the CA. What it shares with
-// podConfig is validated there.
-func (c *Config) csrConfig() csrcontroller.Config {
-	return csrcontroller.Config{
+// requestConfig is of both kinds of requests, and complete but for what run wires: what is
+// read of the cluster, Sign, Pace and the CA. podConfig validates it.
+func (c *Config) requestConfig() requests.Config {
+	return requests.Config{
 		Limits:      c.Limits,
 		MaxDuration: c.PodDuration,
 		Workers:     c.Workers,
+		Rates:       c.Rates,
 		Clock:       c.clock,
 		Registerer:  metrics.Registry,
 	}

@@ -31,9 +31,9 @@ type Situation struct {
 	Request *Request
 	// Pod is what the API server has under the name of the requester's pod; nil for none.
 	Pod *corev1.Pod
-	// OptedIn are the namespaces that have the label and are not being deleted, and
-	// Services those Services in them that ask for a certificate. Both may be limited to
-	// the Scope of the request.
+	// OptedIn are the namespaces that have the label, and Services those Services that ask
+	// for a certificate, of namespaces that are not being deleted. Both may be limited to the
+	// Scope of the request.
 	OptedIn  map[string]bool
 	Services []*corev1.Service
 	// Grants says of Services whether the requester has VerbServe on them; nil if the API
@@ -41,7 +41,10 @@ type Situation struct {
 	Grants map[types.NamespacedName]bool
 	Limits api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
-	MaxDuration  time.Duration
+	MaxDuration time.Duration
+	Rates       signer.Rates
+	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
+	Slot         signer.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
@@ -70,6 +73,8 @@ type Decision struct {
 	// Sign and Key are what is to be signed, and for which key.
 	Sign signer.SigningRequest
 	Key  crypto.PublicKey
+	// Share is what the certificate takes of the Rates, of Approve and of Sign.
+	Share signer.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -81,6 +86,7 @@ const (
 	reasonRefused    = "InvalidAnnotation"
 	reasonTrust      = api.ReasonWaitingForTrust
 	reasonShort      = "CAEndsTooSoon"
+	reasonLimited    = string(signer.ReasonRateLimited)
 )
 
 // Reasons of Deny and Fail.
@@ -99,12 +105,15 @@ func Decide(s Situation) Decision {
 	if !s.Request.Pending {
 		return Decision{}
 	}
+	s.Services = slices.DeleteFunc(slices.Clone(s.Services), func(svc *corev1.Service) bool {
+		return !signer.MayHavePodKeys(svc, s.OptedIn[svc.Namespace])
+	})
 	d := s.decide()
 	switch {
 	case d.Verdict == Deny && s.Request.Approved:
 		d.Verdict = Fail
 	case d.Verdict == Sign && !s.Request.Approved:
-		return Decision{Verdict: Approve, Reason: "Permitted", Message: "the requester may have all names that it asks for"}
+		return Decision{Verdict: Approve, Reason: "Permitted", Message: "the requester may have all names that it asks for", Share: d.Share}
 	}
 	return d
 }
@@ -235,7 +244,13 @@ func (s Situation) sign(a asked) Decision {
 	if notAfter.Sub(now) < minLifetime {
 		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 	}
-	return Decision{Verdict: Sign, Key: a.key, Sign: signer.SigningRequest{
+	share := s.Request.share(a)
+	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
+		d := wait(reasonLimited, "%s", why)
+		d.NextAt = until
+		return d
+	}
+	return Decision{Verdict: Sign, Key: a.key, Share: share, Sign: signer.SigningRequest{
 		CSR:          signer.EncodeCSR(a.der),
 		CommonName:   a.commonName,
 		DNSNames:     a.dnsNames,
