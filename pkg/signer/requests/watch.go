@@ -51,7 +51,7 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 		f.requests.Source(name, f.changed),
 		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, serviceHandler(affected)),
 		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace),
-		source.Func(f.watchAuthority),
+		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
 	} {
 		if err := ctrl.Watch(s); err != nil {
 			return nil, fmt.Errorf("watch: %w", err)
@@ -103,21 +103,18 @@ func matters(old, object client.Object) bool {
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 
-// watchAuthority enqueues everything that waits whenever the CA changed.
-func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) error {
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-f.config.AuthorityChanged:
-				for _, r := range pending(f.requests.List()) {
-					q.Add(r)
-				}
+// watchAuthority enqueues everything that waits whenever the CA changed, until ctx ends.
+func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.config.AuthorityChanged:
+			for _, r := range pending(f.requests.List()) {
+				q.Add(r)
 			}
 		}
-	}()
-	return nil
+	}
 }
 
 // pending returns those of the requests that have no answer, as the queue has them.
