@@ -435,10 +435,12 @@ func TestTheCA(t *testing.T) {
 		verdict Verdict
 		reason  string
 	}{
-		"it is being read": {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, ""},
-		"it is lost":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost"},
-		"no reason":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable"},
-		"it ends too soon": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-599 * time.Second) }, Wait, "CAEndsTooSoon"},
+		"it is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, ""},
+		"it is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost"},
+		"the clocks differ":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew"},
+		"it is remote, and away": {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable"},
+		"no reason":              {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable"},
+		"it ends too soon":       {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-599 * time.Second) }, Wait, "CAEndsTooSoon"},
 		"names that wait": {func(s *Situation) {
 			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"example.com"}}, epoch.Add(-time.Hour), epoch.Add(100*signertest.Day))
 		}, Wait, "WaitingForTrust"},

@@ -106,6 +106,8 @@ func TestDecide(t *testing.T) {
 		"many, and never opted in":   {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
 		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", retry},
 		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", retry},
+		"the clocks differ":          {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", retry},
+		"the remote CA is away":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable", retry},
 		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", retry},
 		"no Service":                 {func(s *Situation) { s.Services = nil }, Wait, "NoService", 0},
 		"another Service":            {func(s *Situation) { s.Services[0].Spec.Selector["app"] = "other" }, Wait, "NoService", 0},
