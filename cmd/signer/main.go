@@ -104,9 +104,9 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
 	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
-	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret gets at once, whatever the reason; 0: no limit")
-	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret after that")
-	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets; 0: no limit")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret, or one pod by requests, gets at once, whatever the reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret, or one pod, after that")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets, or have for requests beyond the first of each pod; 0: no limit")
 	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
 }
 
