@@ -21,10 +21,6 @@ const VerbServe = "serve"
 // DefaultLifetime is how long a certificate is valid if the request does not say.
 const DefaultLifetime = 24 * time.Hour
 
-// retry is how long a request waits for a CA that cannot sign before it is looked at
-// again without a change: a clock that was set right notifies nobody.
-const retry = 30 * time.Second
-
 // Situation is everything that a decision about one request depends on.
 type Situation struct {
 	Now     time.Time
@@ -131,7 +127,7 @@ func (s Situation) decide() Decision {
 	}
 	switch {
 	case signer.Pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(retry)}
+		return Decision{NextAt: s.Now.Add(signer.CARetry)}
 	case s.AuthorityErr != nil:
 		return s.waitForCA(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
 	}
@@ -240,7 +236,7 @@ func (s Situation) sign(a asked) Decision {
 		longest = min(longest, s.Limits.ClusterIPDuration)
 	}
 	now, notBefore := s.Now.UTC().Truncate(time.Second), pki.NotBefore(s.Now)
-	notAfter := earliest(now.Add(lifetime), notBefore.Add(longest), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	notAfter := signer.EndUnder(s.Authority, now.Add(lifetime), notBefore.Add(longest))
 	if notAfter.Sub(now) < minLifetime {
 		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 	}
@@ -261,19 +257,10 @@ func (s Situation) sign(a asked) Decision {
 	}}
 }
 
-func earliest(first time.Time, others ...time.Time) time.Time {
-	for _, t := range others {
-		if t.Before(first) {
-			first = t
-		}
-	}
-	return first
-}
-
 // waitForCA waits for what changes with time as well.
 func (s Situation) waitForCA(reason, format string, args ...any) Decision {
 	d := wait(reason, format, args...)
-	d.NextAt = s.Now.Add(retry)
+	d.NextAt = s.Now.Add(signer.CARetry)
 	return d
 }
 

@@ -453,7 +453,7 @@ func TestTheCA(t *testing.T) {
 			assert.Equal(t, c.verdict, d.Verdict, "%s: %s", d.Reason, d.Message)
 			assert.Equal(t, c.reason, d.Reason)
 			if c.verdict != Sign {
-				assert.Equal(t, s.Now.Add(retry), d.NextAt)
+				assert.Equal(t, s.Now.Add(signer.CARetry), d.NextAt)
 			}
 		})
 	}

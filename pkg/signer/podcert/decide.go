@@ -25,10 +25,6 @@ const (
 	backdate = 2 * time.Minute
 )
 
-// retry is how long a request waits for a CA that cannot sign before it is looked at
-// again without a change: a clock that was set right notifies nobody.
-const retry = 30 * time.Second
-
 // Situation is everything that a decision about one request depends on.
 type Situation struct {
 	Now     time.Time
@@ -104,10 +100,10 @@ func Decide(s Situation) Decision {
 	selecting = slices.DeleteFunc(selecting, func(svc *corev1.Service) bool { return !signer.MayHavePodKeys(svc, s.OptedIn) })
 	switch {
 	case signer.Pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(retry)} // the CA is about to be known
+		return Decision{NextAt: s.Now.Add(signer.CARetry)} // the CA is about to be known
 	case s.AuthorityErr != nil:
 		d := wait(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
-		d.NextAt = s.Now.Add(retry)
+		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	case len(selecting) == 0:
 		return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
@@ -205,10 +201,10 @@ func (s Situation) sign(names api.Wanted) Decision {
 		return deny(reasonUnsupported, "%s", err)
 	}
 	notBefore := s.Now.Add(-backdate).UTC().Truncate(time.Second)
-	notAfter := earliest(notBefore.Add(names.Params.Duration), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	notAfter := signer.EndUnder(s.Authority, notBefore.Add(names.Params.Duration))
 	if notAfter.Sub(notBefore) < minLifetime {
 		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
-		d.NextAt = s.Now.Add(retry)
+		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	}
 	share := signer.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
@@ -225,15 +221,6 @@ func (s Situation) sign(names api.Wanted) Decision {
 		NotBefore:    notBefore,
 		NotAfter:     notAfter,
 	}}
-}
-
-func earliest(first time.Time, others ...time.Time) time.Time {
-	for _, t := range others {
-		if t.Before(first) {
-			first = t
-		}
-	}
-	return first
 }
 
 func wait(reason, format string, args ...any) Decision {

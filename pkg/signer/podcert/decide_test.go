@@ -104,11 +104,11 @@ func TestDecide(t *testing.T) {
 		"its pod had many":           {func(s *Situation) { s.Slot.Secret = epoch.Add(time.Hour) }, Wait, "RateLimited", time.Hour},
 		"its namespace had many":     {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
 		"many, and never opted in":   {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
-		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", retry},
-		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", retry},
-		"the clocks differ":          {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", retry},
-		"the remote CA is away":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable", retry},
-		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", retry},
+		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", signer.CARetry},
+		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", signer.CARetry},
+		"the clocks differ":          {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", signer.CARetry},
+		"the remote CA is away":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable", signer.CARetry},
+		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", signer.CARetry},
 		"no Service":                 {func(s *Situation) { s.Services = nil }, Wait, "NoService", 0},
 		"another Service":            {func(s *Situation) { s.Services[0].Spec.Selector["app"] = "other" }, Wait, "NoService", 0},
 		"a Service without selector": {func(s *Situation) { s.Services[0].Spec.Selector = nil }, Wait, "NoService", 0},
@@ -122,7 +122,7 @@ func TestDecide(t *testing.T) {
 		"the CA ends in an hour": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-time.Hour) }, Sign, "", 0},
 		"the CA ends too soon": {func(s *Situation) {
 			s.Now = s.Authority.Certificate.NotAfter.Add(-58 * time.Minute).Add(time.Second)
-		}, Wait, "CAEndsTooSoon", retry},
+		}, Wait, "CAEndsTooSoon", signer.CARetry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ordinary(t)
