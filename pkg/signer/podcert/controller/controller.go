@@ -55,9 +55,11 @@ func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Dec
 	case podcert.Wait:
 		c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
 	case podcert.Deny:
-		c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
-		c.requests.Failed(d.Reason)
-		_, err := c.answer(ctx, s.Request, podcert.Denied(d, s.Now))
+		written, err := c.answer(ctx, s.Request, podcert.Denied(d, s.Now))
+		if written {
+			c.requests.Failed(d.Reason)
+			c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
+		}
 		return err
 	case podcert.Sign:
 		return c.sign(ctx, s, d)
