@@ -20,8 +20,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
-	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // leaseName is the Lease of the replica that leads.
@@ -104,9 +104,9 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
 	c.Remote.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
-	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret gets at once, whatever the reason; 0: no limit")
-	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret after that")
-	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets; 0: no limit")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret, or one pod by requests, gets at once, whatever the reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret, or one pod, after that")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets, or have for requests beyond the first of each pod; 0: no limit")
 	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
 }
 
@@ -152,25 +152,19 @@ func (c *Config) signerConfig() signercontroller.Config {
 	}
 }
 
-// podConfig is complete but for what run wires: Sign and the CA.
+// podConfig is complete but for what run wires into requestConfig.
 func (c *Config) podConfig() podcontroller.Config {
-	return podcontroller.Config{
-		Limits:        c.Limits,
-		MaxDuration:   c.PodDuration,
-		Workers:       c.Workers,
-		ProbeInterval: podcontroller.DefaultProbeInterval,
-		Clock:         c.clock,
-		Registerer:    metrics.Registry,
-	}
+	return podcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcontroller.DefaultProbeInterval}
 }
 
-// csrConfig is complete but for what run wires: Sign and the CA. What it shares with
-// podConfig is validated there.
-func (c *Config) csrConfig() csrcontroller.Config {
-	return csrcontroller.Config{
+// requestConfig is of both kinds of requests, and complete but for what run wires: what is
+// read of the cluster, Sign, Pace and the CA. podConfig validates it.
+func (c *Config) requestConfig() requests.Config {
+	return requests.Config{
 		Limits:      c.Limits,
 		MaxDuration: c.PodDuration,
 		Workers:     c.Workers,
+		Rates:       c.Rates,
 		Clock:       c.clock,
 		Registerer:  metrics.Registry,
 	}

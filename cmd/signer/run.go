@@ -21,6 +21,7 @@ import (
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 func run(ctx context.Context, cfg *Config) error {
@@ -62,17 +63,8 @@ func run(ctx context.Context, cfg *Config) error {
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err
 	}
-	answering := cfg.podConfig()
-	answering.AuthorityChanged, answering.Authority, answering.Sign = changed[1], issuing.Authority, signs.sign
-	if err := podcontroller.Setup(ctx, mgr, answering); err != nil {
+	if err := answerRequests(ctx, mgr, cfg, issuing, issuer.Pace(), changed[1], changed[2]); err != nil {
 		return err
-	}
-	if cfg.CSR {
-		requests := cfg.csrConfig()
-		requests.AuthorityChanged, requests.Authority, requests.Sign = changed[2], issuing.Authority, signs.sign
-		if err := csrcontroller.Setup(ctx, mgr, requests); err != nil {
-			return err
-		}
 	}
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err
@@ -82,6 +74,25 @@ func run(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// answerRequests adds the controllers that answer requests, with the CA and the limits of the
+// signer's controller.
+func answerRequests(ctx context.Context, mgr manager.Manager, cfg *Config, issuing signercontroller.Config, pace *signer.Pace, podsChanged, csrsChanged <-chan struct{}) error {
+	cluster, err := requests.NewCluster(ctx, mgr)
+	if err != nil {
+		return err
+	}
+	shared := cfg.requestConfig()
+	shared.Cluster, shared.Pace, shared.Sign, shared.Authority = cluster, pace, issuing.Sign, issuing.Authority
+	pods := cfg.podConfig()
+	pods.Config = shared
+	pods.AuthorityChanged = podsChanged
+	if err := podcontroller.Setup(mgr, pods); err != nil || !cfg.CSR {
+		return err
+	}
+	shared.AuthorityChanged = csrsChanged
+	return csrcontroller.Setup(mgr, shared)
 }
 
 // signal tells several receivers that something changed, each by a channel of its own.

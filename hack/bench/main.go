@@ -28,6 +28,9 @@ type options struct {
 	single  int // Services created one by one
 	foreign int // foreign Secrets of 1 MB
 	workers int
+	// requests is how many PodCertificateRequests and CertificateSigningRequests are
+	// answered.
+	requests int
 	// consumers is how many pods serve, in Services of 10; 0: the signer is measured.
 	consumers int
 }
@@ -38,6 +41,7 @@ func main() {
 	pflag.IntVar(&o.single, "single", 300, "Services to create one by one")
 	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
+	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each; 0: none")
 	pflag.IntVar(&o.consumers, "consumers", 0, "pods that the rotator is to look at, instead of the signer's work")
 	serve := pflag.String("serve", "", "be those pods: a file with what to serve (for the bench itself)")
 	pflag.Parse()
@@ -71,7 +75,9 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("build the %s: %w\n%s", what, err, out)
 	}
 	step("starting etcd and kube-apiserver")
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(dir, "controlplane")})
+	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(dir, "controlplane"), ExtraAPIServerArgs: []string{
+		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true", "--enable-admission-plugins=NodeRestriction",
+	}})
 	if err != nil {
 		return err
 	}
@@ -86,7 +92,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, client: client, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
+	b := &bench{options: o, plane: cp, client: client, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
 	if o.consumers > 0 {
 		return b.runConsumers(ctx)
 	}
@@ -113,6 +119,9 @@ func (b *bench) report(r results) {
 	row(fmt.Sprintf("  the same with %d foreign Secrets of 1 MB", b.foreign), fmt.Sprintf("%s (%+.1f MiB)", mib(r.warmForeign.peak), (r.warmForeign.peak-r.warm.peak)/(1<<20)), "≤ +5 MiB")
 	row("API writes of a restart with everything good", fmt.Sprintf("%.0f (the Lease, the status)", r.warm.writes), "")
 	row("Service created → Secret there, one at a time, p50 / p99", fmt.Sprintf("%.1f / %.1f ms", ms(r.p50), ms(r.p99)), "10 / 50 ms")
+	if b.requests > 0 {
+		b.reportRequests(row, r.answered)
+	}
 }
 
 func mib(bytes float64) string     { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }

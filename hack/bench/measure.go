@@ -15,12 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 type bench struct {
 	options
+	plane      *controlplane.ControlPlane
 	client     kubernetes.Interface
 	binary     string // of what is measured
 	dir        string
@@ -31,6 +33,7 @@ type results struct {
 	floorBefore, floorAfter float64 // certificates a second
 	cold, warm, warmForeign usage
 	p50, p99                time.Duration
+	answered                answered
 }
 
 // patience bounds every wait for the signer.
@@ -67,6 +70,11 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	if r.warmForeign, err = b.restart(ctx); err != nil {
 		return fmt.Errorf("restart: %w", err)
+	}
+	if b.requests > 0 {
+		if r.answered, err = b.runRequests(ctx); err != nil {
+			return err
+		}
 	}
 	b.report(r)
 	return nil

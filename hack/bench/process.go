@@ -40,8 +40,8 @@ type usage struct {
 
 func (u usage) rate() float64 { return float64(u.n) / u.took.Seconds() }
 
-func (b *bench) startSigner(ctx context.Context) (*process, error) {
-	return b.start(ctx, "GOMEMLIMIT=112MiB", "--workers", strconv.Itoa(b.workers)) // as in deploy/install.yaml
+func (b *bench) startSigner(ctx context.Context, flags ...string) (*process, error) {
+	return b.start(ctx, "GOMEMLIMIT=112MiB", append(flags, "--workers", strconv.Itoa(b.workers))...) // as in deploy/install.yaml
 }
 
 func (b *bench) start(ctx context.Context, env string, args ...string) (*process, error) {

@@ -35,8 +35,8 @@ func (l Limit) String() string {
 
 // Rates limit how often certificates are issued.
 type Rates struct {
-	Secret    Limit // each certificate of one Secret
-	Namespace Limit // those that users of one namespace cause for Secrets that had one
+	Secret    Limit // each certificate of one Secret, or of one Claim.Subject
+	Namespace Limit // those that users of one namespace cause; see Decision.Tokens and Claim
 }
 
 // DefaultRates are the rates of a signer that is started without flags.
@@ -44,12 +44,15 @@ func DefaultRates() Rates {
 	return Rates{Secret: Limit{20, time.Minute}, Namespace: Limit{1000, time.Second}}
 }
 
-// Slot is when a Secret may have its next certificate. Zero: it has not taken the tokens for
-// it, of which there are enough as far as is known.
+// Slot is when a Secret, or a request, may have its next certificate. Zero: it has not taken
+// the tokens for it, of which there are enough as far as is known.
 type Slot struct {
 	Secret    time.Time // by Rates.Secret
 	Namespace time.Time // by Rates.Namespace
 }
+
+// At returns when both limits let the certificate be issued.
+func (s Slot) At() time.Time { return latest(s.Secret, s.Namespace) }
 
 // tokensOfRSA4096 is how many tokens of its namespace one such key costs: drawing it takes
 // as long as many others.
@@ -84,21 +87,32 @@ func (d Decision) tokens(reason Reason) int {
 // limited returns when a certificate may be issued for the reason, which takes so many tokens
 // of the namespace, and the problem until then.
 func (s Situation) limited(reason Reason, tokens int) (at time.Time, p Problem) {
-	at = s.Slot.Secret
-	text := fmt.Sprintf("the limit for one Secret is reached (%s)", s.Rates.Secret)
+	slot := s.Slot
 	// A Secret that was deleted, and whose Service says only that it has to wait, looks
 	// as if it had never been.
-	counts := tokens > 0 || reason == reasonFirst
-	if counts && s.Slot.Namespace.After(at) {
-		at = s.Slot.Namespace
-		text = fmt.Sprintf("the limit for one namespace is reached (%s)", s.Rates.Namespace)
+	if tokens == 0 && reason != reasonFirst {
+		slot.Namespace = time.Time{}
 	}
-	when := at.Add(time.Second - 1).Truncate(time.Second)
+	at, limit := s.Rates.reached(slot, "Secret")
 	return at, Problem{
 		Reason:    reasonRateLimited,
-		Message:   fmt.Sprintf("too many certificates were issued: %s; the next one for this Secret is issued at %s", text, when.UTC().Format(time.RFC3339)),
+		Message:   fmt.Sprintf("%s; the next one for this Secret is issued at %s", limit, wholeSecond(at)),
 		Temporary: worksOn[reason],
 	}
+}
+
+// reached returns the time of the slot, and which limit it is that puts it off. The
+// subject is what Rates.Secret limits.
+func (r Rates) reached(slot Slot, subject string) (at time.Time, limit string) {
+	if slot.Namespace.After(slot.Secret) {
+		return slot.Namespace, fmt.Sprintf("too many certificates were issued: the limit for one namespace is reached (%s)", r.Namespace)
+	}
+	return slot.Secret, fmt.Sprintf("too many certificates were issued: the limit for one %s is reached (%s)", subject, r.Secret)
+}
+
+// wholeSecond is the time in RFC 3339, no earlier than it is.
+func wholeSecond(at time.Time) string {
+	return at.Add(time.Second - 1).Truncate(time.Second).UTC().Format(time.RFC3339)
 }
 
 // Pace remembers how much of the Rates was used. A Secret that has to wait has a Slot
@@ -129,7 +143,7 @@ func NewPace(rates Rates) *Pace {
 	}
 }
 
-// Slot returns what the Secret has reserved.
+// Slot returns what the Secret, or the request, has reserved.
 func (p *Pace) Slot(key types.NamespacedName) Slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,7 +167,7 @@ func (p *Pace) Reserve(key types.NamespacedName, tokens int, now time.Time) Slot
 	return slot
 }
 
-// Use says that the Secret's Slot is used.
+// Use says that the Slot of the Secret, or of the request, is used, or will not be.
 func (p *Pace) Use(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ func SettleUnnamed(s Situation) []ServiceStatus {
 // hasPodKeys reports whether the Service's pods make their keys, and so whether that is
 // what its condition is about. Without the opt-in, they go on if they did before.
 func (s Situation) hasPodKeys(svc *corev1.Service) bool {
-	return api.WantsPodKeys(svc) && (s.OptedIn || api.HasPodKeys(svc))
+	return api.WantsPodKeys(svc) && MayHavePodKeys(svc, s.OptedIn)
 }
 
 // podKeysCondition is the Ready condition of a Service whose pods make their keys, or

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"errors"
+	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -67,3 +68,7 @@ func ReasonOf(err error, otherwise Reason) Reason {
 	}
 	return otherwise
 }
+
+// CARetry is how long a request waits for a CA that cannot sign before it is looked at
+// again without a change: a clock that was set right notifies nobody.
+const CARetry = 30 * time.Second

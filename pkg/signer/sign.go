@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -123,4 +124,10 @@ func endOf(notBefore time.Time, duration time.Duration, ca *x509.Certificate) ti
 		return ca.NotAfter
 	}
 	return end
+}
+
+// EndUnder returns when a certificate that the CA signs for a request ends: at the earliest
+// of the given times, and no later than the CA and what it may sign.
+func EndUnder(ca *pki.Authority, ends ...time.Time) time.Time {
+	return slices.MinFunc(append(ends, ca.Certificate.NotAfter, ca.SignUntil.Truncate(time.Second)), time.Time.Compare)
 }

@@ -35,6 +35,9 @@ type Controller struct {
 	known atomic.Pointer[pki.Authority]
 }
 
+// Pace is what was used of Config.Rates, for controllers that take from the same.
+func (c *Controller) Pace() *signer.Pace { return c.pace }
+
 // Reconcile brings one Secret, and the conditions of the Services that have a
 // part in it, to what they should be.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -22,6 +24,10 @@ var (
 	wantedBy    = signertest.WantedBy
 	generations = signertest.Generations
 )
+
+func requestOf(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
 
 // plainSign signs with crypto/x509 alone what the request asks for.
 func plainSign(_ context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {

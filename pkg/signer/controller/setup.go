@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
 // Setup makes the controller and adds it to the manager, whose cache must have
@@ -78,8 +79,8 @@ func (c *Controller) watch(mgr manager.Manager) error {
 	ctrl, err := controller.New("signer", mgr, controller.Options{
 		Reconciler:              c,
 		MaxConcurrentReconciles: c.config.Workers,
-		RateLimiter:             newRetries(firstRetry, lastRetry),
-		NewQueue:                newFairQueue,
+		RateLimiter:             queue.Retries(),
+		NewQueue:                queue.New,
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
 func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
@@ -22,7 +24,7 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 		{"no namespace is the own one", []string{"zoo", "bank", "shop", "servingcert-system"}, "", "shop"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			q := newTestQueue()
+			q := queue.New("", queue.Retries())
 			defer q.ShutDown()
 			for _, namespace := range tt.waiting {
 				q.AddAfter(request(namespace), time.Hour)

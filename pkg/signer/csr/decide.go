@@ -21,19 +21,15 @@ const VerbServe = "serve"
 // DefaultLifetime is how long a certificate is valid if the request does not say.
 const DefaultLifetime = 24 * time.Hour
 
-// retry is how long a request waits for a CA that cannot sign before it is looked at
-// again without a change: a clock that was set right notifies nobody.
-const retry = 30 * time.Second
-
 // Situation is everything that a decision about one request depends on.
 type Situation struct {
 	Now     time.Time
 	Request *Request
 	// Pod is what the API server has under the name of the requester's pod; nil for none.
 	Pod *corev1.Pod
-	// OptedIn are the namespaces that have the label and are not being deleted, and
-	// Services those Services in them that ask for a certificate. Both may be limited to
-	// the Scope of the request.
+	// OptedIn are the namespaces that have the label, and Services those Services that ask
+	// for a certificate, of namespaces that are not being deleted. Both may be limited to the
+	// Scope of the request.
 	OptedIn  map[string]bool
 	Services []*corev1.Service
 	// Grants says of Services whether the requester has VerbServe on them; nil if the API
@@ -41,7 +37,10 @@ type Situation struct {
 	Grants map[types.NamespacedName]bool
 	Limits api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
-	MaxDuration  time.Duration
+	MaxDuration time.Duration
+	Rates       signer.Rates
+	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
+	Slot         signer.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
@@ -70,6 +69,8 @@ type Decision struct {
 	// Sign and Key are what is to be signed, and for which key.
 	Sign signer.SigningRequest
 	Key  crypto.PublicKey
+	// Share is what the certificate takes of the Rates, of Approve and of Sign.
+	Share signer.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -81,6 +82,7 @@ const (
 	reasonRefused    = "InvalidAnnotation"
 	reasonTrust      = api.ReasonWaitingForTrust
 	reasonShort      = "CAEndsTooSoon"
+	reasonLimited    = string(signer.ReasonRateLimited)
 )
 
 // Reasons of Deny and Fail.
@@ -99,12 +101,15 @@ func Decide(s Situation) Decision {
 	if !s.Request.Pending {
 		return Decision{}
 	}
+	s.Services = slices.DeleteFunc(slices.Clone(s.Services), func(svc *corev1.Service) bool {
+		return !signer.MayHavePodKeys(svc, s.OptedIn[svc.Namespace])
+	})
 	d := s.decide()
 	switch {
 	case d.Verdict == Deny && s.Request.Approved:
 		d.Verdict = Fail
 	case d.Verdict == Sign && !s.Request.Approved:
-		return Decision{Verdict: Approve, Reason: "Permitted", Message: "the requester may have all names that it asks for"}
+		return Decision{Verdict: Approve, Reason: "Permitted", Message: "the requester may have all names that it asks for", Share: d.Share}
 	}
 	return d
 }
@@ -122,7 +127,7 @@ func (s Situation) decide() Decision {
 	}
 	switch {
 	case signer.Pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(retry)}
+		return Decision{NextAt: s.Now.Add(signer.CARetry)}
 	case s.AuthorityErr != nil:
 		return s.waitForCA(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
 	}
@@ -231,11 +236,17 @@ func (s Situation) sign(a asked) Decision {
 		longest = min(longest, s.Limits.ClusterIPDuration)
 	}
 	now, notBefore := s.Now.UTC().Truncate(time.Second), pki.NotBefore(s.Now)
-	notAfter := earliest(now.Add(lifetime), notBefore.Add(longest), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	notAfter := signer.EndUnder(s.Authority, now.Add(lifetime), notBefore.Add(longest))
 	if notAfter.Sub(now) < minLifetime {
 		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 	}
-	return Decision{Verdict: Sign, Key: a.key, Sign: signer.SigningRequest{
+	share := s.Request.share(a)
+	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
+		d := wait(reasonLimited, "%s", why)
+		d.NextAt = until
+		return d
+	}
+	return Decision{Verdict: Sign, Key: a.key, Share: share, Sign: signer.SigningRequest{
 		CSR:          signer.EncodeCSR(a.der),
 		CommonName:   a.commonName,
 		DNSNames:     a.dnsNames,
@@ -246,19 +257,10 @@ func (s Situation) sign(a asked) Decision {
 	}}
 }
 
-func earliest(first time.Time, others ...time.Time) time.Time {
-	for _, t := range others {
-		if t.Before(first) {
-			first = t
-		}
-	}
-	return first
-}
-
 // waitForCA waits for what changes with time as well.
 func (s Situation) waitForCA(reason, format string, args ...any) Decision {
 	d := wait(reason, format, args...)
-	d.NextAt = s.Now.Add(retry)
+	d.NextAt = s.Now.Add(signer.CARetry)
 	return d
 }
 

@@ -195,6 +195,10 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		s.Pod.Spec.Hostname, s.Pod.Spec.Subdomain = "web-1", "web"
 	}
 	other := func(s *Situation) { s.Services = append(s.Services, signertest.Service("other")) }
+	hadPodKeys := func(s *Situation) {
+		s.OptedIn = map[string]bool{"shop": false}
+		s.Services[0].Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys}}
+	}
 	suffix := func(s *Situation) {
 		s.Limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
 		s.Authority = signertest.NewCA(t, s.Limits.Constraints(), epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
@@ -225,9 +229,15 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 			s.Services = append(s.Services, webService())
 			s.Services[1].Namespace = "bank"
 		}, Deny, "NotPermitted"},
-		"a pod, SVC.NS alone":   {"web.shop", nil, Deny, "InvalidName"},
-		"a pod, no Service yet": {"web.shop.svc", func(s *Situation) { s.Services = nil }, Wait, "NoService"},
-		"a pod, not opted in":   {"web.shop.svc", func(s *Situation) { s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
+		"a pod, SVC.NS alone":                        {"web.shop", nil, Deny, "InvalidName"},
+		"a pod, no Service yet":                      {"web.shop.svc", func(s *Situation) { s.Services = nil }, Wait, "NoService"},
+		"a pod, not opted in":                        {"web.shop.svc", func(s *Situation) { s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
+		"a pod, not opted in, the Service asks":      {"web.shop.svc", func(s *Situation) { s.OptedIn = nil }, Wait, "NamespaceNotOptedIn"},
+		"a pod, no longer opted in":                  {"web.shop.svc", hadPodKeys, Sign, ""},
+		"a pod, no longer opted in, another Service": {"other.shop.svc", func(s *Situation) { other(s); hadPodKeys(s) }, Wait, "NamespaceNotOptedIn"},
+		"a host, no longer opted in":                 {"web.shop.svc", func(s *Situation) { s.byHost(granted); hadPodKeys(s) }, Sign, ""},
+		"an extra name, no longer opted in":          {"www.example.com", func(s *Situation) { suffix(s); hadPodKeys(s) }, Sign, ""},
+		"an extra name, never opted in":              {"www.example.com", func(s *Situation) { suffix(s); s.OptedIn = nil }, Wait, "NoService"},
 		"a pod, a Service that is refused": {"web.shop.svc", func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" },
 			Wait, "InvalidAnnotation"},
 		"a pod that is gone":             {"web.shop.svc", func(s *Situation) { s.Pod = nil }, Deny, "PodGone"},
@@ -350,6 +360,67 @@ func TestReviews(t *testing.T) {
 	assert.True(t, ScopeOf(s.Request, s.Limits).All)
 }
 
+// What has to wait for the limits is neither approved nor signed, and never denied.
+func TestLimits(t *testing.T) {
+	s := approved(t)
+	s.Rates = signer.DefaultRates()
+	s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
+	for _, isApproved := range []bool{true, false} {
+		s.Request.Approved = isApproved
+		d := Decide(s)
+		assert.Equal(t, Wait, d.Verdict)
+		assert.Equal(t, "RateLimited", d.Reason)
+		assert.Equal(t, "too many certificates were issued: the limit for one namespace is reached (1000 at once, then one every 1s); "+
+			"this request is answered at 2026-03-01T12:01:31Z", d.Message)
+		assert.Equal(t, epoch.Add(90*time.Second), d.NextAt)
+	}
+	s.Slot.Secret = epoch.Add(2 * time.Minute)
+	assert.Contains(t, Decide(s).Message, "the limit for one pod is reached (20 at once, then one every 1m0s)")
+	s.Request.Extra, s.Grants = nil, map[types.NamespacedName]bool{web: true}
+	assert.Contains(t, Decide(s).Message, "the limit for one requester with these names is reached")
+	s.Now = s.Slot.At()
+	assert.Equal(t, Approve, Decide(s).Verdict)
+	s.Pod = nil
+	s.Request.PEM = nil
+	s.Now = epoch
+	assert.Equal(t, "InvalidRequest", Decide(s).Reason, "what is never signed does not wait")
+}
+
+// Who asks decides whose limits count, and in whose turn the request is looked at.
+func TestWhoseShare(t *testing.T) {
+	s := approved(t)
+	s.Request.UID = "request"
+	assert.Equal(t, signer.ShareOfPod("request", "shop", "pod"), Decide(s).Share)
+	assert.Equal(t, "shop", s.Request.Tenant())
+
+	of := func(change func(s *Situation)) signer.Share {
+		next := s
+		request := *s.Request
+		next.Request, next.Grants = &request, map[types.NamespacedName]bool{web: true}
+		change(&next)
+		d := Decide(next)
+		require.Equal(t, Sign, d.Verdict, d.Message)
+		assert.Equal(t, next.Request.Tenant(), d.Share.Subject.Namespace)
+		assert.False(t, d.Share.FirstIsFree)
+		return d.Share
+	}
+	unbound := of(func(s *Situation) { s.Request.Extra = nil })
+	host := of(func(s *Situation) { s.byHost(s.Grants) })
+	again := of(func(s *Situation) {
+		s.byHost(s.Grants)
+		s.ask(requestOf(t, newKey(t, pki.ECDSAP384), []string{"web.shop.svc"}))
+	})
+	more := of(func(s *Situation) {
+		s.byHost(s.Grants)
+		s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{"web.shop.svc", "web.shop.svc.cluster.local"}))
+	})
+	assert.Equal(t, "shop", unbound.Subject.Namespace)
+	assert.Equal(t, "user:host-1", host.Subject.Namespace, "is the name of no namespace")
+	assert.Equal(t, host, again, "another key is the same certificate")
+	assert.NotEqual(t, host.Subject, more.Subject)
+	assert.Equal(t, host.Request, more.Request)
+}
+
 type reasoned struct {
 	error
 	reason string
@@ -364,10 +435,12 @@ func TestTheCA(t *testing.T) {
 		verdict Verdict
 		reason  string
 	}{
-		"it is being read": {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, ""},
-		"it is lost":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost"},
-		"no reason":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable"},
-		"it ends too soon": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-599 * time.Second) }, Wait, "CAEndsTooSoon"},
+		"it is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, ""},
+		"it is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost"},
+		"the clocks differ":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew"},
+		"it is remote, and away": {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable"},
+		"no reason":              {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable"},
+		"it ends too soon":       {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-599 * time.Second) }, Wait, "CAEndsTooSoon"},
 		"names that wait": {func(s *Situation) {
 			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"example.com"}}, epoch.Add(-time.Hour), epoch.Add(100*signertest.Day))
 		}, Wait, "WaitingForTrust"},
@@ -380,7 +453,7 @@ func TestTheCA(t *testing.T) {
 			assert.Equal(t, c.verdict, d.Verdict, "%s: %s", d.Reason, d.Message)
 			assert.Equal(t, c.reason, d.Reason)
 			if c.verdict != Sign {
-				assert.Equal(t, s.Now.Add(retry), d.NextAt)
+				assert.Equal(t, s.Now.Add(signer.CARetry), d.NextAt)
 			}
 		})
 	}

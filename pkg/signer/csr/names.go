@@ -91,8 +91,8 @@ func (a asked) without(allowed names) (missing names) {
 	return missing
 }
 
-// service returns the Service of that name if it asks for a certificate and its namespace
-// is opted in, or nil.
+// service returns the Service of that name if it asks for a certificate and may have it
+// (signer.MayHavePodKeys), or nil.
 func (s Situation) service(key types.NamespacedName) *corev1.Service {
 	for _, svc := range s.Services {
 		if svc.Namespace == key.Namespace && svc.Name == key.Name {

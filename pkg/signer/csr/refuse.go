@@ -68,7 +68,7 @@ func (s Situation) problemOfService(name string, owner types.NamespacedName) Dec
 	switch {
 	case !granted && !selected && !mayBeSelected:
 		return s.notPermitted(name, owner)
-	case !s.OptedIn[owner.Namespace]:
+	case svc == nil && !s.OptedIn[owner.Namespace]:
 		return wait(reasonNotOptedIn, "namespace %q does not have label %s=%s", owner.Namespace, api.LabelInject, api.InjectEnabled)
 	case svc == nil:
 		return wait(reasonNoService, "there is no Service %s that asks for a certificate", owner)

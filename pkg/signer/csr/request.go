@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
 )
 
 // Request is what is remembered of a CertificateSigningRequest: of one that has an answer,
@@ -68,6 +69,32 @@ func has(o *certificatesv1.CertificateSigningRequest, condition certificatesv1.R
 	})
 }
 
+// IsPending reports whether the request is addressed to this signer, and was neither denied
+// nor signed, nor has it failed.
+func (r *Request) IsPending() bool { return r.Pending }
+
+// Tenant returns in whose turn the request is looked at: the namespace of the
+// ServiceAccount that asks, or the user, by a name that no namespace has.
+func (r *Request) Tenant() string {
+	if account, ok := strings.CutPrefix(r.Username, serviceAccountPrefix); ok {
+		namespace, _, _ := strings.Cut(account, ":")
+		return namespace
+	}
+	return "user:" + r.Username
+}
+
+// share returns what a certificate for what is asked for takes of the limits.
+func (r *Request) share(a asked) signer.Share {
+	if pod, bound := r.Pod(); bound {
+		return signer.ShareOfPod(r.UID, pod.Namespace, pod.UID)
+	}
+	return signer.ShareOfOther(r.UID, r.Tenant(), a.dnsNames, a.ips)
+}
+
+// serviceAccountPrefix is what user names of ServiceAccounts begin with; NAMESPACE:NAME
+// follows.
+const serviceAccountPrefix = "system:serviceaccount:"
+
 // DeepCopyObject implements runtime.Object.
 func (r *Request) DeepCopyObject() runtime.Object {
 	out := *r
@@ -96,7 +123,7 @@ const (
 // Pod returns the pod to which the requester's token is bound, and false if the requester
 // is no ServiceAccount or its token is bound to no pod.
 func (r *Request) Pod() (PodReference, bool) {
-	account, ok := strings.CutPrefix(r.Username, "system:serviceaccount:")
+	account, ok := strings.CutPrefix(r.Username, serviceAccountPrefix)
 	if !ok {
 		return PodReference{}, false
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,6 @@ const (
 	backdate = 2 * time.Minute
 )
 
-// retry is how long a request waits for a CA that cannot sign before it is looked at
-// again without a change: a clock that was set right notifies nobody.
-const retry = 30 * time.Second
-
 // Situation is everything that a decision about one request depends on.
 type Situation struct {
 	Now     time.Time
@@ -40,7 +37,10 @@ type Situation struct {
 	Services []*corev1.Service
 	Limits   api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
-	MaxDuration  time.Duration
+	MaxDuration time.Duration
+	Rates       signer.Rates
+	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
+	Slot         signer.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
@@ -64,11 +64,14 @@ type Decision struct {
 	// Sign and Key are what is to be signed, and for which key.
 	Sign signer.SigningRequest
 	Key  crypto.PublicKey
+	// Share is what the certificate takes of the Rates.
+	Share signer.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
 
-// Reasons of Wait beside those of a CA that cannot sign, and of Deny.
+// Reasons of Wait beside those of a CA that cannot sign, and of Deny. A namespace without the
+// label is a reason of both.
 const (
 	reasonNoService   = "NoService"
 	reasonRefused     = "InvalidAnnotation"
@@ -76,6 +79,7 @@ const (
 	reasonOldKubelet  = "KubeletTooOld"
 	reasonShort       = "CAEndsTooSoon"
 	reasonNotOptedIn  = "NamespaceNotOptedIn"
+	reasonLimited     = string(signer.ReasonRateLimited)
 	reasonOtherPod    = "WrongPod"
 	reasonUnsupported = certificatesv1.PodCertificateRequestConditionUnsupportedKeyType
 	reasonOptions     = certificatesv1.PodCertificateRequestConditionInvalidUserConfig
@@ -89,16 +93,17 @@ func Decide(s Situation) Decision {
 	if d, final := s.checkRequest(); final {
 		return d
 	}
-	selecting, optedIn := s.selecting()
-	if !optedIn {
-		return deny(reasonNotOptedIn, "namespace %q does not have label %s=%s", s.Request.Namespace, api.LabelInject, api.InjectEnabled)
+	selecting := s.selecting()
+	if d, out := s.checkOptIn(selecting); out {
+		return d
 	}
+	selecting = slices.DeleteFunc(selecting, func(svc *corev1.Service) bool { return !signer.MayHavePodKeys(svc, s.OptedIn) })
 	switch {
 	case signer.Pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(retry)} // the CA is about to be known
+		return Decision{NextAt: s.Now.Add(signer.CARetry)} // the CA is about to be known
 	case s.AuthorityErr != nil:
 		d := wait(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
-		d.NextAt = s.Now.Add(retry)
+		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	case len(selecting) == 0:
 		return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
@@ -154,16 +159,29 @@ func keyOf(csr []byte) (crypto.PublicKey, pki.KeyAlgorithm, error) {
 	return parsed.PublicKey, algorithm, nil
 }
 
-// selecting returns the Services whose names the pod may have, and false if the namespace
-// is not opted in and was not when the pod got a certificate before. That is known by
-// what the signer, and nobody else, writes on a Service.
-func (s Situation) selecting() (services []*corev1.Service, optedIn bool) {
+// selecting returns the Services that select the pod.
+func (s Situation) selecting() (services []*corev1.Service) {
 	for _, svc := range s.Services {
-		if api.Selects(svc, s.Pod) && (s.OptedIn || api.HasPodKeys(svc)) {
+		if api.Selects(svc, s.Pod) {
 			services = append(services, svc)
 		}
 	}
-	return services, s.OptedIn || len(services) > 0
+	return services
+}
+
+// checkOptIn returns the decision about a pod of which no Service may have a certificate,
+// because the namespace is not opted in. It is denied if it never was. If a Service had one
+// in whichever way, the pod may have been in use, and waits for the label.
+func (s Situation) checkOptIn(selecting []*corev1.Service) (d Decision, out bool) {
+	mayHave := func(svc *corev1.Service) bool { return signer.MayHavePodKeys(svc, s.OptedIn) }
+	const message = "namespace %q does not have label %s=%s"
+	switch {
+	case s.OptedIn || slices.ContainsFunc(selecting, mayHave):
+		return Decision{}, false
+	case slices.ContainsFunc(selecting, signer.WasOptedIn):
+		return wait(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
+	}
+	return deny(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
 }
 
 // refusals says why no Service has a part in the certificate.
@@ -183,13 +201,19 @@ func (s Situation) sign(names api.Wanted) Decision {
 		return deny(reasonUnsupported, "%s", err)
 	}
 	notBefore := s.Now.Add(-backdate).UTC().Truncate(time.Second)
-	notAfter := earliest(notBefore.Add(names.Params.Duration), s.Authority.Certificate.NotAfter, s.Authority.SignUntil.Truncate(time.Second))
+	notAfter := signer.EndUnder(s.Authority, notBefore.Add(names.Params.Duration))
 	if notAfter.Sub(notBefore) < minLifetime {
 		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
-		d.NextAt = s.Now.Add(retry)
+		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	}
-	return Decision{Verdict: Sign, Key: key, Sign: signer.SigningRequest{
+	share := signer.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
+	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
+		d := wait(reasonLimited, "%s", why)
+		d.NextAt = until
+		return d
+	}
+	return Decision{Verdict: Sign, Key: key, Share: share, Sign: signer.SigningRequest{
 		CSR:          signer.EncodeCSR(s.Request.CSR),
 		DNSNames:     names.DNSNames,
 		IPs:          names.IPs,
@@ -197,15 +221,6 @@ func (s Situation) sign(names api.Wanted) Decision {
 		NotBefore:    notBefore,
 		NotAfter:     notAfter,
 	}}
-}
-
-func earliest(first time.Time, others ...time.Time) time.Time {
-	for _, t := range others {
-		if t.Before(first) {
-			first = t
-		}
-	}
-	return first
 }
 
 func wait(reason, format string, args ...any) Decision {

@@ -77,22 +77,38 @@ func TestDecide(t *testing.T) {
 		reason  string
 		again   time.Duration
 	}{
-		"ordinary":                   {func(*Situation) {}, Sign, "", 0},
-		"answered, or for another":   {func(s *Situation) { s.Request.Pending = false }, Ignore, "", 0},
-		"the pod is gone":            {func(s *Situation) { s.Pod = nil }, Ignore, "", 0},
-		"the pod is another":         {func(s *Situation) { s.Pod.UID = "again" }, Ignore, "", 0},
-		"the pod is being deleted":   {func(s *Situation) { s.Pod.DeletionTimestamp = &now }, Ignore, "", 0},
-		"the namespace is going":     {func(s *Situation) { s.Terminating = true }, Ignore, "", 0},
-		"another node":               {func(s *Situation) { s.Pod.Spec.NodeName = "node-2" }, Deny, "WrongPod", 0},
-		"another ServiceAccount":     {func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "WrongPod", 0},
-		"options":                    {func(s *Situation) { s.Request.Options = []string{"a/b"} }, Deny, "InvalidUnverifiedUserAnnotations", 0},
-		"no CSR":                     {func(s *Situation) { s.Request.CSR = nil }, Wait, "KubeletTooOld", 0},
-		"a CSR that is none":         {func(s *Situation) { s.Request.CSR = []byte("x") }, Deny, "UnsupportedKeyType", 0},
-		"not opted in":               {func(s *Situation) { s.OptedIn = false }, Deny, "NamespaceNotOptedIn", 0},
-		"no longer opted in":         {func(s *Situation) { s.OptedIn, s.Services = false, []*corev1.Service{hadPodKeys} }, Sign, "", 0},
-		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", retry},
-		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", retry},
-		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", retry},
+		"ordinary":                 {func(*Situation) {}, Sign, "", 0},
+		"answered, or for another": {func(s *Situation) { s.Request.Pending = false }, Ignore, "", 0},
+		"the pod is gone":          {func(s *Situation) { s.Pod = nil }, Ignore, "", 0},
+		"the pod is another":       {func(s *Situation) { s.Pod.UID = "again" }, Ignore, "", 0},
+		"the pod is being deleted": {func(s *Situation) { s.Pod.DeletionTimestamp = &now }, Ignore, "", 0},
+		"the namespace is going":   {func(s *Situation) { s.Terminating = true }, Ignore, "", 0},
+		"another node":             {func(s *Situation) { s.Pod.Spec.NodeName = "node-2" }, Deny, "WrongPod", 0},
+		"another ServiceAccount":   {func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "WrongPod", 0},
+		"options":                  {func(s *Situation) { s.Request.Options = []string{"a/b"} }, Deny, "InvalidUnverifiedUserAnnotations", 0},
+		"no CSR":                   {func(s *Situation) { s.Request.CSR = nil }, Wait, "KubeletTooOld", 0},
+		"a CSR that is none":       {func(s *Situation) { s.Request.CSR = []byte("x") }, Deny, "UnsupportedKeyType", 0},
+		"not opted in":             {func(s *Situation) { s.OptedIn = false }, Deny, "NamespaceNotOptedIn", 0},
+		"no longer opted in":       {func(s *Situation) { s.OptedIn, s.Services = false, []*corev1.Service{hadPodKeys} }, Sign, "", 0},
+		"no longer opted in, and back to a Secret": {func(s *Situation) {
+			s.OptedIn, s.Services = false, []*corev1.Service{web()}
+			s.Services[0].Annotations[api.AnnotationKeySource] = "secret"
+			s.Services[0].Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Retained"}}
+		}, Wait, "NamespaceNotOptedIn", 0},
+		"not opted in, another Service was": {func(s *Situation) {
+			other := hadPodKeys.DeepCopy()
+			other.Name, other.Spec.Selector = "other", map[string]string{"app": "other"}
+			s.OptedIn, s.Services = false, []*corev1.Service{web(), other}
+		}, Deny, "NamespaceNotOptedIn", 0},
+		"it has its turn":            {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch} }, Sign, "", 0},
+		"its pod had many":           {func(s *Situation) { s.Slot.Secret = epoch.Add(time.Hour) }, Wait, "RateLimited", time.Hour},
+		"its namespace had many":     {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
+		"many, and never opted in":   {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
+		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", signer.CARetry},
+		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", signer.CARetry},
+		"the clocks differ":          {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", signer.CARetry},
+		"the remote CA is away":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable", signer.CARetry},
+		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", signer.CARetry},
 		"no Service":                 {func(s *Situation) { s.Services = nil }, Wait, "NoService", 0},
 		"another Service":            {func(s *Situation) { s.Services[0].Spec.Selector["app"] = "other" }, Wait, "NoService", 0},
 		"a Service without selector": {func(s *Situation) { s.Services[0].Spec.Selector = nil }, Wait, "NoService", 0},
@@ -106,7 +122,7 @@ func TestDecide(t *testing.T) {
 		"the CA ends in an hour": {func(s *Situation) { s.Now = s.Authority.Certificate.NotAfter.Add(-time.Hour) }, Sign, "", 0},
 		"the CA ends too soon": {func(s *Situation) {
 			s.Now = s.Authority.Certificate.NotAfter.Add(-58 * time.Minute).Add(time.Second)
-		}, Wait, "CAEndsTooSoon", retry},
+		}, Wait, "CAEndsTooSoon", signer.CARetry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ordinary(t)

@@ -85,6 +85,12 @@ func factsOf(meta *metav1.ObjectMeta, spec certificatesv1.PodCertificateRequestS
 	return r
 }
 
+// IsPending reports whether the request is addressed to this signer and has no answer.
+func (r *Request) IsPending() bool { return r.Pending }
+
+// Tenant returns the namespace in whose turn the request is looked at.
+func (r *Request) Tenant() string { return r.Namespace }
+
 // DeepCopyObject implements runtime.Object.
 func (r *Request) DeepCopyObject() runtime.Object {
 	out := *r

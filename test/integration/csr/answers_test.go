@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -275,18 +276,46 @@ func TestOff(t *testing.T) {
 // otherSignature is a request whose signature another key made.
 func otherSignature(t *testing.T, names []string) []byte {
 	t.Helper()
-	var parts [2]struct {
-		TBS, Algorithm asn1.RawValue
-		Signature      asn1.BitString
-	}
+	var parts [2][]byte
 	for i := range parts {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: names}, newKey(t))
 		require.NoError(t, err)
-		_, err = asn1.Unmarshal(der, &parts[i])
-		require.NoError(t, err)
+		parts[i] = der
 	}
-	parts[0].Signature = parts[1].Signature
-	der, err := asn1.Marshal(parts[0])
+	der, err := harness.SignedByAnother(parts[0], parts[1])
 	require.NoError(t, err)
 	return encode(der)
+}
+
+// What is signed is what is right when it is signed: a Service that changes after the
+// approval takes its pods' certificates with it.
+func TestAServiceThatChangesAfterTheApproval(t *testing.T) {
+	ns := newNamespace(t, true)
+	newService(t, ns, "web")
+	newService(t, ns, "api")
+	pod, key := tokenOf(t, ns, newPod(t, ns, "web-1", "web")), newKey(t)
+	o := approve(t, ask(t, pod, requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"}))))
+	patch := []byte(`{"spec":{"selector":{"app":"other"}}}`)
+	_, err := admin.CoreV1().Services(ns).Patch(t.Context(), "web", types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	startSigner(t)
+	answered, condition := answerTo(t, o)
+	assert.Equal(t, certificatesv1.CertificateFailed, condition.Type)
+	assert.Equal(t, "NotPermitted", condition.Reason)
+	assert.Empty(t, answered.Status.Certificate)
+}
+
+// What waits when the API server goes away is answered when it is back.
+func TestTheAPIServerIsAway(t *testing.T) {
+	startSigner(t)
+	ns := newNamespace(t, true)
+	pod, key := tokenOf(t, ns, newPod(t, ns, "web-1", "web")), newKey(t)
+	data := pkcs10(t, key, []string{"web." + ns + ".svc"})
+	o := ask(t, pod, requestFor(data))
+	saidOf(t, o, "NoService")
+	plane.StopAPIServer()
+	require.NoError(t, plane.StartAPIServer(t.Context()))
+	newService(t, ns, "web")
+	issued(t, o, key)
+	issued(t, ask(t, pod, requestFor(data)), key)
 }

@@ -45,7 +45,9 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, dir, "signer"); err != nil {
 		return 1, err
 	}
-	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+	if plane, err = controlplane.Start(ctx, controlplane.Options{
+		AuditUsers: []string{"system:serviceaccount:" + api.DefaultNamespace + ":servingcert-signer"},
+	}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()

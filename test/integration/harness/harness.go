@@ -5,6 +5,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"encoding/asn1"
 	"fmt"
 	"net"
 	"os"
@@ -105,4 +106,20 @@ func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// SignedByAnother returns a PKCS #10 request in DER with the signature of another one, made
+// by another key with the same algorithm.
+func SignedByAnother(request, another []byte) ([]byte, error) {
+	var parts [2]struct {
+		TBS, Algorithm asn1.RawValue
+		Signature      asn1.BitString
+	}
+	for i, der := range [][]byte{request, another} {
+		if _, err := asn1.Unmarshal(der, &parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	parts[0].Signature = parts[1].Signature
+	return asn1.Marshal(parts[0])
 }

@@ -30,22 +30,7 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 	harness.Eventually(t, func() error { return isReady(t, ns, "web") })
 	before := requests(t, ns)
 
-	all := make([]*corev1.Pod, pods)
-	inParallel(t, func(i int) (err error) {
-		all[i], err = admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Labels: first.Labels},
-			Spec:       corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}}},
-		}, metav1.CreateOptions{})
-		return err
-	})
-	// The API server's cache has the pods in their order: with the last it has all.
-	isKnown(t, requestOf(t, newPod(t, ns, "web"), k))
-	inParallel(t, func(i int) error {
-		request := template.DeepCopy()
-		request.Spec.PodName, request.Spec.PodUID = all[i].Name, all[i].UID
-		_, err := node.CertificatesV1beta1().PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
-		return err
-	})
+	askForMany(t, pods, first, template)
 	harness.Eventually(t, func() error { return allIssued(t, ns, pods+1) })
 
 	after := requests(t, ns)
@@ -57,15 +42,37 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 	assert.Equal(t, map[string]int{"get pods": pods, "patch podcertificaterequests/status": pods}, after)
 }
 
-// inParallel calls do for each pod.
-func inParallel(t *testing.T, do func(i int) error) {
+// askForMany makes n pods like the first one, and a request like the template for each, as
+// their kubelet would.
+func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1beta1.PodCertificateRequest) {
 	t.Helper()
-	var group errgroup.Group
-	group.SetLimit(50)
-	for i := range pods {
-		group.Go(func() error { return do(i) })
+	inParallel := func(do func(i int) error) {
+		var group errgroup.Group
+		group.SetLimit(50)
+		for i := range n {
+			group.Go(func() error { return do(i) })
+		}
+		require.NoError(t, group.Wait())
 	}
-	require.NoError(t, group.Wait())
+	ns, all := first.Namespace, make([]*corev1.Pod, n)
+	inParallel(func(i int) (err error) {
+		all[i], err = admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Labels: first.Labels},
+			Spec:       corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}}},
+		}, metav1.CreateOptions{})
+		return err
+	})
+	// The API server's cache has the pods in their order: with the last it has all.
+	last := template.DeepCopy()
+	pod := newPod(t, ns, "web")
+	last.Spec.PodName, last.Spec.PodUID = pod.Name, pod.UID
+	isKnown(t, last)
+	inParallel(func(i int) error {
+		request := template.DeepCopy()
+		request.Spec.PodName, request.Spec.PodUID = all[i].Name, all[i].UID
+		_, err := node.CertificatesV1beta1().PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
+		return err
+	})
 }
 
 // isReady is nil if the Service has its condition: the signer writes it no more.

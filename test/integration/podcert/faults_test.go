@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The request of a pod that was deleted gets nothing, though another pod has its name now.
@@ -97,6 +99,23 @@ func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
 // something for each.
 func withoutAnswers(t *testing.T) (kubeconfig string, written <-chan struct{}) {
 	t.Helper()
+	arrived := make(chan struct{}, 100)
+	kubeconfig, _ = between(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPatch || !strings.Contains(r.URL.Path, "/podcertificaterequests/") {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // only then is the end of the connection seen
+		arrived <- struct{}{}
+		<-r.Context().Done()
+		return true
+	})
+	return kubeconfig, arrived
+}
+
+// between returns a kubeconfig of the signer that leads through a server, which passes on to
+// the API server what answers does not answer itself.
+func between(t *testing.T, answers func(w http.ResponseWriter, r *http.Request) bool) (kubeconfig string, server *httptest.Server) {
+	t.Helper()
 	account, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, signerAccount)
 	require.NoError(t, err)
 	target, err := url.Parse(plane.Host())
@@ -105,20 +124,56 @@ func withoutAnswers(t *testing.T) (kubeconfig string, written <-chan struct{}) {
 	proxy.Transport, err = rest.TransportFor(account)
 	require.NoError(t, err)
 	proxy.FlushInterval = -1 // watches
-	arrived := make(chan struct{}, 100)
-	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/podcertificaterequests/") {
-			_, _ = io.Copy(io.Discard, r.Body) // only then is the end of the connection seen
-			arrived <- struct{}{}
-			<-r.Context().Done()
-			return
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answers(w, r) {
+			proxy.ServeHTTP(w, r)
 		}
-		proxy.ServeHTTP(w, r)
 	}))
-	t.Cleanup(between.Close)
+	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, &rest.Config{Host: between.URL}))
-	return kubeconfig, arrived
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, &rest.Config{Host: server.URL}))
+	return kubeconfig, server
+}
+
+// An API server that no longer serves PodCertificateRequests, as one that was started again
+// without the feature gate, stops nothing else. What waits is answered once it serves them
+// again.
+func TestRequestsAreNoLongerServed(t *testing.T) {
+	var off atomic.Bool
+	asked := make(chan struct{}, 100)
+	kubeconfig, server := between(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if !off.Load() || !strings.Contains(r.URL.Path, "/podcertificaterequests") {
+			return false
+		}
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		http.NotFound(w, r)
+		return true
+	})
+	startSigner(t, "--kubeconfig="+kubeconfig)
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", podKeys())
+	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	issued(t, ask(t, requestOf(t, pod, k)), k)
+
+	off.Store(true)
+	server.CloseClientConnections()
+	select {
+	case <-asked:
+	case <-t.Context().Done():
+		t.Fatal("the signer does not ask for PodCertificateRequests any more")
+	}
+	newService(t, ns, "secret", map[string]string{api.AnnotationSecretName: "secret-tls"})
+	harness.Eventually(t, func() error {
+		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "secret-tls", metav1.GetOptions{})
+		return err
+	})
+	request := ask(t, requestOf(t, pod, k))
+	assert.Empty(t, conditionsOf(t, request))
+	off.Store(false)
+	issued(t, request, k)
 }
 
 // Two signers that take themselves for the leader answer each request once, and neither

@@ -10,52 +10,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // Controller answers CertificateSigningRequests. Setup makes it.
 type Controller struct {
-	config   Config
-	requests *facts.Informer[*csr.Request]
+	config   requests.Config
+	requests *requests.Followed[*csr.Request]
 	answers  certificatesclient.CertificateSigningRequestInterface
 	reviews  reviews
-	live     client.Reader // the API server itself
-	cache    client.Reader // Services and opted-in Namespaces
-	events   events.EventRecorder
-	metrics  *metrics
-
-	answered *facts.Written[struct{}]
-	said     *facts.Said
 }
 
 // Reconcile does what is next for one request: approves, signs or refuses it, or says what
 // is missing. What it wrote comes back by the watch, and is decided again.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	r := c.requests.Get(request.NamespacedName)
-	now := c.config.Clock()
-	if r == nil || !r.Pending {
-		return reconcile.Result{}, nil
-	}
-	if _, behind := c.answered.Newer(request.NamespacedName, r.ResourceVersion, now); behind {
-		return reconcile.Result{}, nil
+	r, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
+	if !now {
+		return reconcile.Result{RequeueAfter: after}, nil
 	}
 	s, err := c.gather(ctx, r)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d := csr.Decide(s)
-	if d.Verdict == csr.Review {
-		if s.Grants, err = c.reviews.of(ctx, r, d.Reviews); err != nil {
-			return reconcile.Result{}, err
-		}
-		d = csr.Decide(s)
+	s, d, err := c.decide(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := c.act(ctx, s, d); err != nil {
 		return reconcile.Result{}, fmt.Errorf("CertificateSigningRequest %s: %w", r.Name, err)
@@ -63,13 +47,31 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if d.NextAt.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: d.NextAt.Sub(now)}, nil
+	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
+}
+
+// decide decides, once more with the grants if they are needed, and once more with the time
+// at which the limits let a certificate be issued.
+func (c *Controller) decide(ctx context.Context, s csr.Situation) (csr.Situation, csr.Decision, error) {
+	d := csr.Decide(s)
+	if d.Verdict == csr.Review {
+		var err error
+		if s.Grants, err = c.reviews.of(ctx, s.Request, d.Reviews); err != nil {
+			return s, d, err
+		}
+		d = csr.Decide(s)
+	}
+	if d.Verdict == csr.Approve || d.Verdict == csr.Sign {
+		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
+		d = csr.Decide(s)
+	}
+	return s, d, nil
 }
 
 func (c *Controller) act(ctx context.Context, s csr.Situation, d csr.Decision) error {
 	switch d.Verdict {
 	case csr.Wait:
-		c.say(s.Request, d.Reason, d.Message)
+		c.requests.Say(s.Request, regarding(s.Request), d.Reason, d.Message)
 	case csr.Approve:
 		_, err := c.approval(ctx, s.Request, csr.Approval(d))
 		return err
@@ -92,8 +94,8 @@ func (c *Controller) refused(ctx context.Context, r *csr.Request, d csr.Decision
 	if err != nil || !written {
 		return err
 	}
-	c.metrics.failed(d.Reason)
-	c.say(r, d.Reason, d.Message)
+	c.requests.Failed(d.Reason)
+	c.requests.Say(r, regarding(r), d.Reason, d.Message)
 	log.FromContext(ctx).Info("certificate refused", "user", r.Username, "reason", d.Reason)
 	return nil
 }
@@ -114,11 +116,11 @@ func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) 
 		return err // this process ends, and another does what it could not
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
-		c.metrics.failed(reason)
-		c.say(s.Request, reason, err.Error())
+		c.requests.Failed(reason)
+		c.requests.Say(s.Request, regarding(s.Request), reason, err.Error())
 		return err
 	case written:
-		c.metrics.issued.Inc()
+		c.requests.Issued(s.Request)
 		log.FromContext(ctx).Info("certificate issued for a request", "user", s.Request.Username, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
 	}
 	return nil
@@ -162,6 +164,15 @@ func (c *Controller) wrote(r *csr.Request, object *certificatesv1.CertificateSig
 	case err != nil:
 		return false, fmt.Errorf("write the answer: %w", err)
 	}
-	c.answered.Put(client.ObjectKeyFromObject(r), object.ResourceVersion, struct{}{}, c.config.Clock())
+	c.requests.Wrote(r, object.ResourceVersion)
 	return true, nil
+}
+
+// regarding is the request as an event refers to it. Events on objects without a namespace
+// are in namespace default.
+func regarding(r *csr.Request) *certificatesv1.CertificateSigningRequest {
+	return &certificatesv1.CertificateSigningRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: r.UID, ResourceVersion: r.ResourceVersion},
+	}
 }

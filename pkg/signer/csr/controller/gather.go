@@ -6,12 +6,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
@@ -19,79 +16,45 @@ import (
 
 // gather collects the situation: all from caches but the pod, which is read live, and
 // without the grants.
-func (c *Controller) gather(ctx context.Context, r *csr.Request) (csr.Situation, error) {
-	s := csr.Situation{Now: c.config.Clock(), Request: r, Limits: c.config.Limits, MaxDuration: c.config.MaxDuration, OptedIn: map[string]bool{}}
-	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
-		s.Limits.FormerDomains = s.Authority.FormerDomains
-	}
-	namespaces, err := c.optedIn(ctx, csr.ScopeOf(r, s.Limits))
-	if err != nil {
+func (c *Controller) gather(ctx context.Context, r *csr.Request) (s csr.Situation, err error) {
+	s = csr.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates}
+	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
+	if s.OptedIn, s.Services, err = c.services(ctx, csr.ScopeOf(r, s.Limits)); err != nil {
 		return s, err
 	}
-	for _, namespace := range namespaces {
-		s.OptedIn[namespace] = true
-		var list corev1.ServiceList
-		asking := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(byAsking, "true")}
-		if err := c.cache.List(ctx, &list, client.InNamespace(namespace), asking); err != nil {
-			return s, fmt.Errorf("list Services: %w", err)
-		}
-		for i := range list.Items {
-			s.Services = append(s.Services, &list.Items[i])
-		}
+	if pod, ok := r.Pod(); ok {
+		s.Pod, err = c.config.Cluster.Pod(ctx, pod.NamespacedName)
 	}
-	s.Pod, err = c.pod(ctx, r)
 	return s, err
 }
 
-// optedIn returns the namespaces of the scope that are opted in and not being deleted.
-func (c *Controller) optedIn(ctx context.Context, scope csr.Scope) (names []string, err error) {
+// services returns which namespaces of the scope are opted in, and the Services of the
+// scope that ask for a certificate.
+func (c *Controller) services(ctx context.Context, scope csr.Scope) (optedIn map[string]bool, services []*corev1.Service, err error) {
 	if scope.All {
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-		if err := c.cache.List(ctx, &list); err != nil {
-			return nil, fmt.Errorf("list Namespaces: %w", err)
+		if optedIn, err = c.config.Cluster.OptedIn(ctx); err != nil {
+			return nil, nil, err
 		}
-		for i := range list.Items {
-			if list.Items[i].DeletionTimestamp == nil {
-				names = append(names, list.Items[i].Name)
-			}
-		}
-		return names, nil
+		services, err = c.config.Cluster.Asking(ctx, metav1.NamespaceAll)
+		return optedIn, services, err
 	}
+	optedIn = map[string]bool{}
 	for _, name := range scope.Namespaces {
-		namespace := optedIn()
-		switch err := c.cache.Get(ctx, types.NamespacedName{Name: name}, namespace); {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("get Namespace %s: %w", name, err)
-		case namespace.DeletionTimestamp == nil:
-			names = append(names, name)
+		labelled, terminating, err := c.config.Cluster.Namespace(ctx, name)
+		if err != nil {
+			return nil, nil, err
 		}
+		if terminating {
+			continue
+		}
+		optedIn[name] = labelled
+		asking, err := c.config.Cluster.Asking(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		services = append(services, asking...)
 	}
-	return names, nil
-}
-
-// optedIn is an empty Namespace, of which the signer's cache holds the opted-in ones.
-func optedIn() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return o
-}
-
-// pod returns what there is under the name of the requester's pod, or nil.
-func (c *Controller) pod(ctx context.Context, r *csr.Request) (*corev1.Pod, error) {
-	reference, ok := r.Pod()
-	if !ok {
-		return nil, nil
-	}
-	var pod corev1.Pod
-	switch err := c.live.Get(ctx, reference.NamespacedName, &pod); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("read Pod %s: %w", reference.NamespacedName, err)
-	}
-	return &pod, nil
+	return optedIn, services, nil
 }
 
 // reviews asks the API server what a requester may do.

@@ -5,11 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // DefaultMaxDuration is the longest lifetime of a certificate whose key a pod made: the
@@ -18,20 +14,10 @@ const DefaultMaxDuration = 24 * time.Hour
 
 // Config is everything that the controller needs from outside.
 type Config struct {
-	Limits api.Limits
-	// MaxDuration is the longest lifetime of a certificate.
-	MaxDuration time.Duration
-	Workers     int
-	Sign        signer.Sign
-	// Authority and AuthorityChanged are those of the signer's controller. The channel
-	// must be this controller's own.
-	Authority        func() (*pki.Authority, error)
-	AuthorityChanged <-chan struct{}
+	requests.Config
 	// ProbeInterval is how often it is asked whether the API server serves
 	// PodCertificateRequests.
 	ProbeInterval time.Duration
-	Clock         func() time.Time
-	Registerer    prometheus.Registerer
 }
 
 // DefaultProbeInterval is the default of Config.ProbeInterval.

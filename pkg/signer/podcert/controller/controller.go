@@ -6,148 +6,128 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // Controller answers PodCertificateRequests. Setup makes it.
 type Controller struct {
 	config   Config
-	requests *facts.Informer[*podcert.Request]
+	requests *requests.Followed[*podcert.Request]
 	answers  rest.Interface // writes, in the version that is served
-	live     client.Reader  // the API server itself
-	cache    client.Reader  // Services and opted-in Namespaces
-	events   events.EventRecorder
-	metrics  *metrics
-
-	answered *facts.Written[struct{}]
-	said     *facts.Said
 }
 
 // Reconcile answers one request, or says on its pod what is missing.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	r := c.requests.Get(request.NamespacedName)
-	now := c.config.Clock()
-	if r == nil || !r.Pending {
-		return reconcile.Result{}, nil
-	}
-	if _, behind := c.answered.Newer(request.NamespacedName, r.ResourceVersion, now); behind {
-		return reconcile.Result{}, nil
+	r, after, now := c.requests.Next(request.NamespacedName)
+	if !now {
+		return reconcile.Result{RequeueAfter: after}, nil
 	}
 	s, err := c.gather(ctx, r)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	d := podcert.Decide(s)
-	switch d.Verdict {
-	case podcert.Wait:
-		c.say(r, s.Pod, d.Reason, d.Message)
-	case podcert.Deny:
-		c.say(r, s.Pod, d.Reason, d.Message)
-		c.metrics.failed(d.Reason)
-		return reconcile.Result{}, c.answer(ctx, r, podcert.Denied(d, now))
-	case podcert.Sign:
-		return reconcile.Result{}, c.sign(ctx, s, d)
-	case podcert.Ignore:
+	if d.Verdict == podcert.Sign {
+		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
+		d = podcert.Decide(s)
+	}
+	if err := c.act(ctx, s, d); err != nil {
+		return reconcile.Result{}, fmt.Errorf("PodCertificateRequest %s: %w", request, err)
 	}
 	if d.NextAt.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: d.NextAt.Sub(now)}, nil
+	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
+}
+
+func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Decision) error {
+	switch d.Verdict {
+	case podcert.Wait:
+		c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
+	case podcert.Deny:
+		written, err := c.answer(ctx, s.Request, podcert.Denied(d, s.Now))
+		if written {
+			c.requests.Failed(d.Reason)
+			c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
+		}
+		return err
+	case podcert.Sign:
+		return c.sign(ctx, s, d)
+	case podcert.Ignore:
+	}
+	return nil
 }
 
 // sign has the certificate signed and writes it. What fails is tried again: Failed would
 // be final for the pod.
 func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.Decision) error {
 	issued, err := signer.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
+	written := false
 	if err == nil {
-		err = c.answer(ctx, s.Request, podcert.Issued(issued, s.Now))
+		written, err = c.answer(ctx, s.Request, podcert.Issued(issued, s.Now))
 	}
 	switch {
 	case ctx.Err() != nil:
 		return err // this process ends, and another does what it could not
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
-		c.metrics.failed(reason)
-		c.say(s.Request, s.Pod, reason, err.Error())
-		return fmt.Errorf("PodCertificateRequest %s/%s: %w", s.Request.Namespace, s.Request.Name, err)
+		c.requests.Failed(reason)
+		c.requests.Say(s.Request, s.Pod, reason, err.Error())
+		return err
+	case written:
+		c.requests.Issued(s.Request)
+		log.FromContext(ctx).Info("certificate issued for a pod", "pod", s.Request.PodName, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
 	}
-	c.metrics.issued.Inc()
-	log.FromContext(ctx).Info("certificate issued for a pod", "pod", s.Request.PodName, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
 	return nil
 }
 
-// optedIn is an empty Namespace, of which the signer's cache holds the opted-in ones.
-func optedIn() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return o
+// gather collects the situation: all from caches but the pod, which is read live, and a
+// namespace that seems not to be opted in, because a pod is denied for that for good.
+func (c *Controller) gather(ctx context.Context, r *podcert.Request) (s podcert.Situation, err error) {
+	s = podcert.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates}
+	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
+	if s.OptedIn, s.Terminating, err = c.config.Cluster.LiveNamespace(ctx, r.Namespace); err != nil {
+		return s, err
+	}
+	if s.Services, err = c.config.Cluster.Asking(ctx, r.Namespace); err != nil {
+		return s, err
+	}
+	s.Pod, err = c.config.Cluster.Pod(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName})
+	return s, err
 }
 
-// gather collects the situation: all from caches but the pod, which is read live.
-func (c *Controller) gather(ctx context.Context, r *podcert.Request) (podcert.Situation, error) {
-	s := podcert.Situation{Now: c.config.Clock(), Request: r, Limits: c.config.Limits, MaxDuration: c.config.MaxDuration}
-	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
-		s.Limits.FormerDomains = s.Authority.FormerDomains
-	}
-	namespace := optedIn()
-	switch err := c.cache.Get(ctx, types.NamespacedName{Name: r.Namespace}, namespace); {
-	case err == nil:
-		s.OptedIn, s.Terminating = true, namespace.DeletionTimestamp != nil
-	case !apierrors.IsNotFound(err):
-		return s, fmt.Errorf("get Namespace %s: %w", r.Namespace, err)
-	}
-	var list corev1.ServiceList
-	asking := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(byAsking, "true")}
-	if err := c.cache.List(ctx, &list, client.InNamespace(r.Namespace), asking); err != nil {
-		return s, fmt.Errorf("list Services: %w", err)
-	}
-	for i := range list.Items {
-		s.Services = append(s.Services, &list.Items[i])
-	}
-	var pod corev1.Pod
-	switch err := c.live.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName}, &pod); {
-	case err == nil:
-		s.Pod = &pod
-	case !apierrors.IsNotFound(err):
-		return s, fmt.Errorf("read Pod %s/%s: %w", r.Namespace, r.PodName, err)
-	}
-	return s, nil
-}
-
-// answer writes the status of a request, if it has none. The API server takes one.
-func (c *Controller) answer(ctx context.Context, r *podcert.Request, status certificatesv1.PodCertificateRequestStatus) error {
+// answer writes the status of a request, if it has none: the API server takes one. It
+// returns false if the request is no longer the one that was decided about.
+func (c *Controller) answer(ctx context.Context, r *podcert.Request, status certificatesv1.PodCertificateRequestStatus) (written bool, _ error) {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion},
 		"status":   status,
 	})
 	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
+		return false, fmt.Errorf("encode the answer: %w", err)
 	}
 	raw, err := c.answers.Patch(types.MergePatchType).Namespace(r.Namespace).Resource(facts.PodCertificateRequests).Name(r.Name).SubResource("status").
 		SetHeader("Accept", "application/json").Body(body).Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // deleted, or answered by another; the cache will show it
+		return false, nil // deleted, or answered by another; the cache will show it
 	case err != nil:
-		return fmt.Errorf("write the answer: %w", err)
+		return false, fmt.Errorf("write the answer: %w", err)
 	}
-	written := &metav1.PartialObjectMetadata{}
-	if err := json.Unmarshal(raw, written); err != nil {
-		return fmt.Errorf("read what was written: %w", err)
+	object := &metav1.PartialObjectMetadata{}
+	if err := json.Unmarshal(raw, object); err != nil {
+		return false, fmt.Errorf("read what was written: %w", err)
 	}
-	c.answered.Put(client.ObjectKeyFromObject(r), written.ResourceVersion, struct{}{}, c.config.Clock())
-	return nil
+	c.requests.Wrote(r, object.ResourceVersion)
+	return true, nil
 }

@@ -1,34 +1,35 @@
 package controller
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/servingcert/servingcert/pkg/signer/requests"
+)
 
 type metrics struct {
-	issued   prometheus.Counter
-	failures *prometheus.CounterVec
-	served   prometheus.Gauge
+	answers *requests.Metrics
+	served  prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		issued: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "servingcert_pod_certificates_issued_total",
-			Help: "Certificates issued for keys that kubelets made for pods.",
-		}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "servingcert_pod_certificate_failures_total",
-			Help: "PodCertificateRequests that were denied, and failed attempts to sign one, by reason.",
-		}, []string{"reason"}),
-		served: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "servingcert_pod_certificate_requests_served",
-			Help: "1 once the API server was seen to serve PodCertificateRequests.",
-		}),
+	answers, err := requests.NewMetrics(r, prometheus.CounterOpts{
+		Name: "servingcert_pod_certificates_issued_total",
+		Help: "Certificates issued for keys that kubelets made for pods.",
+	}, prometheus.CounterOpts{
+		Name: "servingcert_pod_certificate_failures_total",
+		Help: "PodCertificateRequests that were denied, and failed attempts to sign one, by reason.",
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, c := range []prometheus.Collector{m.issued, m.failures, m.served} {
-		if err := r.Register(c); err != nil {
-			return nil, err
-		}
+	m := &metrics{answers, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "servingcert_pod_certificate_requests_served",
+		Help: "1 once the API server was seen to serve PodCertificateRequests.",
+	})}
+	if err := r.Register(m.served); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return m, nil
 }
-
-func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }

@@ -6,16 +6,14 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // version is one in which the API server may serve PodCertificateRequests.
@@ -41,9 +39,8 @@ func versionsOf(clientset kubernetes.Interface) []version {
 const byNamespace = "namespace"
 
 func newCache[O runtime.Object](c toolscache.Getter, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
-	ours := fields.OneTermEqualSelector("spec.signerName", api.SignerName).String()
 	return facts.NewInformer(facts.Options[O, *podcert.Request]{
-		Objects: toolscache.NewFilteredListWatchFromClient(c, facts.PodCertificateRequests, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours }),
+		Objects: requests.Ours(c, facts.PodCertificateRequests),
 		Example: example,
 		Derive:  derive,
 		Indexers: map[string]func(*podcert.Request) []string{byNamespace: func(r *podcert.Request) []string {

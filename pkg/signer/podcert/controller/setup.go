@@ -6,46 +6,19 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// Retries of what failed.
-const (
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = time.Minute
-)
-
-// byAsking finds the Services of a namespace that ask for a certificate.
-const byAsking = "servingcert.asking"
-
-// Setup adds the controller to the manager, whose cache must be that of the signer's
-// controller. It runs on the leader.
-func Setup(ctx context.Context, mgr manager.Manager, cfg Config) error {
+// Setup adds the controller to the manager. It runs on the leader.
+func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
-	}
-	index := func(o client.Object) []string {
-		if svc, ok := o.(*corev1.Service); ok && api.Asks(svc) {
-			return []string{"true"}
-		}
-		return nil
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, byAsking, index); err != nil {
-		return fmt.Errorf("index Services: %w", err)
 	}
 	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -53,7 +26,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) error {
 	}
 	metrics, err := newMetrics(cfg.Registerer)
 	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+		return err
 	}
 	return mgr.Add(&starter{cfg, mgr, clientset, metrics})
 }
@@ -72,22 +45,18 @@ func (s *starter) Start(ctx context.Context) error {
 	if served == nil {
 		return nil
 	}
-	requests, err := served.cache(served.client)
+	informer, err := served.cache(served.client)
 	if err != nil {
 		return fmt.Errorf("cache of PodCertificateRequests: %w", err)
 	}
 	c := &Controller{
 		config:   s.config,
-		requests: requests,
+		requests: requests.NewFollowed(s.config.Config, informer, s.mgr.GetEventRecorder("servingcert-signer"), s.metrics.answers),
 		answers:  served.client,
-		live:     s.mgr.GetAPIReader(),
-		cache:    s.mgr.GetCache(),
-		events:   s.mgr.GetEventRecorder("servingcert-signer"),
-		metrics:  s.metrics,
-		answered: facts.NewWritten[struct{}](),
-		said:     facts.NewSaid(),
 	}
-	ctrl, err := c.controller(s.mgr)
+	ctrl, err := c.requests.Controller(s.mgr, "pod-certificates", c, func(namespace string) []*podcert.Request {
+		return informer.ByIndex(byNamespace, namespace)
+	})
 	if err != nil {
 		return err
 	}
@@ -96,7 +65,7 @@ func (s *starter) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
-	for _, run := range []func(context.Context) error{requests.Start, ctrl.Start} {
+	for _, run := range []func(context.Context) error{informer.Start, ctrl.Start} {
 		group.Go(func() error {
 			defer stop() // both or none
 			return run(ctx)
@@ -124,86 +93,4 @@ func (s *starter) await(ctx context.Context) *version {
 		case <-timer.C:
 		}
 	}
-}
-
-// controller returns what calls Reconcile.
-func (c *Controller) controller(mgr manager.Manager) (controller.Controller, error) {
-	anyName := true // several managers run in one process of a test
-	ctrl, err := controller.NewUnmanaged("pod-certificates", controller.Options{
-		SkipNameValidation:      &anyName,
-		Reconciler:              c,
-		MaxConcurrentReconciles: c.config.Workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		Logger:                  mgr.GetLogger(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("controller: %w", err)
-	}
-	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { return c.pending(o.GetName()) })
-	for _, s := range []source.Source{
-		c.requests.Source("PodCertificateRequests", c.requestChanged),
-		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, c.serviceHandler()),
-		source.Kind[client.Object](mgr.GetCache(), optedIn(), namespace),
-		source.Func(c.watchAuthority),
-	} {
-		if err := ctrl.Watch(s); err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
-		}
-	}
-	return ctrl, nil
-}
-
-func (c *Controller) requestChanged(_ context.Context, q facts.Queue, before, after *podcert.Request) {
-	switch {
-	case after == nil:
-		c.answered.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
-		c.said.Forget(before.UID)
-	case after.Pending:
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)})
-	default:
-		c.said.Forget(after.UID)
-	}
-}
-
-// serviceHandler enqueues what may have waited for a Service.
-func (c *Controller) serviceHandler() handler.EventHandler {
-	changed := func(q facts.Queue, o client.Object) {
-		if svc, ok := o.(*corev1.Service); ok && api.Asks(svc) {
-			for _, r := range c.pending(svc.Namespace) {
-				q.Add(r)
-			}
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { changed(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) { changed(q, e.ObjectNew) },
-	}
-}
-
-// watchAuthority enqueues everything that waits whenever the CA changed.
-func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.config.AuthorityChanged:
-				for _, r := range c.requests.List() {
-					if r.Pending {
-						q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)})
-					}
-				}
-			}
-		}
-	}()
-	return nil
-}
-
-// pending returns the requests of a namespace that have no answer.
-func (c *Controller) pending(namespace string) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, r := range c.requests.ByIndex(byNamespace, namespace) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(r)})
-	}
-	return requests
 }

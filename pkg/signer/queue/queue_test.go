@@ -1,4 +1,4 @@
-package controller
+package queue
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func requestOf(namespace, name string) reconcile.Request {
 // newTestQueue returns a queue that waits for a second before it tries again.
 func newTestQueue() *fairQueue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
-	return newFairQueue("", limiter).(*fairQueue)
+	return New("", limiter).(*fairQueue)
 }
 
 func TestABusyNamespaceDelaysNobody(t *testing.T) {
@@ -60,7 +60,7 @@ func TestQueueOfDelaysAndPriorities(t *testing.T) {
 		q := newTestQueue()
 		defer q.ShutDown()
 		web, own := requestOf("shop", "web"), requestOf("servingcert-system", "webhook")
-		low, high := -100, ownPriority
+		low, high := -100, 1
 
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: &low}, web)
 		q.AddWithOpts(priorityqueue.AddOpts{After: time.Hour, Priority: &high}, own)

@@ -1,4 +1,4 @@
-package controller
+package queue
 
 import (
 	"sync"
@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// fairQueue is the controller's queue, in the order of signer.Turns. What waits and what
+// fairQueue is a controller's queue, in the order of signer.Turns. What waits and what
 // is worked on, delays, the rate limiter and metrics are those of client-go's queue. As in
 // controller-runtime's priority queue, a request has the highest of the priorities that it
 // was added with since it was last taken.
@@ -24,8 +24,8 @@ type fairQueue struct {
 // fairQueue is one, so that event handlers say which requests are less urgent.
 var _ priorityqueue.PriorityQueue[reconcile.Request] = (*fairQueue)(nil)
 
-// newFairQueue is a controller.Options.NewQueue.
-func newFairQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+// New is a controller.Options.NewQueue. The namespace of a request says whose turn it takes.
+func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	order := &turns{noted: map[reconcile.Request]int{}, taken: map[reconcile.Request]int{}}
 	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: ready})

@@ -1,4 +1,4 @@
-package controller
+package queue
 
 import (
 	"math/rand/v2"
@@ -17,12 +17,17 @@ const (
 	lastRetry  = time.Minute
 )
 
-// retries is how long a Secret waits that failed: twice as long each time, and
-// by chance up to half of that less, so that ten thousand Secrets that failed
-// together do not come back together.
+// retries is how long a request waits that failed: twice as long each time, and
+// by chance up to half of that less, so that ten thousand that failed together do
+// not come back together.
 type retries struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
 	chance func() float64 // in [0,1)
+}
+
+// Retries is a controller.Options.RateLimiter.
+func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
+	return newRetries(firstRetry, lastRetry)
 }
 
 func newRetries(first, last time.Duration) workqueue.TypedRateLimiter[reconcile.Request] {

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"strconv"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// makeCSR makes a CertificateSigningRequest as the pod.
+func (a *asking) makeCSR(ctx context.Context, name, signerName string) error {
+	_, err := a.pod.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: signerName, Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: a.csr}),
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// csrFloor approves and signs CertificateSigningRequests, and returns how many a second.
+func (a *asking) csrFloor(ctx context.Context) (float64, error) {
+	name := func(i int) string { return "floor-" + strconv.Itoa(i) }
+	if err := a.each(ctx, a.requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, name(i), nobodys) }); err != nil {
+		return 0, err
+	}
+	leaf, err := a.leaf()
+	if err != nil {
+		return 0, err
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"certificate": pki.EncodeCertificates(leaf)}})
+	if err != nil {
+		return 0, err
+	}
+	requests := a.client.CertificatesV1().CertificateSigningRequests()
+	start := time.Now()
+	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
+		o, err := requests.Get(ctx, name(i), metav1.GetOptions{}) // an approval is of the whole object
+		if err != nil {
+			return err
+		}
+		o.Status.Conditions = append(o.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Permitted", Message: "the requester may have all names that it asks for",
+		})
+		if _, err := requests.UpdateApproval(ctx, o.Name, o, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		_, err = requests.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+	return float64(a.requests) / time.Since(start).Seconds(), err
+}
+
+// answerCSRs has the signer answer CertificateSigningRequests that were there before it. One
+// pod asks for all of them, so there is no limit for one.
+func (a *asking) answerCSRs(ctx context.Context) (usage, error) {
+	if err := a.each(ctx, a.requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, "web-"+strconv.Itoa(i), api.SignerName) }); err != nil {
+		return usage{}, err
+	}
+	p, err := a.startSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0")
+	if err != nil {
+		return usage{}, err
+	}
+	defer p.kill()
+	if err := p.waitFor(ctx, "servingcert_csr_issued_total", a.requests); err != nil {
+		return usage{}, err
+	}
+	u, err := p.usage()
+	if err != nil {
+		return usage{}, err
+	}
+	u.n = a.requests
+	return u, p.stop()
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+func (a *asking) makePod(ctx context.Context, name string) (*corev1.Pod, error) {
+	return a.client.CoreV1().Pods(podsOf).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
+		Spec: corev1.PodSpec{
+			NodeName: nodeName, ServiceAccountName: "server",
+			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
+		},
+	}, metav1.CreateOptions{})
+}
+
+// makePods makes n pods, and returns a function that makes the request of one of them, as
+// its kubelet. The API server admits requests of pods that are in its cache; with the last
+// one it has all.
+func (a *asking) makePods(ctx context.Context, prefix, signerName string, n int) (func(context.Context, int) error, error) {
+	pods := make([]*corev1.Pod, n+1)
+	if err := a.each(ctx, n, func(ctx context.Context, i int) (err error) {
+		pods[i], err = a.makePod(ctx, prefix+strconv.Itoa(i))
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	var err error
+	if pods[n], err = a.makePod(ctx, prefix+"last"); err != nil {
+		return nil, err
+	}
+	create := func(ctx context.Context, i int, options metav1.CreateOptions) error {
+		request := a.template.DeepCopy()
+		request.Name = pods[i].Name
+		request.Spec.SignerName, request.Spec.PodName, request.Spec.PodUID = signerName, pods[i].Name, pods[i].UID
+		_, err := a.node.CertificatesV1beta1().PodCertificateRequests(podsOf).Create(ctx, request, options)
+		return err
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		err := create(ctx, n, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context, i int) error { return create(ctx, i, metav1.CreateOptions{}) }, nil
+}
+
+// leaf is a certificate for the key, as the signer's.
+func (a *asking) leaf() (*x509.Certificate, error) {
+	serial, err := pki.NewSerial()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	template := &x509.Certificate{
+		SerialNumber: serial, DNSNames: []string{webName, webName + ".cluster.local"}, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(23 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// podFloor answers PodCertificateRequests with one write each, of the same size, and
+// returns how many a second.
+func (a *asking) podFloor(ctx context.Context) (float64, error) {
+	ask, err := a.makePods(ctx, "floor-", nobodys, a.requests)
+	if err != nil {
+		return 0, err
+	}
+	if err := a.each(ctx, a.requests, ask); err != nil {
+		return 0, err
+	}
+	leaf, err := a.leaf()
+	if err != nil {
+		return 0, err
+	}
+	at := func(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
+	patch, err := json.Marshal(map[string]any{"status": certificatesv1.PodCertificateRequestStatus{
+		Conditions: []metav1.Condition{{
+			Type: certificatesv1.PodCertificateRequestConditionTypeIssued, Status: metav1.ConditionTrue, Reason: "Issued",
+			Message: "leaf sha256:" + pki.Fingerprint(leaf), LastTransitionTime: metav1.Now(),
+		}},
+		CertificateChain: string(pki.EncodeCertificates(leaf)),
+		NotBefore:        at(leaf.NotBefore), NotAfter: at(leaf.NotAfter), BeginRefreshAt: at(pki.RefreshAt(leaf)),
+	}})
+	if err != nil {
+		return 0, err
+	}
+	requests := a.client.CertificatesV1beta1().PodCertificateRequests(podsOf)
+	start := time.Now()
+	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
+		_, err := requests.Patch(ctx, "floor-"+strconv.Itoa(i), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+	return float64(a.requests) / time.Since(start).Seconds(), err
+}
+
+// answerPods has the signer answer requests that were there before it, and then those of a
+// burst.
+func (a *asking) answerPods(ctx context.Context) (u usage, took time.Duration, err error) {
+	ask, err := a.makePods(ctx, "web-", api.SignerName, a.requests)
+	if err != nil {
+		return u, 0, err
+	}
+	if err := a.each(ctx, a.requests, ask); err != nil {
+		return u, 0, err
+	}
+	const issued = "servingcert_pod_certificates_issued_total"
+	p, err := a.startSigner(ctx)
+	if err != nil {
+		return u, 0, err
+	}
+	defer p.kill()
+	if err := p.waitFor(ctx, issued, a.requests); err != nil {
+		return u, 0, err
+	}
+	if u, err = p.usage(); err != nil {
+		return u, 0, err
+	}
+	u.n = a.requests
+	if ask, err = a.makePods(ctx, "burst-", api.SignerName, burst); err != nil {
+		return u, 0, err
+	}
+	start := time.Now()
+	if err := a.each(ctx, burst, ask); err != nil {
+		return u, 0, err
+	}
+	if err := p.waitFor(ctx, issued, a.requests+burst); err != nil {
+		return u, 0, err
+	}
+	return u, p.reached.Sub(start), p.stop()
+}

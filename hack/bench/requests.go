@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// burst is how many pods start at once.
+const burst = 500
+
+const (
+	nodeName = "node-1"
+	podsOf   = "pods"                // the namespace of the pods that ask
+	webName  = "web.pods.svc"        // and the name of their Service
+	nobodys  = "bench.example/floor" // the signer of requests that the bare client answers
+)
+
+// answered is what came of requests for keys that others hold.
+type answered struct {
+	podFloor, csrFloor float64 // answers of the bare client, a second
+	pods, csrs         usage
+	burst              time.Duration // until each pod of a burst has its certificate
+}
+
+// asking is who asks: the kubelet of a node, and a pod with its token.
+type asking struct {
+	*bench
+	node, pod kubernetes.Interface
+	key       crypto.Signer
+	csr       []byte // PKCS #10 for webName, in DER
+	template  *certificatesv1beta1.PodCertificateRequest
+}
+
+// runRequests has the bare client and the signer answer requests of both kinds.
+func (b *bench) runRequests(ctx context.Context) (r answered, err error) {
+	a := &asking{bench: b}
+	if err := a.prepare(ctx); err != nil {
+		return r, err
+	}
+	step("bare answers to %d PodCertificateRequests", b.requests)
+	if r.podFloor, err = a.podFloor(ctx); err != nil {
+		return r, fmt.Errorf("floor of PodCertificateRequests: %w", err)
+	}
+	step("the signer's answers to as many, and to %d more at once", burst)
+	if r.pods, r.burst, err = a.answerPods(ctx); err != nil {
+		return r, fmt.Errorf("PodCertificateRequests: %w", err)
+	}
+	step("bare answers to %d CertificateSigningRequests", b.requests)
+	if r.csrFloor, err = a.csrFloor(ctx); err != nil {
+		return r, fmt.Errorf("floor of CertificateSigningRequests: %w", err)
+	}
+	step("the signer's answers to as many")
+	if r.csrs, err = a.answerCSRs(ctx); err != nil {
+		return r, fmt.Errorf("CertificateSigningRequests: %w", err)
+	}
+	return r, nil
+}
+
+// prepare makes a Service, its first pod, and those who ask.
+func (a *asking) prepare(ctx context.Context) error {
+	var err error
+	if a.key, err = pki.GenerateKey(pki.ECDSAP256); err != nil {
+		return err
+	}
+	if a.csr, err = x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{webName}}, a.key); err != nil {
+		return err
+	}
+	c := a.client.CoreV1()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podsOf, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
+	if _, err := c.Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	node, err := c.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	account, err := c.ServiceAccounts(podsOf).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "server"}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	web := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationKeySource: string(api.KeySourcePod)}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	if _, err := c.Services(podsOf).Create(ctx, web, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	stub, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, a.key)
+	if err != nil {
+		return err
+	}
+	a.template = &certificatesv1beta1.PodCertificateRequest{Spec: certificatesv1beta1.PodCertificateRequestSpec{
+		NodeName: nodeName, NodeUID: node.UID, ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: stub,
+	}}
+	return a.connect(ctx)
+}
+
+// connect makes the clients of those who ask.
+func (a *asking) connect(ctx context.Context) error {
+	kubelet, err := a.plane.UserConfig("system:node:"+nodeName, "system:nodes")
+	if err != nil {
+		return err
+	}
+	kubelet.QPS = -1
+	if a.node, err = kubernetes.NewForConfig(kubelet); err != nil {
+		return err
+	}
+	pod, err := a.makePod(ctx, "web")
+	if err != nil {
+		return err
+	}
+	bound := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	token, err := a.client.CoreV1().ServiceAccounts(podsOf).CreateToken(ctx, "server", bound, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	of := rest.AnonymousClientConfig(a.plane.AdminConfig())
+	of.BearerToken, of.QPS = token.Status.Token, -1
+	if a.pod, err = kubernetes.NewForConfig(of); err != nil {
+		return err
+	}
+	meta := metav1.ObjectMeta{Name: "bench-requesters"}
+	if _, err := a.client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create"},
+	}}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err = a.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: podsOf, Name: "server"}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// waitFor waits until a counter of the signer has the value.
+func (p *process) waitFor(ctx context.Context, counter string, n int) error {
+	return p.wait(ctx, fmt.Sprintf("%s of %d", counter, n), 50*time.Millisecond, func() bool {
+		m, err := p.scrape()
+		return err == nil && m.sum(counter) >= float64(n)
+	})
+}
+
+// reportRequests prints the rows of requests.
+func (b *bench) reportRequests(row func(what, measured, budget string), r answered) {
+	row("bare client: PodCertificateRequest status patch, per second", fmt.Sprintf("%.0f", r.podFloor), "(the floor)")
+	row(fmt.Sprintf("signer: %d PodCertificateRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.pods.rate(), r.pods.took.Seconds()), "")
+	row("ratio", fmt.Sprintf("%.2f", r.pods.rate()/r.podFloor), "")
+	row(fmt.Sprintf("%d pods at once: until the last has its certificate", burst), fmt.Sprintf("%.1f s", r.burst.Seconds()), "")
+	row("bare client: CSR approval + status patch, per second", fmt.Sprintf("%.0f", r.csrFloor), "(the floor)")
+	row(fmt.Sprintf("signer: %d CertificateSigningRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.csrs.rate(), r.csrs.took.Seconds()), "")
+	row("ratio", fmt.Sprintf("%.2f", r.csrs.rate()/r.csrFloor), "")
+}

@@ -1,0 +1,128 @@
+package requests
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer/queue"
+)
+
+// Ours lists and watches the requests of a resource that are addressed to this signer.
+func Ours(c toolscache.Getter, resource string) toolscache.ListerWatcher {
+	ours := fields.OneTermEqualSelector("spec.signerName", api.SignerName).String()
+	return toolscache.NewFilteredListWatchFromClient(c, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours })
+}
+
+// Controller returns what calls the reconciler for each request that changed, and for those
+// that may have waited for what changed. The affected requests are those which a change in
+// a namespace may make right. It is not part of the manager.
+func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler reconcile.Reconciler, affected func(namespace string) []R) (controller.Controller, error) {
+	anyName := true // several managers run in one process of a test
+	ctrl, err := controller.NewUnmanaged(name, controller.Options{
+		SkipNameValidation:      &anyName,
+		Reconciler:              reconciler,
+		MaxConcurrentReconciles: f.config.Workers,
+		RateLimiter:             queue.Retries(),
+		NewQueue:                queue.New,
+		Logger:                  mgr.GetLogger(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("controller: %w", err)
+	}
+	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return pending(affected(o.GetName()))
+	})
+	for _, s := range []source.Source{
+		f.requests.Source(name, f.changed),
+		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, serviceHandler(affected)),
+		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace),
+		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
+	} {
+		if err := ctrl.Watch(s); err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
+	}
+	return ctrl, nil
+}
+
+// changed enqueues a request that waits for an answer, and forgets one that does no more.
+// What is remembered of an answered request does not say whose it was.
+func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R) {
+	var none R
+	if after != none && after.IsPending() {
+		q.Add(item(after))
+		return
+	}
+	if after == none {
+		f.answered.Deleted(client.ObjectKeyFromObject(before), before.GetResourceVersion())
+	}
+	if before != none && before.IsPending() {
+		f.forget(before)
+	}
+}
+
+// serviceHandler enqueues what may have waited for a Service.
+func serviceHandler[R Request](affected func(namespace string) []R) handler.EventHandler {
+	enqueue := func(q facts.Queue, o client.Object) {
+		if svc, ok := o.(*corev1.Service); ok && api.Asks(svc) {
+			for _, r := range pending(affected(svc.Namespace)) {
+				q.Add(r)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { enqueue(q, e.Object) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) {
+			if matters(e.ObjectOld, e.ObjectNew) {
+				enqueue(q, e.ObjectNew)
+			}
+		},
+	}
+}
+
+// matters reports whether the change of a Service can make a request right.
+func matters(old, object client.Object) bool {
+	before, ok := old.(*corev1.Service)
+	after, ok2 := object.(*corev1.Service)
+	return !ok || !ok2 || api.HasPodKeys(before) != api.HasPodKeys(after) ||
+		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
+}
+
+// watchAuthority enqueues everything that waits whenever the CA changed, until ctx ends.
+func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.config.AuthorityChanged:
+			for _, r := range pending(f.requests.List()) {
+				q.Add(r)
+			}
+		}
+	}
+}
+
+// pending returns those of the requests that have no answer, as the queue has them.
+func pending[R Request](all []R) (items []reconcile.Request) {
+	for _, r := range all {
+		if r.IsPending() {
+			items = append(items, item(r))
+		}
+	}
+	return items
+}

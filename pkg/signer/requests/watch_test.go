@@ -1,0 +1,70 @@
+package requests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/csr"
+	"github.com/servingcert/servingcert/pkg/signer/queue"
+	"github.com/servingcert/servingcert/test/signertest"
+)
+
+// A request waits in the turn of who asks. What was reserved for it is given up with it, also
+// if what is remembered of an answered one does not say whose it was.
+func TestRequestsThatComeAndGo(t *testing.T) {
+	pending := &csr.Request{
+		ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7"},
+		Pending:    true, Username: "system:serviceaccount:shop:server",
+	}
+	answered := &csr.Request{ObjectMeta: pending.ObjectMeta}
+	for name, after := range map[string]*csr.Request{"answered": answered, "deleted": nil} {
+		t.Run(name, func(t *testing.T) {
+			pace := signer.NewPace(signer.DefaultRates())
+			f := NewFollowed[*csr.Request](Config{Pace: pace, Clock: func() time.Time { return signertest.Epoch }}, nil, nil, nil)
+			q := queue.New("", queue.Retries())
+			defer q.ShutDown()
+
+			f.changed(t.Context(), q, nil, pending)
+			assert.Equal(t, 1, q.Len())
+			next, _ := q.Get()
+			assert.Equal(t, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "csr-1"}}, next)
+
+			share := signer.ShareOfPod("uid", "shop", "pod")
+			pace.ReserveShare(share, signertest.Epoch)
+			f.changed(t.Context(), q, pending, after)
+			assert.Zero(t, pace.Slot(share.Request))
+			assert.Zero(t, q.Len())
+		})
+	}
+}
+
+// Only what can make a request right has requests looked at again.
+func TestWhichChangesOfAServiceMatter(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(svc *corev1.Service)
+		want   bool
+	}{
+		"nothing":       {func(*corev1.Service) {}, false},
+		"the selector":  {func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "other"} }, true},
+		"an annotation": {func(svc *corev1.Service) { svc.Annotations[api.AnnotationDuration] = "1h" }, true},
+		"that its pods make their keys": {func(svc *corev1.Service) {
+			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Reason: api.ReasonPodKeys}}
+		}, true},
+		"another condition": {func(svc *corev1.Service) {
+			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionServing, Reason: "Served"}}
+		}, false},
+	} {
+		before := signertest.Service("web", api.AnnotationKeySource, "pod")
+		after := before.DeepCopy()
+		c.change(after)
+		assert.Equal(t, c.want, matters(before, after), name)
+	}
+}
