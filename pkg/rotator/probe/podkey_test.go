@@ -50,7 +50,7 @@ func TestJudgeThePodsOwnCertificate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			leaf := tt.ca.Issue(t, tt.issued, "web.shop.svc").Leaf
-			j := PodKeyQuestion{Demanded: "web.shop.svc"}.judge(leaf, nil, tt.trust, now)
+			j := PodKeyQuestion{Demanded: map[uint16]string{8443: "web.shop.svc"}}.judge(8443, leaf, nil, tt.trust, now)
 			assert.Equal(t, tt.verifies, j.Verifies)
 			assert.Equal(t, tt.newest, j.Newest)
 			assert.Equal(t, tt.trust.ID, j.Trust)
@@ -67,7 +67,7 @@ func TestDemandedNames(t *testing.T) {
 	for demanded, lacks := range map[string]string{
 		"": "", "web.shop.svc": "", "web.shop.svc.cluster.local,web.shop.svc": "", "api.shop.svc,db.shop.svc,web.shop.svc": "api.shop.svc", "192.0.2.1": "192.0.2.1",
 	} {
-		j := PodKeyQuestion{Demanded: demanded}.judge(leaf, nil, trustIn(t, 1, ca), now)
+		j := PodKeyQuestion{Demanded: map[uint16]string{8443: demanded, 9443: "of another port"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
 		assert.Equal(t, lacks, j.Lacks)
 		assert.Equal(t, demanded, j.Demanded)
 	}

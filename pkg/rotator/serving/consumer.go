@@ -89,7 +89,7 @@ func (c consumer) silent(p Pace) bool { return c.silence.Last.Sub(c.silence.Sinc
 
 func (c consumer) answerState(a probe.Answer, cert certificate, p Pace) State {
 	if cert.podKeys {
-		return podKeyState(a, c.endpoint.demanded, cert, p)
+		return podKeyState(a, c.endpoint.demanded[a.Port], cert, p)
 	}
 	return answerState(a, cert, p)
 }

@@ -21,9 +21,9 @@ type endpoint struct {
 	name string
 	// services are those whose concern the pods are, oldest first.
 	services []*corev1.Service
-	// demanded are the names that the certificate of a pod with a key of its own must have,
-	// sorted and separated by commas.
-	demanded string
+	// demanded are the names that the certificate of a pod with a key of its own must have
+	// at each port, sorted and separated by commas.
+	demanded map[uint16]string
 }
 
 // endpointOf returns how the pods of a template are reached that mount the Secret.

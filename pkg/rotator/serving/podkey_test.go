@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -198,10 +199,60 @@ func TestWhatPodKeysAreAsked(t *testing.T) {
 	v := d.Dial[0]
 	assert.Equal(t, pods.PodKey, v.Secret.Name)
 	assert.Equal(t, []string{"web.shop.svc", "api.shop.svc", "waits.shop.svc"}, v.Names)
-	assert.Equal(t, &probe.PodKeyQuestion{Demanded: "api.shop.svc,web.shop.svc"}, v.PodKey, "without wildcards, and without a Service that is not ready")
+	assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Empty(t, v.Leaves)
 	assert.False(t, d.Judged)
+}
+
+// A pod of a StatefulSet has a name of its own below a headless Service.
+func TestThePodsOwnNameIsAsked(t *testing.T) {
+	host := func(hostname, subdomain string) rotatortest.Change {
+		return func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = hostname, subdomain }
+	}
+	web := withPodKeys("web")
+	web.Spec.ClusterIP = corev1.ClusterIPNone
+	balanced := withPodKeys("balanced")
+	long := withPodKeys("web") // its condition does not show all names
+	long.Spec.ClusterIP = corev1.ClusterIPNone
+	long.Status.Conditions[0].Message = api.PodKeysText([]string{"a.web.shop.svc"}, 30)
+	switched := rotatortest.Ready("web", rotatortest.Leaf(2)) // back to a Secret: the pod still gets its names
+	switched.Spec.ClusterIP = corev1.ClusterIPNone
+	kept := func(p *corev1.Pod) { p.Spec.Volumes = nil; rotatortest.SecretVolume("web-tls")(p) } // it holds a wildcard
+	keeps := withPodKeys("web", "web-tls")
+	keeps.Spec.ClusterIP = corev1.ClusterIPNone
+	for _, tt := range []struct {
+		name string
+		svc  *corev1.Service
+		pod  []rotatortest.Change
+		want string
+	}{
+		{"of a StatefulSet", web, []rotatortest.Change{host("web-0", "web")}, "web-0.web.shop.svc,web.shop.svc"},
+		{"below another Service", web, []rotatortest.Change{host("web-0", "other")}, "web.shop.svc"},
+		{"without a hostname", web, []rotatortest.Change{host("", "web")}, "web.shop.svc"},
+		{"of a Service with a ClusterIP", balanced, []rotatortest.Change{host("web-0", "balanced")}, "balanced.shop.svc"},
+		{"where the condition does not show all names", long, []rotatortest.Change{host("web-0", "web")}, "a.web.shop.svc,web-0.web.shop.svc,web.shop.svc"},
+		{"of a Service that has a Secret again", switched, []rotatortest.Change{host("web-0", "web")}, "web-0.web.shop.svc,web.shop.svc"},
+		{"with the Secret from before", keeps, []rotatortest.Change{host("web-0", "web"), kept}, "web.shop.svc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Decide(podKeysAt(time.Minute, []*corev1.Service{tt.svc}, asked(podKeyPod("web-0", "web", tt.pod...))))
+			require.Len(t, d.Dial, 1)
+			assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: tt.want}}, d.Dial[0].PodKey)
+		})
+	}
+}
+
+// Two containers of a pod may serve two Services, one of them with a Secret.
+func TestAPortHasTheNamesOfItsServices(t *testing.T) {
+	web, api := withPodKeys("web"), withPodKeys("api")
+	api.Spec.Ports[0].TargetPort = intstr.FromInt32(9443)
+	both := withPodKeys("both")
+	both.Spec.Ports = append(both.Spec.Ports, api.Spec.Ports...)
+	d := Decide(podKeysAt(time.Minute, []*corev1.Service{web, api, both}, asked(podKeyPod("a", "web"))))
+	require.Len(t, d.Dial, 1)
+	assert.Equal(t, []uint16{8443, 9443}, d.Dial[0].Ports)
+	assert.Equal(t, map[uint16]string{8443: "both.shop.svc,web.shop.svc", 9443: "api.shop.svc,both.shop.svc"}, d.Dial[0].PodKey.Demanded)
 }
 
 func TestPodsOfBothKindsBehindOneService(t *testing.T) {
@@ -235,7 +286,7 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 func TestWhenPodKeysAreDialled(t *testing.T) {
 	next := func(a probe.Answer) time.Duration {
 		c := consumerOf(nil, 8443)
-		c.endpoint.demanded = demandedOfWeb
+		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb}
 		a.Port = 8443
 		c.answers = []probe.Answer{a}
 		at, ok := c.next(trustOfNow, testPace)
