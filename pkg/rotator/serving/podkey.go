@@ -21,6 +21,16 @@ const kubeletLate = 5 * time.Minute
 // their own, and not about a Secret.
 func (s Situation) isPodKeys() bool { return s.Secret == pods.PodKey }
 
+// hasPodKey reports whether the kubelet made a key for the pod.
+func hasPodKey(pod *pods.Facts) bool { return slices.Contains(pod.Mounts(), pods.PodKey) }
+
+// isCountedElsewhere reports whether the pod is counted with a Secret, in which another
+// Service has a part than those that keep it from before.
+func (s Situation) isCountedElsewhere(pod *pods.Facts) bool {
+	shared := func(secret string) bool { return s.Shared[secret] }
+	return s.isPodKeys() && !hasPodKey(pod) && slices.ContainsFunc(pod.Mounts(), shared)
+}
+
 // decidePodKeys is Decide for the pods of a namespace that have keys of their own.
 func (s Situation) decidePodKeys() Decision {
 	switch {
@@ -64,7 +74,7 @@ func (c certificate) followTrust(trust probe.Trust, now time.Time) certificate {
 }
 
 // podKeyEndpoint returns how the pods of a template are reached, and which names their
-// certificates must have; nil if no Service that asks for a certificate selects them. Pods
+// certificates must have; an endpoint without Services if none that asks for one selects them. Pods
 // with a Secret that their Service had before are the concern of the Services that keep it.
 //
 // A port must show the names of the Services that lead to it: another container may serve
@@ -86,7 +96,7 @@ func podKeyEndpoint(t pods.Template, mounts []string, services []*corev1.Service
 		}
 	}
 	if len(selecting) == 0 {
-		return nil
+		return &endpoint{}
 	}
 	at := newEndpoint(ports, selecting)
 	at.demanded = map[uint16]string{}

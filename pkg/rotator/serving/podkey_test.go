@@ -283,6 +283,112 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 	}
 }
 
+// A pod may mount a Secret beside a key of its own. What it serves is judged once.
+func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
+	now := 3 * time.Minute
+	beside := rotatortest.SecretVolume("web-tls")
+	answer := own(now, time.Hour, func(a *probe.Answer) { a.PodKey.Demanded = "api.shop.svc,web.shop.svc" })
+	pod := func(changes ...rotatortest.Change) consumer {
+		return asked(podKeyPod("a", "web", append(changes, beside)...), answer)
+	}
+	web, asks := withPodKeys("web"), rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
+	podKeys := Decide(podKeysAt(now, []*corev1.Service{web, asks}, pod()))
+	assert.Equal(t, map[State]int{stateCurrent: 1}, podKeys.States)
+
+	s := lookAt(now, asks, pod())
+	s.PodKeys = podKeys.Seen
+	d := Decide(s)
+	assert.Empty(t, d.States)
+	assert.Empty(t, d.Dial)
+	assert.Equal(t, api.ServingCurrent, conditionOf(t, d).Reason)
+
+	t.Run("that its Service does not select", func(t *testing.T) {
+		d := Decide(lookAt(now, asks, pod(rotatortest.Label("app", "other"))))
+		assert.Equal(t, 1, len(d.States), "it is known by the Secret that it mounts")
+	})
+	t.Run("of a Service that asks for nothing any more", func(t *testing.T) {
+		retained := rotatortest.Ready("web", rotatortest.Leaf(2))
+		delete(retained.Annotations, api.AnnotationSecretName)
+		retained.Status.Conditions[0].Reason = api.ReasonRetained
+		d := Decide(lookAt(now, retained, pod()))
+		assert.Equal(t, 1, len(d.States), "whose pods are not among those with keys of their own")
+	})
+}
+
+// Two Services share a Secret, and one of them asks for keys of its pods: the pods that
+// mount the Secret are seen for both.
+func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
+	now := 10 * time.Hour
+	web := withPodKeys("web", "web-tls")
+	old := own(now, 8*time.Hour, func(a *probe.Answer) { a.NotAfter = rotatortest.Noon.Add(11 * time.Hour) })
+	s := podKeysAt(now, []*corev1.Service{web}, asked(readyPod("a", "web"), old))
+	alone := Decide(s)
+	assert.Equal(t, map[State]int{stateStale: 1}, alone.States)
+	assert.Len(t, alone.Notify, 1)
+	assert.Equal(t, old.NotAfter, alone.NotAfter)
+
+	s.Shared = map[string]bool{"web-tls": true}
+	shared := Decide(s)
+	assert.Empty(t, shared.States, "it is counted with the Secret")
+	assert.Empty(t, shared.Notify, "and reported with it")
+	assert.Zero(t, shared.NotAfter)
+	assert.Equal(t, alone.Stale, shared.Stale, "but what this Service's condition is about is listed")
+	assert.Equal(t, alone.Conditions, shared.Conditions)
+
+	s.Shared = map[string]bool{"x-tls": true}
+	assert.Equal(t, alone.States, Decide(s).States, "another Secret")
+	s = podKeysAt(now, []*corev1.Service{web}, asked(podKeyPod("a", "web", rotatortest.SecretVolume("web-tls")), old))
+	s.Shared = map[string]bool{"web-tls": true}
+	assert.Equal(t, alone.States, Decide(s).States, "a pod with a key of its own, which is not counted with the Secret")
+}
+
+// Each pod of a StatefulSet has a template of its own, by its label and its name.
+func TestWhatWasSeenOfAStatefulSetDoesNotDependOnAnOrder(t *testing.T) {
+	pod := func(name string, a probe.Answer) consumer {
+		return asked(podKeyPod(name, "web", rotatortest.Label("apps.kubernetes.io/pod-index", name)), a)
+	}
+	a, b := pod("a", own(0, time.Hour)), pod("b", own(0, time.Hour, byOlder))
+	services := []*corev1.Service{withPodKeys("web")}
+	one, other := Decide(podKeysAt(0, services, a, b)).Seen, Decide(podKeysAt(0, services, b, a)).Seen
+	assert.True(t, one.Equal(other))
+	assert.False(t, one.Equal(Decide(podKeysAt(0, services, a)).Seen))
+}
+
+func TestHowLateARefreshWas(t *testing.T) {
+	now, services := 10*time.Hour, []*corev1.Service{withPodKeys("web")}
+	refreshed := func(after time.Duration) func(*probe.Answer) { // another leaf, issued that long after noon
+		return func(a *probe.Answer) {
+			a.Leaf, a.NotBefore = rotatortest.Leaf(8), rotatortest.Noon.Add(after-2*time.Minute)
+		}
+	}
+	first := Decide(podKeysAt(now, services, asked(podKeyPod("a", "web"), own(time.Hour, 8*time.Hour))))
+	assert.Empty(t, first.RefreshDelays, "nothing was known of the pod")
+	look := func(pod *pods.Facts, a probe.Answer) Decision {
+		s := podKeysAt(now, services, asked(pod))
+		s.Memory = first.Memory.Clone()
+		s.Memory.Record(pod.UID, []probe.Answer{a})
+		return Decide(s)
+	}
+	port := func(a *probe.Answer) { a.Port = 8443 }
+	late := look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour+3*time.Minute)))
+	assert.Equal(t, []time.Duration{3 * time.Minute}, late.RefreshDelays, "by when it was issued, not when it was seen")
+	assert.Equal(t, []time.Duration{0}, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour))).RefreshDelays)
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour-time.Second))).RefreshDelays, "the kubelet was restarted")
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 8*time.Hour, port)).RefreshDelays, "the same as before")
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour), foreign)).RefreshDelays, "another's")
+	assert.Empty(t, look(podKeyPod("b", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour))).RefreshDelays, "another pod")
+
+	s := podKeysAt(now, services, asked(podKeyPod("a", "web")))
+	s.Memory = late.Memory.Clone()
+	assert.Empty(t, Decide(s).RefreshDelays, "each is measured once")
+
+	kept := readyPod("a", "web")
+	services = []*corev1.Service{withPodKeys("web", "web-tls")}
+	assert.Empty(t, look(kept, own(now, 20*time.Hour, port, refreshed(9*time.Hour))).RefreshDelays, "of a Secret from before")
+	two := look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour)))
+	assert.Equal(t, []time.Duration{time.Hour}, two.RefreshDelays)
+}
+
 func TestWhenPodKeysAreDialled(t *testing.T) {
 	next := func(a probe.Answer) time.Duration {
 		c := consumerOf(nil, 8443)
