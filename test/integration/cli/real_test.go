@@ -23,7 +23,7 @@ import (
 // show something.
 type installation struct{ namespace string }
 
-func install(t *testing.T) installation {
+func install(t *testing.T, rotatorFlags ...string) installation {
 	t.Helper()
 	i := installation{newNamespace(t, "real", nil)}
 	common := []string{
@@ -31,7 +31,7 @@ func install(t *testing.T) installation {
 		"--leader-elect=false", "--metrics-addr=0", "--health-addr=0",
 	}
 	i.run(t, "signer", append(common, "--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s")...)
-	i.run(t, "rotator", common...)
+	i.run(t, "rotator", append(common, rotatorFlags...)...)
 	return i
 }
 

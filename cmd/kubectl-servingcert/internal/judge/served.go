@@ -26,6 +26,9 @@ type Uptake struct {
 	doubt string
 	// Unseen: nobody has looked at any of them.
 	Unseen bool
+	// podKeys are those whose pods make their keys, and have a key: NAMESPACE/NAME. Which
+	// certificate each pod has does not change with a Secret, and is not waited for.
+	podKeys []string
 	// last is the Service whose pods took it up last, and when.
 	last string
 	at   time.Time
@@ -41,7 +44,13 @@ func CountUptake(services []Service) Uptake {
 		if serving != nil && s.Leaf != "" && serving.Reason != api.ServingNotVerified {
 			u.Unseen = false
 		}
-		if s.Leaf == "" || s.isAbout(api.ServingNoConsumers) {
+		if s.isAbout(api.ServingNoConsumers) {
+			continue
+		}
+		if s.PodKeys && s.Ready != "" {
+			u.podKeys = append(u.podKeys, s.String())
+		}
+		if s.Leaf == "" {
 			continue
 		}
 		u.Services++
@@ -100,6 +109,8 @@ func (u Uptake) Progress() string {
 func (u Uptake) End() string {
 	var b strings.Builder
 	switch {
+	case u.Services == 0 && len(u.podKeys) > 0:
+		b.WriteString("served: no pod mounts the certificate of a Secret\n")
 	case u.Services == 0:
 		b.WriteString("served: no pod mounts a certificate\n")
 	case u.serving == 0:
@@ -116,4 +127,18 @@ func (u Uptake) End() string {
 		fmt.Fprintln(&b, u.doubt)
 	}
 	return b.String()
+}
+
+// PodKeysEnd returns the line about the certificates of pods' own keys, "" if there are none.
+// breaks: clients do not accept those of before.
+func (u Uptake) PodKeysEnd(breaks bool) string {
+	if len(u.podKeys) == 0 {
+		return ""
+	}
+	when := "each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then"
+	if breaks {
+		when = "clients do not accept them any more, and only a new pod gets a new key and certificate"
+	}
+	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %d Services (%s): %s; kubectl servingcert status -A shows what they serve\n",
+		len(u.podKeys), shorten(u.podKeys), when)
 }
