@@ -72,7 +72,7 @@ func (s StaleWorkload) Note() string {
 	case s.Distrusted:
 		return fmt.Sprintf("%s %s a certificate that clients do not accept any more since %s", who, serve, since)
 	case s.PodKey:
-		return fmt.Sprintf("%s %s a certificate that its kubelet should have replaced by %s", who, serve, since)
+		return fmt.Sprintf("%s %s a certificate that should have been replaced by %s", who, serve, since)
 	}
 	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Secret, since)
 }

@@ -89,6 +89,9 @@ func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
 	for _, f := range judgeServed(k, bundle, now) {
 		assert.Equal(t, VerdictOK, f.Verdict, f.Text)
 	}
+	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, ", of the pod's own key or of Secret web-tls from before, which is due at ")
+	k.Service.kept = nil
+	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, ", of the pod's own key, which its kubelet refreshes at ")
 	late := pki.RefreshAt(leaf).Add(8 * time.Minute)
 	findings := judgeServed(k, bundle, late)
 	assert.Equal(t, VerdictFailed, findings[0].Verdict)
