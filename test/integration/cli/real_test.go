@@ -138,14 +138,19 @@ func bundleOf(t *testing.T, namespace string) []string {
 // that reloads its files.
 func serveSecret(t *testing.T, namespace, name string) string {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: secretOf(namespace, name)})
+	require.NoError(t, err)
+	return accept(t, listener)
+}
+
+// secretOf returns what is in the Secret at the moment.
+func secretOf(namespace, name string) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		secret, err := admin.CoreV1().Secrets(namespace).Get(hello.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 		return &pair, err
-	}})
-	require.NoError(t, err)
-	return accept(t, listener)
+	}
 }
