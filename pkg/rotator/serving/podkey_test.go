@@ -63,7 +63,8 @@ func TestStatesOfAPodKey(t *testing.T) {
 		{"no TLS", probe.Answer{Kind: probe.Plaintext}, statePlaintext},
 		{"not dialled", probe.Answer{Kind: probe.NotVerified}, stateNotVerified},
 		{"silent", silentFor(time.Minute, time.Hour), stateUnreachable},
-		{"silent just now", silentFor(time.Second, time.Hour), statePending},
+		{"silent just now", silentFor(testPace.settle()-time.Nanosecond, time.Hour), statePending},
+		{"silent for long enough", silentFor(testPace.settle(), time.Hour), stateUnreachable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, podKeyState(tt.a, demandedOfWeb, trustOfNow, testPace)) })

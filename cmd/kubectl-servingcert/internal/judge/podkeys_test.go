@@ -107,6 +107,7 @@ func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
 	assert.Contains(t, text, "fail until somebody replaces the pods (kubectl rollout restart): 1: shop Deployment/web\n")
 	assert.Contains(t, text, "that the rotator restarts (servingcert.dev/on-rotate: restart): 1: shop Deployment/api\n")
 	assert.NotContains(t, Consequences(DistrustSituation{}), "keys of their own")
+	assert.Contains(t, Consequences(DistrustSituation{}), "  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
 }
 
 // A rotation ends before the certificates of pods' own keys are replaced.
