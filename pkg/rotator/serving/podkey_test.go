@@ -305,14 +305,14 @@ func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
 
 	t.Run("that its Service does not select", func(t *testing.T) {
 		d := Decide(lookAt(now, asks, pod(rotatortest.Label("app", "other"))))
-		assert.Equal(t, 1, len(d.States), "it is known by the Secret that it mounts")
+		assert.Len(t, d.States, 1, "it is known by the Secret that it mounts")
 	})
 	t.Run("of a Service that asks for nothing any more", func(t *testing.T) {
 		retained := rotatortest.Ready("web", rotatortest.Leaf(2))
 		delete(retained.Annotations, api.AnnotationSecretName)
 		retained.Status.Conditions[0].Reason = api.ReasonRetained
 		d := Decide(lookAt(now, retained, pod()))
-		assert.Equal(t, 1, len(d.States), "whose pods are not among those with keys of their own")
+		assert.Len(t, d.States, 1, "whose pods are not among those with keys of their own")
 	})
 }
 

@@ -37,20 +37,14 @@ type Uptake struct {
 // CountUptake counts by the conditions of the Services and the stale workloads that
 // AddStale has added.
 func CountUptake(services []Service) Uptake {
-	u := Uptake{Unseen: true}
+	u := Uptake{Unseen: true, podKeys: withPodKeys(services)}
 	var stale []Service
 	for _, s := range services {
 		serving := s.Serving
 		if serving != nil && s.Leaf != "" && serving.Reason != api.ServingNotVerified {
 			u.Unseen = false
 		}
-		if s.isAbout(api.ServingNoConsumers) {
-			continue
-		}
-		if s.PodKeys && s.Ready != "" {
-			u.podKeys = append(u.podKeys, s.String())
-		}
-		if s.Leaf == "" {
+		if s.Leaf == "" || s.isAbout(api.ServingNoConsumers) {
 			continue
 		}
 		u.Services++
@@ -74,6 +68,17 @@ func CountUptake(services []Service) Uptake {
 	}
 	u.held = Holds(stale)
 	return u
+}
+
+// withPodKeys returns the Services whose pods make their keys, if there are pods.
+func withPodKeys(services []Service) []string {
+	var names []string
+	for _, s := range services {
+		if s.PodKeys && s.Ready != "" && !s.isAbout(api.ServingNoConsumers) {
+			names = append(names, s.String())
+		}
+	}
+	return names
 }
 
 func latest(a time.Time, b *time.Time) time.Time {
