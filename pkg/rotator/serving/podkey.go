@@ -155,7 +155,7 @@ func podKeyState(a probe.Answer, demanded string, cert certificate, p Pace) Stat
 	return stateCurrent
 }
 
-// answers reports whether the answer is to what is asked now.
+// answers reports whether the answer is a certificate that was judged by what is asked now.
 func answers(a probe.Answer, demanded string, cert certificate) bool {
 	return a.PodKey != nil && a.PodKey.Trust == cert.trust && a.PodKey.Demanded == demanded
 }
@@ -210,7 +210,7 @@ func (c consumer) podKeyRegularly(cert certificate, p Pace) time.Time {
 		}
 	}
 	for _, a := range c.answers {
-		if a.Kind != probe.TLS || !answers(a, c.endpoint.demanded[a.Port], cert) {
+		if !answers(a, c.endpoint.demanded[a.Port], cert) {
 			continue
 		}
 		if due := dueOf(a, cert).Add(p.Propagation); due.After(last.At) {

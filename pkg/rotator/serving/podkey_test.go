@@ -149,6 +149,40 @@ func TestDistrustedPodKeys(t *testing.T) {
 	assert.Equal(t, "pod a serves a certificate that clients do not accept any more since 2026-05-01 12:00:00 UTC", d.Stale[0].Note())
 }
 
+// A pod may show several certificates, and one that clients do not accept any more may have
+// been overdue before.
+func TestSinceWhenAPodKeyIsStale(t *testing.T) {
+	at := func(port uint16) func(*probe.Answer) { return func(a *probe.Answer) { a.Port = port } }
+	since := func(answers ...probe.Answer) (time.Duration, bool) {
+		c := consumerOf(nil)
+		c.answers = answers
+		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb, 9443: demandedOfWeb}
+		since, distrusted := c.overdue(trustOfNow, testPace)
+		return since.Sub(rotatortest.Noon), distrusted
+	}
+	const now = 10 * time.Hour
+	for _, tt := range []struct {
+		name       string
+		answers    []probe.Answer
+		want       time.Duration
+		distrusted bool
+	}{
+		{"overdue", []probe.Answer{own(now, 8*time.Hour, at(8443))}, 8*time.Hour + 5*time.Minute, false},
+		{"overdue, and then distrusted", []probe.Answer{own(now, -time.Hour, at(8443), distrusted)}, -55 * time.Minute, false},
+		{"distrusted", []probe.Answer{own(now, 20*time.Hour, at(8443), distrusted)}, 0, true},
+		{"two", []probe.Answer{own(now, 8*time.Hour, at(8443)), own(now, 7*time.Hour, at(9443))}, 7*time.Hour + 5*time.Minute, false},
+		{"two, the first first", []probe.Answer{own(now, 7*time.Hour, at(8443)), own(now, 8*time.Hour, at(9443))}, 7*time.Hour + 5*time.Minute, false},
+		{"one distrusted, one overdue", []probe.Answer{own(now, 20*time.Hour, at(8443), distrusted), own(now, 8*time.Hour, at(9443))}, 0, true},
+		{"one overdue, one current", []probe.Answer{own(now, 8*time.Hour, at(8443)), own(now, 20*time.Hour, at(9443))}, 8*time.Hour + 5*time.Minute, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, distrusted := since(tt.answers...)
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.distrusted, distrusted)
+		})
+	}
+}
+
 func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	unready := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	otherApp := rotatortest.Label("app", "other")
@@ -158,6 +192,9 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	issued.Status.Conditions[0].Reason, issued.Status.Conditions[0].Message = "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: rotatortest.Leaf(1)}.Message("names")
 	refused := withPodKeys("web")
 	refused.Status.Conditions[0].Status, refused.Status.Conditions[0].Reason, refused.Status.Conditions[0].Message = metav1.ConditionFalse, "InvalidAnnotation", "no"
+	failed := rotatortest.Ready("web", "") // with a Secret, whose decision says what there is to say
+	back := rotatortest.Ready("web", rotatortest.Leaf(2))
+	back.Status.Conditions[0].Message += api.KeptText([]string{"old-tls"})
 	unnamed := func(a *probe.Answer) { a.PodKey.Demanded = "" }
 	tests := []struct {
 		name     string
@@ -173,6 +210,8 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 		{"a pod that it does not select", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web", otherApp), own(0, time.Hour))}, api.ServingNoConsumers},
 		{"not dialled since the CA changed", said, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, otherTrust))}, ""},
 		{"the signer has not said that pods make their keys", issued, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour))}, ""},
+		{"a Service with a Secret that has failed", failed, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour))}, ""},
+		{"a Service with a Secret that keeps another", back, []consumer{asked(readyPod("a", "web", rotatortest.SecretVolume("old-tls")), own(0, time.Hour))}, ""},
 		{"its annotations are refused now", refused, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, unnamed))}, api.ServingCurrent},
 		{"a pod with the Secret from before", withPodKeys("web", "web-tls"), []consumer{asked(readyPod("a", "web"), own(0, time.Hour))}, api.ServingCurrent},
 		{"a pod with a Secret that it never had", withPodKeys("web", "x-tls"), []consumer{asked(readyPod("a", "web"), own(0, time.Hour))}, api.ServingNoConsumers},
@@ -386,8 +425,20 @@ func TestHowLateARefreshWas(t *testing.T) {
 	kept := readyPod("a", "web")
 	services = []*corev1.Service{withPodKeys("web", "web-tls")}
 	assert.Empty(t, look(kept, own(now, 20*time.Hour, port, refreshed(9*time.Hour))).RefreshDelays, "of a Secret from before")
-	two := look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour)))
-	assert.Equal(t, []time.Duration{time.Hour}, two.RefreshDelays)
+	unjudged := func(a *probe.Answer) { a.PodKey = nil }
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour), unjudged)).RefreshDelays)
+
+	// One server of two has read its files again, at whichever port.
+	for _, ports := range [][2]uint16{{8443, 9443}, {9443, 8443}} {
+		svc := withPodKeys("web")
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: 444, TargetPort: intstr.FromInt32(9443)})
+		pod := podKeyPod("a", "web")
+		s := podKeysAt(now, []*corev1.Service{svc}, asked(pod))
+		s.Memory = first.Memory.Clone()
+		old := own(now, 8*time.Hour, func(a *probe.Answer) { a.Port = ports[0] })
+		s.Memory.Record(pod.UID, []probe.Answer{old, own(now, 20*time.Hour, func(a *probe.Answer) { a.Port = ports[1] }, refreshed(9*time.Hour))})
+		assert.Equal(t, []time.Duration{time.Hour}, Decide(s).RefreshDelays)
+	}
 }
 
 func TestWhenPodKeysAreDialled(t *testing.T) {
@@ -408,6 +459,15 @@ func TestWhenPodKeysAreDialled(t *testing.T) {
 	assert.InDelta(t, 15, next(own(8*time.Hour+7*time.Minute, 8*time.Hour)).Seconds(), 5, "soon after it became stale")
 	assert.InDelta(t, interval.Minutes(), next(own(12*time.Hour, 8*time.Hour)).Minutes(), 6, "rarely later")
 	assert.InDelta(t, 60, next(own(time.Minute, 8*time.Hour, distrusted)).Seconds(), 11, "when its time to propagate is over")
+	assert.InDelta(t, interval.Minutes(), next(probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon, Since: rotatortest.Noon}).Minutes(), 6)
+
+	restarted := consumerOf(nil, 8443) // it was not ready in between
+	restarted.answers = []probe.Answer{own(time.Hour, 8*time.Hour)}
+	restarted.endpoint.demanded = map[uint16]string{8443: demandedOfWeb}
+	restarted.seen = rotatortest.Noon.Add(time.Hour + time.Minute)
+	at, ok := restarted.next(trustOfNow, testPace)
+	require.True(t, ok)
+	assert.InDelta(t, 60, at.Sub(rotatortest.Noon.Add(time.Hour)).Seconds(), testPace.Pause.Seconds())
 }
 
 func TestNoPodKeys(t *testing.T) {
@@ -426,6 +486,14 @@ func TestNoPodKeys(t *testing.T) {
 	assert.Empty(t, Decide(off).Conditions, "nothing is said where nothing was")
 	off.Services[0].Status.Conditions = append(off.Services[0].Status.Conditions, metav1.Condition{Type: api.ConditionServing, Reason: api.ServingCurrent})
 	assert.Equal(t, api.ServingNotVerified, conditionOf(t, Decide(off)).Reason)
+	off.Services = append(off.Services, rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon))
+	assert.Equal(t, "web", Decide(off).Conditions[0].Service.Name)
+	assert.Len(t, Decide(off).Conditions, 1, "of the other its Secret's decision says it")
+
+	switchedBack := rotatortest.Ready("web", rotatortest.Leaf(2))
+	switchedBack.Status.Conditions[0].Message += api.KeptText([]string{"web-tls"})
+	assert.Empty(t, Decide(podKeysAt(0, []*corev1.Service{withPodKeys("other"), switchedBack}, asked(readyPod("a", "web"), own(0, time.Hour)))).States,
+		"a pod with a Secret is that Secret's concern")
 }
 
 func TestSinceWhenTheTrustIsWhatItIs(t *testing.T) {
