@@ -85,7 +85,7 @@ func (q PodKeyQuestion) judge(port uint16, leaf *x509.Certificate, chain []*x509
 		return j
 	}
 	for name := range strings.SplitSeq(j.Demanded, ",") {
-		if name != "" && leaf.VerifyHostname(name) != nil {
+		if leaf.VerifyHostname(name) != nil {
 			j.Lacks = cmp.Or(j.Lacks, name)
 		}
 	}

@@ -1,6 +1,9 @@
 package probe
 
 import (
+	"crypto/x509"
+	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -70,6 +73,32 @@ func TestDemandedNames(t *testing.T) {
 		j := PodKeyQuestion{Demanded: map[uint16]string{8443: demanded, 9443: "of another port"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
 		assert.Equal(t, lacks, j.Lacks)
 		assert.Equal(t, demanded, j.Demanded)
+	}
+}
+
+// What exceeds the limits of what the signer issues is not looked at.
+func TestAnOversizedCertificateIsNotTheSigners(t *testing.T) {
+	now := rotatortest.Noon
+	ca := rotatortest.NewCA(t, 1, now)
+	isJudged := func(resize func(*x509.Certificate, int), over int) bool {
+		leaf := ca.Issue(t, now, "web.shop.svc").Leaf
+		resize(leaf, over)
+		j := PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
+		return j.Lacks != ""
+	}
+	for name, resize := range map[string]func(leaf *x509.Certificate, over int){
+		"bytes": func(leaf *x509.Certificate, over int) {
+			leaf.Raw = append(leaf.Raw, make([]byte, pki.MaxCertificate+over-len(leaf.Raw))...)
+		},
+		"names": func(leaf *x509.Certificate, over int) {
+			leaf.DNSNames = slices.Repeat(leaf.DNSNames, api.MaxNames+over)
+		},
+		"addresses": func(leaf *x509.Certificate, over int) {
+			leaf.IPAddresses = slices.Repeat([]net.IP{{192, 0, 2, 1}}, api.MaxNames+over)
+		},
+	} {
+		assert.True(t, isJudged(resize, 0), name)
+		assert.False(t, isJudged(resize, 1), name)
 	}
 }
 

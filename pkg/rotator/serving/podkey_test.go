@@ -377,6 +377,22 @@ func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
 
 	s.Shared = map[string]bool{"x-tls": true}
 	assert.Equal(t, alone.States, Decide(s).States, "another Secret")
+
+	kept, ownOld := asked(readyPod("k", "web"), old), asked(podKeyPod("o", "web"), old)
+	for _, both := range [][]consumer{{kept, ownOld}, {ownOld, kept}} { // a rollout of one workload
+		s = podKeysAt(now, []*corev1.Service{web}, both...)
+		s.Shared = map[string]bool{"web-tls": true}
+		assert.Len(t, Decide(s).Notify, 1)
+		assert.Equal(t, 2, Decide(s).Stale[0].Pods)
+	}
+	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web"), own(now, 20*time.Hour, byOlder)), ownOld)
+	s.Shared = map[string]bool{"web-tls": true}
+	assert.Empty(t, Decide(s).Notify, "not before all have been replaced or are overdue")
+
+	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web", func(p *corev1.Pod) { p.Status.Conditions = nil })))
+	s.Shared, s.Memory.empty = map[string]bool{"web-tls": true}, rotatortest.Noon
+	assert.Equal(t, api.ServingNoConsumers, conditionOf(t, Decide(s)).Reason)
+	assert.Equal(t, rotatortest.Noon, Decide(s).Memory.empty)
 	s = podKeysAt(now, []*corev1.Service{web}, asked(podKeyPod("a", "web", rotatortest.SecretVolume("web-tls")), old))
 	s.Shared = map[string]bool{"web-tls": true}
 	assert.Equal(t, alone.States, Decide(s).States, "a pod with a key of its own, which is not counted with the Secret")
