@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -87,8 +89,9 @@ func noteOf(t *testing.T, namespace, deployment, reason string) string {
 	return ""
 }
 
-// servingIs waits until the column of a Service says so, and returns what status printed.
-func (i installation) servingIs(t *testing.T, namespace, service, column string) string {
+// servingIs waits until condition Serving of a Service has the reason, and status prints the
+// texts of it, and returns what status printed.
+func (i installation) servingIs(t *testing.T, namespace, service, reason string, texts ...string) string {
 	t.Helper()
 	var out string
 	waitFor(t, func() bool {
@@ -102,8 +105,9 @@ func (i installation) servingIs(t *testing.T, namespace, service, column string)
 			return false
 		}
 		out = cli(t, "status", "--system-namespace", i.namespace, "-n", namespace, service).out
-		return got.Services[0].Serving.Reason == column
-	}, fmt.Sprintf("condition Serving of Service %s is %s", service, column))
+		lacks := func(text string) bool { return !strings.Contains(out, text) }
+		return got.Services[0].Serving.Reason == reason && !slices.ContainsFunc(texts, lacks)
+	}, fmt.Sprintf("condition Serving of Service %s is %s: %q", service, reason, texts))
 	return out
 }
 
@@ -202,10 +206,9 @@ func TestWhatIsShownDuringASwitch(t *testing.T) {
 
 	switchTo(api.KeySourcePod, api.ReasonPodKeys)
 	own := node.serve(t, node.bind(t, ns, "web", "web-def-0", api.OnRotateReload), port)
-	both := i.servingIs(t, ns, "web", api.ServingCurrent)
+	both := i.servingIs(t, ns, "web", api.ServingCurrent, "every ready pod of this Service serves a certificate that clients accept and that is not overdue")
 	assert.Regexp(t, ns+` +web +True +PodKeys +True +\(pod\) +- +- +-`, table())
 	assert.Contains(t, both, `kept from before, and renewed until deleted: ["web-tls"]`)
-	assert.Contains(t, both, "every ready pod of this Service serves a certificate that clients accept and that is not overdue")
 	for _, address := range []string{ofSecret, own} {
 		r := verify(address)
 		assert.Zero(t, r.code, r.out+r.err)
@@ -216,8 +219,7 @@ func TestWhatIsShownDuringASwitch(t *testing.T) {
 	assert.Contains(t, renewed.err, "nobody can make a kubelet refresh a certificate")
 
 	switchTo(api.KeySourceSecret, "Issued")
-	back := i.servingIs(t, ns, "web", api.ServingCurrent)
-	assert.Contains(t, back, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf sha256:`)
+	i.servingIs(t, ns, "web", api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf sha256:`)
 	assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +2`, table())
 	assert.Zero(t, verify(ofSecret).code)
 	assert.Contains(t, verify(own).out, ", but the condition names ")

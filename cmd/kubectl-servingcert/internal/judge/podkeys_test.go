@@ -77,6 +77,9 @@ func TestVerifyPodKeys(t *testing.T) {
 		assert.Equal(t, tt.verdict, findings[0].Verdict, tt.reason)
 	}
 	assert.Empty(t, judgePodKeys(Service{}))
+	switched, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
+	switched.Serving.Leaf = "of a Secret"
+	assert.Equal(t, VerdictUnknown, judgePodKeys(switched)[0].Verdict)
 }
 
 func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {

@@ -125,7 +125,7 @@ func judgePodKeys(s Service) []Finding {
 	}
 	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
 	switch {
-	case s.Serving == nil:
+	case s.Serving == nil, s.Serving.Leaf != "": // what it said is about a Secret
 		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve"}}
 	case s.Serving.isTrue():
 		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
