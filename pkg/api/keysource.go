@@ -87,7 +87,7 @@ func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wa
 	)
 	for _, svc := range services {
 		r, err := Parse(svc, limits)
-		r.DNSNames, r.FormerNames = namesOfPod(pod, svc, r.DNSNames), namesOfPod(pod, svc, r.FormerNames)
+		r.DNSNames, r.FormerNames = NamesOfPod(pod, svc, r.DNSNames), NamesOfPod(pod, svc, r.FormerNames)
 		if n := len(union(wanted.DNSNames, r.DNSNames, strings.Compare)); err == nil && n > MaxNames {
 			err = &FieldError{"metadata.name", svc.Name, fmt.Sprintf("the Services that select the pod would have %d names together: must be at most %d", n, MaxNames)}
 		}
@@ -99,10 +99,10 @@ func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wa
 	return wanted, members, some
 }
 
-// namesOfPod returns names of the Service as its pod may have them. Wildcards below the
+// NamesOfPod returns names of the Service as its pod may have them. Wildcards below the
 // Service become the pod's own name: a StatefulSet's pod, or another with a hostname whose
 // subdomain is the Service, has a DNS record there.
-func namesOfPod(pod *corev1.Pod, svc *corev1.Service, names []string) []string {
+func NamesOfPod(pod *corev1.Pod, svc *corev1.Service, names []string) []string {
 	own := ""
 	if IsHeadless(svc) && pod.Spec.Subdomain == svc.Name {
 		own = pod.Spec.Hostname

@@ -46,6 +46,10 @@ func RenewAt(cert *x509.Certificate) time.Time {
 	return byFraction
 }
 
+// PodBackdate is Backdate for the certificate of a key that a kubelet made, of which the API
+// server demands less than five minutes.
+const PodBackdate = 2 * time.Minute
+
 // RefreshMargin is the least between the beginning of a pod's certificate, its refresh and
 // its end (ValidatePodCertificateRequestStatusUpdate of the API server).
 const RefreshMargin = 10 * time.Minute

@@ -52,6 +52,9 @@ type Template struct {
 	Mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
 	Bundle bool
+	// Hostname and Subdomain give a pod with a key of its own its name below a headless
+	// Service; empty for other pods.
+	Hostname, Subdomain string
 	// Ports are the TCP ports that the containers declare; see TCPPorts.
 	Ports        string
 	OnRotate     api.OnRotate
@@ -112,6 +115,9 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	}
 	if err != nil {
 		t.Mistake, t.SecretName = err.Error(), shortName(pod.Annotations[api.AnnotationSecretName])
+	}
+	if slices.Contains(mounted, PodKey) && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
+		t.Hostname, t.Subdomain = pod.Spec.Hostname, pod.Spec.Subdomain
 	}
 	f := &Facts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{

@@ -183,3 +183,22 @@ func TestPortsOfAContainerWithTheKey(t *testing.T) {
 		assert.Equal(t, []Port{{"db", 27017, want}}, f.Template.Value().TCPPorts(), key)
 	}
 }
+
+// A StatefulSet gives its pods a name each below a headless Service. It matters for a key of
+// the pod's own, and for no other pod is it remembered.
+func TestThePodsOwnName(t *testing.T) {
+	named := func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "web-0", "web" }
+	unnamed := func(p *corev1.Pod) { p.Spec.Hostname = "web-0" }
+	own := func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}},
+		}}}}
+	}
+	pod := FactsOf(rotatortest.Pod(own, named)).Template.Value().Pod()
+	assert.Equal(t, "web-0", pod.Spec.Hostname)
+	assert.Equal(t, "web", pod.Spec.Subdomain)
+	for _, change := range []rotatortest.Change{rotatortest.All(own, unnamed), rotatortest.All(rotatortest.SecretVolume("web-tls"), named), named} {
+		template := FactsOf(rotatortest.Pod(change)).Template.Value()
+		assert.Empty(t, template.Hostname+template.Subdomain)
+	}
+}

@@ -49,8 +49,9 @@ type Port struct {
 	Secrets []string
 }
 
-// Pod returns a pod with what is kept of the template that decides which Secret it gets:
-// its labels, its ports, and whether it runs something to its end.
+// Pod returns a pod with what is kept of the template that decides which Secret it gets,
+// and which names: its labels, its ports, whether it runs something to its end, and its
+// hostname and subdomain.
 func (t Template) Pod() *corev1.Pod {
 	var ports []corev1.ContainerPort
 	for _, p := range t.TCPPorts() {
@@ -59,7 +60,9 @@ func (t Template) Pod() *corev1.Pod {
 	if t.DeclaresPort && len(ports) == 0 {
 		ports = []corev1.ContainerPort{{Protocol: corev1.ProtocolUDP}} // some port of another protocol
 	}
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: ports}}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{
+		Containers: []corev1.Container{{Ports: ports}}, Hostname: t.Hostname, Subdomain: t.Subdomain,
+	}}
 	pod.Labels = t.LabelSet()
 	if t.OneShot {
 		pod.OwnerReferences = []metav1.OwnerReference{{Kind: "Job"}}

@@ -62,13 +62,13 @@ func signingRoots(roots []*x509.Certificate, generation int) []*x509.Certificate
 
 // PodKeyQuestion is what is asked of the certificate of a pod that has a key of its own.
 type PodKeyQuestion struct {
-	Demanded string // names that it must have, separated by commas
+	Demanded map[uint16]string // names that it must have, by port, separated by commas
 }
 
 // PodKeyJudgement is what was found out about the certificate of a pod that has a key of its
 // own. It holds for the trust and the names that it was made with.
 type PodKeyJudgement struct {
-	Trust, Demanded string // Trust.ID, PodKeyQuestion.Demanded
+	Trust, Demanded string // Trust.ID, and of PodKeyQuestion.Demanded
 	// Verifies: clients that have the bundle accept it. Newest: the generation that signs
 	// has signed it.
 	Verifies, Newest bool
@@ -77,15 +77,15 @@ type PodKeyJudgement struct {
 	RefreshAt time.Time
 }
 
-// judge answers the question for what a server has shown, at a time. A certificate is
+// judge answers the question for what a server has shown at a port, at a time. A certificate is
 // judged as at its begin if that is in the future: clocks differ.
-func (q PodKeyQuestion) judge(leaf *x509.Certificate, chain []*x509.Certificate, trust Trust, now time.Time) *PodKeyJudgement {
-	j := &PodKeyJudgement{Trust: trust.ID, Demanded: q.Demanded, RefreshAt: pki.RefreshAt(leaf)}
+func (q PodKeyQuestion) judge(port uint16, leaf *x509.Certificate, chain []*x509.Certificate, trust Trust, now time.Time) *PodKeyJudgement {
+	j := &PodKeyJudgement{Trust: trust.ID, Demanded: q.Demanded[port], RefreshAt: pki.RefreshAt(leaf)}
 	if len(leaf.Raw) > pki.MaxCertificate || len(leaf.DNSNames) > api.MaxNames || len(leaf.IPAddresses) > api.MaxNames {
 		return j
 	}
-	for name := range strings.SplitSeq(q.Demanded, ",") {
-		if name != "" && leaf.VerifyHostname(name) != nil {
+	for name := range strings.SplitSeq(j.Demanded, ",") {
+		if leaf.VerifyHostname(name) != nil {
 			j.Lacks = cmp.Or(j.Lacks, name)
 		}
 	}

@@ -1,6 +1,9 @@
 package probe
 
 import (
+	"crypto/x509"
+	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,7 +53,7 @@ func TestJudgeThePodsOwnCertificate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			leaf := tt.ca.Issue(t, tt.issued, "web.shop.svc").Leaf
-			j := PodKeyQuestion{Demanded: "web.shop.svc"}.judge(leaf, nil, tt.trust, now)
+			j := PodKeyQuestion{Demanded: map[uint16]string{8443: "web.shop.svc"}}.judge(8443, leaf, nil, tt.trust, now)
 			assert.Equal(t, tt.verifies, j.Verifies)
 			assert.Equal(t, tt.newest, j.Newest)
 			assert.Equal(t, tt.trust.ID, j.Trust)
@@ -67,9 +70,35 @@ func TestDemandedNames(t *testing.T) {
 	for demanded, lacks := range map[string]string{
 		"": "", "web.shop.svc": "", "web.shop.svc.cluster.local,web.shop.svc": "", "api.shop.svc,db.shop.svc,web.shop.svc": "api.shop.svc", "192.0.2.1": "192.0.2.1",
 	} {
-		j := PodKeyQuestion{Demanded: demanded}.judge(leaf, nil, trustIn(t, 1, ca), now)
+		j := PodKeyQuestion{Demanded: map[uint16]string{8443: demanded, 9443: "of another port"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
 		assert.Equal(t, lacks, j.Lacks)
 		assert.Equal(t, demanded, j.Demanded)
+	}
+}
+
+// What exceeds the limits of what the signer issues is not looked at.
+func TestAnOversizedCertificateIsNotTheSigners(t *testing.T) {
+	now := rotatortest.Noon
+	ca := rotatortest.NewCA(t, 1, now)
+	isJudged := func(resize func(*x509.Certificate, int), over int) bool {
+		leaf := ca.Issue(t, now, "web.shop.svc").Leaf
+		resize(leaf, over)
+		j := PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
+		return j.Lacks != ""
+	}
+	for name, resize := range map[string]func(leaf *x509.Certificate, over int){
+		"bytes": func(leaf *x509.Certificate, over int) {
+			leaf.Raw = append(leaf.Raw, make([]byte, pki.MaxCertificate+over-len(leaf.Raw))...)
+		},
+		"names": func(leaf *x509.Certificate, over int) {
+			leaf.DNSNames = slices.Repeat(leaf.DNSNames, api.MaxNames+over)
+		},
+		"addresses": func(leaf *x509.Certificate, over int) {
+			leaf.IPAddresses = slices.Repeat([]net.IP{{192, 0, 2, 1}}, api.MaxNames+over)
+		},
+	} {
+		assert.True(t, isJudged(resize, 0), name)
+		assert.False(t, isJudged(resize, 1), name)
 	}
 }
 

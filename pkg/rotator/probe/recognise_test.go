@@ -101,7 +101,15 @@ func TestOnlyTheBeginningOfAChainIsLookedAt(t *testing.T) {
 		chain[place] = signed
 		return recognise(leaf, chain, pki.NewBundle(root.Root), []string{"web.shop.svc"})
 	}
-	assert.True(t, at(0))
-	assert.True(t, at(maxChain-1))
-	assert.False(t, at(maxChain))
+	trust := Trust{Bundle: pki.NewBundle(root.Root)}
+	judged := func(place int) bool {
+		chain := slices.Repeat([]*x509.Certificate{filler}, 20)
+		chain[place] = signed
+		return PodKeyQuestion{}.judge(8443, leaf, chain, trust, now).Verifies
+	}
+	for name, at := range map[string]func(int) bool{"of a Secret": at, "of a pod's own key": judged} {
+		assert.True(t, at(0), name)
+		assert.True(t, at(maxChain-1), name)
+		assert.False(t, at(maxChain), name)
+	}
 }

@@ -56,7 +56,7 @@ func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) A
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)
 		a.Ours = slices.Contains(v.Leaves, a.Leaf) || recognise(leaf, outcome.Chain[1:], trust.Bundle, v.Names)
 		if v.PodKey != nil {
-			a.PodKey = v.PodKey.judge(leaf, outcome.Chain[1:], trust, at)
+			a.PodKey = v.PodKey.judge(port, leaf, outcome.Chain[1:], trust, at)
 		}
 	}
 	return a

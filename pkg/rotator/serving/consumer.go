@@ -39,9 +39,11 @@ type consumer struct {
 	seen    time.Time
 	answers []probe.Answer // of ports that are still the endpoint's, by port
 	silence probe.Silence  // of the pod, whichever ports are the endpoint's
-	// reached is the leaf that it was last seen to serve of those that it should.
-	reached string
-	woken   time.Time // when the kubelet was last made to update its files
+	// reached is the leaf that it was last seen to serve of those that it should, and of a
+	// pod with a key of its own refreshAt when its kubelet was asked to replace that.
+	reached   string
+	refreshAt time.Time
+	woken     time.Time // when the kubelet was last made to update its files
 }
 
 // Pace is how fast things are expected to happen.
@@ -89,7 +91,7 @@ func (c consumer) silent(p Pace) bool { return c.silence.Last.Sub(c.silence.Sinc
 
 func (c consumer) answerState(a probe.Answer, cert certificate, p Pace) State {
 	if cert.podKeys {
-		return podKeyState(a, c.endpoint.demanded, cert, p)
+		return podKeyState(a, c.endpoint.demanded[a.Port], cert, p)
 	}
 	return answerState(a, cert, p)
 }

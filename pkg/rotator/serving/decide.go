@@ -34,6 +34,10 @@ type Situation struct {
 	// PodKeys are the pods of the Services that have keys of their own, and only for a
 	// Secret.
 	PodKeys Seen
+	// Shared are those Secrets, of the ones that Services keep from before, in which
+	// another Service has a part, and only for pods.PodKey. Pods that mount one, and have
+	// no key of their own, are counted with it.
+	Shared map[string]bool
 	// Silences are those of the Pods that do not answer in time.
 	Silences map[types.UID]probe.Silence
 	// Memory is that of the last Decision about the Secret, with what pods have
@@ -56,12 +60,15 @@ type Decision struct {
 	// an event is to report.
 	Stale, Notify []StaleWorkload
 	// States counts the pods, and NotAfter is when the first of the certificates
-	// expires that stale pods serve, zero if none is stale.
+	// expires that stale pods serve, zero if none is stale. A pod that is counted with
+	// another Secret is in neither.
 	States   map[State]int
 	NotAfter time.Time
 	// Arrivals are how long the certificate took to each of the pods that were seen
-	// to serve it for the first time.
-	Arrivals []time.Duration
+	// to serve it for the first time. RefreshDelays are those of pods with keys of their
+	// own: how long after their kubelets were asked to replace the last certificate the
+	// one was issued that they were now seen to serve for the first time.
+	Arrivals, RefreshDelays []time.Duration
 	// Seen is what was seen of the pods, for PodKeys of another Situation.
 	Seen Seen
 	// Judged: no pod can be stale that is not among Stale only because it has not
@@ -141,13 +148,14 @@ func (s Situation) consumers() []consumer {
 }
 
 func (s Situation) endpointOf(pod *pods.Facts) *endpoint {
-	if !s.isPodKeys() {
-		return endpointOf(pod.Template.Value(), s.Secret, s.Services)
+	t, own := pod.Template.Value(), hasPodKey(pod)
+	switch {
+	case s.isPodKeys():
+		return podKeyEndpoint(t, pod.Mounts(), s.Services)
+	case own && slices.ContainsFunc(s.Services, func(svc *corev1.Service) bool { return api.Asks(svc) && api.Selects(svc, t.Pod()) }):
+		return &endpoint{} // it is judged with the others that have keys of their own
 	}
-	if at := podKeyEndpoint(pod.Template.Value(), pod.Mounts(), s.Services); at != nil {
-		return at
-	}
-	return &endpoint{}
+	return endpointOf(t, s.Secret, s.Services)
 }
 
 // view is a Situation, what was derived from it, and the Decision that is being
@@ -158,8 +166,12 @@ type view struct {
 	consumers []consumer
 	d         Decision
 
+	agenda agenda
+	states map[State]int // of all pods, also of those that are counted with another Secret
 	groups groups
 	stale  staleGroups
+	// reported: a pod of the stale ones is not counted elsewhere.
+	reported map[notification]bool
 }
 
 func (v *view) decide() Decision {
@@ -170,11 +182,11 @@ func (v *view) decide() Decision {
 	if v.cert.leaf == v.Memory.certificate.leaf {
 		maps.Copy(v.d.Memory.notified, v.Memory.notified)
 	}
-	v.groups, v.stale = groups{index: map[groupKey]int{}}, staleGroups{}
+	v.states, v.groups, v.stale, v.reported = map[State]int{}, groups{index: map[groupKey]int{}}, staleGroups{}, map[notification]bool{}
 	for _, c := range v.consumers {
 		v.addConsumer(c)
 	}
-	if v.d.States[stateNotReady] < len(v.consumers) {
+	if v.states[stateNotReady] < len(v.consumers) {
 		v.d.Memory.empty = time.Time{}
 	} else if v.d.Memory.empty.IsZero() {
 		v.d.Memory.empty = v.Now
@@ -182,15 +194,19 @@ func (v *view) decide() Decision {
 	v.d.Seen = Seen{v.groups.sorted()}
 	v.setConditions()
 	v.setStale()
+	v.d.Dial, v.d.After = v.agenda.dial, v.agenda.after
 	return v.d
 }
 
 // addConsumer decides what follows from one pod, and adds it to those of its
 // workload.
 func (v *view) addConsumer(c consumer) {
-	state := c.state(v.cert, v.Pace)
-	v.d.States[state]++
-	v.schedule(c)
+	state, counts := c.state(v.cert, v.Pace), !v.isCountedElsewhere(c.pod)
+	v.states[state]++
+	if counts {
+		v.d.States[state]++
+	}
+	v.agenda.add(c, v)
 	v.remember(c)
 	if state == statePending && len(c.answers) == 0 && c.seen.After(v.Memory.begun) {
 		state = stateNew
@@ -200,60 +216,12 @@ func (v *view) addConsumer(c consumer) {
 	}
 	v.groups.add(c, state, v.cert, v.Pace)
 	if state == stateStale {
-		if notAfter := c.firstExpiry(v.cert, v.Pace); v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter) {
+		if notAfter := c.firstExpiry(v.cert, v.Pace); counts && (v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter)) {
 			v.d.NotAfter = notAfter
 		}
-		v.stale.add(c, v.cert, v.Pace)
+		key := v.stale.add(c, v.cert, v.Pace)
+		v.reported[key] = v.reported[key] || counts
 	}
-}
-
-// schedule has the pod dialled now, or notes when to look again.
-func (v *view) schedule(c consumer) {
-	at, ok := c.next(v.cert, v.Pace)
-	switch {
-	case !ok:
-	case at.After(v.Now):
-		v.lookAfter(at.Sub(v.Now))
-	default:
-		ports, partial := c.due(v.Now, v.Pace)
-		if len(ports) == 0 {
-			v.lookAfter(v.Pace.Pause)
-			return
-		}
-		visit := probe.Visit{
-			Key:     probe.Key{Secret: types.NamespacedName{Namespace: v.Namespace, Name: v.Secret}, Pod: c.pod.UID},
-			Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode, Ports: ports, Partial: partial,
-			Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
-		}
-		if v.isPodKeys() {
-			visit.Names, visit.PodKey = hostnames(c.endpoint.services), &probe.PodKeyQuestion{Demanded: c.endpoint.demanded}
-		}
-		v.d.Dial = append(v.d.Dial, visit)
-	}
-}
-
-func (v *view) lookAfter(wait time.Duration) {
-	if v.d.After == 0 || wait < v.d.After {
-		v.d.After = wait
-	}
-}
-
-// remember notes what is known of the pod. One that is seen to serve the
-// certificate for the first time says how long that took, if it was seen to serve
-// an earlier one before, and when the certificate became valid.
-func (v *view) remember(c consumer) {
-	for _, a := range c.answers {
-		if a.Kind != probe.TLS || a.Leaf != v.cert.leaf {
-			continue
-		}
-		v.d.Memory.certificate.notBefore = a.NotBefore
-		if c.reached != "" && c.reached != v.cert.leaf {
-			v.d.Arrivals = append(v.d.Arrivals, max(0, a.At.Sub(v.cert.since)))
-		}
-		c.reached = v.cert.leaf
-		break
-	}
-	v.d.Memory.pods[c.pod.UID] = remembered{seen: c.seen, reached: c.reached, woken: c.woken}
 }
 
 // setConditions decides the conditions.
@@ -262,7 +230,7 @@ func (v *view) setConditions() {
 	if empty := v.d.Memory.empty; !empty.IsZero() {
 		absent = v.Now.Sub(empty)
 		if wait := v.Pace.settle() - absent; wait > 0 {
-			v.lookAfter(wait)
+			v.agenda.look(wait)
 		}
 	}
 	all := append(slices.Clone(v.d.Seen.groups), v.PodKeys.groups...)
@@ -287,7 +255,7 @@ func (v *view) setStale() {
 		}
 		slices.Sort(g.BarePods)
 		v.d.Stale = append(v.d.Stale, *g)
-		if v.d.States[statePropagating] == 0 && !v.d.Memory.notified[key] {
+		if v.states[statePropagating] == 0 && v.reported[key] && !v.d.Memory.notified[key] {
 			v.d.Memory.notified[key] = true
 			v.d.Notify = append(v.d.Notify, *g)
 		}
@@ -297,12 +265,4 @@ func (v *view) setStale() {
 	}
 	slices.SortFunc(v.d.Stale, StaleWorkload.Compare)
 	slices.SortFunc(v.d.Notify, StaleWorkload.Compare)
-}
-
-func hostnames(services []*corev1.Service) []string {
-	names := make([]string, len(services))
-	for i, svc := range services {
-		names[i] = hostname(svc)
-	}
-	return names
 }

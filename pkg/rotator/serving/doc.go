@@ -20,6 +20,8 @@
 //	consumer.next         when it is dialled again: often while something is about
 //	                      to change, rarely otherwise
 //	podKeyState           the same for a pod with a key of its own
+//	agenda                which pods are dialled now, and when to look again
+//	arrived, refreshed    how long a certificate took to a pod
 //	servingCondition      what its Service says about all of them
 //
 // A leaf that a pod serves is current, or an older one of the Secret, or foreign.
@@ -32,10 +34,12 @@
 // Pods whose kubelets make their keys have no leaf in common. The pods of a namespace
 // that have such keys are one more unit of work, in whose Situation the name of the
 // Secret is [pods.PodKey]. Such a leaf is judged by itself (podKeyState): by the names
-// of the pod's Services, by the roots that are published, by the generation that signs,
+// of the pod and its Services, by the roots that are published, by the generation that signs,
 // and by the time at which its kubelet should have replaced it. Nobody can hasten that:
 // what is to be replaced is propagating until then, and stale afterwards. What was seen
-// of these pods ([Seen]) is part of the conditions of Services with a Secret.
+// of these pods ([Seen]) is part of the conditions of Services with a Secret. A pod that
+// mounts a Secret beside a key of its own is judged with these pods, and one with a Secret
+// that one Service keeps and another asks for is counted with the Secret.
 //
 // What is remembered between two decisions is [Memory]. It is lost with the
 // process, except for the certificate and its time, which the conditions keep. A

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -21,9 +22,11 @@ type endpoint struct {
 	name string
 	// services are those whose concern the pods are, oldest first.
 	services []*corev1.Service
-	// demanded are the names that the certificate of a pod with a key of its own must have,
-	// sorted and separated by commas.
-	demanded string
+	// audience are their UIDs: pods of several templates may have the same.
+	audience string
+	// demanded are the names that the certificate of a pod with a key of its own must have
+	// at each port, sorted and separated by commas.
+	demanded map[uint16]string
 }
 
 // endpointOf returns how the pods of a template are reached that mount the Secret.
@@ -58,7 +61,11 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 func newEndpoint(ports []uint16, services []*corev1.Service) *endpoint {
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
-	return &endpoint{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services}
+	var audience strings.Builder
+	for _, svc := range services {
+		audience.WriteString(string(svc.UID) + ",")
+	}
+	return &endpoint{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services, audience: audience.String()}
 }
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }

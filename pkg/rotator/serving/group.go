@@ -17,6 +17,7 @@ type group struct {
 	workload pods.Workload
 	onRotate api.OnRotate
 	services []*corev1.Service
+	audience string // as of the endpoint
 	states   map[State]int
 	causes   map[probe.Cause]bool // of those in stateNotVerified
 	podKeys  bool                 // they have keys of their own
@@ -30,8 +31,7 @@ func (g group) concerns(svc *corev1.Service) bool {
 
 func (g group) equal(other group) bool {
 	return g.workload == other.workload && g.onRotate == other.onRotate && g.podKeys == other.podKeys && g.distrusted == other.distrusted &&
-		maps.Equal(g.states, other.states) && maps.Equal(g.causes, other.causes) &&
-		slices.EqualFunc(g.services, other.services, func(a, b *corev1.Service) bool { return a.UID == b.UID })
+		maps.Equal(g.states, other.states) && maps.Equal(g.causes, other.causes) && g.audience == other.audience
 }
 
 // Seen is what was seen of the pods that one Decision is about.
@@ -58,18 +58,18 @@ type groups struct {
 type groupKey struct {
 	workload pods.Workload
 	onRotate api.OnRotate
-	endpoint *endpoint
+	audience string
 }
 
 func (g *groups) add(c consumer, state State, cert certificate, p Pace) {
 	t := c.pod.Template.Value()
-	key := groupKey{t.Workload, t.OnRotate, c.endpoint}
+	key := groupKey{t.Workload, t.OnRotate, c.endpoint.audience}
 	i, ok := g.index[key]
 	if !ok {
 		i = len(g.all)
 		g.index[key] = i
 		g.all = append(g.all, group{
-			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, podKeys: cert.podKeys,
+			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, podKeys: cert.podKeys,
 			states: map[State]int{}, causes: map[probe.Cause]bool{},
 		})
 	}
@@ -91,7 +91,7 @@ func (g *groups) add(c consumer, state State, cert certificate, p Pace) {
 // sorted returns the groups by workload, so that equal worlds give equal text.
 func (g *groups) sorted() []group {
 	slices.SortFunc(g.all, func(a, b group) int {
-		return cmp.Or(cmp.Compare(a.workload.Kind, b.workload.Kind), cmp.Compare(a.workload.Name, b.workload.Name), cmp.Compare(a.onRotate, b.onRotate))
+		return cmp.Or(cmp.Compare(a.workload.Kind, b.workload.Kind), cmp.Compare(a.workload.Name, b.workload.Name), cmp.Compare(a.onRotate, b.onRotate), cmp.Compare(a.audience, b.audience))
 	})
 	return g.all
 }

@@ -35,7 +35,10 @@ type remembered struct {
 	seen    time.Time
 	answers []probe.Answer // replaced, never changed
 	reached string
-	woken   time.Time // when the kubelet was last made to update its files
+	// refreshAt is when the kubelet was asked to begin to replace the one that was reached,
+	// zero for one of a Secret.
+	refreshAt time.Time
+	woken     time.Time // when the kubelet was last made to update its files
 }
 
 // maxAnswers bounds how many ports of a pod answers are remembered of. Ports that no
@@ -71,7 +74,7 @@ func (m Memory) TakeAnswers(from Memory) {
 
 // recall puts together what is known of a pod.
 func recall(pod *pods.Facts, at *endpoint, known remembered, now time.Time) consumer {
-	c := consumer{pod: pod, endpoint: at, reached: known.reached, woken: known.woken}
+	c := consumer{pod: pod, endpoint: at, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken}
 	for _, a := range known.answers {
 		if slices.Contains(at.ports, a.Port) {
 			c.answers = append(c.answers, a)

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -21,6 +20,16 @@ const kubeletLate = 5 * time.Minute
 // isPodKeys reports whether the decision is about the pods of a namespace that have keys of
 // their own, and not about a Secret.
 func (s Situation) isPodKeys() bool { return s.Secret == pods.PodKey }
+
+// hasPodKey reports whether the kubelet made a key for the pod.
+func hasPodKey(pod *pods.Facts) bool { return slices.Contains(pod.Mounts(), pods.PodKey) }
+
+// isCountedElsewhere reports whether the pod is counted with a Secret, in which another
+// Service has a part than those that keep it from before.
+func (s Situation) isCountedElsewhere(pod *pods.Facts) bool {
+	shared := func(secret string) bool { return s.Shared[secret] }
+	return s.isPodKeys() && !hasPodKey(pod) && slices.ContainsFunc(pod.Mounts(), shared)
+}
 
 // decidePodKeys is Decide for the pods of a namespace that have keys of their own.
 func (s Situation) decidePodKeys() Decision {
@@ -65,34 +74,51 @@ func (c certificate) followTrust(trust probe.Trust, now time.Time) certificate {
 }
 
 // podKeyEndpoint returns how the pods of a template are reached, and which names their
-// certificates must have; nil if no Service that asks for a certificate selects them. Pods
+// certificates must have; an endpoint without Services if none that asks for one selects them. Pods
 // with a Secret that their Service had before are the concern of the Services that keep it.
+//
+// A port must show the names of the Services that lead to it: another container may serve
+// another Service at another port, with a Secret.
 func podKeyEndpoint(t pods.Template, mounts []string, services []*corev1.Service) *endpoint {
-	own := slices.Contains(mounts, pods.PodKey)
-	set := labels.Set(t.LabelSet())
+	own, pod := slices.Contains(mounts, pods.PodKey), t.Pod()
 	var selecting []*corev1.Service
-	var demanded []string
+	var ports []uint16
+	demanded := map[uint16][]string{}
 	for _, svc := range services {
-		if len(svc.Spec.Selector) == 0 || !labels.SelectorFromSet(svc.Spec.Selector).Matches(set) || !own && !keepsOneOf(svc, mounts) {
+		if !api.Selects(svc, pod) || !own && !keepsOneOf(svc, mounts) {
 			continue
 		}
 		selecting = append(selecting, svc)
-		if ready := api.Condition(svc, api.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
-			continue // its names may not be in any certificate
-		}
-		demanded = append(demanded, hostname(svc))
-		if own {
-			demanded = append(demanded, api.PodKeyNames(svc)...)
+		names := demandedNames(svc, pod, own)
+		for _, port := range targetsOf([]*corev1.Service{svc}, t.TCPPorts(), api.ReachOf(pod)) {
+			ports = append(ports, port)
+			demanded[port] = append(demanded[port], names...)
 		}
 	}
 	if len(selecting) == 0 {
-		return nil
+		return &endpoint{}
 	}
-	demanded = slices.DeleteFunc(demanded, func(name string) bool { return strings.HasPrefix(name, "*.") }) // each pod has its own
-	slices.Sort(demanded)
-	at := newEndpoint(targetsOf(selecting, t.TCPPorts(), api.ReachOf(t.Pod())), selecting)
-	at.demanded = strings.Join(slices.Compact(demanded), ",")
+	at := newEndpoint(ports, selecting)
+	at.demanded = map[uint16]string{}
+	for _, port := range at.ports {
+		slices.Sort(demanded[port])
+		at.demanded[port] = strings.Join(slices.Compact(demanded[port]), ",")
+	}
 	return at
+}
+
+// demandedNames returns the names of the Service that the certificate of its pod must have.
+// One whose key the kubelet made (own) has the pod's own name below a headless Service, and
+// the Secret from before has a wildcard.
+func demandedNames(svc *corev1.Service, pod *corev1.Pod, own bool) []string {
+	if ready := api.Condition(svc, api.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
+		return nil // its names may not be in any certificate
+	}
+	names := []string{hostname(svc)}
+	if own {
+		names = api.NamesOfPod(pod, svc, append(api.PodKeyNames(svc), hostname(svc), "*."+hostname(svc)))
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "*.") })
 }
 
 // keepsOneOf reports whether the Service, whose pods make their keys, keeps one of the
@@ -129,7 +155,7 @@ func podKeyState(a probe.Answer, demanded string, cert certificate, p Pace) Stat
 	return stateCurrent
 }
 
-// answers reports whether the answer is to what is asked now.
+// answers reports whether the answer is a certificate that was judged by what is asked now.
 func answers(a probe.Answer, demanded string, cert certificate) bool {
 	return a.PodKey != nil && a.PodKey.Trust == cert.trust && a.PodKey.Demanded == demanded
 }
@@ -184,7 +210,7 @@ func (c consumer) podKeyRegularly(cert certificate, p Pace) time.Time {
 		}
 	}
 	for _, a := range c.answers {
-		if a.Kind != probe.TLS || !answers(a, c.endpoint.demanded, cert) {
+		if !answers(a, c.endpoint.demanded[a.Port], cert) {
 			continue
 		}
 		if due := dueOf(a, cert).Add(p.Propagation); due.After(last.At) {

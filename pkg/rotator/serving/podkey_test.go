@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -62,7 +63,8 @@ func TestStatesOfAPodKey(t *testing.T) {
 		{"no TLS", probe.Answer{Kind: probe.Plaintext}, statePlaintext},
 		{"not dialled", probe.Answer{Kind: probe.NotVerified}, stateNotVerified},
 		{"silent", silentFor(time.Minute, time.Hour), stateUnreachable},
-		{"silent just now", silentFor(time.Second, time.Hour), statePending},
+		{"silent just now", silentFor(testPace.settle()-time.Nanosecond, time.Hour), statePending},
+		{"silent for long enough", silentFor(testPace.settle(), time.Hour), stateUnreachable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, podKeyState(tt.a, demandedOfWeb, trustOfNow, testPace)) })
@@ -124,7 +126,7 @@ func TestDecidePodKeys(t *testing.T) {
 		Workload: deploymentNamed("web"), Secret: pods.PodKey, PodKey: true, Since: rotatortest.Noon.Add(7*time.Hour + 5*time.Minute), OnRotate: api.OnRotateRestart,
 		Pods: 2, Pod: "b", PodUID: "uid-of-b", Service: "web", ServiceUID: "uid-of-web", Services: []string{"web"},
 	}, d.Stale[1])
-	assert.Equal(t, "2 pods (b and others) serve a certificate that its kubelet should have replaced by 2026-05-01 19:05:00 UTC", d.Stale[1].Note())
+	assert.Equal(t, "2 pods (b and others) serve a certificate that should have been replaced by 2026-05-01 19:05:00 UTC", d.Stale[1].Note())
 	assert.True(t, d.Stale[0].ReadsOtherFiles, "a pod that is younger than what it should have replaced")
 	assert.Len(t, d.Notify, 2)
 
@@ -147,6 +149,40 @@ func TestDistrustedPodKeys(t *testing.T) {
 	assert.Equal(t, "pod a serves a certificate that clients do not accept any more since 2026-05-01 12:00:00 UTC", d.Stale[0].Note())
 }
 
+// A pod may show several certificates, and one that clients do not accept any more may have
+// been overdue before.
+func TestSinceWhenAPodKeyIsStale(t *testing.T) {
+	at := func(port uint16) func(*probe.Answer) { return func(a *probe.Answer) { a.Port = port } }
+	since := func(answers ...probe.Answer) (time.Duration, bool) {
+		c := consumerOf(nil)
+		c.answers = answers
+		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb, 9443: demandedOfWeb}
+		since, distrusted := c.overdue(trustOfNow, testPace)
+		return since.Sub(rotatortest.Noon), distrusted
+	}
+	const now = 10 * time.Hour
+	for _, tt := range []struct {
+		name       string
+		answers    []probe.Answer
+		want       time.Duration
+		distrusted bool
+	}{
+		{"overdue", []probe.Answer{own(now, 8*time.Hour, at(8443))}, 8*time.Hour + 5*time.Minute, false},
+		{"overdue, and then distrusted", []probe.Answer{own(now, -time.Hour, at(8443), distrusted)}, -55 * time.Minute, false},
+		{"distrusted", []probe.Answer{own(now, 20*time.Hour, at(8443), distrusted)}, 0, true},
+		{"two", []probe.Answer{own(now, 8*time.Hour, at(8443)), own(now, 7*time.Hour, at(9443))}, 7*time.Hour + 5*time.Minute, false},
+		{"two, the first first", []probe.Answer{own(now, 7*time.Hour, at(8443)), own(now, 8*time.Hour, at(9443))}, 7*time.Hour + 5*time.Minute, false},
+		{"one distrusted, one overdue", []probe.Answer{own(now, 20*time.Hour, at(8443), distrusted), own(now, 8*time.Hour, at(9443))}, 0, true},
+		{"one overdue, one current", []probe.Answer{own(now, 8*time.Hour, at(8443)), own(now, 20*time.Hour, at(9443))}, 8*time.Hour + 5*time.Minute, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, distrusted := since(tt.answers...)
+			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.distrusted, distrusted)
+		})
+	}
+}
+
 func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	unready := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	otherApp := rotatortest.Label("app", "other")
@@ -156,6 +192,9 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	issued.Status.Conditions[0].Reason, issued.Status.Conditions[0].Message = "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: rotatortest.Leaf(1)}.Message("names")
 	refused := withPodKeys("web")
 	refused.Status.Conditions[0].Status, refused.Status.Conditions[0].Reason, refused.Status.Conditions[0].Message = metav1.ConditionFalse, "InvalidAnnotation", "no"
+	failed := rotatortest.Ready("web", "") // with a Secret, whose decision says what there is to say
+	back := rotatortest.Ready("web", rotatortest.Leaf(2))
+	back.Status.Conditions[0].Message += api.KeptText([]string{"old-tls"})
 	unnamed := func(a *probe.Answer) { a.PodKey.Demanded = "" }
 	tests := []struct {
 		name     string
@@ -171,6 +210,8 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 		{"a pod that it does not select", withPodKeys("web"), []consumer{asked(podKeyPod("a", "web", otherApp), own(0, time.Hour))}, api.ServingNoConsumers},
 		{"not dialled since the CA changed", said, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, otherTrust))}, ""},
 		{"the signer has not said that pods make their keys", issued, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour))}, ""},
+		{"a Service with a Secret that has failed", failed, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour))}, ""},
+		{"a Service with a Secret that keeps another", back, []consumer{asked(readyPod("a", "web", rotatortest.SecretVolume("old-tls")), own(0, time.Hour))}, ""},
 		{"its annotations are refused now", refused, []consumer{asked(podKeyPod("a", "web"), own(0, time.Hour, unnamed))}, api.ServingCurrent},
 		{"a pod with the Secret from before", withPodKeys("web", "web-tls"), []consumer{asked(readyPod("a", "web"), own(0, time.Hour))}, api.ServingCurrent},
 		{"a pod with a Secret that it never had", withPodKeys("web", "x-tls"), []consumer{asked(readyPod("a", "web"), own(0, time.Hour))}, api.ServingNoConsumers},
@@ -198,10 +239,60 @@ func TestWhatPodKeysAreAsked(t *testing.T) {
 	v := d.Dial[0]
 	assert.Equal(t, pods.PodKey, v.Secret.Name)
 	assert.Equal(t, []string{"web.shop.svc", "api.shop.svc", "waits.shop.svc"}, v.Names)
-	assert.Equal(t, &probe.PodKeyQuestion{Demanded: "api.shop.svc,web.shop.svc"}, v.PodKey, "without wildcards, and without a Service that is not ready")
+	assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Empty(t, v.Leaves)
 	assert.False(t, d.Judged)
+}
+
+// A pod of a StatefulSet has a name of its own below a headless Service.
+func TestThePodsOwnNameIsAsked(t *testing.T) {
+	host := func(hostname, subdomain string) rotatortest.Change {
+		return func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = hostname, subdomain }
+	}
+	web := withPodKeys("web")
+	web.Spec.ClusterIP = corev1.ClusterIPNone
+	balanced := withPodKeys("balanced")
+	long := withPodKeys("web") // its condition does not show all names
+	long.Spec.ClusterIP = corev1.ClusterIPNone
+	long.Status.Conditions[0].Message = api.PodKeysText([]string{"a.web.shop.svc"}, 30)
+	switched := rotatortest.Ready("web", rotatortest.Leaf(2)) // back to a Secret: the pod still gets its names
+	switched.Spec.ClusterIP = corev1.ClusterIPNone
+	kept := func(p *corev1.Pod) { p.Spec.Volumes = nil; rotatortest.SecretVolume("web-tls")(p) } // it holds a wildcard
+	keeps := withPodKeys("web", "web-tls")
+	keeps.Spec.ClusterIP = corev1.ClusterIPNone
+	for _, tt := range []struct {
+		name string
+		svc  *corev1.Service
+		pod  []rotatortest.Change
+		want string
+	}{
+		{"of a StatefulSet", web, []rotatortest.Change{host("web-0", "web")}, "web-0.web.shop.svc,web.shop.svc"},
+		{"below another Service", web, []rotatortest.Change{host("web-0", "other")}, "web.shop.svc"},
+		{"without a hostname", web, []rotatortest.Change{host("", "web")}, "web.shop.svc"},
+		{"of a Service with a ClusterIP", balanced, []rotatortest.Change{host("web-0", "balanced")}, "balanced.shop.svc"},
+		{"where the condition does not show all names", long, []rotatortest.Change{host("web-0", "web")}, "a.web.shop.svc,web-0.web.shop.svc,web.shop.svc"},
+		{"of a Service that has a Secret again", switched, []rotatortest.Change{host("web-0", "web")}, "web-0.web.shop.svc,web.shop.svc"},
+		{"with the Secret from before", keeps, []rotatortest.Change{host("web-0", "web"), kept}, "web.shop.svc"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Decide(podKeysAt(time.Minute, []*corev1.Service{tt.svc}, asked(podKeyPod("web-0", "web", tt.pod...))))
+			require.Len(t, d.Dial, 1)
+			assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: tt.want}}, d.Dial[0].PodKey)
+		})
+	}
+}
+
+// Two containers of a pod may serve two Services, one of them with a Secret.
+func TestAPortHasTheNamesOfItsServices(t *testing.T) {
+	web, api := withPodKeys("web"), withPodKeys("api")
+	api.Spec.Ports[0].TargetPort = intstr.FromInt32(9443)
+	both := withPodKeys("both")
+	both.Spec.Ports = append(both.Spec.Ports, api.Spec.Ports...)
+	d := Decide(podKeysAt(time.Minute, []*corev1.Service{web, api, both}, asked(podKeyPod("a", "web"))))
+	require.Len(t, d.Dial, 1)
+	assert.Equal(t, []uint16{8443, 9443}, d.Dial[0].Ports)
+	assert.Equal(t, map[uint16]string{8443: "both.shop.svc,web.shop.svc", 9443: "api.shop.svc,both.shop.svc"}, d.Dial[0].PodKey.Demanded)
 }
 
 func TestPodsOfBothKindsBehindOneService(t *testing.T) {
@@ -232,10 +323,144 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 	}
 }
 
+// A pod may mount a Secret beside a key of its own. What it serves is judged once.
+func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
+	now := 3 * time.Minute
+	beside := rotatortest.SecretVolume("web-tls")
+	answer := own(now, time.Hour, func(a *probe.Answer) { a.PodKey.Demanded = "api.shop.svc,web.shop.svc" })
+	pod := func(changes ...rotatortest.Change) consumer {
+		return asked(podKeyPod("a", "web", append(changes, beside)...), answer)
+	}
+	web, asks := withPodKeys("web"), rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
+	podKeys := Decide(podKeysAt(now, []*corev1.Service{web, asks}, pod()))
+	assert.Equal(t, map[State]int{stateCurrent: 1}, podKeys.States)
+
+	s := lookAt(now, asks, pod())
+	s.PodKeys = podKeys.Seen
+	d := Decide(s)
+	assert.Empty(t, d.States)
+	assert.Empty(t, d.Dial)
+	assert.Equal(t, api.ServingCurrent, conditionOf(t, d).Reason)
+
+	t.Run("that its Service does not select", func(t *testing.T) {
+		d := Decide(lookAt(now, asks, pod(rotatortest.Label("app", "other"))))
+		assert.Len(t, d.States, 1, "it is known by the Secret that it mounts")
+	})
+	t.Run("of a Service that asks for nothing any more", func(t *testing.T) {
+		retained := rotatortest.Ready("web", rotatortest.Leaf(2))
+		delete(retained.Annotations, api.AnnotationSecretName)
+		retained.Status.Conditions[0].Reason = api.ReasonRetained
+		d := Decide(lookAt(now, retained, pod()))
+		assert.Len(t, d.States, 1, "whose pods are not among those with keys of their own")
+	})
+}
+
+// Two Services share a Secret, and one of them asks for keys of its pods: the pods that
+// mount the Secret are seen for both.
+func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
+	now := 10 * time.Hour
+	web := withPodKeys("web", "web-tls")
+	old := own(now, 8*time.Hour, func(a *probe.Answer) { a.NotAfter = rotatortest.Noon.Add(11 * time.Hour) })
+	s := podKeysAt(now, []*corev1.Service{web}, asked(readyPod("a", "web"), old))
+	alone := Decide(s)
+	assert.Equal(t, map[State]int{stateStale: 1}, alone.States)
+	assert.Len(t, alone.Notify, 1)
+	assert.Equal(t, old.NotAfter, alone.NotAfter)
+
+	s.Shared = map[string]bool{"web-tls": true}
+	shared := Decide(s)
+	assert.Empty(t, shared.States, "it is counted with the Secret")
+	assert.Empty(t, shared.Notify, "and reported with it")
+	assert.Zero(t, shared.NotAfter)
+	assert.Equal(t, alone.Stale, shared.Stale, "but what this Service's condition is about is listed")
+	assert.Equal(t, alone.Conditions, shared.Conditions)
+
+	s.Shared = map[string]bool{"x-tls": true}
+	assert.Equal(t, alone.States, Decide(s).States, "another Secret")
+
+	kept, ownOld := asked(readyPod("k", "web"), old), asked(podKeyPod("o", "web"), old)
+	for _, both := range [][]consumer{{kept, ownOld}, {ownOld, kept}} { // a rollout of one workload
+		s = podKeysAt(now, []*corev1.Service{web}, both...)
+		s.Shared = map[string]bool{"web-tls": true}
+		assert.Len(t, Decide(s).Notify, 1)
+		assert.Equal(t, 2, Decide(s).Stale[0].Pods)
+	}
+	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web"), own(now, 20*time.Hour, byOlder)), ownOld)
+	s.Shared = map[string]bool{"web-tls": true}
+	assert.Empty(t, Decide(s).Notify, "not before all have been replaced or are overdue")
+
+	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web", func(p *corev1.Pod) { p.Status.Conditions = nil })))
+	s.Shared, s.Memory.empty = map[string]bool{"web-tls": true}, rotatortest.Noon
+	assert.Equal(t, api.ServingNoConsumers, conditionOf(t, Decide(s)).Reason)
+	assert.Equal(t, rotatortest.Noon, Decide(s).Memory.empty)
+	s = podKeysAt(now, []*corev1.Service{web}, asked(podKeyPod("a", "web", rotatortest.SecretVolume("web-tls")), old))
+	s.Shared = map[string]bool{"web-tls": true}
+	assert.Equal(t, alone.States, Decide(s).States, "a pod with a key of its own, which is not counted with the Secret")
+}
+
+// Each pod of a StatefulSet has a template of its own, by its label and its name.
+func TestWhatWasSeenOfAStatefulSetDoesNotDependOnAnOrder(t *testing.T) {
+	pod := func(name string, a probe.Answer) consumer {
+		return asked(podKeyPod(name, "web", rotatortest.Label("apps.kubernetes.io/pod-index", name)), a)
+	}
+	a, b := pod("a", own(0, time.Hour)), pod("b", own(0, time.Hour, byOlder))
+	services := []*corev1.Service{withPodKeys("web")}
+	one, other := Decide(podKeysAt(0, services, a, b)).Seen, Decide(podKeysAt(0, services, b, a)).Seen
+	assert.True(t, one.Equal(other))
+	assert.False(t, one.Equal(Decide(podKeysAt(0, services, a)).Seen))
+}
+
+func TestHowLateARefreshWas(t *testing.T) {
+	now, services := 10*time.Hour, []*corev1.Service{withPodKeys("web")}
+	refreshed := func(after time.Duration) func(*probe.Answer) { // another leaf, issued that long after noon
+		return func(a *probe.Answer) {
+			a.Leaf, a.NotBefore = rotatortest.Leaf(8), rotatortest.Noon.Add(after-2*time.Minute)
+		}
+	}
+	first := Decide(podKeysAt(now, services, asked(podKeyPod("a", "web"), own(time.Hour, 8*time.Hour))))
+	assert.Empty(t, first.RefreshDelays, "nothing was known of the pod")
+	look := func(pod *pods.Facts, a probe.Answer) Decision {
+		s := podKeysAt(now, services, asked(pod))
+		s.Memory = first.Memory.Clone()
+		s.Memory.Record(pod.UID, []probe.Answer{a})
+		return Decide(s)
+	}
+	port := func(a *probe.Answer) { a.Port = 8443 }
+	late := look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour+3*time.Minute)))
+	assert.Equal(t, []time.Duration{3 * time.Minute}, late.RefreshDelays, "by when it was issued, not when it was seen")
+	assert.Equal(t, []time.Duration{0}, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour))).RefreshDelays)
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour-time.Second))).RefreshDelays, "the kubelet was restarted")
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 8*time.Hour, port)).RefreshDelays, "the same as before")
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour), foreign)).RefreshDelays, "another's")
+	assert.Empty(t, look(podKeyPod("b", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour))).RefreshDelays, "another pod")
+
+	s := podKeysAt(now, services, asked(podKeyPod("a", "web")))
+	s.Memory = late.Memory.Clone()
+	assert.Empty(t, Decide(s).RefreshDelays, "each is measured once")
+
+	kept := readyPod("a", "web")
+	services = []*corev1.Service{withPodKeys("web", "web-tls")}
+	assert.Empty(t, look(kept, own(now, 20*time.Hour, port, refreshed(9*time.Hour))).RefreshDelays, "of a Secret from before")
+	unjudged := func(a *probe.Answer) { a.PodKey = nil }
+	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour), unjudged)).RefreshDelays)
+
+	// One server of two has read its files again, at whichever port.
+	for _, ports := range [][2]uint16{{8443, 9443}, {9443, 8443}} {
+		svc := withPodKeys("web")
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: 444, TargetPort: intstr.FromInt32(9443)})
+		pod := podKeyPod("a", "web")
+		s := podKeysAt(now, []*corev1.Service{svc}, asked(pod))
+		s.Memory = first.Memory.Clone()
+		old := own(now, 8*time.Hour, func(a *probe.Answer) { a.Port = ports[0] })
+		s.Memory.Record(pod.UID, []probe.Answer{old, own(now, 20*time.Hour, func(a *probe.Answer) { a.Port = ports[1] }, refreshed(9*time.Hour))})
+		assert.Equal(t, []time.Duration{time.Hour}, Decide(s).RefreshDelays)
+	}
+}
+
 func TestWhenPodKeysAreDialled(t *testing.T) {
 	next := func(a probe.Answer) time.Duration {
 		c := consumerOf(nil, 8443)
-		c.endpoint.demanded = demandedOfWeb
+		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb}
 		a.Port = 8443
 		c.answers = []probe.Answer{a}
 		at, ok := c.next(trustOfNow, testPace)
@@ -250,6 +475,15 @@ func TestWhenPodKeysAreDialled(t *testing.T) {
 	assert.InDelta(t, 15, next(own(8*time.Hour+7*time.Minute, 8*time.Hour)).Seconds(), 5, "soon after it became stale")
 	assert.InDelta(t, interval.Minutes(), next(own(12*time.Hour, 8*time.Hour)).Minutes(), 6, "rarely later")
 	assert.InDelta(t, 60, next(own(time.Minute, 8*time.Hour, distrusted)).Seconds(), 11, "when its time to propagate is over")
+	assert.InDelta(t, interval.Minutes(), next(probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon, Since: rotatortest.Noon}).Minutes(), 6)
+
+	restarted := consumerOf(nil, 8443) // it was not ready in between
+	restarted.answers = []probe.Answer{own(time.Hour, 8*time.Hour)}
+	restarted.endpoint.demanded = map[uint16]string{8443: demandedOfWeb}
+	restarted.seen = rotatortest.Noon.Add(time.Hour + time.Minute)
+	at, ok := restarted.next(trustOfNow, testPace)
+	require.True(t, ok)
+	assert.InDelta(t, 60, at.Sub(rotatortest.Noon.Add(time.Hour)).Seconds(), testPace.Pause.Seconds())
 }
 
 func TestNoPodKeys(t *testing.T) {
@@ -268,6 +502,14 @@ func TestNoPodKeys(t *testing.T) {
 	assert.Empty(t, Decide(off).Conditions, "nothing is said where nothing was")
 	off.Services[0].Status.Conditions = append(off.Services[0].Status.Conditions, metav1.Condition{Type: api.ConditionServing, Reason: api.ServingCurrent})
 	assert.Equal(t, api.ServingNotVerified, conditionOf(t, Decide(off)).Reason)
+	off.Services = append(off.Services, rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon))
+	assert.Equal(t, "web", Decide(off).Conditions[0].Service.Name)
+	assert.Len(t, Decide(off).Conditions, 1, "of the other its Secret's decision says it")
+
+	switchedBack := rotatortest.Ready("web", rotatortest.Leaf(2))
+	switchedBack.Status.Conditions[0].Message += api.KeptText([]string{"web-tls"})
+	assert.Empty(t, Decide(podKeysAt(0, []*corev1.Service{withPodKeys("other"), switchedBack}, asked(readyPod("a", "web"), own(0, time.Hour)))).States,
+		"a pod with a Secret is that Secret's concern")
 }
 
 func TestSinceWhenTheTrustIsWhatItIs(t *testing.T) {

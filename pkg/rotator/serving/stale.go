@@ -72,7 +72,7 @@ func (s StaleWorkload) Note() string {
 	case s.Distrusted:
 		return fmt.Sprintf("%s %s a certificate that clients do not accept any more since %s", who, serve, since)
 	case s.PodKey:
-		return fmt.Sprintf("%s %s a certificate that its kubelet should have replaced by %s", who, serve, since)
+		return fmt.Sprintf("%s %s a certificate that should have been replaced by %s", who, serve, since)
 	}
 	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Secret, since)
 }
@@ -90,10 +90,10 @@ func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, rela
 // staleGroups are the stale pods, by what one event reports.
 type staleGroups map[notification]*StaleWorkload
 
-// add puts a stale pod with the others of its workload.
-func (g staleGroups) add(c consumer, cert certificate, p Pace) {
+// add puts a stale pod with the others of its workload, and returns their key.
+func (g staleGroups) add(c consumer, cert certificate, p Pace) (key notification) {
 	t := c.pod.Template.Value()
-	key := notification{t.Workload, t.OnRotate, c.readsOtherFiles(cert, p)}
+	key = notification{t.Workload, t.OnRotate, c.readsOtherFiles(cert, p)}
 	s := g[key]
 	if s == nil {
 		s = &StaleWorkload{Workload: t.Workload, OnRotate: t.OnRotate, ReadsOtherFiles: key.readsOtherFiles}
@@ -108,7 +108,7 @@ func (g staleGroups) add(c consumer, cert certificate, p Pace) {
 		s.Service, s.ServiceUID = c.endpoint.services[0].Name, c.endpoint.services[0].UID
 	}
 	if !cert.podKeys {
-		return
+		return key
 	}
 	since, distrusted := c.overdue(cert, p)
 	if !s.PodKey || since.Before(s.Since) {
@@ -120,4 +120,5 @@ func (g staleGroups) add(c consumer, cert certificate, p Pace) {
 			s.Services = slices.Insert(s.Services, i, svc.Name)
 		}
 	}
+	return key
 }

@@ -47,7 +47,10 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, binaries, "kubectl-servingcert", "signer", "rotator"); err != nil {
 		return 1, err
 	}
-	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+	plane, err = controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{
+		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true", "--enable-admission-plugins=NodeRestriction",
+	}})
+	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()

@@ -23,7 +23,7 @@ import (
 // show something.
 type installation struct{ namespace string }
 
-func install(t *testing.T) installation {
+func install(t *testing.T, rotatorFlags ...string) installation {
 	t.Helper()
 	i := installation{newNamespace(t, "real", nil)}
 	common := []string{
@@ -31,7 +31,7 @@ func install(t *testing.T) installation {
 		"--leader-elect=false", "--metrics-addr=0", "--health-addr=0",
 	}
 	i.run(t, "signer", append(common, "--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s")...)
-	i.run(t, "rotator", common...)
+	i.run(t, "rotator", append(common, rotatorFlags...)...)
 	return i
 }
 
@@ -138,14 +138,19 @@ func bundleOf(t *testing.T, namespace string) []string {
 // that reloads its files.
 func serveSecret(t *testing.T, namespace, name string) string {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: secretOf(namespace, name)})
+	require.NoError(t, err)
+	return accept(t, listener)
+}
+
+// secretOf returns what is in the Secret at the moment.
+func secretOf(namespace, name string) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		secret, err := admin.CoreV1().Secrets(namespace).Get(hello.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
 		pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 		return &pair, err
-	}})
-	require.NoError(t, err)
-	return accept(t, listener)
+	}
 }

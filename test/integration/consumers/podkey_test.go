@@ -152,6 +152,52 @@ func TestARefreshIsSeen(t *testing.T) {
 	})
 }
 
+// A pod of a StatefulSet has a name of its own, and it is refreshed late: the next certificate
+// was issued when the one before was overdue.
+func TestAPodOfAStatefulSetServesItsOwnName(t *testing.T) {
+	r := startRotator(t)
+	ns := newNamespace(t)
+	port := freePort(t)
+	svc := newService(t, ns, "db", intstr.FromInt32(int32(port)), asksForPodKeys) // headless
+	saidPodKeys(t, svc)
+	named := func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "db-0", "db" }
+	s := podOf(t, svc, "db-abc-0", port, fresh(t, name(svc)), makesKey, named)
+	becomes(t, svc, metav1.ConditionFalse, api.ServingPropagating)
+	s.pair.Store(fresh(t, name(svc), "db-1."+name(svc)))
+	r.counts(t, ns, map[string]int{"propagating": 1})
+	s.pair.Store(overdue(t, name(svc), "db-0."+name(svc)))
+	becomes(t, svc, metav1.ConditionFalse, api.ServingStale)
+	s.pair.Store(fresh(t, name(svc), "db-0."+name(svc)))
+	becomes(t, svc, metav1.ConditionTrue, api.ServingCurrent)
+	r.counts(t, ns, map[string]int{"current": 1})
+	n, _ := r.metric(t, "servingcert_refresh_delay_seconds", nil)
+	assert.InDelta(t, 1, n, 0)
+	n, _ = r.metric(t, "servingcert_propagation_seconds", nil)
+	assert.Zero(t, n)
+}
+
+// Two Services share a Secret, and one is switched to keys of its pods.
+func TestAPodIsCountedOnceDuringASwitch(t *testing.T) {
+	r := startRotator(t)
+	s := newShop(t, 1)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	port := s.servers[0].at.Port()
+	other := newService(t, s.ns, "other", intstr.FromInt32(int32(port)), asksForPodKeys, func(svc *corev1.Service) { svc.Spec.Selector = s.svc.Spec.Selector })
+	saidPodKeys(t, other, "web-tls")
+	becomes(t, other, metav1.ConditionFalse, api.ServingPropagating) // the pod serves, and for the other Service only
+	r.counts(t, s.ns, map[string]int{"current": 1})
+
+	beside := func(p *corev1.Pod) { // a key of its own, and the Secret
+		secret := p.Spec.Volumes[0]
+		makesKey(p)
+		secret.Name = "secret"
+		p.Spec.Volumes = append(p.Spec.Volumes, secret)
+	}
+	podOf(t, s.svc, "web-abc-own", port, fresh(t, name(s.svc), name(other)), beside)
+	r.counts(t, s.ns, map[string]int{"current": 2})
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+}
+
 // A Service is switched to keys of its pods, and back, while pods of both kinds run.
 func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 	r := startRotator(t)
@@ -226,5 +272,5 @@ func TestAWorkloadWhosePodsDoNotReloadTheirKeysIsRestarted(t *testing.T) {
 		}
 		return nil
 	})
-	assert.Contains(t, events(t, ns, restartcontroller.EventRestarted)[0].Note, "serves a certificate that its kubelet should have replaced by ")
+	assert.Contains(t, events(t, ns, restartcontroller.EventRestarted)[0].Note, "serves a certificate that should have been replaced by ")
 }

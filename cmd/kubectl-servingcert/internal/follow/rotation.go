@@ -37,7 +37,7 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 	} else if err := w.replaced(ctx, before); err != nil {
 		return err
 	}
-	return w.served(ctx)
+	return w.served(ctx, wanted.Breaks())
 }
 
 // Generation follows until the generation signs, and the certificates are replaced
@@ -48,7 +48,7 @@ func (w *Watcher) Generation(ctx context.Context, number int) error {
 		return err
 	}
 	w.settled(ctx, status)
-	return w.served(ctx)
+	return w.served(ctx, false)
 }
 
 // until reads the status until done returns true, and prints each change.
@@ -123,6 +123,10 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 			if s.Leaf != "" && s.Leaf != old {
 				have++
 			}
+		}
+		if had == 0 {
+			_, _ = fmt.Fprintln(w.Out, "done: no Service had a certificate in a Secret")
+			return nil
 		}
 		if have == had {
 			_, _ = fmt.Fprintf(w.Out, "done: all %d Services that had a certificate have a new one; pods have the new files within seconds (92 s at most)\n", had)

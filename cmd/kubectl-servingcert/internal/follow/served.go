@@ -17,8 +17,10 @@ const servedGrace = 30 * time.Second
 
 // served follows what the rotator sees until every pod serves the certificate of
 // now, or never will by itself. It does not wait for a restart that is held until
-// somebody does something: that may be tomorrow.
-func (w *Watcher) served(ctx context.Context) error {
+// somebody does something: that may be tomorrow. Nor does it wait for certificates of pods'
+// own keys, which are replaced within their lifetime, or, if the rotation breaks clients, by
+// new pods.
+func (w *Watcher) served(ctx context.Context, breaks bool) error {
 	begin := w.Now()
 	changed, last := begin, ""
 	for {
@@ -36,9 +38,10 @@ func (w *Watcher) served(ctx context.Context) error {
 			return err
 		case u.Unseen && u.Services > 0 && w.Now().Sub(begin) > servedGrace:
 			_, _ = fmt.Fprintln(w.Out, "served: unknown: the rotator does not verify what pods serve (--verify-consumers=false), or is not running")
+			_, _ = fmt.Fprint(w.Out, u.PodKeysEnd(breaks))
 			return nil
 		case u.Over(), len(u.Waiting) == 0 && w.Now().Sub(changed) > servedGrace:
-			_, _ = fmt.Fprint(w.Out, u.End())
+			_, _ = fmt.Fprint(w.Out, u.End()+u.PodKeysEnd(breaks))
 			return nil
 		}
 		w.print(u.Progress())

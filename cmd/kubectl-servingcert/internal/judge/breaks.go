@@ -47,6 +47,7 @@ func Consequences(k DistrustSituation) string {
 		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
 	}
 	b.WriteString("  clients that use their own copy of the bundle\n")
+	b.WriteString("  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
 	return b.String()
 }
 

@@ -77,6 +77,9 @@ func TestVerifyPodKeys(t *testing.T) {
 		assert.Equal(t, tt.verdict, findings[0].Verdict, tt.reason)
 	}
 	assert.Empty(t, judgePodKeys(Service{}))
+	switched, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
+	switched.Serving.Leaf = "of a Secret"
+	assert.Equal(t, VerdictUnknown, judgePodKeys(switched)[0].Verdict)
 }
 
 func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
@@ -89,6 +92,9 @@ func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
 	for _, f := range judgeServed(k, bundle, now) {
 		assert.Equal(t, VerdictOK, f.Verdict, f.Text)
 	}
+	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, ", of the pod's own key or of Secret web-tls from before, which is due at ")
+	k.Service.kept = nil
+	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, ", of the pod's own key, which its kubelet refreshes at ")
 	late := pki.RefreshAt(leaf).Add(8 * time.Minute)
 	findings := judgeServed(k, bundle, late)
 	assert.Equal(t, VerdictFailed, findings[0].Verdict)
@@ -104,6 +110,25 @@ func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
 	assert.Contains(t, text, "fail until somebody replaces the pods (kubectl rollout restart): 1: shop Deployment/web\n")
 	assert.Contains(t, text, "that the rotator restarts (servingcert.dev/on-rotate: restart): 1: shop Deployment/api\n")
 	assert.NotContains(t, Consequences(DistrustSituation{}), "keys of their own")
+	assert.Contains(t, Consequences(DistrustSituation{}), "  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
+}
+
+// A rotation ends before the certificates of pods' own keys are replaced.
+func TestWhatARotationLeavesOfPodKeys(t *testing.T) {
+	own, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
+	unseen, idle := own, own
+	unseen.Ready = ""
+	idle.Serving = &Serving{Reason: api.ServingNoConsumers}
+	for _, none := range [][]Service{nil, {unseen}, {idle}, {service("web", metav1.ConditionTrue, api.ServingCurrent, "")}} {
+		assert.Empty(t, CountUptake(none).PodKeysEnd(true))
+	}
+	u := CountUptake([]Service{own, service("web", metav1.ConditionTrue, api.ServingCurrent, "")})
+	assert.True(t, u.Over(), "nobody waits for a refresh")
+	assert.Equal(t, 1, u.Services, "which is not a certificate in a Secret")
+	const begin = "not replaced: certificates of pods that have keys of their own, of 1 Services (shop/web): "
+	assert.Equal(t, begin+"each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then; kubectl servingcert status -A shows what they serve\n", u.PodKeysEnd(false))
+	assert.Contains(t, u.PodKeysEnd(true), begin+"clients do not accept them any more, and only a new pod gets a new key and certificate; ")
+	assert.Equal(t, "served: no pod mounts the certificate of a Secret\n", CountUptake([]Service{own}).End())
 }
 
 func TestCannotRenew(t *testing.T) {

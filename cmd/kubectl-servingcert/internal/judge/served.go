@@ -26,6 +26,9 @@ type Uptake struct {
 	doubt string
 	// Unseen: nobody has looked at any of them.
 	Unseen bool
+	// podKeys are those whose pods make their keys, and have a key: NAMESPACE/NAME. Which
+	// certificate each pod has does not change with a Secret, and is not waited for.
+	podKeys []string
 	// last is the Service whose pods took it up last, and when.
 	last string
 	at   time.Time
@@ -34,7 +37,7 @@ type Uptake struct {
 // CountUptake counts by the conditions of the Services and the stale workloads that
 // AddStale has added.
 func CountUptake(services []Service) Uptake {
-	u := Uptake{Unseen: true}
+	u := Uptake{Unseen: true, podKeys: withPodKeys(services)}
 	var stale []Service
 	for _, s := range services {
 		serving := s.Serving
@@ -65,6 +68,17 @@ func CountUptake(services []Service) Uptake {
 	}
 	u.held = Holds(stale)
 	return u
+}
+
+// withPodKeys returns the Services whose pods make their keys, if there are pods.
+func withPodKeys(services []Service) []string {
+	var names []string
+	for _, s := range services {
+		if s.PodKeys && s.Ready != "" && !s.isAbout(api.ServingNoConsumers) {
+			names = append(names, s.String())
+		}
+	}
+	return names
 }
 
 func latest(a time.Time, b *time.Time) time.Time {
@@ -100,6 +114,8 @@ func (u Uptake) Progress() string {
 func (u Uptake) End() string {
 	var b strings.Builder
 	switch {
+	case u.Services == 0 && len(u.podKeys) > 0:
+		b.WriteString("served: no pod mounts the certificate of a Secret\n")
 	case u.Services == 0:
 		b.WriteString("served: no pod mounts a certificate\n")
 	case u.serving == 0:
@@ -116,4 +132,18 @@ func (u Uptake) End() string {
 		fmt.Fprintln(&b, u.doubt)
 	}
 	return b.String()
+}
+
+// PodKeysEnd returns the line about the certificates of pods' own keys, "" if there are none.
+// breaks: clients do not accept those of before.
+func (u Uptake) PodKeysEnd(breaks bool) string {
+	if len(u.podKeys) == 0 {
+		return ""
+	}
+	when := "each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then"
+	if breaks {
+		when = "clients do not accept them any more, and only a new pod gets a new key and certificate"
+	}
+	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %d Services (%s): %s; kubectl servingcert status -A shows what they serve\n",
+		len(u.podKeys), shorten(u.podKeys), when)
 }

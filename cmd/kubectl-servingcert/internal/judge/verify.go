@@ -125,7 +125,7 @@ func judgePodKeys(s Service) []Finding {
 	}
 	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
 	switch {
-	case s.Serving == nil:
+	case s.Serving == nil, s.Serving.Leaf != "": // what it said is about a Secret
 		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve"}}
 	case s.Serving.isTrue():
 		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
@@ -139,11 +139,15 @@ func judgePodKeys(s Service) []Finding {
 // have replaced a certificate: its five minutes, and two until the server has read it.
 const refreshLate = 7 * time.Minute
 
-// judgeRefresh says whether the leaf of a pod with a key of its own should have been
-// replaced. No condition names it.
-func judgeRefresh(name string, leaf *x509.Certificate, now time.Time) Finding {
+// judgeRefresh says whether the leaf of a pod with a key of its own, or with a Secret from
+// before, should have been replaced. No condition names it.
+func judgeRefresh(name string, s Service, leaf *x509.Certificate, now time.Time) Finding {
 	refresh := pki.RefreshAt(leaf)
 	text := fmt.Sprintf("%s: leaf %s, of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
+	if len(s.kept) > 0 {
+		text = fmt.Sprintf("%s: leaf %s, of the pod's own key or of Secret %s from before, which is due at %s", name, Short(pki.Fingerprint(leaf)),
+			Escape(strings.Join(s.kept, " or ")), refresh.UTC().Format(time.RFC3339))
+	}
 	if now.After(refresh.Add(refreshLate)) {
 		return Finding{VerdictFailed, text + ", which is over: the server has not read its files again"}
 	}
@@ -155,7 +159,7 @@ func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundl
 	leaf := certs[0]
 	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
 	if s.Service.PodKeys {
-		findings[0] = judgeRefresh(name, leaf, now)
+		findings[0] = judgeRefresh(name, s.Service, leaf, now)
 	} else if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
 		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
 			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}

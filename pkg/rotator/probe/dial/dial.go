@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -65,6 +66,9 @@ func Dial(ctx context.Context, address, name string, timeout time.Duration) prob
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}, // no secret is sent: a short hello does
 	})
 	err = client.HandshakeContext(ctx)
+	if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
+		err = ctx.Err() // what has closed the connection, which crypto/tls does not always notice first
+	}
 	outcome := probe.Judge(shown, err)
 	if outcome.Kind == probe.TLS {
 		_ = client.Close() // sends close_notify, so that servers log no error

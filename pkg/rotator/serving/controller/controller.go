@@ -28,6 +28,7 @@ type reconciler struct {
 	conditions  *cluster.Conditions // Serving
 	events      eventWriter
 	propagation prometheus.Histogram
+	refresh     prometheus.Histogram
 }
 
 // Reconcile looks at one Secret. Under pods.PodKey it looks at the pods of the namespace
@@ -59,7 +60,12 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *se
 		return nil
 	case pods.PodKey:
 		s.Trust = r.partners.Trust.Get(ctx)
-		s.Pods = r.podKeyPods(key.Namespace, s.Services)
+		kept := keptSecrets(s.Services)
+		s.Pods = r.podKeyPods(key.Namespace, kept)
+		var err error
+		if s.Shared, err = r.shared(ctx, key.Namespace, kept); err != nil {
+			return err
+		}
 	default:
 		s.Pods = r.cluster.Pods.Mounting(key.Namespace, key.Name)
 		s.PodKeys = r.ledger.seen(podKeysOf(key.Namespace))
@@ -69,27 +75,48 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *se
 	return nil
 }
 
-// podKeyPods returns the pods with keys of their own, and those with a Secret that one of
-// the Services keeps from before.
-func (r *reconciler) podKeyPods(namespace string, services []*corev1.Service) []*pods.Facts {
+// keptSecrets returns the Secrets that Services keep from before their pods made their keys.
+func keptSecrets(services []*corev1.Service) []string {
+	var kept []string
+	for _, svc := range services {
+		if api.WantsPodKeys(svc) {
+			kept = append(kept, api.KeptSecrets(svc)...)
+		}
+	}
+	slices.Sort(kept)
+	return slices.Compact(kept)
+}
+
+// podKeyPods returns the pods with keys of their own, and those with one of the kept Secrets.
+func (r *reconciler) podKeyPods(namespace string, kept []string) []*pods.Facts {
 	found := r.cluster.Pods.Mounting(namespace, pods.PodKey)
 	known := map[types.UID]bool{}
 	for _, pod := range found {
 		known[pod.UID] = true
 	}
-	for _, svc := range services {
-		if !api.WantsPodKeys(svc) {
-			continue
-		}
-		for _, secret := range api.KeptSecrets(svc) {
-			for _, pod := range r.cluster.Pods.Mounting(namespace, secret) {
-				if !known[pod.UID] {
-					known[pod.UID], found = true, append(found, pod)
-				}
+	for _, secret := range kept {
+		for _, pod := range r.cluster.Pods.Mounting(namespace, secret) {
+			if !known[pod.UID] {
+				known[pod.UID], found = true, append(found, pod)
 			}
 		}
 	}
 	return found
+}
+
+// shared returns those of the Secrets in which a Service has a part.
+func (r *reconciler) shared(ctx context.Context, namespace string, kept []string) (map[string]bool, error) {
+	shared := map[string]bool{}
+	for _, secret := range kept {
+		var list corev1.ServiceList
+		if err := r.cluster.Services.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byPart: secret}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list Services of Secret %s/%s from the cache: %w", namespace, secret, err)
+		}
+		if len(list.Items) > 0 {
+			shared[secret] = true
+		}
+	}
+	return shared, nil
 }
 
 func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before followed, s serving.Situation, d serving.Decision) error {
@@ -112,6 +139,9 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 	}
 	for _, took := range d.Arrivals {
 		r.propagation.Observe(took.Seconds())
+	}
+	for _, late := range d.RefreshDelays {
+		r.refresh.Observe(late.Seconds())
 	}
 	if len(d.Notify) > 0 {
 		log.FromContext(ctx).Info("pods serve an older certificate than they should", "workloads", len(d.Notify), "leaf", d.Notify[0].Leaf, "since", d.Notify[0].Since)

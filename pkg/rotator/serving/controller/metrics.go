@@ -10,7 +10,7 @@ import (
 
 var (
 	consumersDesc = prometheus.NewDesc("servingcert_consumers",
-		"Pods that mount the key of an issued certificate, by namespace and by what they serve: current, propagating, stale, foreign, plaintext, not_verified, unreachable, pending, not_ready or no_port. A state in which no pod of the namespace is, is absent.",
+		"Pods that mount the key of an issued certificate or have one of their own, by namespace and by what they serve: current, propagating, stale, foreign, plaintext, not_verified, unreachable, pending, not_ready or no_port. A state in which no pod of the namespace is, is absent.",
 		[]string{"namespace", "state"}, nil)
 	staleDesc = prometheus.NewDesc("servingcert_stale_not_after_timestamp_seconds",
 		"When the first of the certificates expires that stale pods of the namespace serve; absent if none is stale.",
@@ -67,5 +67,14 @@ func newPropagation() prometheus.Histogram {
 		Name:    "servingcert_propagation_seconds",
 		Help:    "From the moment that a new certificate was known until a pod that served the one before was seen to serve it. Pods are dialled 0.3 and 1 s after they were woken, and then every 10 to 15 s.",
 		Buckets: []float64{1, 2, 5, 10, 20, 30, 45, 60, 75, 90, 105, 120, 180, 300, 600, 1800, 3600, 21600, 86400},
+	})
+}
+
+// newRefresh measures how late kubelets and the signer replace certificates of pods' own keys.
+func newRefresh() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "servingcert_refresh_delay_seconds",
+		Help:    "From the moment that a kubelet was asked to replace the certificate of a pod's own key until the next one was issued. Observed when the pod is first seen to serve that one. Kubelets begin up to 300 s late.",
+		Buckets: []float64{60, 120, 180, 240, 300, 330, 360, 420, 600, 900, 1800, 3600, 10800, 21600, 86400},
 	})
 }

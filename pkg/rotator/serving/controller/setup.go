@@ -55,9 +55,9 @@ func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	}
 	r := &reconciler{
 		cluster: c, cfg: cfg, partners: p, ledger: l,
-		conditions: c.Conditions(api.ConditionServing), events: eventWriter{c.Recorder()}, propagation: newPropagation(),
+		conditions: c.Conditions(api.ConditionServing), events: eventWriter{c.Recorder()}, propagation: newPropagation(), refresh: newRefresh(),
 	}
-	if err := errors.Join(c.Metrics.Register(l), c.Metrics.Register(r.propagation)); err != nil {
+	if err := errors.Join(c.Metrics.Register(l), c.Metrics.Register(r.propagation), c.Metrics.Register(r.refresh)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), l.answered, l.woken}
@@ -110,6 +110,9 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 		for _, svc := range services {
 			for _, secret := range partsOf(svc) {
 				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: svc.Namespace, Name: secret}}, delay)
+			}
+			if key := podKeysOf(svc.Namespace); r.ledger.follows(key) { // which may count the pods of this one's Secret
+				q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
 			}
 		}
 	}
