@@ -42,9 +42,9 @@ func (c Config) Validate() error {
 }
 
 // Setup adds the webhook to mgr's webhook server, at Path, and its informers to
-// mgr's cache, which must have the options of CacheOptions. synced reports whether
-// the informers have synced; until then each review reads from the API server.
-func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() bool, err error) {
+// mgr's cache, which must have the options of CacheOptions. ready returns nil once reviews
+// need not read from the API server for what is the same for many.
+func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() error, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
@@ -67,15 +67,26 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() 
 	if err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
 	}
-	keys := &podKeys{clock: cfg.Clock, ask: func(ctx context.Context) (string, error) {
+	keys := newPodKeys(func(ctx context.Context) (string, error) {
 		return facts.PodCertificates(ctx, clientset.Discovery().RESTClient())
-	}}
+	}, cfg.Clock, cfg.Log)
+	if err := mgr.Add(everyReplica{keys.follow}); err != nil {
+		return nil, fmt.Errorf("set up the webhook: %w", err)
+	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
 		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
 	})
-	return done.Load, nil
+	return func() error {
+		switch {
+		case !done.Load():
+			return errors.New("the informers have not synced")
+		case !keys.answered():
+			return errors.New("the API server has not said whether it serves PodCertificateRequests")
+		}
+		return nil
+	}, nil
 }
 
 // everyReplica runs whether the process leads or not.
