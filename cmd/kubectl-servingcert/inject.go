@@ -32,6 +32,7 @@ type injectFlags struct {
 	live         bool
 	openShift    bool
 	defaultMode  string
+	trustSource  string
 	programs     string
 	system       string
 }
@@ -51,6 +52,7 @@ func injectCommand() command {
 			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
 			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
 			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+			fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live that of the cluster, else none)")
 			systemNamespace(fs, &f.system)
 			f.add(fs)
@@ -80,6 +82,9 @@ func (f *injectFlags) validate(args []string) error {
 	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
 		return usagef("--default-mode %q: %s", f.defaultMode, detail)
 	}
+	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
+		return usagef("--trust-source %q: %s", f.trustSource, detail)
+	}
 	for _, name := range f.files {
 		if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
 			return usagef("-f %q: URLs are not read: must be a file, a directory, or - for standard input (curl -fsSL URL | kubectl servingcert inject -f -)", name)
@@ -97,7 +102,10 @@ func (f *injectFlags) validate(args []string) error {
 }
 
 func (f *injectFlags) run(ctx context.Context, std streams) error {
-	opts := preview.Options{Namespace: f.namespace, OpenShift: f.openShift, DefaultMode: api.Mode(f.defaultMode)}
+	opts := preview.Options{
+		Namespace: f.namespace, OpenShift: f.openShift,
+		DefaultMode: api.Mode(f.defaultMode), TrustSource: api.TrustSource(f.trustSource),
+	}
 	if f.programs != "" {
 		table, err := readPrograms(f.programs)
 		if err != nil {

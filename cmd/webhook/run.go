@@ -54,7 +54,8 @@ func run(ctx context.Context, cfg Config) error {
 		}
 	}
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
-		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
+		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), TrustSource: api.TrustSource(cfg.TrustSource),
+		Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@ type handler struct {
 	// podKeys reports whether kubelets make keys.
 	podKeys     func(ctx context.Context) (bool, error)
 	defaultMode api.Mode
+	trustBundle bool // see mutate.Known
 	inbox       *inbox
 	room        room
 	metrics     *metrics
@@ -167,7 +168,7 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 
 // with returns what is known, with what is the same for all namespaces.
 func (h *handler) with(known mutate.Known) mutate.Known {
-	known.Programs, known.DefaultMode = h.programs(), h.defaultMode
+	known.Programs, known.DefaultMode, known.TrustBundle = h.programs(), h.defaultMode, h.trustBundle
 	return known
 }
 

@@ -23,6 +23,8 @@ type Config struct {
 	OpenShift bool
 	// DefaultMode holds where neither pod nor Service nor namespace says a mode.
 	DefaultMode api.Mode
+	// TrustSource is the object from which pods get the CA bundle.
+	TrustSource api.TrustSource
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
@@ -37,6 +39,9 @@ func (c Config) Validate() error {
 	}
 	if detail := api.CheckMode(c.DefaultMode); detail != "" {
 		return fmt.Errorf("default mode %q: %s", c.DefaultMode, detail)
+	}
+	if detail := api.CheckTrustSource(c.TrustSource); detail != "" {
+		return fmt.Errorf("trust source %q: %s", c.TrustSource, detail)
 	}
 	return nil
 }
@@ -73,10 +78,14 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	if err := mgr.Add(everyReplica{keys.follow}); err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
 	}
+	bundle, err := newTrustBundle(ctx, mgr, clientset, cfg)
+	if err != nil {
+		return nil, err
+	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
-		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
+		trustBundle: bundle != nil, inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
 	})
 	return func() error {
 		switch {
@@ -85,7 +94,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 		case !keys.answered():
 			return errors.New("the API server has not said whether it serves PodCertificateRequests")
 		}
-		return nil
+		return bundle.ready()
 	}, nil
 }
 
