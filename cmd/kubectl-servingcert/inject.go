@@ -79,11 +79,8 @@ func (f *injectFlags) validate(args []string) error {
 	case len(f.files) == 0 && f.output != "report":
 		return usagef("--live without -f reports pods that were missed: it requires -o report")
 	}
-	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
-		return usagef("--default-mode %q: %s", f.defaultMode, detail)
-	}
-	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
-		return usagef("--trust-source %q: %s", f.trustSource, detail)
+	if err := f.validateWebhook(); err != nil {
+		return err
 	}
 	for _, name := range f.files {
 		if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
@@ -97,6 +94,17 @@ func (f *injectFlags) validate(args []string) error {
 		if errs := validation.IsDNS1123Label(f.namespace); len(errs) > 0 {
 			return usagef("-n %q: not a valid namespace name: %s", f.namespace, strings.Join(errs, "; "))
 		}
+	}
+	return nil
+}
+
+// validateWebhook checks the flags that say how the webhook was started.
+func (f *injectFlags) validateWebhook() error {
+	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
+		return usagef("--default-mode %q: %s", f.defaultMode, detail)
+	}
+	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
+		return usagef("--trust-source %q: %s", f.trustSource, detail)
 	}
 	return nil
 }
