@@ -6,13 +6,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // withPodKeys returns what is known, with Services whose pods make their keys.
@@ -80,4 +83,53 @@ func TestAPodIsTheSameWhereverItsKeyIsMade(t *testing.T) {
 		})
 	}
 	assert.Greater(t, switched, 60)
+}
+
+// The volume asks for what the Service says, within what the API server accepts of a pod.
+func TestWhatThePodAsksItsKubeletFor(t *testing.T) {
+	for _, tt := range []struct {
+		duration, algorithm string
+		want                PodKey
+	}{
+		{"", "", PodKey{Algorithm: pki.ECDSAP256}},
+		{"12h", "ED25519", PodKey{pki.Ed25519, 12 * time.Hour}},
+		{"59m", "", PodKey{pki.ECDSAP256, time.Hour}},
+		{"1h", "RSA4096", PodKey{pki.RSA4096, time.Hour}},
+		{"2184h", "", PodKey{pki.ECDSAP256, 91 * 24 * time.Hour}},
+		{"2185h", "", PodKey{pki.ECDSAP256, 91 * 24 * time.Hour}},
+		{"12h", "RSA2048", PodKey{Algorithm: pki.ECDSAP256}},
+		{"a day", "ED25519", PodKey{Algorithm: pki.ECDSAP256}},
+	} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationKeySource: "pod"}}}
+		svc.Spec.Selector = map[string]string{"app": "web"}
+		for key, value := range map[string]string{api.AnnotationDuration: tt.duration, api.AnnotationKeyAlgorithm: tt.algorithm} {
+			if value != "" {
+				svc.Annotations[key] = value
+			}
+		}
+		assert.Equal(t, &tt.want, podKeyOf(svc), "%s %s", tt.duration, tt.algorithm)
+	}
+}
+
+// A volume that the user wrote counts if it has the bundle from either object, and from no
+// other.
+func TestWhichSourcesHaveTheBundle(t *testing.T) {
+	ours, other, signer := api.TrustBundleName, "example.com:signer:ca", api.SignerName
+	for _, tt := range []struct {
+		name   string
+		source corev1.VolumeProjection
+		want   bool
+	}{
+		{"the ClusterTrustBundle", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &ours, Path: "ca.crt"}}, true},
+		{"another", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &other, Path: "ca.crt"}}, false},
+		{"those of a signer", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, Path: "ca.crt"}}, false},
+		{"another file", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &ours, Path: "ca.pem"}}, false},
+		{"the ConfigMap", Choice{}.bundle("ca.crt", true), true},
+		{"another file of it", Choice{}.bundle("ca.pem", true), false},
+		{"nothing", corev1.VolumeProjection{}, false},
+	} {
+		assert.Equal(t, tt.want, hasBundle(tt.source, "ca.crt"), tt.name)
+	}
+	assert.True(t, hasBundle(Choice{}.bundle("ca.pem", false), "ca.pem"))
+	assert.True(t, hasBundle(Choice{trustBundle: true}.bundle("ca.pem", false), "ca.pem"))
 }

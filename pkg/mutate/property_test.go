@@ -421,8 +421,11 @@ var fewPrograms = func() programs.Table {
 
 func serviceAnnotations(t *rapid.T) map[string]string {
 	out := map[string]string{api.AnnotationSecretName: rapid.SampledFrom([]string{"web-tls", "other-tls", "serving-cert", "Bad"}).Draw(t, "secret")}
+	if rapid.Bool().Draw(t, "pod keys") {
+		out[api.AnnotationKeySource] = "pod"
+	}
 	for key, values := range map[string][]string{
-		api.AnnotationKeySource: {"pod", "pod", "secret", "x"}, api.AnnotationKeyAlgorithm: {"ED25519", "RSA2048", "RSA4096", "x"},
+		api.AnnotationKeySource: {"secret", "x"}, api.AnnotationKeyAlgorithm: {"ED25519", "RSA2048", "RSA4096", "x"},
 		api.AnnotationDuration: {"1s", "12h", "9999h", "x"},
 		api.AnnotationMode:     {"args", "mount"}, api.AnnotationCombinedPEM: {"true", "x"}, api.AnnotationHTTPSProbes: {"false"},
 		api.AnnotationContainers: {"web"}, api.AnnotationMountPath: {"/data/tls", "/"}, api.AnnotationCertFlag: {"-cert", "-key"},
