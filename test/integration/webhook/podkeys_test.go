@@ -70,7 +70,7 @@ func TestTheGateIsTurnedOffAndOn(t *testing.T) {
 	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
 	require.NoError(t, err)
 	require.NotNil(t, pod.Spec.Volumes[len(pod.Spec.Volumes)-1].Projected.Sources[0].PodCertificate)
-	hasNoBundle := webPod("other")
+	ofNoService := webPod("other")
 
 	t.Run("off", func(t *testing.T) {
 		withFlags(t, gates(false)...)
@@ -87,7 +87,7 @@ func TestTheGateIsTurnedOffAndOn(t *testing.T) {
 		})
 		said := refusal(t, ns, webPod("web"), noPodKeys)
 		assert.Contains(t, said, "turn on feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1 (Kubernetes 1.36), or set servingcert.dev/key-source: secret")
-		_, err := client.CoreV1().Pods(ns).Create(t.Context(), hasNoBundle, dryRun)
+		_, err := client.CoreV1().Pods(ns).Create(t.Context(), ofNoService, dryRun)
 		require.NoError(t, err, "others are not concerned")
 
 		_, previewed, _ := strings.Cut(previewLive(t, ns), "refused: ")
