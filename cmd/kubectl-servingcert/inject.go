@@ -32,6 +32,7 @@ type injectFlags struct {
 	live         bool
 	openShift    bool
 	defaultMode  string
+	trustSource  string
 	programs     string
 	system       string
 }
@@ -51,6 +52,7 @@ func injectCommand() command {
 			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
 			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
 			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+			fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live that of the cluster, else none)")
 			systemNamespace(fs, &f.system)
 			f.add(fs)
@@ -77,8 +79,8 @@ func (f *injectFlags) validate(args []string) error {
 	case len(f.files) == 0 && f.output != "report":
 		return usagef("--live without -f reports pods that were missed: it requires -o report")
 	}
-	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
-		return usagef("--default-mode %q: %s", f.defaultMode, detail)
+	if err := f.validateWebhook(); err != nil {
+		return err
 	}
 	for _, name := range f.files {
 		if strings.HasPrefix(name, "http://") || strings.HasPrefix(name, "https://") {
@@ -96,8 +98,22 @@ func (f *injectFlags) validate(args []string) error {
 	return nil
 }
 
+// validateWebhook checks the flags that say how the webhook was started.
+func (f *injectFlags) validateWebhook() error {
+	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
+		return usagef("--default-mode %q: %s", f.defaultMode, detail)
+	}
+	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
+		return usagef("--trust-source %q: %s", f.trustSource, detail)
+	}
+	return nil
+}
+
 func (f *injectFlags) run(ctx context.Context, std streams) error {
-	opts := preview.Options{Namespace: f.namespace, OpenShift: f.openShift, DefaultMode: api.Mode(f.defaultMode)}
+	opts := preview.Options{
+		Namespace: f.namespace, OpenShift: f.openShift,
+		DefaultMode: api.Mode(f.defaultMode), TrustSource: api.TrustSource(f.trustSource),
+	}
 	if f.programs != "" {
 		table, err := readPrograms(f.programs)
 		if err != nil {

@@ -172,7 +172,7 @@ func TestTheClientCAChanges(t *testing.T) {
 
 func TestWrongClientFlags(t *testing.T) {
 	dir := t.TempDir()
-	valid := Config{CertDir: "x", Port: 1, DefaultMode: "args"}
+	valid := Config{CertDir: "x", Port: 1, DefaultMode: "args", TrustSource: "configmap"}
 	with := func(file string, names ...string) Config {
 		c := valid
 		c.ClientCAFile, c.ClientNames = file, names

@@ -22,9 +22,11 @@ func TestWrongFlags(t *testing.T) {
 		{Config{CertDir: "x", Port: 65536}, `--port: "65536": must be between 1 and 65535`},
 		{Config{CertDir: "x", Port: 1}, `--default-mode: "": must be "args", "env" or "mount"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "flags"}, `--default-mode: "flags": must be "args", "env" or "mount"`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env"}, `--trust-source: "": must be "configmap" or "clustertrustbundle"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "ConfigMap"}, `--trust-source: "ConfigMap": must be "configmap" or "clustertrustbundle"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
 	} {
 		assert.ErrorContains(t, tc.cfg.validate(), tc.says)
 	}
-	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, DefaultMode: "args", BindAddress: "::1"}.validate())
+	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, DefaultMode: "args", TrustSource: "clustertrustbundle", BindAddress: "::1"}.validate())
 }

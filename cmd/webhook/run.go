@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -54,8 +53,9 @@ func run(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
-	synced, err := admission.Setup(ctx, mgr, admission.Config{
-		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
+	decides, err := admission.Setup(ctx, mgr, admission.Config{
+		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), TrustSource: api.TrustSource(cfg.TrustSource),
+		Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func run(ctx context.Context, cfg Config) error {
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err
 	}
-	if err := process.AddChecks(mgr, "serving", ready(files, clients, synced)); err != nil {
+	if err := process.AddChecks(mgr, "serving", ready(files, clients, decides)); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -89,9 +89,9 @@ type everyReplica struct{ manager.RunnableFunc }
 func (everyReplica) NeedLeaderElection() bool { return false }
 
 // ready returns the readiness check: nil once the webhook can be reached, can verify its
-// clients if it demands certificates of them (clients is not nil), and its informers have
-// synced. Before that, each review would read from the API server.
-func ready(files *certfiles.Files, clients *clientCA, synced func() bool) func(*http.Request) error {
+// clients if it demands certificates of them (clients is not nil), and knows what it decides
+// by. Before that, each review would read from the API server.
+func ready(files *certfiles.Files, clients *clientCA, decides func() error) func(*http.Request) error {
 	return func(*http.Request) error {
 		if _, err := files.GetCertificate(nil); err != nil {
 			return err
@@ -101,9 +101,6 @@ func ready(files *certfiles.Files, clients *clientCA, synced func() bool) func(*
 				return err
 			}
 		}
-		if !synced() {
-			return errors.New("the informers have not synced")
-		}
-		return nil
+		return decides()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,7 +82,7 @@ func (cp *ControlPlane) startNewAPIServer(ctx context.Context) error {
 }
 
 // launchAPIServer runs kube-apiserver at cp.host. The caller holds cp.mu.
-func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
+func (cp *ControlPlane) launchAPIServer(ctx context.Context, more ...string) error {
 	host, port, err := net.SplitHostPort(cp.host)
 	if err != nil {
 		return err
@@ -113,8 +114,8 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args = append(args, audit...)
-	cp.apiServer = cp.newProcess(KubeAPIServer, append(args, cp.opts.ExtraAPIServerArgs...)...)
+	args = slices.Concat(args, audit, cp.opts.ExtraAPIServerArgs, more)
+	cp.apiServer = cp.newProcess(KubeAPIServer, args...)
 	client, err := rest.HTTPClientFor(cp.AdminConfig())
 	if err != nil {
 		return err

@@ -213,14 +213,15 @@ func (cp *ControlPlane) StopAPIServer() {
 }
 
 // StartAPIServer brings kube-apiserver back at the same address with the same
-// data and keys, and returns when it is ready. It is an error if it is running.
-func (cp *ControlPlane) StartAPIServer(ctx context.Context) error {
+// data and keys, and returns when it is ready. It is an error if it is running. It gets
+// more flags, after those that it had: a feature gate may have been turned off.
+func (cp *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	if cp.apiServer.running() {
 		return errors.New("start kube-apiserver: it is running already")
 	}
-	return cp.launchAPIServer(ctx)
+	return cp.launchAPIServer(ctx, more...)
 }
 
 // Host is kube-apiserver's address, https://127.0.0.1:PORT.

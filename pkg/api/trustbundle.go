@@ -1,5 +1,7 @@
 package api
 
+import "fmt"
+
 // SignerName is the signer in the sense of certificates.k8s.io: that of the
 // ClusterTrustBundle, and what PodCertificateRequests and CertificateSigningRequests name
 // in spec.signerName.
@@ -9,3 +11,22 @@ const SignerName = Domain + "/serving"
 // that kind. The API requires that its name begins with that of its signer, and that its
 // writer has the right to attest for that signer.
 const TrustBundleName = Domain + ":serving:ca"
+
+// A TrustSource is the object from which pods get the CA bundle.
+type TrustSource string
+
+// The values of TrustSource.
+const (
+	// TrustFromConfigMap: ConfigMap BundleName of their namespace. The default.
+	TrustFromConfigMap TrustSource = "configmap"
+	// TrustFromClusterTrustBundle: ClusterTrustBundle TrustBundleName.
+	TrustFromClusterTrustBundle TrustSource = "clustertrustbundle"
+)
+
+// CheckTrustSource returns what is wrong with a TrustSource, or "".
+func CheckTrustSource(s TrustSource) string {
+	if s == TrustFromConfigMap || s == TrustFromClusterTrustBundle {
+		return ""
+	}
+	return fmt.Sprintf("must be %q or %q", TrustFromConfigMap, TrustFromClusterTrustBundle)
+}

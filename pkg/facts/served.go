@@ -9,19 +9,30 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The versions in which an API server may serve PodCertificateRequests, the newest first.
+// The versions in which an API server may serve PodCertificateRequests and
+// ClusterTrustBundles, the newest first.
 const (
 	PodCertificatesV1      = "certificates.k8s.io/v1"
 	PodCertificatesV1Beta1 = "certificates.k8s.io/v1beta1"
 
 	// PodCertificateRequests is the name of the resource.
 	PodCertificateRequests = "podcertificaterequests"
+	clusterTrustBundles    = "clustertrustbundles"
 )
 
 // PodCertificates returns the newest version in which the API server serves
 // PodCertificateRequests, or "" if it does not. It asks the API server, by a client with
 // any base path.
 func PodCertificates(ctx context.Context, c rest.Interface) (version string, err error) {
+	return served(ctx, c, PodCertificateRequests)
+}
+
+// TrustBundles returns the same of ClusterTrustBundles.
+func TrustBundles(ctx context.Context, c rest.Interface) (version string, err error) {
+	return served(ctx, c, clusterTrustBundles)
+}
+
+func served(ctx context.Context, c rest.Interface, resource string) (version string, err error) {
 	for _, v := range []string{PodCertificatesV1, PodCertificatesV1Beta1} {
 		list := &metav1.APIResourceList{}
 		switch err := c.Get().AbsPath("/apis/" + v).Do(ctx).Into(list); {
@@ -31,7 +42,7 @@ func PodCertificates(ctx context.Context, c rest.Interface) (version string, err
 			return "", fmt.Errorf("ask which resources %s has: %w", v, err)
 		}
 		for _, r := range list.APIResources {
-			if r.Name == PodCertificateRequests {
+			if r.Name == resource {
 				return v, nil
 			}
 		}

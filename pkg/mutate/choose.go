@@ -31,6 +31,9 @@ type Known struct {
 	// NoPodKeys is true if the cluster does not serve PodCertificateRequests, so that no
 	// kubelet makes a key.
 	NoPodKeys bool
+	// TrustBundle is true if pods get the CA bundle from ClusterTrustBundle
+	// api.TrustBundleName, and not from the ConfigMap of their namespace.
+	TrustBundle bool
 }
 
 // By says what decided which Secret the pod gets.
@@ -78,6 +81,8 @@ type Choice struct {
 	attempts api.FlagsFacts
 	// combined is true if the Secret has api.CombinedKey.
 	combined bool
+	// trustBundle is Known.TrustBundle.
+	trustBundle bool
 }
 
 // origin is where the pair comes from.
@@ -92,14 +97,15 @@ func (c Choice) FromServices() bool {
 
 // Choose returns the Secret of the pod: the one that it names; or else the one that the
 // annotated Service asks for that selects it and whose traffic can reach it, of several
-// the preferred (see preferences), or a key of its own if that Service asks for those; or else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
+// the preferred (see preferences), or a key of its own if that Service asks for those; or
+// else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
 // declares a port, it is not there to run to its end ([api.OneShot]), and no Service asks
 // for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
 	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !api.Selects(s, pod) })
 	serving := servedBy(pod, selecting)
-	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs}
+	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs, trustBundle: known.TrustBundle}
 	switch {
 	case request.SecretName != "":
 		c.By, c.Secret = ByPod, request.SecretName
@@ -189,7 +195,7 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 	if c.NotServing {
 		notes = append(notes, Note{Reason: ReasonNotServing, Detail: unreached(pod, selecting[0])})
 	}
-	if c.By == ByService {
+	if c.By == ByService && c.PodKey == nil { // a key of the pod's own has a certificate with all names
 		for _, s := range selecting {
 			if originOf(s) != c.origin() {
 				notes = append(notes, Note{Reason: reasonSeveralServices, Detail: whyPreferred(selecting[0], s)})

@@ -53,6 +53,8 @@ func readScene(t testing.TB, data []byte) scene {
 			secret := &corev1.Secret{}
 			require.NoError(t, yaml.UnmarshalStrict(doc, secret))
 			s.known.ConventionalSecret = api.IsConventional(secret.Name, secret.Type, secret.Labels)
+		case "ClusterTrustBundle": // the webhook runs with --trust-source=clustertrustbundle
+			s.known.TrustBundle = true
 		default:
 			t.Fatalf("a %q has no place in a golden", kind.Kind)
 		}

@@ -91,9 +91,7 @@ func (n needs) sources(choice Choice) []corev1.VolumeProjection {
 				Path: p.path, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: p.annotation},
 			}}}})
 		case p.key == api.BundleKey:
-			out = append(out, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName}, Items: item, Optional: optional(true),
-			}})
+			out = append(out, choice.bundle(p.path, false))
 		default:
 			out = append(out, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
 				LocalObjectReference: corev1.LocalObjectReference{Name: choice.Secret}, Items: item,
@@ -120,7 +118,7 @@ func (p projected) in(choice Choice, s corev1.VolumeProjection) bool {
 			return f.Path == p.path && f.FieldRef != nil && f.FieldRef.FieldPath == p.annotation
 		})
 	case p.key == api.BundleKey:
-		return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && slices.ContainsFunc(s.ConfigMap.Items, item)
+		return hasBundle(s, p.path)
 	}
 	return s.Secret != nil && s.Secret.Name == choice.Secret && !isTrue(s.Secret.Optional) && slices.ContainsFunc(s.Secret.Items, item)
 }

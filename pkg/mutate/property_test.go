@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path"
@@ -32,11 +33,12 @@ type failer interface {
 func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
 	t.Helper()
 	patch, report, err := Mutate(pod, known)
-	if err != nil {
+	if checkNoPodKeys(t, pod, known, report, err); err != nil {
 		return pod // denied
 	}
 	after := patched(t, pod, patch)
 	checkServes(t, pod, after, known, report)
+	checkSources(t, after, known, report)
 	checkKept(t, pod, after)
 	checkSound(t, pod, after)
 
@@ -65,6 +67,61 @@ func checkServes(t failer, pod, after *corev1.Pod, known Known, report Report) {
 	}
 	if want && !request.Trust && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
 		t.Fatalf("a pod that does not serve was changed: %+v", after.Spec)
+	}
+}
+
+// checkNoPodKeys fails if a pod has got a key of its own in a cluster without such kubelets,
+// or if another was refused for that.
+func checkNoPodKeys(t failer, pod *corev1.Pod, known Known, report Report, err error) {
+	t.Helper()
+	if none := (*NoPodKeysError)(nil); errors.As(err, &none) {
+		known.NoPodKeys = false
+		if _, report, err := Mutate(pod, known); err != nil || !report.PodKey {
+			t.Fatalf("refused for a key that it does not ask for: %+v %v", report, err)
+		}
+		return
+	}
+	if known.NoPodKeys && report.PodKey && report.Injected() {
+		t.Fatalf("kubelets make no keys, and the pod has got a volume for one: %+v", report)
+	}
+}
+
+// offeredKeys are the kinds of keys that the API server allows in a podCertificate source
+// (validateProjectionSources in pkg/apis/core/validation).
+var offeredKeys = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}
+
+// checkSources fails if the volume of an injected pod is not whole: the pair from one
+// place, and the bundle from where the webhook is told to take it.
+func checkSources(t failer, after *corev1.Pod, known Known, report Report) {
+	t.Helper()
+	if !report.Injected() || report.By == ByNothing {
+		return
+	}
+	whole := slices.ContainsFunc(after.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			if !report.PodKey {
+				return s.Secret != nil && s.Secret.Name == report.Secret
+			}
+			p := s.PodCertificate
+			return p != nil && p.SignerName == api.SignerName && p.KeyPath == "tls.key" && p.CertificateChainPath == "tls.crt" &&
+				slices.Contains(offeredKeys, p.KeyType) && (p.MaxExpirationSeconds == nil || *p.MaxExpirationSeconds >= 3600 && *p.MaxExpirationSeconds <= 91*86400)
+		})
+	})
+	if !whole {
+		t.Fatalf("no volume has the pair: %+v", after.Spec.Volumes)
+	}
+	for _, v := range after.Spec.Volumes {
+		if v.Projected == nil || !strings.HasPrefix(v.Name, volumeName) {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			switch {
+			case reflect.DeepEqual(s, corev1.VolumeProjection{}):
+				t.Fatalf("a source without content: %+v", v)
+			case s.ClusterTrustBundle != nil && !known.TrustBundle, s.ConfigMap != nil && known.TrustBundle:
+				t.Fatalf("the bundle is from the other object: %+v", v)
+			}
+		}
 	}
 }
 
@@ -230,14 +287,20 @@ func FuzzInject(f *testing.F) {
 				f.Fatal(err)
 			}
 		}
-		f.Add(s.pod, service, s.known.ConventionalSecret)
+		f.Add(s.pod, service, s.known.ConventionalSecret, false, s.known.TrustBundle)
+		if pods := withPodKeys(s.known); len(pods.Services) > 0 {
+			if service, err = json.Marshal(pods.Services[0]); err != nil {
+				f.Fatal(err)
+			}
+			f.Add(s.pod, service, s.known.ConventionalSecret, false, true)
+		}
 	}
-	f.Fuzz(func(t *testing.T, podJSON, serviceJSON []byte, conventional bool) {
+	f.Fuzz(func(t *testing.T, podJSON, serviceJSON []byte, conventional, noPodKeys, trustBundle bool) {
 		pod, svc := &corev1.Pod{}, &corev1.Service{}
 		if json.Unmarshal(podJSON, pod) != nil || json.Unmarshal(serviceJSON, svc) != nil {
 			return
 		}
-		pass(t, pod, Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional})
+		pass(t, pod, Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional, NoPodKeys: noPodKeys, TrustBundle: trustBundle})
 	})
 }
 
@@ -297,6 +360,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationMountPath, []string{"/data/tls", "/data"}},
 		{api.AnnotationHTTPSProbes, []string{"auto", "true", "false"}},
 		{api.AnnotationTrust, []string{"true", "false"}},
+		{api.AnnotationCombinedPEM, []string{"true", "false"}},
 		{api.AnnotationStatus, []string{"{}"}},
 		{"kubectl.kubernetes.io/default-container", []string{"web", "x"}},
 		{"servingcert.dev/typo", []string{"x"}},
@@ -357,8 +421,13 @@ var fewPrograms = func() programs.Table {
 
 func serviceAnnotations(t *rapid.T) map[string]string {
 	out := map[string]string{api.AnnotationSecretName: rapid.SampledFrom([]string{"web-tls", "other-tls", "serving-cert", "Bad"}).Draw(t, "secret")}
+	if rapid.Bool().Draw(t, "pod keys") {
+		out[api.AnnotationKeySource] = "pod"
+	}
 	for key, values := range map[string][]string{
-		api.AnnotationMode: {"args", "mount"}, api.AnnotationCombinedPEM: {"true", "x"}, api.AnnotationHTTPSProbes: {"false"},
+		api.AnnotationKeySource: {"secret", "x"}, api.AnnotationKeyAlgorithm: {"ED25519", "RSA2048", "RSA4096", "x"},
+		api.AnnotationDuration: {"1s", "12h", "9999h", "x"},
+		api.AnnotationMode:     {"args", "mount"}, api.AnnotationCombinedPEM: {"true", "x"}, api.AnnotationHTTPSProbes: {"false"},
 		api.AnnotationContainers: {"web"}, api.AnnotationMountPath: {"/data/tls", "/"}, api.AnnotationCertFlag: {"-cert", "-key"},
 	} {
 		if rapid.IntRange(0, 5).Draw(t, key) == 1 {
@@ -369,7 +438,10 @@ func serviceAnnotations(t *rapid.T) map[string]string {
 }
 
 func drawKnown(t *rapid.T) Known {
-	known := Known{ConventionalSecret: rapid.Bool().Draw(t, "conventional"), Programs: &fewPrograms}
+	known := Known{
+		ConventionalSecret: rapid.Bool().Draw(t, "conventional"), Programs: &fewPrograms,
+		NoPodKeys: rapid.IntRange(0, 5).Draw(t, "no pod keys") == 1, TrustBundle: rapid.Bool().Draw(t, "trust bundle"),
+	}
 	if rapid.Bool().Draw(t, "namespace says") {
 		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key"}
 	}

@@ -70,11 +70,11 @@ var rules = []rule{
 	{reason: ReasonOptedOut, when: "the pod has the label " + api.LabelInject + "=" + api.InjectDisabled, then: "the pod is not changed", silent: true},
 	{reason: ReasonNotConcerned, when: "the pod names no Secret, no annotated Service selects it, and no conventional Secret applies", then: "nothing is injected", silent: true},
 	{reason: ReasonNotServing, when: "no container declares the target port of the Service", then: "the pod gets no certificate", do: "if the pod serves TLS, declare the port in its container, or name the Secret in the pod's annotation " + api.AnnotationSecretName},
-	{reason: ReasonWindows, when: "the pod runs on Windows nodes", then: "nothing is injected", do: "mount the Secret yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
+	{reason: ReasonWindows, when: "the pod runs on Windows nodes", then: "nothing is injected", do: "mount the certificate yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
 	{reason: reasonSeveralServices, when: "Services that select the pod ask for different Secrets", then: "the pod gets that of the first Service, whose certificate lacks the names of the others", do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
 	{reason: reasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
-	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and starts only if its Secret exists", do: "correct the Service"},
+	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and waits for its certificate if there is none", do: "correct the Service"},
 	{reason: reasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
 	{reason: reasonNoCombined, when: "the pod asks for " + api.CombinedKey + ", which its Secret does not hold", then: "it gets the other files", do: "set " + api.AnnotationCombinedPEM + `: "true" on the Service`},
 	{reason: reasonBadSetting, when: "a setting of the Service or of the namespace is not valid", then: "it is ignored", do: "correct it there"},

@@ -40,9 +40,7 @@ func findVolumes(in *input, need needs) []string {
 // hasFiles reports whether the sources have what every volume needs.
 func hasFiles(in *input, sources []corev1.VolumeProjection) bool {
 	hasPair := in.choice.By == ByNothing || in.choice.isIn(sources)
-	hasTrust := !in.request.Trust || slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool {
-		return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && projects(s.ConfigMap.Items, api.BundleKey)
-	})
+	hasTrust := !in.request.Trust || slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return hasBundle(s, api.BundleKey) })
 	return hasPair && hasTrust
 }
 
@@ -81,11 +79,7 @@ func newVolume(in *input, need needs) corev1.Volume {
 // sources returns what the volume contains. Only what the pod needs is required: a
 // required source that is missing stops the updates of the whole volume.
 func sources(in *input, need needs) []corev1.VolumeProjection {
-	bundle := corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
-		Items:                items(api.BundleKey),
-		Optional:             optional(!in.request.Trust),
-	}}
+	bundle := in.choice.bundle(api.BundleKey, in.request.Trust)
 	if in.choice.By == ByNothing {
 		return []corev1.VolumeProjection{bundle}
 	}

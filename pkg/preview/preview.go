@@ -25,9 +25,10 @@ type Options struct {
 	// OpenShift is true if the webhook runs with --openshift-compat, so that Services
 	// may ask with OpenShift's annotations too.
 	OpenShift bool
-	// DefaultMode and Programs are the webhook's; see mutate.Known. A ConfigMap
-	// api.ProgramsName in the documents replaces Programs.
+	// DefaultMode, TrustSource and Programs are the webhook's; see mutate.Known. A
+	// ConfigMap api.ProgramsName in the documents replaces Programs.
 	DefaultMode api.Mode
+	TrustSource api.TrustSource
 	Programs    *programs.Table
 	// Live returns what is known about a namespace in a cluster, and whether it is opted
 	// in there. If Live is nil, only the documents count, and a namespace that is not
@@ -299,6 +300,7 @@ func (s *surroundings) known(ctx context.Context, namespace string) (known mutat
 	}
 	known = s.byNamespace[namespace]
 	known.DefaultMode, known.Programs = s.opts.DefaultMode, cmp.Or(s.programs, s.opts.Programs)
+	known.TrustBundle = s.opts.TrustSource == api.TrustFromClusterTrustBundle
 	return known, "", nil
 }
 

@@ -1,6 +1,7 @@
 package preview_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -20,9 +21,15 @@ import (
 
 func run(t *testing.T, input string) (string, []preview.Outcome) {
 	t.Helper()
+	return runAs(t, input, preview.Options{})
+}
+
+// runAs is run for a webhook with these options.
+func runAs(t *testing.T, input string, opts preview.Options) (string, []preview.Outcome) {
+	t.Helper()
 	docs, err := preview.Parse("in.yaml", []byte(input))
 	require.NoError(t, err)
-	docs, outcomes, err := preview.Run(t.Context(), docs, preview.Options{})
+	docs, outcomes, err := preview.Run(t.Context(), docs, opts)
 	require.NoError(t, err)
 	return string(preview.Join(docs)), outcomes
 }
@@ -38,7 +45,11 @@ func TestTheWebhooksGoldens(t *testing.T) {
 			require.NoError(t, err)
 			golden, err := os.ReadFile(strings.TrimSuffix(in, ".in.yaml") + ".out.yaml")
 			require.NoError(t, err)
-			got, outcomes := run(t, string(input))
+			opts := preview.Options{}
+			if bytes.Contains(input, []byte("kind: ClusterTrustBundle")) { // what a golden says by it
+				opts.TrustSource = api.TrustFromClusterTrustBundle
+			}
+			got, outcomes := runAs(t, string(input), opts)
 			require.Len(t, outcomes, 1)
 			if denied, ok := strings.CutPrefix(string(golden), "# denied: "); ok {
 				require.EqualError(t, outcomes[0].Refused, strings.TrimSpace(denied))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -39,6 +38,7 @@ type handler struct {
 	// podKeys reports whether kubelets make keys.
 	podKeys     func(ctx context.Context) (bool, error)
 	defaultMode api.Mode
+	trustBundle bool // see mutate.Known
 	inbox       *inbox
 	room        room
 	metrics     *metrics
@@ -154,34 +154,33 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 		return mutate.Choice{}, nil
 	}
 	if known, ok := h.cached(ctx, namespace); ok {
-		known, err := h.with(ctx, known)
-		if err != nil {
-			return mutate.Choice{}, err
-		}
-		if choice := mutate.Choose(pod, wanted, known); choice.FromServices() {
-			return choice, nil
+		if choice := mutate.Choose(pod, wanted, h.with(known)); choice.FromServices() {
+			return h.checked(ctx, choice)
 		}
 	}
 	h.metrics.liveReads.Inc()
 	known, err := h.live(ctx, namespace)
-	if err == nil {
-		known, err = h.with(ctx, known)
-	}
 	if err != nil {
 		return mutate.Choice{}, err
 	}
-	return mutate.Choose(pod, wanted, known), nil
+	return h.checked(ctx, mutate.Choose(pod, wanted, h.with(known)))
 }
 
 // with returns what is known, with what is the same for all namespaces.
-func (h *handler) with(ctx context.Context, known mutate.Known) (mutate.Known, error) {
-	known.Programs, known.DefaultMode = h.programs(), h.defaultMode
-	if !slices.ContainsFunc(known.Services, api.WantsPodKeys) {
-		return known, nil
+func (h *handler) with(known mutate.Known) mutate.Known {
+	known.Programs, known.DefaultMode, known.TrustBundle = h.programs(), h.defaultMode, h.trustBundle
+	return known
+}
+
+// checked returns the choice, with whether there are kubelets that make the key if the
+// pod is to have its own.
+func (h *handler) checked(ctx context.Context, choice mutate.Choice) (mutate.Choice, error) {
+	if choice.PodKey == nil {
+		return choice, nil
 	}
 	served, err := h.podKeys(ctx)
-	known.NoPodKeys = !served
-	return known, err
+	choice.NoPodKeys = !served
+	return choice, err
 }
 
 // deny refuses the pod.

@@ -34,6 +34,7 @@ type world struct {
 	err          error
 	panics       bool
 	noPodKeys    bool
+	podKeysErr   error
 	asked        []string // namespaces of live reads
 }
 
@@ -52,7 +53,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 			return w.live, w.err
 		},
 		programs: func() *programs.Table { return nil },
-		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, nil },
+		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, w.podKeysErr },
 		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: log,
 	}
 	return h, registry

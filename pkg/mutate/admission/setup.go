@@ -23,6 +23,8 @@ type Config struct {
 	OpenShift bool
 	// DefaultMode holds where neither pod nor Service nor namespace says a mode.
 	DefaultMode api.Mode
+	// TrustSource is the object from which pods get the CA bundle.
+	TrustSource api.TrustSource
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
@@ -38,13 +40,16 @@ func (c Config) Validate() error {
 	if detail := api.CheckMode(c.DefaultMode); detail != "" {
 		return fmt.Errorf("default mode %q: %s", c.DefaultMode, detail)
 	}
+	if detail := api.CheckTrustSource(c.TrustSource); detail != "" {
+		return fmt.Errorf("trust source %q: %s", c.TrustSource, detail)
+	}
 	return nil
 }
 
 // Setup adds the webhook to mgr's webhook server, at Path, and its informers to
-// mgr's cache, which must have the options of CacheOptions. synced reports whether
-// the informers have synced; until then each review reads from the API server.
-func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() bool, err error) {
+// mgr's cache, which must have the options of CacheOptions. ready returns nil once reviews
+// need not read from the API server for what is the same for many.
+func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() error, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
@@ -67,15 +72,30 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() 
 	if err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
 	}
-	keys := &podKeys{clock: cfg.Clock, ask: func(ctx context.Context) (string, error) {
+	keys := newPodKeys(func(ctx context.Context) (string, error) {
 		return facts.PodCertificates(ctx, clientset.Discovery().RESTClient())
-	}}
+	}, cfg.Clock, cfg.Log)
+	if err := mgr.Add(everyReplica{keys.follow}); err != nil {
+		return nil, fmt.Errorf("set up the webhook: %w", err)
+	}
+	bundle, err := newTrustBundle(ctx, mgr, clientset, cfg)
+	if err != nil {
+		return nil, err
+	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
-		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
+		trustBundle: bundle != nil, inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
 	})
-	return done.Load, nil
+	return func() error {
+		switch {
+		case !done.Load():
+			return errors.New("the informers have not synced")
+		case !keys.answered():
+			return errors.New("the API server has not said whether it serves PodCertificateRequests")
+		}
+		return bundle.ready()
+	}, nil
 }
 
 // everyReplica runs whether the process leads or not.

@@ -53,7 +53,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	options := controlplane.Options{
-		ExtraAPIServerArgs: []string{"--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true"},
+		ExtraAPIServerArgs: []string{"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true"},
 	}
 	for _, program := range programs {
 		options.AuditUsers = append(options.AuditUsers, accountOf(program))

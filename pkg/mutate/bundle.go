@@ -1,0 +1,41 @@
+package mutate
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// bundle returns the source of a volume with the CA bundle, in a file of that name: the
+// ConfigMap of the namespace, or the cluster's ClusterTrustBundle. Without required, the
+// pod starts also if there is none.
+func (c Choice) bundle(path string, required bool) corev1.VolumeProjection {
+	if c.trustBundle {
+		name := api.TrustBundleName
+		return corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{
+			Name: &name, Path: path, Optional: optional(!required),
+		}}
+	}
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
+		Items:                []corev1.KeyToPath{{Key: api.BundleKey, Path: path}},
+		Optional:             optional(!required),
+	}}
+}
+
+// hasBundle reports whether a source of a volume has the CA bundle in a file of that
+// name, from either object: the webhook's flag may have changed since the first pass.
+func hasBundle(s corev1.VolumeProjection, path string) bool {
+	if b := s.ClusterTrustBundle; b != nil {
+		return b.Name != nil && *b.Name == api.TrustBundleName && b.Path == path
+	}
+	if s.ConfigMap == nil || s.ConfigMap.Name != api.BundleName {
+		return false
+	}
+	if path == api.BundleKey {
+		return projects(s.ConfigMap.Items, path)
+	}
+	return slices.Contains(s.ConfigMap.Items, corev1.KeyToPath{Key: api.BundleKey, Path: path})
+}
