@@ -49,6 +49,9 @@ const (
 	CALost = "CALost"
 	// CACorrupt: the Secret is there and does not hold a CA.
 	CACorrupt = "CACorrupt"
+	// CANewerVersion: the Secret was written by a newer servingcert, which kept
+	// something there that this one does not know.
+	CANewerVersion = "CANewerVersion"
 	// CANotYetValid: the clock is behind the CA's NotBefore.
 	CANotYetValid = "CANotYetValid"
 	// CAExpired: the clock is past the CA's NotAfter.
@@ -84,7 +87,7 @@ const (
 
 // CAProblems lists the reasons of CAProblem.
 func CAProblems() []string {
-	return []string{CAPending, CALost, CACorrupt, CANotYetValid, CAExpired, CAUnreachable, CAWaitingForTrust}
+	return []string{CAPending, CALost, CACorrupt, CANewerVersion, CANotYetValid, CAExpired, CAUnreachable, CAWaitingForTrust}
 }
 
 // CAWarnings lists the reasons of CAWarning.

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -25,7 +26,13 @@ func decideStep(s Situation) Decision {
 		return decideWithoutCA(s)
 	}
 	state, err := ParseState(s.Secret)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNewerVersion):
+		var d Decision
+		d.stop(api.CANewerVersion, "Secret %s cannot be used: %v. Install that version again, or a newer one. No certificate is issued until then, and nothing is lost; "+
+			"to stay with this version for good, restore a backup that it wrote", api.CASecretName, err)
+		return d
+	case err != nil:
 		var d Decision
 		replaceLost(&d, s, "the CA was corrupt and is replaced: ")
 		d.stop(api.CACorrupt, "Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then. "+
