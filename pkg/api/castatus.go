@@ -18,6 +18,11 @@ const (
 	CAProblem    = "problem"     // why nothing is signed: REASON: message
 	CAWarning    = "warning"     // what does not stop signing: REASON: message, one per line
 
+	// CAOwnBundle is the bundle for webhooks of servingcert's own namespace, while it
+	// differs from the one for all: it holds the root of an interim CA too, PEM.
+	CAOwnBundle     = "own-ca.crt"
+	CAOwnBundleHash = "own-bundle-hash" // as CABundleHash
+
 	CANextGeneration = "next-generation" // in phase Wait: the number of the one that is to sign
 	CAWaitingFor     = "waiting-for"     // what the phase waits for, for people
 	CAWhy            = "why"             // what the succession is for, for people
@@ -103,6 +108,9 @@ func CAPhases() []string { return []string{PhaseStable, PhaseWait, PhaseReissue,
 type CAStatus struct {
 	Bundle     string // what clients must trust, PEM
 	BundleHash string
+	// OwnBundle is the bundle for webhooks of servingcert's own namespace, if that is
+	// another.
+	OwnBundle, OwnBundleHash string
 	// Generation signs. NextGeneration is to, in phase PhaseWait. NewestSeen is a
 	// generation that there was, with a higher number than any that the CA Secret
 	// knows.
@@ -153,6 +161,8 @@ func ParseCAStatus(data map[string]string) CAStatus {
 	s := CAStatus{
 		Bundle:          data[BundleKey],
 		BundleHash:      data[CABundleHash],
+		OwnBundle:       data[CAOwnBundle],
+		OwnBundleHash:   data[CAOwnBundleHash],
 		Generation:      parseGeneration(data[CAGeneration]),
 		NextGeneration:  parseGeneration(data[CANextGeneration]),
 		NewestSeen:      parseGeneration(data[CANewest]),
@@ -186,6 +196,8 @@ func (s CAStatus) Data() map[string]string {
 	}
 	set(BundleKey, s.Bundle)
 	set(CABundleHash, s.BundleHash)
+	set(CAOwnBundle, s.OwnBundle)
+	set(CAOwnBundleHash, s.OwnBundleHash)
 	set(CAGeneration, formatGeneration(s.Generation))
 	set(CANextGeneration, formatGeneration(s.NextGeneration))
 	set(CANewest, formatGeneration(s.NewestSeen))

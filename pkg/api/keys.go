@@ -113,6 +113,9 @@ const (
 	DefaultInstance = "servingcert"
 	// CASecretName is the Secret with the CA and its key, in the signer's namespace.
 	CASecretName = "servingcert-ca"
+	// CAInterimName is the Secret, in the signer's namespace, of the CA that signs for
+	// that namespace alone while the CA is lost.
+	CAInterimName = "servingcert-interim-ca"
 	// CAImportName is a Secret in the signer's namespace with a CA to import: tls.crt
 	// (the CA, then the intermediates up to its root), tls.key and ca.crt (the root).
 	CAImportName = "servingcert-ca-import"

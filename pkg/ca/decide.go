@@ -15,6 +15,7 @@ func Decide(s Situation) Decision {
 		d.Authority = d.State.authority(s.Now, s.Parameters)
 	}
 	d.RaiseFirst = d.Step.Kind == StepRaise && d.State.signing().UsedUntil.Before(s.Now.Add(s.MaxDuration))
+	d.Interim = decideInterim(s, d.Problem)
 	d.Status = statusOf(s, d)
 	d.RequeueAfter = requeueAfter(s, d)
 	return d

@@ -15,6 +15,8 @@ type Situation struct {
 	ClockErr error
 
 	Secret map[string][]byte // data of the CA Secret; none if it is absent or empty
+	// Interim is the data of the interim CA's Secret; none if it is absent or empty.
+	Interim map[string][]byte
 	// ManagedExist: a Secret with a managed certificate exists. It only counts
 	// without a CA.
 	ManagedExist bool

@@ -13,8 +13,9 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 	switch {
 	case d.State != nil:
 		status = stateStatus(*d.State, s)
-	case s.Status == nil:
+	case s.Status == nil && d.Interim.State == nil:
 		return nil
+	case s.Status == nil: // the webhook cannot be called without it
 	case s.LastStatus != nil:
 		status = *s.LastStatus
 	default:
@@ -24,6 +25,10 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 		status.WaitingFor = d.Waiting
 	}
 	status.Problem, status.Warnings = d.Problem, d.Warnings
+	status.OwnBundle, status.OwnBundleHash = "", ""
+	if own := d.Interim.ownBundle(s, status.Bundle); own != nil {
+		status.OwnBundle, status.OwnBundleHash = string(own.PEM()), own.Hash()
+	}
 	return &status
 }
 

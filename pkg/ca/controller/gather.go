@@ -19,6 +19,8 @@ type found struct {
 	ca.Situation
 	secret *corev1.Secret    // nil if absent
 	status *corev1.ConfigMap // nil if absent
+	// interim is the Secret of the interim CA, nil if absent.
+	interim *corev1.Secret
 }
 
 // uid returns the UID of the CA Secret, "" if that is absent.
@@ -40,6 +42,9 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 		return f, err
 	}
 	if err := c.gatherSecret(ctx, &f); err != nil {
+		return f, err
+	}
+	if err := c.gatherInterim(ctx, &f); err != nil {
 		return f, err
 	}
 	if c.cfg.Leaves != nil {
@@ -117,6 +122,14 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 	}
 	f.Secret = f.secret.Data
 	return nil
+}
+
+// gatherInterim reads the interim CA.
+func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
+	if f.interim, err = c.secret(ctx, api.CAInterimName); err == nil && f.interim != nil {
+		f.Interim = f.interim.Data
+	}
+	return err
 }
 
 func (c *Controller) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {

@@ -103,7 +103,7 @@ func metadataOf(watched cache.Cache, kind string) source.Source {
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return source.Kind(watched, object, handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
-			if !slices.Contains([]string{api.CASecretName, api.CAImportName, api.CAStatusName}, object.Name) {
+			if !slices.Contains([]string{api.CASecretName, api.CAInterimName, api.CAImportName, api.CAStatusName}, object.Name) {
 				return nil
 			}
 			return []reconcile.Request{theOnly}
