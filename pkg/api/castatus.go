@@ -76,6 +76,9 @@ const (
 	CAEnding = "CAEnding"
 	// CAImportInvalid: what is to be imported cannot be used as a CA.
 	CAImportInvalid = "CAImportInvalid"
+	// CAExtraRootsInvalid: the roots that clients are to trust beside the CA's cannot be
+	// read. Those that were read before stay.
+	CAExtraRootsInvalid = "CAExtraRootsInvalid"
 	// CARemoteInvalid: the remote CA does not answer, or its answer cannot be used.
 	CARemoteInvalid = "CARemoteInvalid"
 	// RotationInvalid: the annotations that ask for a rotation are wrong.
@@ -97,7 +100,7 @@ func CAProblems() []string {
 
 // CAWarnings lists the reasons of CAWarning.
 func CAWarnings() []string {
-	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored}
+	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CAExtraRootsInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored}
 }
 
 // CAPhases lists the values of CAPhase.

@@ -12,10 +12,10 @@ import (
 func Decide(s Situation) Decision {
 	d := decideStep(s)
 	if d.State != nil && d.Problem.Reason == "" {
-		d.Authority = d.State.authority(s.Now, s.Parameters)
+		d.Authority = d.State.authority(s)
 	}
 	d.RaiseFirst = d.Step.Kind == StepRaise && d.State.signing().UsedUntil.Before(s.Now.Add(s.MaxDuration))
-	d.Interim = decideInterim(s, d.Problem)
+	d.Interim = decideInterim(s, d)
 	d.Status = statusOf(s, d)
 	d.RequeueAfter = requeueAfter(s, d)
 	return d
@@ -48,6 +48,9 @@ func decideStep(s Situation) Decision {
 	case s.lastSigned() > state.Signing:
 		d.warn(api.CARestored, "Secret %s says that generation %d signs, and the status has seen %d sign: was an old backup restored? Certificates of later generations are replaced",
 			api.CASecretName, state.Signing, s.lastSigned())
+	}
+	if s.ExtraErr != nil {
+		d.warn(api.CAExtraRootsInvalid, "ConfigMap %s cannot be used, and the roots that it held before stay: %v", api.ExtraRootsName, s.ExtraErr)
 	}
 	canSign(&d, s)
 	succeed(&d, s)
@@ -114,6 +117,8 @@ func canSign(d *Decision, s Situation) {
 	case d.Problem.Reason == api.CANotYetValid:
 		d.lookAt(g.Issuer().NotBefore)
 	case d.Problem.Reason != "":
+	case d.State.replacing():
+		d.stop(api.CAWaitingForTrust, "%s replaces a CA that was lost; nothing is issued until its root is trusted everywhere beside those of ConfigMap %s", g, api.ExtraRootsName)
 	case g.Origin == OriginRemote && !s.HasRemote && d.State.waiting():
 		d.stop(api.CAWaitingForTrust, "the CA (%s) is remote, and --cfssl-url is not set; nothing is issued until the root of %s is trusted everywhere",
 			g.Issuer().Subject.CommonName, d.State.Newest())

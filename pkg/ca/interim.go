@@ -55,17 +55,17 @@ func parseInterim(data map[string][]byte, now time.Time) *State {
 	return &state
 }
 
-// needsInterim reports whether the problem is one that lasts until a person does
-// something. A remote CA can sign what is lost: it is asked for by --replace-lost.
-func needsInterim(s Situation, problem api.CAMessage) bool {
-	lost := problem.Reason == api.CALost || problem.Reason == api.CACorrupt || problem.Reason == api.CANewerVersion
-	return lost && !s.HasRemote && s.ClockErr == nil
+// needsInterim reports whether nothing is signed until a person does something, or until
+// clients trust what that made. A remote CA can sign what is lost: it is asked for by --replace-lost.
+func needsInterim(s Situation, d Decision) bool {
+	lost := d.Problem.Reason == api.CALost || d.Problem.Reason == api.CACorrupt || d.Problem.Reason == api.CANewerVersion
+	return (lost || d.State != nil && d.State.replacing()) && !s.HasRemote && s.ClockErr == nil
 }
 
-// decideInterim decides about the interim CA, where the CA has the problem.
-func decideInterim(s Situation, problem api.CAMessage) Interim {
+// decideInterim decides about the interim CA, by what was decided about the CA.
+func decideInterim(s Situation, d Decision) Interim {
 	i := Interim{State: parseInterim(s.Interim, s.Now)}
-	switch needed := needsInterim(s, problem); {
+	switch needed := needsInterim(s, d); {
 	case i.State == nil && needed, needed && s.Now.After(i.State.signing().Ends().Add(-interimDuration/3)):
 		i.Step = InterimMake
 	case i.State == nil && len(s.Interim) > 0, i.State != nil && !needed && s.ClockErr == nil && !i.State.signing().inUse(s.Now):

@@ -33,7 +33,7 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 }
 
 func stateStatus(state State, s Situation) api.CAStatus {
-	signing, newest, bundle := state.signing(), state.Newest(), state.Bundle(s.Now)
+	signing, newest, bundle := state.signing(), state.Newest(), state.bundle(s.ExtraRoots, s.Now)
 	phase, since := state.phase(s.Now, s.Reissue)
 	status := api.CAStatus{
 		Bundle:     string(bundle.PEM()),
@@ -53,7 +53,7 @@ func stateStatus(state State, s Situation) api.CAStatus {
 		status.NextGeneration = newest.Number
 	}
 	if state.Rotation != (Rotation{}) {
-		status.Rotation, status.RotationOutcome = state.Rotation.request(), state.Rotation.outcome(state.Signing)
+		status.Rotation, status.RotationOutcome = state.Rotation.request(), state.Rotation.outcome(state.signed())
 	}
 	// How many certificates the generation that signs has signed is of interest
 	// while there may be others.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/x509"
 	"maps"
 	"net/http"
 	"sync/atomic"
@@ -35,7 +36,9 @@ type Controller struct {
 	current atomic.Pointer[snapshot]
 	// What follows is used by the one reconcile that runs at a time.
 	published *api.CAStatus // what this process last saw or wrote in the status ConfigMap
-	remote    remoteCA
+	// extraRoots are those that were read last.
+	extraRoots []*x509.Certificate
+	remote     remoteCA
 	leaves    leafCount
 }
 

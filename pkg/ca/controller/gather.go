@@ -47,6 +47,9 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 	if err := c.gatherInterim(ctx, &f); err != nil {
 		return f, err
 	}
+	if err := c.gatherExtraRoots(ctx, &f); err != nil {
+		return f, err
+	}
 	if c.cfg.Leaves != nil {
 		f.LeavesCounted, f.Leaves = true, c.leaves.get(f.Now)
 	}
@@ -130,6 +133,25 @@ func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
 		f.Interim = f.interim.Data
 	}
 	return err
+}
+
+// gatherExtraRoots reads the roots that clients are to trust beside the CA. A mistake in
+// them takes no root away that this process has read before.
+func (c *Controller) gatherExtraRoots(ctx context.Context, f *found) error {
+	cm, err := c.configMap(ctx, api.ExtraRootsName)
+	if err != nil {
+		return err
+	}
+	if cm == nil {
+		c.extraRoots = nil
+		return nil
+	}
+	f.ExtraRoots, f.ExtraErr = ca.ParseExtraRoots(cm.Data)
+	if f.ExtraErr != nil {
+		f.ExtraRoots = append(f.ExtraRoots, c.extraRoots...)
+	}
+	c.extraRoots = f.ExtraRoots
+	return nil
 }
 
 func (c *Controller) configMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
