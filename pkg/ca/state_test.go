@@ -285,7 +285,7 @@ func TestAuthority(t *testing.T) {
 	assert.Equal(t, s.Generations[0].Root, a.Older[0].Certificate)
 	assert.Equal(t, pki.Window{From: two.SignsSince, Until: two.SignsSince.Add(DefaultReissue)}, a.Reissue)
 	assert.Empty(t, a.FormerDomains)
-	assert.Equal(t, []string{"cluster.local"}, s.authority(Situation{Now: start.Add(10*day), Parameters: Parameters{Domain: "example.org", Reissue: DefaultReissue}}).FormerDomains)
+	assert.Equal(t, []string{"cluster.local"}, s.authority(Situation{Now: start.Add(10 * day), Parameters: Parameters{Domain: "example.org", Reissue: DefaultReissue}}).FormerDomains)
 	for _, c := range a.Chain {
 		assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 	}

@@ -39,7 +39,7 @@ type Controller struct {
 	// extraRoots are those that were read last.
 	extraRoots []*x509.Certificate
 	remote     remoteCA
-	leaves    leafCount
+	leaves     leafCount
 }
 
 // newController returns a Controller, or what is wrong with its Config. It lacks

@@ -253,6 +253,7 @@ servingcert_ca_used_until_timestamp_seconds{generation="1"} 1.780232400e+09
 # TYPE servingcert_ca_warning gauge
 servingcert_ca_warning{reason="CAConstraintsChanged"} 0
 servingcert_ca_warning{reason="CAEnding"} 0
+servingcert_ca_warning{reason="CAExtraRootsInvalid"} 0
 servingcert_ca_warning{reason="CAImportInvalid"} 0
 servingcert_ca_warning{reason="CARemoteInvalid"} 0
 servingcert_ca_warning{reason="CARestored"} 0
