@@ -59,6 +59,7 @@ func run(ctx context.Context, cfg *Config) error {
 		}
 		return authority.Authority()
 	}
+	issuing.Interim = authority.Interim
 	issuing.Sign, issuing.Available = signs.sign, signs.available
 	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
 		return err

@@ -18,6 +18,11 @@ const (
 	CAProblem    = "problem"     // why nothing is signed: REASON: message
 	CAWarning    = "warning"     // what does not stop signing: REASON: message, one per line
 
+	// CAOwnBundle is the bundle for webhooks of servingcert's own namespace, while it
+	// differs from the one for all: it holds the root of an interim CA too, PEM.
+	CAOwnBundle     = "own-ca.crt"
+	CAOwnBundleHash = "own-bundle-hash" // as CABundleHash
+
 	CANextGeneration = "next-generation" // in phase Wait: the number of the one that is to sign
 	CAWaitingFor     = "waiting-for"     // what the phase waits for, for people
 	CAWhy            = "why"             // what the succession is for, for people
@@ -49,6 +54,9 @@ const (
 	CALost = "CALost"
 	// CACorrupt: the Secret is there and does not hold a CA.
 	CACorrupt = "CACorrupt"
+	// CANewerVersion: the Secret was written by a newer servingcert, which kept
+	// something there that this one does not know.
+	CANewerVersion = "CANewerVersion"
 	// CANotYetValid: the clock is behind the CA's NotBefore.
 	CANotYetValid = "CANotYetValid"
 	// CAExpired: the clock is past the CA's NotAfter.
@@ -68,6 +76,9 @@ const (
 	CAEnding = "CAEnding"
 	// CAImportInvalid: what is to be imported cannot be used as a CA.
 	CAImportInvalid = "CAImportInvalid"
+	// CAExtraRootsInvalid: the roots that clients are to trust beside the CA's cannot be
+	// read. Those that were read before stay.
+	CAExtraRootsInvalid = "CAExtraRootsInvalid"
 	// CARemoteInvalid: the remote CA does not answer, or its answer cannot be used.
 	CARemoteInvalid = "CARemoteInvalid"
 	// RotationInvalid: the annotations that ask for a rotation are wrong.
@@ -84,12 +95,12 @@ const (
 
 // CAProblems lists the reasons of CAProblem.
 func CAProblems() []string {
-	return []string{CAPending, CALost, CACorrupt, CANotYetValid, CAExpired, CAUnreachable, CAWaitingForTrust}
+	return []string{CAPending, CALost, CACorrupt, CANewerVersion, CANotYetValid, CAExpired, CAUnreachable, CAWaitingForTrust}
 }
 
 // CAWarnings lists the reasons of CAWarning.
 func CAWarnings() []string {
-	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored}
+	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CAExtraRootsInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored}
 }
 
 // CAPhases lists the values of CAPhase.
@@ -100,6 +111,9 @@ func CAPhases() []string { return []string{PhaseStable, PhaseWait, PhaseReissue,
 type CAStatus struct {
 	Bundle     string // what clients must trust, PEM
 	BundleHash string
+	// OwnBundle is the bundle for webhooks of servingcert's own namespace, if that is
+	// another.
+	OwnBundle, OwnBundleHash string
 	// Generation signs. NextGeneration is to, in phase PhaseWait. NewestSeen is a
 	// generation that there was, with a higher number than any that the CA Secret
 	// knows.
@@ -150,6 +164,8 @@ func ParseCAStatus(data map[string]string) CAStatus {
 	s := CAStatus{
 		Bundle:          data[BundleKey],
 		BundleHash:      data[CABundleHash],
+		OwnBundle:       data[CAOwnBundle],
+		OwnBundleHash:   data[CAOwnBundleHash],
 		Generation:      parseGeneration(data[CAGeneration]),
 		NextGeneration:  parseGeneration(data[CANextGeneration]),
 		NewestSeen:      parseGeneration(data[CANewest]),
@@ -183,6 +199,8 @@ func (s CAStatus) Data() map[string]string {
 	}
 	set(BundleKey, s.Bundle)
 	set(CABundleHash, s.BundleHash)
+	set(CAOwnBundle, s.OwnBundle)
+	set(CAOwnBundleHash, s.OwnBundleHash)
 	set(CAGeneration, formatGeneration(s.Generation))
 	set(CANextGeneration, formatGeneration(s.NextGeneration))
 	set(CANewest, formatGeneration(s.NewestSeen))

@@ -64,12 +64,12 @@ func TestDataOfACAStatus(t *testing.T) {
 	seven, three := 7, 3
 	assert.Empty(t, CAStatus{}.Data())
 	assert.Equal(t, map[string]string{
-		"ca.crt": "PEM", "bundle-hash": "aa", "generation": "2", "next-generation": "3", "newest-seen": "4", "phase": "Wait",
+		"ca.crt": "PEM", "bundle-hash": "aa", "own-ca.crt": "OWN", "own-bundle-hash": "bb", "generation": "2", "next-generation": "3", "newest-seen": "4", "phase": "Wait",
 		"since": "2026-03-01T12:00:00Z", "not-after": "2029-03-01T12:00:00Z", "why": "asked for: x", "waiting-for": "trust",
 		"certificates": "7", "certificates-replaced": "3", "rotation": "overlap:x", "rotation-outcome": "generation 3 was made and does not sign yet",
 		"problem": "CAExpired: over", "warning": "CAEnding: soon\nCAImportInvalid: no: really",
 	}, CAStatus{
-		Bundle: "PEM", BundleHash: "aa", Generation: 2, NextGeneration: 3, NewestSeen: 4, Phase: PhaseWait,
+		Bundle: "PEM", BundleHash: "aa", OwnBundle: "OWN", OwnBundleHash: "bb", Generation: 2, NextGeneration: 3, NewestSeen: 4, Phase: PhaseWait,
 		Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), NotAfter: time.Date(2029, 3, 1, 13, 0, 0, 0, time.FixedZone("CET", 3600)),
 		Why: "asked for: x", WaitingFor: "trust", Certificates: &seven, Replaced: &three,
 		Rotation: RotateRequest{RotateOverlap, "x"}, RotationOutcome: RotateOutcome{Generation: 3},

@@ -113,9 +113,15 @@ const (
 	DefaultInstance = "servingcert"
 	// CASecretName is the Secret with the CA and its key, in the signer's namespace.
 	CASecretName = "servingcert-ca"
+	// CAInterimName is the Secret, in the signer's namespace, of the CA that signs for
+	// that namespace alone while the CA is lost.
+	CAInterimName = "servingcert-interim-ca"
 	// CAImportName is a Secret in the signer's namespace with a CA to import: tls.crt
 	// (the CA, then the intermediates up to its root), tls.key and ca.crt (the root).
 	CAImportName = "servingcert-ca-import"
+	// ExtraRootsName is a ConfigMap in the signer's namespace with roots, in PEM under any
+	// key, that clients are to trust beside the CA's.
+	ExtraRootsName = "servingcert-extra-roots"
 	// CAStatusName is the ConfigMap in the signer's namespace with what is public of
 	// the CA: the bundle (BundleKey) and the progress of a succession.
 	CAStatusName = "servingcert-ca-status"

@@ -70,7 +70,7 @@ func TestFollowingAnImportWithPathLengths(t *testing.T) {
 			s.promote()
 			verified := func(anchors int) {
 				t.Helper()
-				a := s.state().authority(s.Now, s.Parameters)
+				a := s.state().authority(s.Situation)
 				require.Len(t, a.Anchors, anchors)
 				leaf := leafOf(t, a, s.Now)
 				for _, anchor := range a.Anchors {

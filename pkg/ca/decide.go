@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -11,9 +12,10 @@ import (
 func Decide(s Situation) Decision {
 	d := decideStep(s)
 	if d.State != nil && d.Problem.Reason == "" {
-		d.Authority = d.State.authority(s.Now, s.Parameters)
+		d.Authority = d.State.authority(s)
 	}
 	d.RaiseFirst = d.Step.Kind == StepRaise && d.State.signing().UsedUntil.Before(s.Now.Add(s.MaxDuration))
+	d.Interim = decideInterim(s, d)
 	d.Status = statusOf(s, d)
 	d.RequeueAfter = requeueAfter(s, d)
 	return d
@@ -25,7 +27,13 @@ func decideStep(s Situation) Decision {
 		return decideWithoutCA(s)
 	}
 	state, err := ParseState(s.Secret)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNewerVersion):
+		var d Decision
+		d.stop(api.CANewerVersion, "Secret %s cannot be used: %v. Install that version again, or a newer one. No certificate is issued until then, and nothing is lost; "+
+			"to stay with this version for good, restore a backup that it wrote", api.CASecretName, err)
+		return d
+	case err != nil:
 		var d Decision
 		replaceLost(&d, s, "the CA was corrupt and is replaced: ")
 		d.stop(api.CACorrupt, "Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then. "+
@@ -40,6 +48,9 @@ func decideStep(s Situation) Decision {
 	case s.lastSigned() > state.Signing:
 		d.warn(api.CARestored, "Secret %s says that generation %d signs, and the status has seen %d sign: was an old backup restored? Certificates of later generations are replaced",
 			api.CASecretName, state.Signing, s.lastSigned())
+	}
+	if s.ExtraErr != nil {
+		d.warn(api.CAExtraRootsInvalid, "ConfigMap %s cannot be used, and the roots that it held before stay: %v", api.ExtraRootsName, s.ExtraErr)
 	}
 	canSign(&d, s)
 	succeed(&d, s)
@@ -106,6 +117,8 @@ func canSign(d *Decision, s Situation) {
 	case d.Problem.Reason == api.CANotYetValid:
 		d.lookAt(g.Issuer().NotBefore)
 	case d.Problem.Reason != "":
+	case d.State.replacing():
+		d.stop(api.CAWaitingForTrust, "%s replaces a CA that was lost; nothing is issued until its root is trusted everywhere beside those of ConfigMap %s", g, api.ExtraRootsName)
 	case g.Origin == OriginRemote && !s.HasRemote && d.State.waiting():
 		d.stop(api.CAWaitingForTrust, "the CA (%s) is remote, and --cfssl-url is not set; nothing is issued until the root of %s is trusted everywhere",
 			g.Issuer().Subject.CommonName, d.State.Newest())

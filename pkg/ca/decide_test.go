@@ -72,6 +72,21 @@ func TestDecide(t *testing.T) {
 			},
 			step: StepFresh, reason: api.CACorrupt,
 		},
+		{
+			name: "written by a newer version, and a person gives it up",
+			change: func(o *Situation) {
+				o.Secret = map[string][]byte{"state.json": []byte(`{"version": 2, "signs": {"x": [1]}}`)}
+				asks(api.RotateReplaceLost)(o)
+			},
+			reason: api.CANewerVersion, message: "state.json: was written by a newer version of servingcert: it is of form 2, and this version reads form 1. Install that version again",
+		},
+		{
+			name: "written by a version that knows more",
+			change: func(o *Situation) {
+				o.Secret = map[string][]byte{"state.json": []byte(`{"version": 1, "signing": 1, "generations": [{"number": 1, "colour": "red"}]}`)}
+			},
+			reason: api.CANewerVersion, message: "it has a field that this version does not know",
+		},
 		{name: "stored"},
 		{name: "stored, as ever", change: func(o *Situation) { o.Status, o.ManagedExist = &api.CAStatus{}, true }},
 		{name: "the clock is behind by less than the backdating", change: func(o *Situation) { o.Now = root.NotBefore }},

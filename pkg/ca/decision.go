@@ -25,6 +25,9 @@ type Decision struct {
 	Step Step
 	// Authority is what signs, nil if there is a Problem.
 	Authority *pki.Authority
+	// Interim is what to do about the interim CA, and what signs for servingcert's own
+	// namespace where there is a Problem.
+	Interim Interim
 	// RaiseFirst: Step raises a mark that is too low for the longest leaf. Until
 	// that is written, Authority must not sign.
 	RaiseFirst bool

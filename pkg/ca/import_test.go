@@ -74,7 +74,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 	s.promote()
 	verified := func() {
 		t.Helper()
-		a := s.state().authority(s.Now, s.Parameters)
+		a := s.state().authority(s.Situation)
 		leaf := leafOf(t, a, s.Now)
 		for _, anchor := range a.Anchors {
 			assert.NoError(t, pki.VerifyServing(leaf, a.Chain, anchor, s.Now), anchor.Subject)
@@ -83,7 +83,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 			assert.NotEqual(t, c.RawSubject, c.RawIssuer, "a root in the chain")
 		}
 	}
-	a := s.state().authority(s.Now, s.Parameters)
+	a := s.state().authority(s.Situation)
 	assert.Equal(t, intermediate.cert, a.Certificate)
 	assert.Len(t, a.Chain, 2, "the intermediate, and the root's key signed by generation 1")
 	assert.Len(t, a.Anchors, 2)
@@ -100,7 +100,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 	s.ask(api.RotateOverlap, "back to our own")
 	s.take(StepPrepare)
 	s.promote()
-	a = s.state().authority(s.Now, s.Parameters)
+	a = s.state().authority(s.Situation)
 	assert.Len(t, a.Chain, 3, "3 by the intermediate, that, and the root's key signed by generation 1")
 	verified()
 	s.take("")
@@ -171,7 +171,7 @@ func TestRemoteIsFollowed(t *testing.T) {
 	s.Remote, s.RemoteErr = remote(root, one.cert), nil
 	s.take(StepFresh)
 	assert.Empty(t, s.take("").Problem.Reason)
-	a := s.state().authority(s.Now, s.Parameters)
+	a := s.state().authority(s.Situation)
 	assert.Nil(t, a.Key)
 	assert.Equal(t, []*x509.Certificate{one.cert}, a.Chain)
 
@@ -185,7 +185,7 @@ func TestRemoteIsFollowed(t *testing.T) {
 	s.promote()
 	d := s.take("")
 	assert.Empty(t, d.Problem.Reason)
-	a = s.state().authority(s.Now, s.Parameters)
+	a = s.state().authority(s.Situation)
 	assert.Equal(t, []*x509.Certificate{two.cert}, a.Anchors, "nobody could sign a cross")
 	assert.Len(t, a.Bundle.Certificates(), 2)
 
@@ -210,7 +210,7 @@ func TestAnotherIssuerUnderTheSameRoot(t *testing.T) {
 		s.take(StepPrepare)
 		s.promote()
 	}
-	a := s.state().authority(s.Now, s.Parameters)
+	a := s.state().authority(s.Situation)
 	require.Len(t, a.Chain, 2)
 	assert.Len(t, a.Bundle.Certificates(), 2)
 	leaf := leafOf(t, a, s.Now)

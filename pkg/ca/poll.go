@@ -25,7 +25,7 @@ const (
 
 // requeueAfter returns after how long to decide anew, at the latest.
 func requeueAfter(s Situation, d Decision) time.Duration {
-	if d.Step.Kind != "" {
+	if d.Step.Kind != "" || d.Interim.Step != "" {
 		return pollAtOnce
 	}
 	longest := pollStable

@@ -32,8 +32,12 @@ func crossKey(n int) string       { return fmt.Sprintf("%s%d.cross.crt", generat
 func chainKey(n int) string       { return fmt.Sprintf("%s%d.chain.crt", generationPrefix, n) }
 
 // stateVersion is the form of state.json. A higher one was written by a newer
-// servingcert and says things that this one would lose.
+// servingcert and says things that this one would lose. A field that is added
+// needs a higher one, and a release that reads it before one that writes it.
 const stateVersion = 1
+
+// errNewerVersion: the Secret was written by a newer version of servingcert.
+var errNewerVersion = errors.New("was written by a newer version of servingcert")
 
 type stateJSON struct {
 	Version     int              `json:"version"`
@@ -183,14 +187,20 @@ func parseStateJSON(data []byte) (stateJSON, error) {
 	if err := json.Unmarshal(data, &version); err != nil {
 		return stateJSON{}, errors.New("must hold the JSON that servingcert writes")
 	}
-	if version.Version != stateVersion {
+	switch {
+	case version.Version > stateVersion:
+		return stateJSON{}, fmt.Errorf("%w: it is of form %d, and this version reads form %d", errNewerVersion, version.Version, stateVersion)
+	case version.Version != stateVersion:
 		return stateJSON{}, fmt.Errorf("version %d: must be %d, which this version of servingcert reads", version.Version, stateVersion)
 	}
 	var file stateJSON
+	if json.Unmarshal(data, &file) != nil {
+		return stateJSON{}, errors.New("must hold the JSON that servingcert writes")
+	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil || decoder.More() {
-		return stateJSON{}, errors.New("must hold the JSON that servingcert writes")
+	if decoder.Decode(new(stateJSON)) != nil {
+		return stateJSON{}, fmt.Errorf("%w: it has a field that this version does not know", errNewerVersion)
 	}
 	numbers := map[int]bool{}
 	for _, g := range file.Generations {

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -15,6 +16,12 @@ type Situation struct {
 	ClockErr error
 
 	Secret map[string][]byte // data of the CA Secret; none if it is absent or empty
+	// ExtraRoots are what clients are to trust beside the CA. ExtraErr says what is wrong
+	// with those that were last written.
+	ExtraRoots []*x509.Certificate
+	ExtraErr   error
+	// Interim is the data of the interim CA's Secret; none if it is absent or empty.
+	Interim map[string][]byte
 	// ManagedExist: a Secret with a managed certificate exists. It only counts
 	// without a CA.
 	ManagedExist bool

@@ -26,6 +26,14 @@ func (s State) Newest() Generation { return s.Generations[len(s.Generations)-1] 
 // OutOfTime returns why the state cannot sign at now, zero if it can.
 func (s State) OutOfTime(now time.Time) api.CAMessage { return s.signing().outOfTime(now) }
 
+// signed returns the number of the newest generation that has signed, 0 if none.
+func (s State) signed() int {
+	if s.replacing() {
+		return 0
+	}
+	return s.Signing
+}
+
 // signing returns the generation that signs.
 func (s State) signing() Generation { return s.Generations[s.signingIndex()] }
 
@@ -34,7 +42,13 @@ func (s State) signingIndex() int {
 }
 
 // waiting reports whether a new generation does not sign yet.
-func (s State) waiting() bool { return s.Newest().Number != s.Signing }
+func (s State) waiting() bool { return s.Newest().Number != s.Signing || s.replacing() }
+
+// replacing reports whether the generation takes the place of a CA that is lost, and
+// clients are yet to trust it beside that.
+func (s State) replacing() bool {
+	return s.Rotation.Mode == api.RotateReplaceLost && s.Rotation.Generation == s.Signing && s.signing().SignsSince.IsZero()
+}
 
 // Bundle returns what clients must trust at now: the root of the generation that
 // signs, of one that does not yet, and of those whose leaves may be in use.
@@ -61,8 +75,8 @@ func (s State) anchors(now time.Time) []*x509.Certificate {
 }
 
 // authority returns what it takes at now to sign a leaf and to check one.
-func (s State) authority(now time.Time, p Parameters) *pki.Authority {
-	signs := s.signingIndex()
+func (s State) authority(at Situation) *pki.Authority {
+	now, signs := at.Now, s.signingIndex()
 	signing := s.Generations[signs]
 	served := ladder(s.Generations)
 	var older []pki.Issuer
@@ -73,10 +87,10 @@ func (s State) authority(now time.Time, p Parameters) *pki.Authority {
 		Issuer:        served.issuer(signs, now),
 		Key:           signing.Key,
 		Older:         older,
-		Reissue:       s.reissueWindow(p.Reissue),
-		Bundle:        s.Bundle(now),
+		Reissue:       s.reissueWindow(at.Reissue),
+		Bundle:        s.bundle(at.ExtraRoots, now),
 		Anchors:       s.anchors(now),
-		FormerDomains: s.formerDomains(now, p.Domain),
+		FormerDomains: s.formerDomains(now, at.Domain),
 		SignUntil:     signing.signUntil(),
 	}
 }

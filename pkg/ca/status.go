@@ -13,8 +13,9 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 	switch {
 	case d.State != nil:
 		status = stateStatus(*d.State, s)
-	case s.Status == nil:
+	case s.Status == nil && d.Interim.State == nil:
 		return nil
+	case s.Status == nil: // the webhook cannot be called without it
 	case s.LastStatus != nil:
 		status = *s.LastStatus
 	default:
@@ -24,11 +25,15 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 		status.WaitingFor = d.Waiting
 	}
 	status.Problem, status.Warnings = d.Problem, d.Warnings
+	status.OwnBundle, status.OwnBundleHash = "", ""
+	if own := d.Interim.ownBundle(s, status.Bundle); own != nil {
+		status.OwnBundle, status.OwnBundleHash = string(own.PEM()), own.Hash()
+	}
 	return &status
 }
 
 func stateStatus(state State, s Situation) api.CAStatus {
-	signing, newest, bundle := state.signing(), state.Newest(), state.Bundle(s.Now)
+	signing, newest, bundle := state.signing(), state.Newest(), state.bundle(s.ExtraRoots, s.Now)
 	phase, since := state.phase(s.Now, s.Reissue)
 	status := api.CAStatus{
 		Bundle:     string(bundle.PEM()),
@@ -48,7 +53,7 @@ func stateStatus(state State, s Situation) api.CAStatus {
 		status.NextGeneration = newest.Number
 	}
 	if state.Rotation != (Rotation{}) {
-		status.Rotation, status.RotationOutcome = state.Rotation.request(), state.Rotation.outcome(state.Signing)
+		status.Rotation, status.RotationOutcome = state.Rotation.request(), state.Rotation.outcome(state.signed())
 	}
 	// How many certificates the generation that signs has signed is of interest
 	// while there may be others.

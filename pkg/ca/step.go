@@ -101,6 +101,9 @@ func fresh(stored State, step Step, s Situation) (State, error) {
 	if s.asks(stored.Rotation.request()) && (s.Request.Mode == api.RotateDistrust || s.Request.Mode == api.RotateReplaceLost) {
 		next.Rotation = made(s.Request, g.Number)
 	}
+	if s.Request.Mode == api.RotateReplaceLost && len(s.ExtraRoots) > 0 {
+		next.Generations[0].SignsSince = time.Time{} // clients may still hold those alone
+	}
 	return raised(next, s.Now, s.MaxDuration), nil
 }
 

@@ -75,7 +75,10 @@ func promote(d *Decision, s Situation) {
 	signing, newest := d.State.signing(), d.State.Newest()
 	deadline := signing.Ends().Add(-s.Soak)
 	soaked := newest.TrustedAt.Add(s.Soak)
-	trust := viewTrust(s, d.State.Bundle(s.Now).Hash(), newest.Number)
+	if d.State.replacing() {
+		deadline = signing.Ends() // there is nothing before it that ends
+	}
+	trust := viewTrust(s, d.State.bundle(s.ExtraRoots, s.Now).Hash(), newest.Number)
 	switch {
 	case !s.Now.Before(deadline):
 		d.Step = Step{Kind: StepPromote, Why: "the generation before ends at " + formatTime(signing.Ends()) + ": there is no time to wait"}

@@ -32,7 +32,7 @@ func (s *script) state() State {
 
 // trusted has every target hold what is published.
 func (s *script) trusted() {
-	s.Trust = api.TrustStatus{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 3, Holding: 3}
+	s.Trust = api.TrustStatus{BundleHash: s.state().bundle(s.ExtraRoots, s.Now).Hash(), Targets: 3, Holding: 3}
 }
 
 // take takes the step that is next, which must be of the kind.
@@ -121,7 +121,7 @@ func TestForcedSuccession(t *testing.T) {
 	assert.Equal(t, api.PhaseStable, s.phase())
 	kept := s.state()
 	assert.Len(t, kept.Bundle(s.Now).Certificates(), 2, "a chain that ends at the first root is served: GnuTLS must find that in the bundle")
-	assert.Len(t, kept.authority(s.Now, s.Parameters).Chain, 1, "for clients that still hold the first root")
+	assert.Len(t, kept.authority(s.Situation).Chain, 1, "for clients that still hold the first root")
 
 	retired, _ := tidied(kept, first.Root.NotAfter.Add(time.Second))
 	assert.Len(t, retired.Generations, 1)
@@ -142,7 +142,7 @@ func TestOneSuccessionPerRequest(t *testing.T) {
 	s.take(StepPrepare)
 	s.promote()
 	assert.Equal(t, 3, s.state().Signing)
-	assert.Len(t, s.state().authority(s.Now, s.Parameters).Older, 2)
+	assert.Len(t, s.state().authority(s.Situation).Older, 2)
 	s.ask(api.RotateForce, "another's")
 	s.take(StepPrepare)
 }
@@ -255,7 +255,7 @@ func TestAFourthIsRefused(t *testing.T) {
 		s.take(StepPrepare)
 		s.promote()
 	}
-	require.Len(t, s.state().authority(s.Now, s.Parameters).Chain, maxCrosses)
+	require.Len(t, s.state().authority(s.Situation).Chain, maxCrosses)
 	s.ask(api.RotateOverlap, "d")
 	s.take(StepRefuse)
 	s.take("")
@@ -272,7 +272,7 @@ func TestAFourthIsRefused(t *testing.T) {
 	s.ask(api.RotateForce, "d")
 	s.take(StepPrepare)
 	s.promote()
-	a := s.state().authority(s.Now, s.Parameters)
+	a := s.state().authority(s.Situation)
 	assert.Len(t, a.Chain, maxCrosses)
 	assert.Len(t, a.Anchors, maxCrosses+1, "the first root is left out")
 	assert.Len(t, a.Bundle.Certificates(), 5)
@@ -300,7 +300,7 @@ func TestDistrustNow(t *testing.T) {
 	for _, g := range before.Generations {
 		assert.NotContains(t, fresh.Bundle(s.Now).Certificates(), g.Root)
 	}
-	a := fresh.authority(s.Now, s.Parameters)
+	a := fresh.authority(s.Situation)
 	assert.Empty(t, a.Older, "what was signed before is nobody's")
 	assert.Equal(t, pki.Window{}, a.Reissue, "everything is replaced at once")
 }
@@ -361,10 +361,10 @@ func TestChangedClusterDomain(t *testing.T) {
 	s := newScript(t)
 	s.Domain, s.Constraints = "example.org", pki.Constraints{PermittedDNS: []string{"svc", "example.org"}}
 	permits := func() [3]bool {
-		a := s.state().authority(s.Now, s.Parameters)
+		a := s.state().authority(s.Situation)
 		return [3]bool{a.Permits("web.shop.svc"), a.Permits("web.shop.svc.cluster.local"), a.Permits("web.shop.svc.example.org")}
 	}
-	former := func() []string { return s.state().authority(s.Now, s.Parameters).FormerDomains }
+	former := func() []string { return s.state().authority(s.Situation).FormerDomains }
 	s.take(StepPrepare)
 	assert.Equal(t, [3]bool{true, true, false}, permits())
 	assert.Equal(t, []string{"cluster.local"}, former())

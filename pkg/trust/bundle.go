@@ -26,24 +26,38 @@ type Bundle struct {
 // The signer writes the bundle and its hash together: a root that someone adds to
 // the bundle by hand is not distributed before the signer removes it.
 func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
+	return readSource(cm, api.BundleKey, api.CABundleHash, now)
+}
+
+// ReadOwnSource is [ReadSource] for what is called in servingcert's own namespace. While
+// the CA is lost, that has certificates of an interim CA, which nothing else trusts.
+func ReadOwnSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
+	if cm == nil || cm.Data[api.CAOwnBundle] == "" {
+		return ReadSource(cm, now)
+	}
+	return readSource(cm, api.CAOwnBundle, api.CAOwnBundleHash, now)
+}
+
+// readSource returns the bundle under the key, whose hash is under the other.
+func readSource(cm *corev1.ConfigMap, key, hashKey string, now time.Time) (Bundle, error) {
 	if cm == nil {
 		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer creates it when it has a CA", api.CAStatusName)
 	}
-	data, ok := cm.Data[api.BundleKey]
+	data, ok := cm.Data[key]
 	if !ok {
-		return Bundle{}, fmt.Errorf("ConfigMap %s has no key %s", api.CAStatusName, api.BundleKey)
+		return Bundle{}, fmt.Errorf("ConfigMap %s has no key %s", api.CAStatusName, key)
 	}
 	all, err := pki.ParseBundle([]byte(data))
 	if err != nil {
-		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: %w", api.CAStatusName, api.BundleKey, err)
+		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: %w", api.CAStatusName, key, err)
 	}
-	if said, ok := cm.Data[api.CABundleHash]; ok && said != all.Hash() {
-		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s does not match the hash in key %s: one of them was changed", api.CAStatusName, api.BundleKey, api.CABundleHash)
+	if said, ok := cm.Data[hashKey]; ok && said != all.Hash() {
+		return Bundle{}, fmt.Errorf("ConfigMap %s: key %s does not match the hash in key %s: one of them was changed", api.CAStatusName, key, hashKey)
 	}
 	current := all.Unexpired(now)
 	certs := current.Certificates()
 	if len(certs) == 0 {
-		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate has expired", api.CAStatusName, api.BundleKey)
+		return Bundle{}, fmt.Errorf("ConfigMap %s, key %s: every certificate has expired", api.CAStatusName, key)
 	}
 	until := certs[0].NotAfter
 	for _, c := range certs {

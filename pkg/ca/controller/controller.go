@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"crypto/x509"
 	"maps"
 	"net/http"
 	"sync/atomic"
@@ -35,8 +36,10 @@ type Controller struct {
 	current atomic.Pointer[snapshot]
 	// What follows is used by the one reconcile that runs at a time.
 	published *api.CAStatus // what this process last saw or wrote in the status ConfigMap
-	remote    remoteCA
-	leaves    leafCount
+	// extraRoots are those that were read last.
+	extraRoots []*x509.Certificate
+	remote     remoteCA
+	leaves     leafCount
 }
 
 // newController returns a Controller, or what is wrong with its Config. It lacks
@@ -57,6 +60,16 @@ func (c *Controller) Authority() (*pki.Authority, error) {
 		return nil, &ca.NotReadyError{Problem: problem}
 	}
 	return s.authority, nil
+}
+
+// Interim returns what signs for the signer's own namespace while there is no CA to
+// sign with; nil if there is, or if none was made.
+func (c *Controller) Interim() *pki.Authority {
+	s := c.current.Load()
+	if c.cfg.CheckClock() != nil || s.interim != nil && s.interim.OutOfTime(c.cfg.Clock()).Reason != "" {
+		return nil
+	}
+	return s.interimAuthority
 }
 
 // Ready is a readiness check: an error while this process leads and has no CA to
@@ -93,8 +106,11 @@ func (c *Controller) act(ctx context.Context, f found, d ca.Decision) error {
 	if !d.RaiseFirst {
 		c.use(ctx, f, d)
 	}
-	if d.Step.Kind != "" {
+	switch {
+	case d.Step.Kind != "":
 		return c.take(ctx, f, d)
+	case d.Interim.Step != "":
+		return c.takeInterim(ctx, f, d.Interim)
 	}
 	return c.publish(ctx, f, d)
 }
@@ -106,7 +122,7 @@ func (c *Controller) take(ctx context.Context, f found, d ca.Decision) error {
 	if err != nil {
 		return err
 	}
-	secret, err := c.writeSecret(ctx, f.secret, data)
+	secret, err := c.writeSecret(ctx, api.CASecretName, f.secret, data)
 	if err != nil {
 		return err
 	}
@@ -114,12 +130,30 @@ func (c *Controller) take(ctx context.Context, f found, d ca.Decision) error {
 	return nil
 }
 
-// writeSecret writes the data of the CA Secret in one write that fails if the
+// takeInterim takes the step of the interim CA.
+func (c *Controller) takeInterim(ctx context.Context, f found, i ca.Interim) error {
+	data, err := i.Apply(f.Situation)
+	if err != nil {
+		return err
+	}
+	if data == nil {
+		err = writeError("Secret", api.CAInterimName, c.writer.Delete(ctx, f.interim, client.Preconditions{UID: &f.interim.UID, ResourceVersion: &f.interim.ResourceVersion}))
+	} else {
+		_, err = c.writeSecret(ctx, api.CAInterimName, f.interim, data)
+	}
+	if err != nil {
+		return err
+	}
+	c.reportInterim(ctx, f, i.Step)
+	return nil
+}
+
+// writeSecret writes the data of a Secret with a CA in one write that fails if the
 // Secret is no longer as it was read; nil: it was absent.
-func (c *Controller) writeSecret(ctx context.Context, read *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
+func (c *Controller) writeSecret(ctx context.Context, name string, read *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
 	if read == nil {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CASecretName, Labels: maps.Clone(objectLabels)}, Data: data}
-		return secret, writeError("Secret", api.CASecretName, c.writer.Create(ctx, secret))
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: name, Labels: maps.Clone(objectLabels)}, Data: data}
+		return secret, writeError("Secret", name, c.writer.Create(ctx, secret))
 	}
 	secret := read.DeepCopy()
 	secret.Data = data
@@ -127,7 +161,7 @@ func (c *Controller) writeSecret(ctx context.Context, read *corev1.Secret, data 
 		secret.Labels = map[string]string{}
 	}
 	maps.Copy(secret.Labels, objectLabels)
-	return secret, writeError("Secret", api.CASecretName, c.writer.Update(ctx, secret))
+	return secret, writeError("Secret", name, c.writer.Update(ctx, secret))
 }
 
 // unreadable keeps a CA that was read before: the API server being away does not

@@ -26,6 +26,7 @@ const (
 	EventRetired   = "CARetired"      // Normal: an older root left the bundle
 	EventRefused   = "CARefused"      // Warning: a rotation that was asked for is not made
 	EventUsable    = "CAUsable"       // Normal: a problem is over
+	EventInterim   = "CAInterim"      // Warning: the CA is lost, and an interim CA signs for servingcert's own namespace
 	EventRestored  = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
 )
 
@@ -84,6 +85,18 @@ func stepEvent(f found, d ca.Decision, next ca.State) (eventType, reason, note s
 		reason, note = EventRefused, fmt.Sprintf("rotation %q refused: %s", f.Request.Reason, why)
 	}
 	return eventType, reason, note
+}
+
+// reportInterim logs a step of the interim CA, and writes its event; a raised mark has
+// none.
+func (c *Controller) reportInterim(ctx context.Context, f found, step ca.InterimStep) {
+	if step == ca.InterimRaise {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("the interim CA took a step", "step", step)
+	if step == ca.InterimMake {
+		c.events.write(f.uid(), corev1.EventTypeWarning, EventInterim, "the CA is lost: an interim CA signs for namespace "+c.cfg.Namespace+" alone, so that the webhook can be called")
+	}
 }
 
 // reportRestored says that someone else has written the status ConfigMap.

@@ -19,6 +19,8 @@ type found struct {
 	ca.Situation
 	secret *corev1.Secret    // nil if absent
 	status *corev1.ConfigMap // nil if absent
+	// interim is the Secret of the interim CA, nil if absent.
+	interim *corev1.Secret
 }
 
 // uid returns the UID of the CA Secret, "" if that is absent.
@@ -40,6 +42,12 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 		return f, err
 	}
 	if err := c.gatherSecret(ctx, &f); err != nil {
+		return f, err
+	}
+	if err := c.gatherInterim(ctx, &f); err != nil {
+		return f, err
+	}
+	if err := c.gatherExtraRoots(ctx, &f); err != nil {
 		return f, err
 	}
 	if c.cfg.Leaves != nil {
@@ -116,6 +124,33 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 		return err
 	}
 	f.Secret = f.secret.Data
+	return nil
+}
+
+// gatherInterim reads the interim CA.
+func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
+	if f.interim, err = c.secret(ctx, api.CAInterimName); err == nil && f.interim != nil {
+		f.Interim = f.interim.Data
+	}
+	return err
+}
+
+// gatherExtraRoots reads the roots that clients are to trust beside the CA. A mistake in
+// them takes no root away that this process has read before.
+func (c *Controller) gatherExtraRoots(ctx context.Context, f *found) error {
+	cm, err := c.configMap(ctx, api.ExtraRootsName)
+	if err != nil {
+		return err
+	}
+	if cm == nil {
+		c.extraRoots = nil
+		return nil
+	}
+	f.ExtraRoots, f.ExtraErr = ca.ParseExtraRoots(cm.Data)
+	if f.ExtraErr != nil {
+		f.ExtraRoots = append(f.ExtraRoots, c.extraRoots...)
+	}
+	c.extraRoots = f.ExtraRoots
 	return nil
 }
 

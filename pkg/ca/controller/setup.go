@@ -53,18 +53,21 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 }
 
 func (c *Controller) addTo(mgr manager.Manager) error {
-	watched, err := c.newCache(mgr)
+	watched, err := c.newCache(mgr, api.CAStatusName)
 	if err != nil {
-		return fmt.Errorf("cache: %w", err)
+		return err
 	}
-	if err := mgr.Add(watched); err != nil {
-		return fmt.Errorf("add cache: %w", err)
+	// The right to watch ConfigMaps is by name, and a cache has one selector a kind.
+	extra, err := c.newCache(mgr, api.ExtraRootsName)
+	if err != nil {
+		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		WatchesRawSource(source.Func(once)).
 		WatchesRawSource(metadataOf(watched, "Secret")).
 		WatchesRawSource(metadataOf(watched, "ConfigMap")).
+		WatchesRawSource(metadataOf(extra, "ConfigMap")).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestWait),
@@ -76,17 +79,25 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 	return nil
 }
 
-func (c *Controller) newCache(mgr manager.Manager) (cache.Cache, error) {
-	return cache.New(mgr.GetConfig(), cache.Options{
+// newCache returns a cache of Secrets of the namespace, and of the ConfigMap with the
+// name, which runs with the manager.
+func (c *Controller) newCache(mgr manager.Manager, configMap string) (cache.Cache, error) {
+	made, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient:        mgr.GetHTTPClient(),
 		Scheme:            mgr.GetScheme(),
 		Mapper:            mgr.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{c.cfg.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			// The right to read ConfigMaps is for this one only.
-			&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, api.CAStatusName)},
+			&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, configMap)},
 		},
 	})
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	if err := mgr.Add(made); err != nil {
+		return nil, fmt.Errorf("add cache: %w", err)
+	}
+	return made, nil
 }
 
 // theOnly request: there is one CA.
@@ -103,7 +114,7 @@ func metadataOf(watched cache.Cache, kind string) source.Source {
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return source.Kind(watched, object, handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
-			if !slices.Contains([]string{api.CASecretName, api.CAImportName, api.CAStatusName}, object.Name) {
+			if !slices.Contains([]string{api.CASecretName, api.CAInterimName, api.CAImportName, api.CAStatusName, api.ExtraRootsName}, object.Name) {
 				return nil
 			}
 			return []reconcile.Request{theOnly}

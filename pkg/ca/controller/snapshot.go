@@ -22,6 +22,10 @@ type snapshot struct {
 	phase     string
 	warnings  []api.CAMessage
 	standby   bool // nothing was reconciled yet
+	// interim is the interim CA, and interimAuthority what signs with it; nil where
+	// none is needed.
+	interim          *ca.State
+	interimAuthority *pki.Authority
 }
 
 func standby() *snapshot {
@@ -44,7 +48,12 @@ func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 	if d.Status != nil {
 		next.phase = d.Status.Phase
 	}
+	next.interim, next.interimAuthority = d.Interim.State, d.Interim.Authority
 	old := c.current.Load() // only this goroutine stores
+	if old.interimAuthority != nil && next.interimAuthority != nil && sameAuthority(old.interimAuthority, next.interimAuthority) &&
+		old.interimAuthority.SignUntil.Equal(next.interimAuthority.SignUntil) {
+		next.interimAuthority = old.interimAuthority
+	}
 	if next.authority != nil && old.authority != nil && sameAuthority(old.authority, next.authority) &&
 		old.authority.SignUntil.Equal(next.authority.SignUntil) {
 		next.authority = old.authority // what others derived from it stays good
@@ -59,6 +68,9 @@ func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 // changed reports whether a signer must look at its certificates again. A raised
 // mark alone does not matter to any.
 func changed(old, next *snapshot) bool {
+	if (old.interimAuthority == nil) != (next.interimAuthority == nil) {
+		return true
+	}
 	if old.problem.Reason != "" || next.problem.Reason != "" {
 		return old.problem.Reason != next.problem.Reason
 	}

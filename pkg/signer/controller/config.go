@@ -42,6 +42,9 @@ type Config struct {
 	// Authority returns the CA as it is now, or why there is none. An error with
 	// a method Reason() string names the condition's reason.
 	Authority func() (*pki.Authority, error)
+	// Interim returns what signs for Namespace alone while Authority has an error; nil
+	// if nothing does. A nil function never does.
+	Interim func() *pki.Authority
 	// AuthorityChanged is received from whenever Authority may answer
 	// differently: every Secret is then looked at again.
 	AuthorityChanged <-chan struct{}

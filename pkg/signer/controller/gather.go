@@ -28,6 +28,11 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 		c.known.Store(s.Authority)
 		s.Widened = c.roots.window(s.Authority, s.Now, c.config.ReissueWindow)
 	}
+	if s.AuthorityErr != nil && key.Namespace == c.config.Namespace && c.config.Interim != nil {
+		if own := c.config.Interim(); own != nil {
+			s.Authority, s.AuthorityErr = own, nil
+		}
+	}
 	if known := c.known.Load(); known != nil {
 		s.Limits.FormerDomains = known.FormerDomains
 	}

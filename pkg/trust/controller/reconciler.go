@@ -49,6 +49,14 @@ func (s sourceReader) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
+// bundleFor returns the bundle of the source that is for the target.
+func (s sourceReader) bundleFor(kind target.Kind, t target.Target, source *corev1.ConfigMap, now time.Time) (trust.Bundle, error) {
+	if kind.CalledIn(s.namespace, t) {
+		return trust.ReadOwnSource(source, now)
+	}
+	return trust.ReadSource(source, now)
+}
+
 // Reconcile looks at one target.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s, object, err := r.gather(ctx, req.NamespacedName)
@@ -74,7 +82,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (trus
 	if err != nil {
 		return s, nil, err
 	}
-	if s.Bundle, s.NoBundle = trust.ReadSource(cm, s.Now); s.NoBundle == nil {
+	if s.Bundle, s.NoBundle = r.source.bundleFor(r.kind, t, cm, s.Now); s.NoBundle == nil {
 		s.Held = r.kind.Judge(t, s.Bundle)
 	}
 	return s, t.Object, nil

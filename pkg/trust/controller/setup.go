@@ -121,12 +121,14 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Ki
 	return nil
 }
 
+// sourceKeys are the keys of the source that are read.
+var sourceKeys = []string{api.BundleKey, api.CABundleHash, api.CAOwnBundle, api.CAOwnBundleHash}
+
 // bundleChanged ignores changes of the source other than of the bundle.
 func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 	return predicate.TypedFuncs[*corev1.ConfigMap]{
 		UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
-			before, after := e.ObjectOld.Data, e.ObjectNew.Data
-			return before[api.BundleKey] != after[api.BundleKey] || before[api.CABundleHash] != after[api.CABundleHash]
+			return slices.ContainsFunc(sourceKeys, func(key string) bool { return e.ObjectOld.Data[key] != e.ObjectNew.Data[key] })
 		},
 	}
 }
@@ -194,7 +196,7 @@ func newStatusCaches(mgr manager.Manager, namespace string) (statusCaches, error
 	stripSource := func(obj client.Object) {
 		cm := obj.(*corev1.ConfigMap)
 		cm.BinaryData = nil
-		maps.DeleteFunc(cm.Data, func(key, _ string) bool { return key != api.BundleKey && key != api.CABundleHash })
+		maps.DeleteFunc(cm.Data, func(key, _ string) bool { return !slices.Contains(sourceKeys, key) })
 	}
 	for into, reads := range map[*cache.Cache][]target.Read{
 		&c.source: oneConfigMap(namespace, api.CAStatusName, stripSource),

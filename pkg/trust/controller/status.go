@@ -57,7 +57,7 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 	s.Bundle, s.NoBundle = trust.ReadSource(source, now)
 	for _, v := range r.kinds.all() {
 		s.Kinds = append(s.Kinds, v.KindStatus)
-		seen, err := r.seen(ctx, v, s)
+		seen, err := r.seen(ctx, v, s, source)
 		if err != nil {
 			return s, nil, err
 		}
@@ -73,7 +73,7 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 }
 
 // seen returns the targets of a kind, and what they hold if there is a bundle.
-func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusSituation) ([]trust.SeenTarget, error) {
+func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusSituation, source *corev1.ConfigMap) ([]trust.SeenTarget, error) {
 	if v.targets == nil || v.State == trust.KindAbsent {
 		return nil, nil
 	}
@@ -86,7 +86,12 @@ func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusS
 		id := trust.TargetID{Kind: v.Name, Key: t.Key}
 		one := trust.SeenTarget{TargetID: id, Created: t.Created, Last: r.ledger.get(id)}
 		if s.NoBundle == nil {
-			one.Held = v.served.Judge(t, s.Bundle)
+			bundle, err := r.source.bundleFor(v.served, t, source, s.Now)
+			if err != nil {
+				one.Held = trust.Differs(err.Error())
+			} else {
+				one.Held = v.served.Judge(t, bundle)
+			}
 		}
 		seen = append(seen, one)
 	}

@@ -18,6 +18,9 @@ type RequestDecision struct {
 	Text  string // for people, with its newlines
 }
 
+// noCA reports whether a problem of this reason leaves no CA that could be rotated.
+func noCA(reason string) bool { return IsLost(reason) || reason == api.CANewerVersion }
+
 // DecideRequest returns what is to be done about a request, by the status
 // ConfigMap. The error is why nothing is done.
 func DecideRequest(cm *corev1.ConfigMap, wanted api.RotateRequest) (RequestDecision, error) {
@@ -29,7 +32,7 @@ func DecideRequest(cm *corev1.ConfigMap, wanted api.RotateRequest) (RequestDecis
 	switch replace := wanted.Mode == api.RotateReplaceLost; {
 	case replace && !IsLost(reason):
 		return RequestDecision{}, fmt.Errorf("--replace-lost: the CA is neither lost nor corrupt: %s", status.Progress())
-	case !replace && IsLost(reason):
+	case !replace && noCA(reason):
 		return RequestDecision{}, fmt.Errorf("there is no CA to rotate: %s", status.Problem)
 	}
 	open := openRequest(cm, status)

@@ -78,12 +78,14 @@ func TestDecideRequest(t *testing.T) {
 			status(replace.Annotations(), append(lost, api.CARotation, replace.String())...), replace,
 			RequestDecision{}, "for an earlier loss: give another --reason. CALost: Secret servingcert-ca is missing",
 		},
-		"corrupt":                        {status(nil, api.CAProblem, "CACorrupt: x"), replace, RequestDecision{Write: true}, ""},
-		"neither":                        {status(nil), replace, RequestDecision{}, "--replace-lost: the CA is neither lost nor corrupt: Stable: generation 1 signs"},
-		"a lost one has no successor":    {status(nil, lost...), overlap, RequestDecision{}, "there is no CA to rotate: CALost: Secret servingcert-ca is missing"},
-		"nor is its key of any use":      {status(nil, lost...), distrust, RequestDecision{}, "there is no CA to rotate: CALost"},
-		"an expired one has a successor": {status(nil, api.CAProblem, "CAExpired: x"), overlap, RequestDecision{Write: true}, ""},
-		"expired":                        {status(nil, api.CAProblem, "CAExpired: x"), replace, RequestDecision{}, "the CA is neither lost nor corrupt: Stable: generation 1 signs; problem: CAExpired: x"},
+		"corrupt":                         {status(nil, api.CAProblem, "CACorrupt: x"), replace, RequestDecision{Write: true}, ""},
+		"neither":                         {status(nil), replace, RequestDecision{}, "--replace-lost: the CA is neither lost nor corrupt: Stable: generation 1 signs"},
+		"a lost one has no successor":     {status(nil, lost...), overlap, RequestDecision{}, "there is no CA to rotate: CALost: Secret servingcert-ca is missing"},
+		"nor has one that cannot be read": {status(nil, api.CAProblem, "CANewerVersion: x"), overlap, RequestDecision{}, "there is no CA to rotate: CANewerVersion"},
+		"nor is it lost":                  {status(nil, api.CAProblem, "CANewerVersion: x"), replace, RequestDecision{}, "the CA is neither lost nor corrupt"},
+		"nor is its key of any use":       {status(nil, lost...), distrust, RequestDecision{}, "there is no CA to rotate: CALost"},
+		"an expired one has a successor":  {status(nil, api.CAProblem, "CAExpired: x"), overlap, RequestDecision{Write: true}, ""},
+		"expired":                         {status(nil, api.CAProblem, "CAExpired: x"), replace, RequestDecision{}, "the CA is neither lost nor corrupt: Stable: generation 1 signs; problem: CAExpired: x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := DecideRequest(c.cm, c.wanted)

@@ -7,6 +7,8 @@
 package target
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -38,6 +40,9 @@ type Kind struct {
 	clear func(obj client.Object) []byte
 	// moved is for Moved; nil where there is only one field.
 	moved func(obj client.Object) bool
+	// calls returns the namespaces of the Services that are called with the bundle; nil
+	// where none is.
+	calls func(obj client.Object) []string
 	// advice is for Advice; nil for none.
 	advice func(obj client.Object) string
 	// document is for Document.
@@ -64,6 +69,12 @@ func (k Kind) Judge(t Target, bundle trust.Bundle) trust.Judgement {
 		return trust.Judgement{State: trust.StatePending, Reason: trust.ReasonMissing, Message: "the object does not exist"}
 	}
 	return k.judge(t.Object, bundle.PEM)
+}
+
+// CalledIn reports whether the target is how the API server calls a Service of the
+// namespace.
+func (k Kind) CalledIn(namespace string, t Target) bool {
+	return k.calls != nil && t.Exists() && slices.Contains(k.calls(t.Object), namespace)
 }
 
 // Clear returns the JSON merge patch that removes what may not be beside the

@@ -30,6 +30,7 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 		judge: func(obj client.Object, bundle []byte) trust.Judgement {
 			return judgeWebhooks(mutatingWebhooks(obj), bundle)
 		},
+		calls:  func(obj client.Object) []string { return serviceNamespaces(mutatingWebhooks(obj)) },
 		advice: nameInRole("mutatingwebhookconfigurations"),
 		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 			config := applyadmissionv1.MutatingWebhookConfiguration(obj.GetName()).
@@ -62,6 +63,7 @@ func validatingWebhookConfiguration(openShift bool) Kind {
 		judge: func(obj client.Object, bundle []byte) trust.Judgement {
 			return judgeWebhooks(validatingWebhooks(obj), bundle)
 		},
+		calls:  func(obj client.Object) []string { return serviceNamespaces(validatingWebhooks(obj)) },
 		advice: nameInRole("validatingwebhookconfigurations"),
 		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
 			config := applyadmissionv1.ValidatingWebhookConfiguration(obj.GetName()).
@@ -109,6 +111,17 @@ type webhook struct {
 }
 
 func (w webhook) hasService() bool { return w.client.Service != nil }
+
+// serviceNamespaces returns the namespaces of the Services that are called.
+func serviceNamespaces(webhooks []webhook) []string {
+	var namespaces []string
+	for _, w := range webhooks {
+		if w.hasService() {
+			namespaces = append(namespaces, w.client.Service.Namespace)
+		}
+	}
+	return namespaces
+}
 
 // judgeWebhooks judges the entries of a webhook configuration together.
 func judgeWebhooks(webhooks []webhook, bundle []byte) trust.Judgement {

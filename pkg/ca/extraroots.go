@@ -1,0 +1,39 @@
+package ca
+
+import (
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// maxExtraRoots bounds what every client has to read.
+const maxExtraRoots = 20
+
+// ParseExtraRoots reads the data of ConfigMap api.ExtraRootsName: certificates of CAs
+// in PEM, under any keys. With an error, which names the first key that is wrong, it
+// returns what the others hold.
+func ParseExtraRoots(data map[string]string) ([]*x509.Certificate, error) {
+	var roots []*x509.Certificate
+	var wrong error
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		bundle, err := pki.ParseBundle([]byte(data[key]))
+		if err != nil && wrong == nil {
+			wrong = fmt.Errorf("key %s: must hold certificates of CAs in PEM: %w", key, err)
+		}
+		roots = append(roots, bundle.Certificates()...)
+	}
+	roots = pki.NewBundle(roots...).Certificates()
+	if len(roots) > maxExtraRoots {
+		return roots[:maxExtraRoots], fmt.Errorf("holds %d certificates: must hold at most %d", len(roots), maxExtraRoots)
+	}
+	return roots, wrong
+}
+
+// bundle returns what clients must trust at now: [State.Bundle], and the extra roots.
+func (s State) bundle(extra []*x509.Certificate, now time.Time) pki.Bundle {
+	return pki.NewBundle(append(s.Bundle(now).Certificates(), pki.NewBundle(extra...).Unexpired(now).Certificates()...)...)
+}
