@@ -45,6 +45,7 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 			return nil
 		}
 		w.print(u.Progress())
+		w.Bar.Set(u.Serving, u.Services, "Services are served by all of their pods")
 		if !pause(ctx, servicesEvery) {
 			return w.tooLong(ctx)
 		}
