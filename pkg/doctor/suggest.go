@@ -1,17 +1,26 @@
 package doctor
 
-import "slices"
+import (
+	"slices"
+	"strings"
 
-// suggest returns the word of the list that the text most likely stands for, or "" if none
-// is near: of those that a third of their letters or fewer separate, the nearest.
-func suggest(text string, words []string) string {
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// suggest returns the key of the list that the text most likely stands for, or "" if none
+// is near: of those that a third of their letters or fewer separate, the nearest. The
+// prefix that all keys have does not count.
+func suggest(text string, keys []string) string {
+	const prefix = api.Domain + "/"
+	text = strings.TrimPrefix(text, prefix)
 	best, least := "", -1
-	for _, w := range words {
-		d := distance(text, w)
-		if d > max(len(w)/3, 1) || least >= 0 && d >= least {
+	for _, key := range keys {
+		name := strings.TrimPrefix(key, prefix)
+		d := distance(text, name)
+		if d > max(len(name)/3, 1) || least >= 0 && d >= least {
 			continue
 		}
-		best, least = w, d
+		best, least = key, d
 	}
 	return best
 }
