@@ -12,6 +12,8 @@ type State struct {
 	CA api.CAStatus
 	// Trust is nil if the rotator has written no status.
 	Trust *api.TrustStatus
+	// Unread: what the rotator reports could not be read.
+	Unread bool
 }
 
 // soon is how long before its end a CA should have been replaced: half of the last third of
@@ -57,6 +59,8 @@ func (s *State) judge(now time.Time) []Finding {
 // trust returns what keeps targets from the bundle.
 func (s *State) trust() []Finding {
 	switch {
+	case s.Unread:
+		return nil
 	case s.Trust == nil:
 		return []Finding{found(TrustStatus, "", "there is no ConfigMap %s: the rotator has not run yet", api.TrustStatusName)}
 	case s.Trust.Problem != "":

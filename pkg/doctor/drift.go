@@ -29,7 +29,7 @@ func (p Pair) object() string {
 func drift(pairs []Pair) []Finding {
 	var out []Finding
 	for _, p := range pairs {
-		id := checkOf(p.Release.GetKind())
+		id := CheckOfKind(p.Release.GetKind())
 		if p.Live == nil {
 			out = append(out, found(id, p.object(), "it does not exist").as(lossOf(p.Release.GetKind())))
 			continue
@@ -61,8 +61,8 @@ func annotations(obj *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// checkOf returns the check that a kind of object belongs to.
-func checkOf(kind string) ID {
+// CheckOfKind returns the check that objects of the release of a kind belong to.
+func CheckOfKind(kind string) ID {
 	switch kind {
 	case "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding":
 		return Rights
