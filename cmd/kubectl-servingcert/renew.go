@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +22,7 @@ import (
 
 // renewFlags are what renew was asked.
 type renewFlags struct {
-	clusterFlags
+	*plugin
 	namespace          string
 	all, allNamespaces bool
 	wait               bool
@@ -29,28 +30,26 @@ type renewFlags struct {
 	names              []string
 }
 
-func renewCommand() command {
-	return command{
-		name:  "renew",
+func (p *plugin) renewCommand() *cobra.Command {
+	return verb{
 		about: "Renew the certificates of Services now, with new keys.",
 		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f renewFlags
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := renewFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Services")
 			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
 			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
 			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				f.names = args
 				if err := f.validate(); err != nil {
 					return err
 				}
-				return f.run(ctx, std, time.Now)
+				return f.run(ctx, time.Now)
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *renewFlags) validate() error {
@@ -61,7 +60,7 @@ func (f *renewFlags) validate() error {
 		return usagef("no Service given: name Services, or use --all")
 	case f.allNamespaces && !f.all:
 		return usagef("-A requires --all: named Services are in one namespace")
-	case f.allNamespaces && f.namespace != "":
+	case f.allNamespaces && *f.kube.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
@@ -69,15 +68,15 @@ func (f *renewFlags) validate() error {
 	return nil
 }
 
-func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time) error {
+func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" && !f.allNamespaces {
+	if !f.allNamespaces {
 		f.namespace = c.Namespace
 	}
-	chosen, err := f.choose(ctx, c, std.out)
+	chosen, err := f.choose(ctx, c, f.out)
 	if err != nil {
 		return err
 	}
@@ -88,12 +87,12 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 		}
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(std.out, "renewal requested for %d certificates\n", len(chosen))
+		_, err := fmt.Fprintf(f.out, "renewal requested for %d certificates\n", len(chosen))
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	w := follow.Watcher{Cluster: c, Out: std.out, Now: now, Timeout: f.timeout}
+	w := follow.Watcher{Cluster: c, Out: f.out, Now: now, Timeout: f.timeout}
 	return w.Renewal(ctx, chosen)
 }
 

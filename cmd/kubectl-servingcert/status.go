@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
@@ -19,32 +20,30 @@ import (
 
 // statusFlags are what status was asked.
 type statusFlags struct {
-	clusterFlags
+	*plugin
 	namespace, system, output string
 	all                       bool
 	name                      string
 }
 
-func statusCommand() command {
-	return command{
-		name:  "status",
+func (p *plugin) statusCommand() *cobra.Command {
+	return verb{
 		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
 		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f statusFlags
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := statusFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Services")
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces")
 			fs.StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
 			systemNamespace(fs, &f.system)
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				return f.run(ctx, std, time.Now())
+				return f.run(ctx, time.Now())
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *statusFlags) validate(args []string) error {
@@ -57,7 +56,7 @@ func (f *statusFlags) validate(args []string) error {
 	switch {
 	case !slices.Contains([]string{"text", "json", "yaml"}, f.output):
 		return usagef("-o %q: must be text, json or yaml", f.output)
-	case f.all && f.namespace != "":
+	case f.all && *f.kube.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
 	case f.all && f.name != "":
 		return usagef("-A and the name of a Service are mutually exclusive")
@@ -73,19 +72,19 @@ type report struct {
 	detailed bool               // one Service was asked for: with the messages of its conditions
 }
 
-func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error {
+func (f *statusFlags) run(ctx context.Context, now time.Time) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" && !f.all {
+	if !f.all {
 		f.namespace = c.Namespace
 	}
 	r, err := f.gather(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := r.write(std.out, f.output, now); err != nil {
+	if err := r.write(f.out, f.output, now); err != nil {
 		return err
 	}
 	if r.CA.Problem != "" {

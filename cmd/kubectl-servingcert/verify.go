@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
@@ -16,32 +17,30 @@ import (
 
 // verifyFlags are what verify was asked.
 type verifyFlags struct {
-	clusterFlags
+	*plugin
 	namespace, system, address string
 	timeout                    time.Duration
 	name                       string
 }
 
-func verifyCommand() command {
-	return command{
-		name:  "verify",
+func (p *plugin) verifyCommand() *cobra.Command {
+	return verb{
 		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f verifyFlags
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Service (default: the context's)")
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := verifyFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Service")
 			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
 			systemNamespace(fs, &f.system)
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				return f.run(ctx, std, time.Now())
+				return f.run(ctx, time.Now())
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *verifyFlags) validate(args []string) error {
@@ -62,14 +61,12 @@ func (f *verifyFlags) validate(args []string) error {
 	return nil
 }
 
-func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error {
+func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" {
-		f.namespace = c.Namespace
-	}
+	f.namespace = c.Namespace
 	seen, err := c.Certificate(ctx, f.namespace, f.name, f.system)
 	if err != nil {
 		return err
@@ -78,7 +75,7 @@ func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error
 		seen.Dialled = true
 		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
 	}
-	return writeFindings(std.out, judge.Verify(seen, now))
+	return writeFindings(f.out, judge.Verify(seen, now))
 }
 
 // fetch returns the certificates that a server shows for a name, by the dial with
