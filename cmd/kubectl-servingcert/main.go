@@ -35,6 +35,8 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.verifyCommand(),
 		p.renewCommand(),
 		p.rotateCommand(),
+		p.doctorCommand(),
+		p.analyzeCommand(),
 	}
 }
 

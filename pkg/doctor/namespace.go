@@ -153,7 +153,7 @@ func (n Namespace) idle(svc *corev1.Service, object string) []Finding {
 	if len(keys) == 0 || retained || svc.DeletionTimestamp != nil {
 		return nil
 	}
-	return []Finding{found(AsksNothing, object, "%s: no effect without %s or %s: %s", strings.Join(keys, ", "), api.AnnotationSecretName, api.AnnotationKeySource, api.KeySourcePod)}
+	return []Finding{found(AsksNothing, object, "%s: no effect without %s or %s: %s", strings.Join(keys, ", "), api.AnnotationSecretName, api.AnnotationKeySource, api.KeySourcePod).annotation(keys[0])}
 }
 
 // selectsNothing reports whether no workload has the labels that the Service selects. A
