@@ -25,8 +25,8 @@ func page() string {
 What does the finding of ` + "`kubectl servingcert doctor` or `analyze`" + ` mean, and what is to be done? Each check has
 an id that never changes. [How to run them](doctor.md).
 
-The level is that of its findings, unless a finding says another: an error makes the command end with 1, a
-warning only with ` + "`--strict`" + `. *Manifests* are checked by ` + "`analyze`" + `, without a cluster, and *a cluster* by ` + "`doctor`" + `.
+The level is that of its findings, unless a finding says another: an error makes the command end with 1,
+a warning only with ` + "`--strict`" + `. ` + "`doctor`" + ` makes its checks in a cluster, ` + "`analyze`" + ` on manifests.
 `)
 	for _, g := range Groups() {
 		fmt.Fprintf(&b, "\n## %s\n", g)
