@@ -386,7 +386,7 @@ func TestStrict(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	keys := api.OnService.Annotations()
 	for text, want := range map[string]string{
-		api.Domain + "/secretname": api.AnnotationSecretName, api.Domain + "/secret-nmae": api.AnnotationSecretName,
+		api.Domain + "/secretname": api.AnnotationSecretName, api.Domain + "/secret-naem": api.AnnotationSecretName,
 		api.Domain + "/key-algorythm": api.AnnotationKeyAlgorithm, api.Domain + "/extra-dns-name": api.AnnotationExtraDNSNames,
 	} {
 		assert.Equal(t, want, suggest(text, keys))

@@ -109,7 +109,7 @@ func (g *gatherer) ownNamespace(ctx context.Context) (string, error) {
 	}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		_, err := g.client.CoreV1().ServiceAccounts(ns.Name).Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, nil //nolint:nilerr // it is asked for again
+		return err == nil, nil
 	})
 	if err != nil {
 		g.deleteNamespace(ctx, ns.Name)
