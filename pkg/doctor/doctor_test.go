@@ -374,6 +374,19 @@ func TestEveryCheckHasACase(t *testing.T) {
 	}
 }
 
+// What could not be read is neither right nor wrong.
+func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
+	f := healthy(t)
+	i := f.Installation
+	i.Deployments, i.Leases, i.Pods, i.Objects, i.DryRun, i.Bundle = nil, nil, nil, nil, nil, ""
+	f.Namespaces, f.Authority = nil, nil
+	unread := []ID{Installed, Available, Leases, Versions, Rights, WebhookConfig, Policies, OtherObjects, WebhookReached, CABundle}
+	f.Failures = []Failure{{"everything", "forbidden", unread}}
+	for _, found := range f.Examine(noon).Findings {
+		assert.NotContains(t, append(unread, NotOptedIn, SignerClock, NotReady, CAProblem), found.ID, found.Message)
+	}
+}
+
 func TestStrict(t *testing.T) {
 	warning, err := NewReport([]Finding{found(Stale, "", "x")}, nil), NewReport([]Finding{found(NotReady, "", "x"), found(Stale, "", "x")}, nil)
 	assert.False(t, warning.Failed(false))

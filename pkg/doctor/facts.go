@@ -72,7 +72,7 @@ func (f Facts) unmade(id ID) bool {
 	if id == WebhookReached && (f.Installation == nil || f.Installation.DryRun == nil) {
 		return true
 	}
-	if id == SignerClock && f.Namespaces == nil {
+	if id == SignerClock && f.Namespaces == nil || id == NotOptedIn && f.failed(WebhookReached) {
 		return true
 	}
 	return f.failed(id)

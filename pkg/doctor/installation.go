@@ -24,7 +24,8 @@ var leaders = []string{"signer", "rotator"}
 // Installation is what is known of servingcert in a cluster.
 type Installation struct {
 	Namespace string
-	// Deployments and Leases are by name; one that is missing is not there.
+	// Deployments and Leases are by name; one that is missing is not there. They are nil if
+	// they could not be read.
 	Deployments map[string]*appsv1.Deployment
 	Leases      map[string]*coordinationv1.Lease
 	// Pods are those of the Deployments.
@@ -57,6 +58,9 @@ func (i *Installation) judge(now time.Time) []Finding {
 }
 
 func (i *Installation) deployments() []Finding {
+	if i.Deployments == nil {
+		return nil
+	}
 	var out []Finding
 	for _, c := range components {
 		name := "servingcert-" + c
@@ -108,6 +112,9 @@ func (i *Installation) whyNot(d *appsv1.Deployment) string {
 }
 
 func (i *Installation) leases(now time.Time) []Finding {
+	if i.Leases == nil {
+		return nil
+	}
 	var out []Finding
 	for _, c := range leaders {
 		name := "servingcert-" + c

@@ -22,7 +22,7 @@ const partOf = "app.kubernetes.io/part-of=servingcert"
 // installation reads what there is of servingcert itself. namespaces are those in which a
 // pod can be tried.
 func (g *gatherer) installation(ctx context.Context, namespaces []string) error {
-	i := &doctor.Installation{Namespace: g.opts.System, Deployments: map[string]*appsv1.Deployment{}, Leases: map[string]*coordinationv1.Lease{}}
+	i := &doctor.Installation{Namespace: g.opts.System}
 	g.facts.Installation = i
 	g.processes(ctx, i)
 	objects, err := release(g.opts.System)
@@ -45,6 +45,7 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 	if err != nil {
 		g.failed("Deployments in "+g.opts.System, err, doctor.Installed, doctor.Available)
 	} else {
+		i.Deployments = map[string]*appsv1.Deployment{}
 		for j := range deployments.Items {
 			i.Deployments[deployments.Items[j].Name] = &deployments.Items[j]
 		}
@@ -53,6 +54,7 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 	if err != nil {
 		g.failed("Leases in "+g.opts.System, err, doctor.Leases)
 	} else {
+		i.Leases = map[string]*coordinationv1.Lease{}
 		for j := range leases.Items {
 			i.Leases[leases.Items[j].Name] = &leases.Items[j]
 		}
