@@ -20,10 +20,14 @@ type analyzeFlags struct {
 	suffixes []string
 }
 
+// analyzeOutputs are the values of -o.
+var analyzeOutputs = outputs{"text", "json", "github"}
+
 func (p *plugin) analyzeCommand() *cobra.Command {
 	return verb{
-		about: "Check manifests without a cluster. Exit code 1 if something is wrong, 2 if they cannot be read.",
-		usage: "analyze -f FILE|DIR|- [flags]",
+		about:   "Check manifests without a cluster. Exit code 1 if something is wrong, 2 if they cannot be read.",
+		usage:   "analyze -f FILE|DIR|- [flags]",
+		outputs: analyzeOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := analyzeFlags{injectFlags: injectFlags{plugin: p, output: "yaml"}, limits: api.DefaultLimits()}
 			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
@@ -59,7 +63,7 @@ func (f *analyzeFlags) validate(args []string) error {
 	if err := f.injectFlags.validate(args); err != nil {
 		return err
 	}
-	if err := checkReportFormat(f.format, "text", "json", "github"); err != nil {
+	if err := analyzeOutputs.validate(f.format); err != nil {
 		return err
 	}
 	if f.limits.MinDuration <= 0 || f.limits.MinDuration > f.limits.MaxDuration {

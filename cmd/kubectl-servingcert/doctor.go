@@ -28,10 +28,14 @@ type doctorFlags struct {
 	timeout      time.Duration
 }
 
+// doctorOutputs are the values of -o.
+var doctorOutputs = outputs{"text", "json"}
+
 func (p *plugin) doctorCommand() *cobra.Command {
 	return verb{
-		about: "Examine a cluster: what is wrong, and what to do. Exit code 1 if something is, 2 if it cannot be examined.",
-		usage: "doctor [--pre | --wait] [-n NAMESPACE | -A] [flags]",
+		about:   "Examine a cluster: what is wrong, and what to do. Exit code 1 if something is, 2 if it cannot be examined.",
+		usage:   "doctor [--pre | --wait] [-n NAMESPACE | -A] [flags]",
+		outputs: doctorOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := doctorFlags{plugin: p}
 			fs.BoolVar(&f.Before, "pre", false, "before an installation: is it possible?")
@@ -66,7 +70,7 @@ func (f *doctorFlags) validate(args []string) error {
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
-	return checkReportFormat(f.format, "text", "json")
+	return doctorOutputs.validate(f.format)
 }
 
 func (f *doctorFlags) run(ctx context.Context) error {

@@ -11,15 +11,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// checkReportFormat checks the value of -o.
-func checkReportFormat(format string, allowed ...string) error {
-	if slices.Contains(allowed, format) {
-		return nil
-	}
-	last := len(allowed) - 1
-	return usagef("-o %q: must be %s or %s", format, strings.Join(allowed[:last], ", "), allowed[last])
-}
-
 // writeDoctor writes a report. passed: the checks that found nothing are listed too.
 func writeDoctor(std streams, r doctor.Report, format string, passed bool) error {
 	for i := range r.Findings { // tenants wrote parts of it

@@ -22,7 +22,7 @@ func helpOf(cmd *cobra.Command) string {
 	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\nCommands:\n", cmd.Short, plugged) // a Builder does not fail
 	for _, c := range cmd.Commands() {
 		if listed(c) {
-			_, _ = fmt.Fprintf(&b, "  %-10s %s\n", c.Name(), c.Short)
+			_, _ = fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
 		}
 	}
 	_, _ = fmt.Fprintf(&b, "\n%s COMMAND --help lists the flags of a command, and\n%s options those of all.\n", plugged, plugged)

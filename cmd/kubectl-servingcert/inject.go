@@ -37,10 +37,13 @@ type injectFlags struct {
 	system      string
 }
 
+var injectOutputs = outputs{"yaml", "report"}
+
 func (p *plugin) injectCommand() *cobra.Command {
 	return verb{
-		about: "Preview what the webhook does to manifests, without creating anything.",
-		usage: "inject -f FILE|DIR|- [flags]",
+		about:   "Preview what the webhook does to manifests, without creating anything.",
+		usage:   "inject -f FILE|DIR|- [flags]",
+		outputs: injectOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := injectFlags{plugin: p}
 			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
@@ -67,8 +70,8 @@ func (f *injectFlags) validate(args []string) error {
 	switch {
 	case len(args) > 0:
 		return usagef("unexpected argument %q: give files with -f", args[0])
-	case f.output != "yaml" && f.output != "report":
-		return usagef("-o %q: must be yaml or report", f.output)
+	case injectOutputs.validate(f.output) != nil:
+		return injectOutputs.validate(f.output)
 	case f.diff && f.output == "report":
 		return usagef("--diff and -o report are mutually exclusive")
 	case len(f.files) == 0 && !f.live:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -16,15 +17,24 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], standard())
+	code := run(ctx, arguments(os.Args), standard())
 	stop()
 	os.Exit(code)
+}
+
+// arguments returns the arguments of the program. Under the name completer it is run by
+// kubectl, to complete them.
+func arguments(args []string) []string {
+	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args[1:]
 }
 
 func standard() streams {
 	info, err := os.Stdin.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // so is /dev/null, which answers nothing
-	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal}
+	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal, screen: screenOf(os.Stdout, os.Getenv)}
 }
 
 // verbs are the subcommands, in the order in which help lists them.
@@ -37,12 +47,15 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.rotateCommand(),
 		p.doctorCommand(),
 		p.analyzeCommand(),
+		p.versionCommand(),
 	}
 }
 
 func run(ctx context.Context, args []string, std streams) int {
+	if std.screen.to == nil {
+		std.screen.to = std.out
+	}
 	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
-	cobra.EnableCommandSorting = false
 	root := newRoot(&plugin{streams: std, kube: newConnection()})
 	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
 	return exitCode(std.err, root.ExecuteContext(ctx))
@@ -50,6 +63,7 @@ func run(ctx context.Context, args []string, std streams) int {
 
 // newRoot returns "kubectl servingcert" with all verbs.
 func newRoot(p *plugin) *cobra.Command {
+	cobra.EnableCommandSorting = false // as verbs lists them
 	root := &cobra.Command{
 		Use:           "kubectl-servingcert COMMAND [flags]",
 		Short:         "Serving certificates for Kubernetes workloads.",
@@ -62,12 +76,13 @@ func newRoot(p *plugin) *cobra.Command {
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // p.completionCommand instead
 	p.kube.add(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, _ = io.WriteString(p.out, helpOf(cmd)) })
 	root.AddCommand(p.verbs()...)
-	root.AddCommand(optionsCommand())
+	root.AddCommand(p.completionCommand(), optionsCommand())
+	p.completeFlags(root)
 	return root
 }
 

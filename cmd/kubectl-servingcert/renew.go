@@ -25,6 +25,7 @@ type renewFlags struct {
 	*plugin
 	namespace          string
 	all, allNamespaces bool
+	selector           string
 	wait               bool
 	timeout            time.Duration
 	names              []string
@@ -34,11 +35,13 @@ func (p *plugin) renewCommand() *cobra.Command {
 	return verb{
 		about: "Renew the certificates of Services now, with new keys.",
 		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
+		args:  p.live(services),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := renewFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Services")
 			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
 			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
+			fs.StringVarP(&f.selector, "selector", "l", "", "with --all: only Services with these labels")
 			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 			return func(ctx context.Context, args []string) error {
@@ -62,10 +65,12 @@ func (f *renewFlags) validate() error {
 		return usagef("-A requires --all: named Services are in one namespace")
 	case f.allNamespaces && *f.kube.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
+	case f.selector != "" && !f.all:
+		return usagef("-l requires --all: Services are given by name or by label")
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
-	return nil
+	return validSelector(f.selector)
 }
 
 func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
@@ -92,7 +97,8 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	w := follow.Watcher{Cluster: c, Out: f.out, Now: now, Timeout: f.timeout}
+	bar := f.bar()
+	w := follow.Watcher{Cluster: c, Out: bar.Above(f.out), Bar: bar, Now: now, Timeout: f.timeout}
 	return w.Renewal(ctx, chosen)
 }
 
@@ -102,7 +108,7 @@ func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second
 
 // choose returns the Services that were asked for.
 func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster, out io.Writer) ([]judge.Service, error) {
-	all, err := c.Services(ctx, f.namespace)
+	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +153,7 @@ func renew(ctx context.Context, c *cluster.Cluster, s judge.Service, after time.
 	if err != nil {
 		return err
 	}
-	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 		return fmt.Errorf("renew %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil

@@ -117,7 +117,8 @@ func (f *rotateFlags) run(ctx context.Context) error {
 }
 
 func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
-	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: f.out, Now: time.Now, Timeout: f.timeout}
+	bar := f.bar()
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout}
 }
 
 // ask makes the request, unless it was made before. It returns the leaves of
@@ -195,14 +196,14 @@ func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Le
 func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
 		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
-		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{FieldManager: fieldManager})
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cm.ResourceVersion, "annotations": annotations}})
 	if err != nil {
 		return err
 	}
-	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
 

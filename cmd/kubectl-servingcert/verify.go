@@ -4,8 +4,9 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,19 +20,25 @@ import (
 type verifyFlags struct {
 	*plugin
 	namespace, system, address string
+	output                     string
 	timeout                    time.Duration
 	name                       string
 }
 
+var verifyOutputs = outputs{"text", "json", "yaml"}
+
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
-		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
+		about:   "Check the certificate of a Service: its objects and, with --address, what a server presents.",
+		usage:   "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
+		outputs: verifyOutputs,
+		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := verifyFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Service")
 			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
+			fs.StringVarP(&f.output, "output", "o", "text", verifyOutputs.String())
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -58,7 +65,7 @@ func (f *verifyFlags) validate(args []string) error {
 		}
 	}
 	f.name = args[0]
-	return nil
+	return verifyOutputs.validate(f.output)
 }
 
 func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
@@ -75,7 +82,7 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		seen.Dialled = true
 		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
 	}
-	return writeFindings(f.out, judge.Verify(seen, now))
+	return f.write(judge.Verify(seen, now))
 }
 
 // fetch returns the certificates that a server shows for a name, by the dial with
@@ -86,14 +93,49 @@ func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]
 	return outcome.Chain, outcome.Err
 }
 
-func writeFindings(w io.Writer, findings []judge.Finding) error {
-	failed := false
-	for _, f := range findings {
-		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, judge.Escape(f.Text))
-		failed = failed || f.Verdict == judge.VerdictFailed
+// verification is what verify shows.
+type verification struct {
+	header
+	Namespace string          `json:"namespace"`
+	Service   string          `json:"service"`
+	Findings  []judge.Finding `json:"findings"`
+}
+
+// marks are the glyph and the style of a verdict.
+var marks = map[string]struct {
+	glyph string
+	how   style
+}{
+	judge.VerdictOK:      {"✓", good},
+	judge.VerdictFailed:  {"✗", bad},
+	judge.VerdictUnknown: {"?", doubt},
+}
+
+func (f *verifyFlags) write(findings []judge.Finding) error {
+	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed })
+	var err error
+	if f.output == "text" {
+		err = writeFindings(f.screen, findings)
+	} else {
+		err = writeData(f.out, f.output, verification{headerOf("Verification"), f.namespace, f.name, findings})
 	}
-	if failed {
+	if err == nil && failed {
 		return errReported
+	}
+	return err
+}
+
+func writeFindings(s screen, findings []judge.Finding) error {
+	for _, f := range findings {
+		mark := marks[f.Verdict]
+		glyph := ""
+		if s.glyphs {
+			glyph = s.paint(mark.glyph, mark.how) + " "
+		}
+		verdict := s.paint(f.Verdict, mark.how) + strings.Repeat(" ", 8-len(f.Verdict))
+		if _, err := fmt.Fprintf(s.to, "%s%s%s\n", glyph, verdict, judge.Escape(f.Text)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
