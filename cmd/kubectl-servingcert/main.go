@@ -45,6 +45,8 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.verifyCommand(),
 		p.renewCommand(),
 		p.rotateCommand(),
+		p.doctorCommand(),
+		p.analyzeCommand(),
 		p.versionCommand(),
 	}
 }

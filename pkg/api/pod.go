@@ -105,19 +105,7 @@ func ofPods(settings []setting) []podAnnotation {
 
 // UnknownPodAnnotations returns the keys with our prefix that mean nothing on a pod,
 // sorted. Most often they are misspelled.
-func UnknownPodAnnotations(annotations map[string]string) []string {
-	var unknown []string
-	for key := range annotations {
-		if !strings.HasPrefix(key, Domain+"/") || key == AnnotationStatus {
-			continue
-		}
-		if !slices.ContainsFunc(podAnnotations, func(p podAnnotation) bool { return p.key == key }) {
-			unknown = append(unknown, key)
-		}
-	}
-	slices.Sort(unknown)
-	return unknown
-}
+func UnknownPodAnnotations(annotations map[string]string) []string { return OnPod.Unknown(annotations) }
 
 func checkSecretName(v string) string {
 	if errs := validation.IsDNS1123Subdomain(v); len(errs) > 0 {

@@ -74,10 +74,10 @@ var rules = []rule{
 
 	{reason: reasonSeveralServices, when: "Services that select the pod ask for different Secrets", then: "the pod gets that of the first Service, whose certificate lacks the names of the others", do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
 	{reason: reasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
-	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and waits for its certificate if there is none", do: "correct the Service"},
+	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and waits for its certificate if there is none", do: "correct the Service", most: 220},
 	{reason: reasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
 	{reason: reasonNoCombined, when: "the pod asks for " + api.CombinedKey + ", which its Secret does not hold", then: "it gets the other files", do: "set " + api.AnnotationCombinedPEM + `: "true" on the Service`},
-	{reason: reasonBadSetting, when: "a setting of the Service or of the namespace is not valid", then: "it is ignored", do: "correct it there"},
+	{reason: reasonBadSetting, when: "a setting of the Service or of the namespace is not valid", then: "it is ignored", do: "correct it there", most: 220},
 	{reason: reasonUnknownContainer, when: "the pod has no such container", then: "nothing is injected for that name", do: "correct " + api.AnnotationContainers},
 	{reason: reasonAmbiguousContainer, when: "cannot tell which container serves TLS", then: "all containers get the files and the environment, none gets the flags", do: "name the container in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
 

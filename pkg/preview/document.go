@@ -16,6 +16,8 @@ import (
 
 // Document is one document of a manifest file.
 type Document struct {
+	file   string
+	line   int    // of its first byte in the file
 	name   string // the file, and the number of the document in it
 	first  bool   // of its file
 	chunk         // the text, byte for byte
@@ -40,8 +42,10 @@ func Parse(file string, data []byte) ([]Document, error) {
 		return nil, fmt.Errorf("%s, %w", file, err)
 	}
 	docs := make([]Document, len(chunks))
+	line := 1
 	for i, c := range chunks {
-		doc := Document{name: fmt.Sprintf("%s, document %d", file, i+1), first: i == 0, chunk: c}
+		doc := Document{file: file, line: line, name: fmt.Sprintf("%s, document %d", file, i+1), first: i == 0, chunk: c}
+		line += bytes.Count(c.text, []byte("\n"))
 		if doc.object, err = c.decode(); err != nil {
 			return nil, fmt.Errorf("%s: %s", doc.name, oneLine(err))
 		}

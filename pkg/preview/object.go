@@ -44,7 +44,7 @@ func (p path) with(elems ...any) path { return append(p[:len(p):len(p)], elems..
 
 // outcome returns the outcome of an object with a problem.
 func (o object) outcome(namespace string, err error) Outcome {
-	out := Outcome{Kind: o.kind, Namespace: namespace, Problem: err}
+	out := Outcome{Kind: o.kind, Namespace: namespace, Problem: err, At: o.at}
 	if out.Name, _ = dig(o.content, "metadata", "name").(string); out.Name == "" {
 		prefix, _ := dig(o.content, "metadata", "generateName").(string)
 		out.Name = prefix + "*"

@@ -1,6 +1,10 @@
 package preview
 
-import "github.com/servingcert/servingcert/pkg/mutate"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/mutate"
+)
 
 // Outcome is what the webhook would do to one workload, or why that is not known.
 type Outcome struct {
@@ -9,6 +13,11 @@ type Outcome struct {
 	// Path is where the pod template is in the object. It is empty where objects of the
 	// kind have their only template in Kubernetes' own API.
 	Path string
+	// At is where the object is in the document, as in Object, and Template where the pod
+	// template is in the object.
+	At, Template []any
+	// Pod is the pod, or the one that the template describes; nil if it cannot be read.
+	Pod *corev1.Pod
 	// Problem is why it could not be found out what the webhook would do, or nil. It
 	// names the field.
 	Problem error

@@ -50,10 +50,13 @@ func workloadsOf(o object, namespace string) (workloads []workload, others []Out
 
 func newWorkload(o object, namespace string, at path, known bool) workload {
 	w := workload{Outcome: o.outcome(namespace, nil), at: at}
+	w.Template = at
 	if !known {
 		w.Path = at.String()
 	}
-	w.Problem = w.read(o)
+	if w.Problem = w.read(o); w.Problem == nil {
+		w.Pod = w.pod
+	}
 	return w
 }
 

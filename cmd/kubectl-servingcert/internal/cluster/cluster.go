@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Cluster is an API server, with the rights of one user.
@@ -24,11 +25,10 @@ const (
 // Connect returns the cluster that kubectl's flags name, as the user that they name. It
 // sends no request.
 func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
-	cfg, err := flags.ToRESTConfig()
+	cfg, err := Config(flags)
 	if err != nil {
-		return nil, fmt.Errorf("load the kubeconfig: %w", err)
+		return nil, err
 	}
-	cfg.QPS, cfg.Burst = queriesPerSecond, burst
 	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
@@ -38,4 +38,14 @@ func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	return &Cluster{client, namespace}, nil
+}
+
+// Config returns how the cluster that kubectl's flags name is reached.
+func Config(flags genericclioptions.RESTClientGetter) (*rest.Config, error) {
+	cfg, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
+	}
+	cfg.QPS, cfg.Burst = queriesPerSecond, burst
+	return cfg, nil
 }

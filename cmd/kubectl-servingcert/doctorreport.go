@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/doctor"
+)
+
+// writeDoctor writes a report. passed: the checks that found nothing are listed too.
+func writeDoctor(std streams, r doctor.Report, format string, passed bool) error {
+	for i := range r.Findings { // tenants wrote parts of it
+		f := &r.Findings[i]
+		f.Object, f.Message, f.Fix = judge.Escape(f.Object), judge.Escape(f.Message), judge.Escape(f.Fix)
+	}
+	switch format {
+	case "json":
+		data, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = std.out.Write(append(data, '\n'))
+		return err
+	case "github":
+		return writeGitHub(std.out, r)
+	}
+	return writeDoctorText(std.out, r, passed)
+}
+
+func writeDoctorText(w io.Writer, r doctor.Report, passed bool) error {
+	var b strings.Builder
+	ok := 0
+	for _, f := range r.Findings {
+		if f.Level != doctor.OK {
+			continue
+		}
+		if ok++; passed {
+			_, _ = fmt.Fprintf(&b, "%-8s%s  %s\n", f.Level, f.ID, f.Message) // a Builder does not fail
+		}
+	}
+	for _, f := range r.AtLeast(doctor.Info) {
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		head := slices.DeleteFunc([]string{fmt.Sprintf("%-8s%s", f.Level, f.ID), f.Where(), f.Object}, func(s string) bool { return s == "" })
+		_, _ = fmt.Fprintf(&b, "%s\n        %s\n        fix: %s\n        %s\n", strings.Join(head, " "), f.Message, f.Fix, f.Link)
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
+	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", count(r.Errors, "error"), count(r.Warnings, "warning"), count(ok, "check"))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// writeGitHub writes workflow commands of GitHub Actions, which shows them beside the lines.
+func writeGitHub(w io.Writer, r doctor.Report) error {
+	text := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	for _, f := range r.AtLeast(doctor.Info) {
+		level := map[doctor.Level]string{doctor.Error: "error", doctor.Warning: "warning", doctor.Info: "notice"}[f.Level]
+		_, err := fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", level, property.Replace(f.File), max(f.Line, 1),
+			property.Replace(string(f.ID)+" "+f.Name), text.Replace(fmt.Sprintf("%s: %s\n%s\n%s", f.Object, f.Message, f.Fix, f.Link)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+// Package examine reads from a cluster what package doctor judges. It changes nothing,
+// but for the namespace that it creates and deletes if it is asked to.
+package examine
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/servingcert/servingcert/pkg/doctor"
+)
+
+// Options say what is examined.
+type Options struct {
+	// System is the namespace of servingcert.
+	System string
+	// Before: servingcert is not installed yet.
+	Before bool
+	// Namespace is that whose Services and workloads are examined; "" for all.
+	Namespace string
+	// DryRunNamespace is where the pod of the dry run is created; "" for the first that is
+	// opted in.
+	DryRunNamespace string
+	// CreateNamespace: if no namespace is opted in, one is created for the dry run.
+	CreateNamespace bool
+}
+
+// gatherer reads from one cluster.
+type gatherer struct {
+	opts    Options
+	client  kubernetes.Interface
+	objects dynamic.Interface
+	served  []*restmapper.APIGroupResources
+	mapper  meta.RESTMapper
+	facts   doctor.Facts
+	clock   *clock
+	ending  map[string]bool // the namespaces that are being deleted
+}
+
+// Gather returns what is known of the cluster, and the time of its API server. What cannot
+// be read is in Failures. An error means that the API server does not answer, or does not
+// know the user.
+func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, time.Time, error) {
+	g := gatherer{opts: opts, clock: &clock{}, ending: map[string]bool{}}
+	cfg = rest.CopyConfig(cfg)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return dated{next, g.clock} })
+	var err error
+	if g.client, err = kubernetes.NewForConfig(cfg); err != nil {
+		return doctor.Facts{}, time.Time{}, err
+	}
+	if g.objects, err = dynamic.NewForConfig(cfg); err != nil {
+		return doctor.Facts{}, time.Time{}, err
+	}
+	if g.served, err = restmapper.GetAPIGroupResources(g.client.Discovery()); err != nil {
+		return doctor.Facts{}, time.Time{}, fmt.Errorf("ask what the API server serves: %w", err)
+	}
+	g.mapper = restmapper.NewDiscoveryRESTMapper(g.served)
+	if opts.Before {
+		err = g.platform(ctx)
+	} else {
+		err = g.installed(ctx)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	return g.facts, time.Now().Add(g.clock.skew()), err
+}
+
+func (g *gatherer) installed(ctx context.Context) error {
+	g.authority(ctx)
+	namespaces, err := g.namespaces(ctx)
+	if err != nil {
+		g.failed("Namespaces, Services and workloads", err, doctor.Value, doctor.UnknownKey, doctor.WebhookReached)
+	}
+	return g.installation(ctx, namespaces)
+}
+
+// failed takes note of something that could not be read, and of the checks that need it.
+func (g *gatherer) failed(what string, err error, checks ...doctor.ID) {
+	g.facts.Failures = append(g.facts.Failures, doctor.Failure{What: what, Why: err.Error(), Checks: checks})
+}
+
+// serves reports whether the API server serves a resource of a group, in the version, or in
+// any if that is "".
+func (g *gatherer) serves(group, version, resource string) bool {
+	for _, served := range g.served {
+		if served.Group.Name != group {
+			continue
+		}
+		for v, resources := range served.VersionedResources {
+			for _, r := range resources {
+				if r.Name == resource && (version == "" || v == version) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// resource returns the resource of a kind, and whether it is in a namespace.
+func (g *gatherer) resource(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	m, err := g.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return schema.GroupVersionResource{}, false, err
+	}
+	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// clock is what is known of the API server's.
+type clock struct {
+	lock   sync.Mutex
+	server time.Time // a date of the API server's, and when it came
+	here   time.Time
+}
+
+// skew returns how much later the API server's clock is than this machine's, to a second; 0
+// if it is not known.
+func (c *clock) skew() time.Duration {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.server.IsZero() {
+		return 0
+	}
+	return c.server.Sub(c.here)
+}
+
+// dated keeps the dates of answers.
+type dated struct {
+	next  http.RoundTripper
+	clock *clock
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := d.next.RoundTrip(req)
+	if err != nil {
+		return resp, err
+	}
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		d.clock.lock.Lock()
+		// A date is in whole seconds: on average the answer is half a second younger.
+		d.clock.server, d.clock.here = date.Add(500*time.Millisecond), time.Now()
+		d.clock.lock.Unlock()
+	}
+	return resp, nil
+}

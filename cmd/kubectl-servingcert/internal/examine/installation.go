@@ -1,0 +1,148 @@
+package examine
+
+import (
+	"context"
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/doctor"
+)
+
+// partOf selects everything of servingcert.
+const partOf = "app.kubernetes.io/part-of=servingcert"
+
+// installation reads what there is of servingcert itself. namespaces are those in which a
+// pod can be tried.
+func (g *gatherer) installation(ctx context.Context, namespaces []string) error {
+	i := &doctor.Installation{Namespace: g.opts.System}
+	g.facts.Installation = i
+	g.processes(ctx, i)
+	objects, err := release(g.opts.System)
+	if err != nil {
+		return err
+	}
+	g.drift(ctx, i, objects)
+	g.caBundles(ctx, i)
+	if g.facts.Authority != nil {
+		i.Bundle = g.facts.Authority.CA.Bundle
+	}
+	g.dryRun(ctx, i, namespaces)
+	i.Skew = g.clock.skew()
+	return nil
+}
+
+// processes reads the Deployments, their pods and Leases.
+func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
+	deployments, err := g.client.AppsV1().Deployments(g.opts.System).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		g.failed("Deployments in "+g.opts.System, err, doctor.Installed, doctor.Available)
+	} else {
+		i.Deployments = map[string]*appsv1.Deployment{}
+		for j := range deployments.Items {
+			i.Deployments[deployments.Items[j].Name] = &deployments.Items[j]
+		}
+	}
+	leases, err := g.client.CoordinationV1().Leases(g.opts.System).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		g.failed("Leases in "+g.opts.System, err, doctor.Leases)
+	} else {
+		i.Leases = map[string]*coordinationv1.Lease{}
+		for j := range leases.Items {
+			i.Leases[leases.Items[j].Name] = &leases.Items[j]
+		}
+	}
+	pods, err := g.client.CoreV1().Pods(g.opts.System).List(ctx, metav1.ListOptions{LabelSelector: partOf})
+	if err != nil {
+		g.failed("Pods in "+g.opts.System, err, doctor.Versions)
+	} else {
+		i.Pods = pods.Items
+	}
+}
+
+// drift reads the other objects of the release.
+func (g *gatherer) drift(ctx context.Context, i *doctor.Installation, release []*unstructured.Unstructured) {
+	for _, obj := range release {
+		if obj.GetKind() == "Deployment" {
+			continue
+		}
+		live, err := g.object(ctx, obj)
+		if err != nil {
+			g.failed(obj.GetKind()+" "+obj.GetName(), err, doctor.CheckOfKind(obj.GetKind()))
+			continue
+		}
+		i.Objects = append(i.Objects, doctor.Pair{Release: obj, Live: live})
+	}
+}
+
+// object returns the object of the cluster that is like the other; nil if there is none.
+func (g *gatherer) object(ctx context.Context, like *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	resource, namespaced, err := g.resource(like.GroupVersionKind())
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var objects dynamic.ResourceInterface = g.objects.Resource(resource)
+	if namespaced {
+		objects = g.objects.Resource(resource).Namespace(like.GetNamespace())
+	}
+	live, err := objects.Get(ctx, like.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return live, err
+}
+
+// caBundles reads what the API server trusts of the webhook.
+func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
+	config, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err): // drift reports it
+	case err != nil:
+		g.failed("MutatingWebhookConfiguration "+webhookName, err, doctor.CABundle)
+	default:
+		for _, w := range config.Webhooks {
+			i.CABundles = append(i.CABundles, string(w.ClientConfig.CABundle))
+		}
+	}
+}
+
+// webhookName is the name of the webhook's configuration.
+const webhookName = "servingcert"
+
+// authority reads what the signer and the rotator publish. Without it nothing is known of
+// the CA; what is missing then is reported with the installation.
+func (g *gatherer) authority(ctx context.Context) {
+	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.CAStatusName, metav1.GetOptions{})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			err = errors.New("it does not exist: the signer has not started yet")
+		}
+		g.failed("ConfigMap "+g.opts.System+"/"+api.CAStatusName, err, doctor.CABundle)
+		return
+	}
+	state := &doctor.State{CA: api.ParseCAStatus(cm.Data)}
+	trust, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.TrustStatusName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		g.failed("ConfigMap "+g.opts.System+"/"+api.TrustStatusName, err, doctor.TrustStatus, doctor.TrustTargets)
+		state.Unread = true
+	default:
+		status, err := api.ParseTrustStatus(trust.Data)
+		if err != nil {
+			status.Problem = err.Error()
+		}
+		state.Trust = &status
+	}
+	g.facts.Authority = state
+}

@@ -1,0 +1,126 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const docs = "../../docs"
+
+// page is docs/checks.md, which is made from the list of checks.
+func page() string {
+	var b strings.Builder
+	b.WriteString(`# Checks
+
+<!-- Written by go test ./pkg/doctor -update from pkg/doctor/catalogue.go. -->
+
+What does the finding of ` + "`kubectl servingcert doctor` or `analyze`" + ` mean, and what is to be done? Each check has
+an id that never changes. [How to run them](doctor.md).
+
+The level is that of its findings, unless a finding says another: an error makes the command end with 1,
+a warning only with ` + "`--strict`" + `. ` + "`doctor`" + ` makes its checks in a cluster, ` + "`analyze`" + ` on manifests.
+`)
+	for _, g := range Groups() {
+		fmt.Fprintf(&b, "\n## %s\n", g)
+		for _, c := range checks {
+			if c.Group == g {
+				b.WriteString(c.markdown())
+			}
+		}
+	}
+	return b.String()
+}
+
+func (c Check) markdown() string {
+	by := "`doctor`"
+	switch {
+	case slices.Contains([]ID{Unreadable, InjectedPart}, c.ID):
+		by = "`analyze`"
+	case c.Offline:
+		by = "`doctor` and `analyze`"
+	}
+	return fmt.Sprintf("\n### %s\n\n%s\n\n%s\n\n%s\n", c.ID,
+		wrapped(fmt.Sprintf("**%s**, %s, by %s. Passes when %s.", c.Name, c.Level, by, c.Looks)),
+		wrapped(c.Why), wrapped(fmt.Sprintf("%s [More](%s).", c.Fix, c.See)))
+}
+
+// wrapped breaks a paragraph into lines of at most 100 characters.
+func wrapped(text string) string {
+	var b strings.Builder
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		if column > 0 && column+1+len(word) > 100 {
+			b.WriteByte('\n')
+			column = 0
+		}
+		if column > 0 {
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += len(word)
+	}
+	return b.String()
+}
+
+func TestThePageOfTheChecks(t *testing.T) {
+	file := filepath.Join(docs, "checks.md")
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(page()), 0o644))
+	}
+	have, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, page(), string(have), "go test ./pkg/doctor -update writes it")
+}
+
+// anchors returns the anchors of the headings of a page, as GitHub makes them.
+func anchors(t *testing.T, file string) []string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(docs, file))
+	require.NoError(t, err)
+	var out []string
+	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(data), -1) {
+		out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return out
+}
+
+func TestEveryLinkOfACheckLeadsSomewhere(t *testing.T) {
+	own := anchors(t, "checks.md")
+	for _, c := range checks {
+		_, anchor, _ := strings.Cut(c.ID.Link(), "docs/checks.md#")
+		assert.Contains(t, own, anchor, c.ID)
+		file, anchor, ok := strings.Cut(c.See, "#")
+		if have := anchors(t, file); ok {
+			assert.Contains(t, have, anchor, "%s: %s", c.ID, c.See)
+		}
+	}
+}
+
+// TestTheCatalogue: ids are sorted, and names are words that occur once.
+func TestTheCatalogue(t *testing.T) {
+	names := map[string]bool{}
+	for i, c := range checks {
+		assert.Regexp(t, `^SC[0-9]{3}$`, c.ID)
+		assert.Regexp(t, `^[A-Z][A-Za-z]+$`, c.Name)
+		assert.False(t, names[c.Name], c.Name)
+		names[c.Name] = true
+		assert.Contains(t, Groups(), c.Group)
+		assert.Contains(t, []Level{Error, Warning, Info}, c.Level, c.ID)
+		for _, text := range []string{c.Looks, c.Why, c.Fix, c.See} {
+			assert.NotEmpty(t, text, c.ID)
+		}
+		if i > 0 {
+			assert.Less(t, checks[i-1].ID, c.ID)
+		}
+	}
+}

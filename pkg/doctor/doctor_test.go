@@ -1,0 +1,416 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+// bundle returns a CA bundle whose only CA ends then.
+func bundle(t *testing.T, begin, end time.Time) string {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), begin, end)
+	require.NoError(t, err)
+	return string(pki.EncodeCertificates(root))
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
+	return obj
+}
+
+const roleText = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: servingcert-signer}
+rules:
+- {apiGroups: [""], resources: [services], verbs: [get, list]}
+- {apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}
+`
+
+const bindingText = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: servingcert-signer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: servingcert-signer}
+subjects: [{kind: ServiceAccount, name: servingcert-signer, namespace: servingcert-system}]
+`
+
+const webhookText = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: servingcert}
+webhooks:
+- name: pods.servingcert.dev
+  failurePolicy: Fail
+  timeoutSeconds: 5
+  clientConfig: {service: {name: servingcert-webhook, port: 9443}}
+`
+
+const policyText = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: servingcert-signer-secrets}
+spec: {policyName: servingcert-signer-secrets, validationActions: [Deny]}
+`
+
+const serviceText = `
+apiVersion: v1
+kind: Service
+metadata: {name: servingcert-webhook, namespace: servingcert-system, annotations: {servingcert.dev/secret-name: servingcert-webhook-tls}}
+spec: {ports: [{port: 9443}]}
+`
+
+// healthy returns facts of a cluster in which nothing is wrong.
+func healthy(t *testing.T) Facts {
+	t.Helper()
+	two, seconds, holder := int32(2), int32(15), "pod_1"
+	renewed := metav1.NewMicroTime(noon.Add(-3 * time.Second))
+	i := &Installation{Namespace: api.DefaultNamespace, Deployments: map[string]*appsv1.Deployment{}, Leases: map[string]*coordinationv1.Lease{}}
+	for _, c := range components {
+		name := "servingcert-" + c
+		i.Deployments[name] = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Replicas: &two}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2}}
+		i.Leases[name] = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &renewed}}
+		i.Pods = append(i.Pods, corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name + "-x"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: c, Image: "registry:5000/" + c + ":v1@sha256:00"}}},
+		})
+	}
+	for _, text := range []string{roleText, bindingText, webhookText, policyText, serviceText} {
+		i.Objects = append(i.Objects, Pair{Release: object(t, text), Live: object(t, text)})
+	}
+	i.Bundle = bundle(t, noon.AddDate(0, -1, 0), noon.AddDate(1, 0, 0))
+	i.CABundles = []string{i.Bundle}
+	i.DryRun = &DryRun{Namespace: "shop", Created: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{api.LabelInjected: "true"}}}}
+
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
+	svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, {Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent}}
+	web := Workload{Kind: "Deployment", Name: "web"}
+	web.Template.Labels = map[string]string{"app": "web"}
+	web.Template.Annotations = map[string]string{api.AnnotationOnRotate: "restart"}
+	web.Template.Spec = corev1.PodSpec{
+		Containers: []corev1.Container{{Name: "web", VolumeMounts: []corev1.VolumeMount{{Name: "tls", MountPath: "/tls"}}}},
+		Volumes:    []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}},
+	}
+	return Facts{
+		Platform: &Platform{
+			Version: "v1.36.0", Major: 1, Minor: 36, Escalates: true, Policies: true, PodCertificates: true, ClusterTrustBundles: true,
+			Pods: []corev1.PodSpec{{PriorityClassName: "system-cluster-critical", Containers: []corev1.Container{{Name: "signer", Resources: corev1.ResourceRequirements{
+				Requests: list("cpu", "50m", "memory", "64Mi"), Limits: list("memory", "256Mi"),
+			}}}}},
+		},
+		Installation: i,
+		Authority: &State{
+			CA:    api.CAStatus{Bundle: i.Bundle, BundleHash: "h", Generation: 1, NotAfter: noon.AddDate(1, 0, 0)},
+			Trust: &api.TrustStatus{BundleHash: "h", Targets: 2, Holding: 2},
+		},
+		Namespaces: []Namespace{{Name: "shop", Seen: true, Live: true, Labels: map[string]string{api.LabelInject: api.InjectEnabled}, Services: []*corev1.Service{svc}, Workloads: []Workload{web}}},
+	}
+}
+
+func list(pairs ...string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
+
+func TestNothingIsFoundInAHealthyCluster(t *testing.T) {
+	r := healthy(t).Examine(noon)
+	for _, f := range r.Findings {
+		assert.Equal(t, OK, f.Level, "%s %s: %s", f.ID, f.Object, f.Message)
+	}
+	assert.False(t, r.Failed(true))
+	var ids []ID
+	for _, f := range r.Findings {
+		ids = append(ids, f.ID)
+	}
+	for _, c := range checks {
+		if c.ID != Unreadable && c.ID != InjectedPart { // of manifests alone
+			assert.Contains(t, ids, c.ID, "the check is made")
+		}
+	}
+}
+
+// a case changes one thing in a healthy cluster, and names what is found then.
+type breaking struct {
+	name  string
+	spoil func(t *testing.T, f *Facts)
+	want  string // LEVEL ID OBJECT: MESSAGE
+}
+
+func (b breaking) run(t *testing.T) {
+	t.Helper()
+	f := healthy(t)
+	b.spoil(t, &f)
+	var got []string
+	for _, found := range f.Examine(noon).AtLeast(Info) {
+		got = append(got, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s: %s", found.Level, found.ID, found.Object, found.Message)), " "))
+		assert.NotEmpty(t, found.Fix)
+		assert.NotEmpty(t, found.Name)
+	}
+	assert.Equal(t, []string{b.want}, got)
+}
+
+func service(f *Facts) *corev1.Service { return f.Namespaces[0].Services[0] }
+
+func condition(f *Facts, i int, status metav1.ConditionStatus, reason, message string) {
+	c := &service(f).Status.Conditions[i]
+	c.Status, c.Reason, c.Message = status, reason, message
+}
+
+func deployment(f *Facts, component string) *appsv1.Deployment {
+	return f.Installation.Deployments["servingcert-"+component]
+}
+
+func live(f *Facts, i int) map[string]any { return f.Installation.Objects[i].Live.Object }
+
+func first(value any) map[string]any { return value.([]any)[0].(map[string]any) }
+
+func quotaOfPods(hard, used corev1.ResourceList, scopes ...corev1.ResourceQuotaScope) []corev1.ResourceQuota {
+	return []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: "s", Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard, Scopes: scopes}, Status: corev1.ResourceQuotaStatus{Used: used}}}
+}
+
+func limits(item corev1.LimitRangeItem) []corev1.LimitRange {
+	item.Type = corev1.LimitTypeContainer
+	return []corev1.LimitRange{{ObjectMeta: metav1.ObjectMeta{Namespace: "s", Name: "l"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{item}}}}
+}
+
+var ofThePlatform = []breaking{
+	{"nothing could be read", func(_ *testing.T, f *Facts) {
+		f.Failures = []Failure{{"Leases in servingcert-system", "forbidden", []ID{Leases}}}
+	}, "warning SC001 Leases in servingcert-system: could not be read: forbidden"},
+	{"no namespace to try", func(_ *testing.T, f *Facts) {
+		f.Installation.DryRun = nil
+	}, "info SC002 : no namespace is opted in where this user may create pods: the webhook was not tried"},
+	{"an old server", func(_ *testing.T, f *Facts) { f.Platform.Version, f.Platform.Minor = "v1.29.4", 29 }, "error SC101 : the API server is v1.29.4"},
+	{"a missing right", func(_ *testing.T, f *Facts) { f.Platform.Denied = []string{"create namespaces"} }, "error SC102 : you may not create namespaces"},
+	{"no escalation", func(_ *testing.T, f *Facts) { f.Platform.Escalates = false }, "warning SC102 : you may not escalate or bind roles: those of servingcert can be created only if you have every right that they grant"},
+	{"no policies", func(_ *testing.T, f *Facts) { f.Platform.Policies = false }, "error SC103 : the API server does not serve validatingadmissionpolicies of admissionregistration.k8s.io/v1"},
+	{"service-ca", func(_ *testing.T, f *Facts) { f.Platform.ServiceCA = "Deployment openshift-service-ca/service-ca" }, "warning SC104 Deployment openshift-service-ca/service-ca: it runs"},
+	{"a full quota", func(_ *testing.T, f *Facts) { f.Platform.Quotas = quotaOfPods(list("pods", "3"), list("pods", "3")) }, "error SC105 ResourceQuota s/q: of pods, 0 are free, and the pods need 1"},
+	{"a quota on what is not set", func(_ *testing.T, f *Facts) { f.Platform.Quotas = quotaOfPods(list("limits.cpu", "3"), nil) }, "error SC105 ResourceQuota s/q: it bounds limits.cpu, which container signer does not set: its pods are refused"},
+	{"a quota of memory", func(_ *testing.T, f *Facts) {
+		f.Platform.Quotas = quotaOfPods(list("requests.memory", "100Mi"), list("requests.memory", "50Mi"))
+	}, "error SC105 ResourceQuota s/q: of requests.memory, 50Mi are free, and the pods need 64Mi"},
+	{"a small maximum", func(_ *testing.T, f *Facts) {
+		f.Platform.LimitRanges = limits(corev1.LimitRangeItem{Max: list("memory", "128Mi")})
+	}, "error SC106 LimitRange s/l: its maximum of memory is 128Mi, and container signer has the limit 256Mi"},
+	{"a large minimum", func(_ *testing.T, f *Facts) {
+		f.Platform.LimitRanges = limits(corev1.LimitRangeItem{Min: list("cpu", "100m")})
+	}, "error SC106 LimitRange s/l: its minimum of cpu is 100m, and container signer requests 50m"},
+	{"no PodCertificateRequests", func(_ *testing.T, f *Facts) { f.Platform.PodCertificates = false }, "info SC107 : the API server does not serve podcertificaterequests of certificates.k8s.io"},
+	{"no ClusterTrustBundles", func(_ *testing.T, f *Facts) { f.Platform.ClusterTrustBundles = false }, "info SC108 : the API server does not serve clustertrustbundles of certificates.k8s.io"},
+}
+
+var ofTheInstallation = []breaking{
+	{"not installed", func(_ *testing.T, f *Facts) { delete(f.Installation.Deployments, "servingcert-signer") }, "error SC201 Deployment servingcert-system/servingcert-signer: it does not exist"},
+	{"no replica ready", func(_ *testing.T, f *Facts) {
+		deployment(f, "webhook").Status.ReadyReplicas = 0
+		f.Installation.Pods[2].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "webhook", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
+	}, "error SC202 Deployment servingcert-system/servingcert-webhook: none of 2 replicas is ready: container webhook: ImagePullBackOff: not found"},
+	{"one replica not ready", func(_ *testing.T, f *Facts) {
+		deployment(f, "webhook").Status.ReadyReplicas = 1
+		f.Installation.Pods[2].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+	}, "warning SC202 Deployment servingcert-system/servingcert-webhook: 1 of 2 replicas are ready: pod servingcert-webhook-x: Unschedulable: 0/1 nodes"},
+	{"quota", func(_ *testing.T, f *Facts) {
+		deployment(f, "webhook").Status = appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}}
+	}, "error SC202 Deployment servingcert-system/servingcert-webhook: none of 2 replicas is ready: exceeded quota"},
+	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
+	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist: no replica of the rotator has ever led"},
+	{"a lease that nobody holds", func(_ *testing.T, f *Facts) {
+		f.Installation.Leases["servingcert-rotator"].Spec.HolderIdentity = new(string)
+	}, "error SC203 Lease servingcert-system/servingcert-rotator: no replica holds it"},
+	{"an old lease", func(_ *testing.T, f *Facts) {
+		old := metav1.NewMicroTime(noon.Add(-16 * time.Second))
+		f.Installation.Leases["servingcert-rotator"].Spec.RenewTime = &old
+	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 16s"},
+	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-webhook-x; v2: servingcert-signer-x"},
+	{"a right is missing", func(_ *testing.T, f *Facts) { first(live(f, 0)["rules"])["verbs"] = []any{"get"} }, "error SC205 ClusterRole servingcert-signer: it does not grant list services"},
+	{"a right too many", func(_ *testing.T, f *Facts) { delete(live(f, 0)["rules"].([]any)[1].(map[string]any), "resourceNames") }, "warning SC205 ClusterRole servingcert-signer: it grants more than the release: get secrets"},
+	{"no role", func(_ *testing.T, f *Facts) { f.Installation.Objects[0].Live = nil }, "error SC205 ClusterRole servingcert-signer: it does not exist"},
+	{"bound to another", func(_ *testing.T, f *Facts) { first(live(f, 1)["subjects"])["name"] = "other" }, `error SC205 ClusterRoleBinding servingcert-signer: subjects[0].name is "other", and that of the release is "servingcert-signer"`},
+	{"another failure policy", func(_ *testing.T, f *Facts) { first(live(f, 2)["webhooks"])["failurePolicy"] = "Ignore" }, `warning SC206 MutatingWebhookConfiguration servingcert: webhooks[0].failurePolicy is "Ignore", and that of the release is "Fail"`},
+	{"no webhook", func(_ *testing.T, f *Facts) { f.Installation.Objects[2].Live = nil }, "error SC206 MutatingWebhookConfiguration servingcert: it does not exist"},
+	{"a binding that denies nothing", func(_ *testing.T, f *Facts) {
+		live(f, 3)["spec"].(map[string]any)["validationActions"] = []any{"Audit"}
+	}, `warning SC207 ValidatingAdmissionPolicyBinding servingcert-signer-secrets: spec.validationActions[0] is "Audit", and that of the release is "Deny"`},
+	{"no policy", func(_ *testing.T, f *Facts) { f.Installation.Objects[3].Live = nil }, "warning SC207 ValidatingAdmissionPolicyBinding servingcert-signer-secrets: it does not exist"},
+	{"a Service without its annotation", func(_ *testing.T, f *Facts) { f.Installation.Objects[4].Live.SetAnnotations(nil) }, `warning SC208 Service servingcert-system/servingcert-webhook: metadata.annotations.servingcert.dev/secret-name is not set, and that of the release is "servingcert-webhook-tls"`},
+	{"the webhook does not answer", func(_ *testing.T, f *Facts) {
+		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: `Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`}
+	}, `error SC209 Namespace shop: Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`},
+	{"somebody else refuses", func(_ *testing.T, f *Facts) {
+		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: "exceeded quota"}
+	}, "warning SC209 Namespace shop: the pod was refused before the webhook was asked, or by somebody else: exceeded quota"},
+	{"the pod is not injected", func(_ *testing.T, f *Facts) { f.Installation.DryRun.Created.Labels = nil }, "error SC209 Namespace shop: the pod was not sent to the webhook, or the webhook could not be called and failurePolicy is Ignore: it was not injected"},
+	{"no caBundle", func(_ *testing.T, f *Facts) { f.Installation.CABundles = []string{""} }, "error SC210 MutatingWebhookConfiguration servingcert: it has no caBundle"},
+	{"another caBundle", func(t *testing.T, f *Facts) {
+		f.Installation.Bundle += bundle(t, noon, noon.AddDate(1, 0, 0))
+	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle has 1 certificates, and is not the published bundle, which has 2"},
+	{"a clock ahead", func(_ *testing.T, f *Facts) { f.Installation.Skew = -70 * time.Second }, "warning SC211 : the clock of this machine is 1m10s ahead of that of the API server"},
+	{"a clock behind", func(_ *testing.T, f *Facts) { f.Installation.Skew = 6 * time.Second }, "warning SC211 : the clock of this machine is 6s behind that of the API server"},
+}
+
+var ofTheAuthority = []breaking{
+	{"no CA", func(_ *testing.T, f *Facts) {
+		f.Authority.CA.Problem = api.CAMessage{Reason: api.CALost, Message: "restore it"}
+	}, "error SC301 : CALost: restore it"},
+	{"a warning", func(_ *testing.T, f *Facts) {
+		f.Authority.CA.Warnings = []api.CAMessage{{Reason: api.CARestored, Message: "older"}}
+	}, "warning SC302 : CARestored: older"},
+	{"an end that is near", func(_ *testing.T, f *Facts) {
+		f.Authority.CA.NotAfter, f.Authority.CA.WaitingFor = noon.AddDate(0, 0, 29), "targets"
+	}, "warning SC303 : generation 1 of the CA ends at 2026-06-30T12:00:00Z; targets"},
+	{"an end that is very near", func(_ *testing.T, f *Facts) { f.Authority.CA.NotAfter = noon.AddDate(0, 0, 1) }, "error SC303 : generation 1 of the CA ends at 2026-06-02T12:00:00Z"},
+	{"no trust status", func(_ *testing.T, f *Facts) { f.Authority.Trust = nil }, "error SC304 : there is no ConfigMap servingcert-trust-status: the rotator has not run yet"},
+	{"no bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.Problem = "no bundle" }, "error SC304 : no bundle"},
+	{"another bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.BundleHash = "i" }, "error SC304 : the rotator reports of another bundle than the signer has published"},
+	{"a target that refuses", func(_ *testing.T, f *Facts) {
+		f.Authority.Trust.Holding, f.Authority.Trust.Refusing = 1, 1
+		f.Authority.Trust.NotHolding = []api.TrustTarget{{Kind: "ConfigMap", Namespace: "shop", Name: "x", Reason: "Forbidden", Message: "no"}}
+	}, "warning SC305 : ConfigMap shop/x: Forbidden: no"},
+	{"targets that are not listed", func(_ *testing.T, f *Facts) { f.Authority.Trust.Pending = 7 }, "warning SC305 : 7 more targets do not hold the bundle"},
+}
+
+var ofServices = []breaking{
+	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
+	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
+	{"not ready", func(_ *testing.T, f *Facts) {
+		condition(f, 0, metav1.ConditionFalse, "SecretConflict", "it is another's")
+	}, "error SC407 Service shop/web: SecretConflict: it is another's"},
+	{"names that wait", func(_ *testing.T, f *Facts) {
+		condition(f, 0, metav1.ConditionFalse, api.ReasonWaitingForTrust, "wait")
+	}, "warning SC407 Service shop/web: WaitingForTrust: wait"},
+	{"no condition", func(_ *testing.T, f *Facts) { service(f).Status.Conditions = nil }, "error SC407 Service shop/web: it has no condition servingcert.dev/Ready: the signer has not seen it yet, or does not run"},
+	{"no consumers", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none") }, "warning SC408 Service shop/web: none"},
+	{"stale", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods") }, "warning SC409 Service shop/web: 2 pods"},
+	{"plaintext", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingPlaintext, "no TLS") }, "warning SC410 Service shop/web: Plaintext: no TLS"},
+	{"unreachable", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionUnknown, api.ServingUnreachable, "no answer")
+	}, "info SC410 Service shop/web: Unreachable: no answer"},
+	{"the label is wrong", func(_ *testing.T, f *Facts) {
+		f.Namespaces[0].Labels[api.LabelInject], f.Namespaces[0].Services = "yes", nil
+	}, `error SC404 Namespace shop: label servingcert.dev/inject: "yes": must be "enabled" or "disabled"`},
+	{"the label is missing", func(_ *testing.T, f *Facts) { f.Namespaces[0].Labels = nil }, "warning SC405 Service shop/web: it asks for a certificate, and its namespace has no label servingcert.dev/inject=enabled"},
+	{"nothing is selected", func(_ *testing.T, f *Facts) { service(f).Spec.Selector["app"] = "wbe" }, "warning SC406 Service shop/web: no pod has the labels of its selector: app=wbe"},
+	{"missed pods", func(_ *testing.T, f *Facts) { f.Namespaces[0].Missed = map[string]int{"Deployment web": 3} }, "warning SC504 Deployment shop/web: 3 of its pods run without the certificate that they would get now"},
+	{"a pod would be refused", func(_ *testing.T, f *Facts) {
+		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"
+	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "true" or "false"`},
+}
+
+func everyBreaking() []breaking {
+	return slices.Concat(ofThePlatform, ofTheInstallation, ofTheAuthority, ofServices)
+}
+
+func TestWhatIsFound(t *testing.T) {
+	for _, b := range everyBreaking() {
+		t.Run(b.name, b.run)
+	}
+}
+
+func TestWhatQuotasCount(t *testing.T) {
+	for name, spoil := range map[string]func(p *Platform){
+		"enough is free": func(p *Platform) {
+			p.Quotas = quotaOfPods(list("pods", "3", "requests.memory", "1Gi"), list("pods", "2"))
+		},
+		"of pods that end": func(p *Platform) {
+			p.Quotas = quotaOfPods(list("pods", "0"), nil, corev1.ResourceQuotaScopeTerminating)
+		},
+		"of another resource": func(p *Platform) { p.Quotas = quotaOfPods(list("requests.storage", "0", "count/secrets", "0"), nil) },
+		"of another priority": func(p *Platform) {
+			p.Quotas = quotaOfPods(list("pods", "0"), nil)
+			p.Quotas[0].Spec.ScopeSelector = &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"low"}}}}
+		},
+		"a LimitRange sets what is missing": func(p *Platform) {
+			p.Quotas = quotaOfPods(list("limits.cpu", "3"), nil)
+			p.LimitRanges = limits(corev1.LimitRangeItem{Default: list("cpu", "1")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := healthy(t)
+			spoil(f.Platform)
+			assert.Empty(t, f.Examine(noon).AtLeast(Info))
+		})
+	}
+}
+
+// TestEveryCheckHasACase: a check that no case shows is not known to work.
+func TestEveryCheckHasACase(t *testing.T) {
+	seen := map[string]bool{}
+	for _, b := range everyBreaking() {
+		seen[strings.Fields(b.want)[1]] = true
+	}
+	for _, file := range []string{"services.yaml", "workloads.yaml", "three.yaml", "notes.yaml"} {
+		for _, f := range analyzed(t, file, Options{}).AtLeast(Info) {
+			seen[string(f.ID)] = true
+		}
+	}
+	for _, c := range checks {
+		assert.True(t, seen[string(c.ID)], "no case finds %s (%s)", c.ID, c.Name)
+	}
+}
+
+// What could not be read is neither right nor wrong.
+func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
+	f := healthy(t)
+	i := f.Installation
+	i.Deployments, i.Leases, i.Pods, i.Objects, i.DryRun, i.Bundle = nil, nil, nil, nil, nil, ""
+	f.Namespaces, f.Authority = nil, nil
+	unread := []ID{Installed, Available, Leases, Versions, Rights, WebhookConfig, Policies, OtherObjects, WebhookReached, CABundle}
+	f.Failures = []Failure{{"everything", "forbidden", unread}}
+	for _, found := range f.Examine(noon).Findings {
+		assert.NotContains(t, append(unread, NotOptedIn, SignerClock, NotReady, CAProblem), found.ID, found.Message)
+	}
+}
+
+func TestStrict(t *testing.T) {
+	warning, err := NewReport([]Finding{found(Stale, "", "x")}, nil), NewReport([]Finding{found(NotReady, "", "x"), found(Stale, "", "x")}, nil)
+	assert.False(t, warning.Failed(false))
+	assert.True(t, warning.Failed(true))
+	assert.True(t, err.Failed(false))
+	assert.Equal(t, []int{1, 1}, []int{err.Errors, err.Warnings})
+	assert.Equal(t, Error, err.Findings[0].Level, "the worst first")
+}
+
+func TestSuggest(t *testing.T) {
+	keys := api.OnService.Annotations()
+	for text, want := range map[string]string{
+		api.Domain + "/secretname": api.AnnotationSecretName, api.Domain + "/secret-naem": api.AnnotationSecretName,
+		api.Domain + "/key-algorythm": api.AnnotationKeyAlgorithm, api.Domain + "/extra-dns-name": api.AnnotationExtraDNSNames,
+	} {
+		assert.Equal(t, want, suggest(text, keys))
+	}
+	assert.Empty(t, suggest(api.Domain+"/something", keys), "the prefix does not make it similar")
+	assert.Empty(t, suggest("x", nil))
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abcd", "abdc", 1}, {"é", "e", 1}} {
+		assert.Equal(t, c.want, distance(c.a, c.b), c)
+		assert.Equal(t, c.want, distance(c.b, c.a), c)
+	}
+}

@@ -1,0 +1,84 @@
+package doctor
+
+import (
+	"slices"
+	"time"
+)
+
+// Facts are what is known of a cluster. A part that is nil was not looked at, and its
+// checks are not made.
+type Facts struct {
+	// Failures are what could not be read.
+	Failures     []Failure
+	Platform     *Platform
+	Installation *Installation
+	Authority    *State
+	// Namespaces are those with anything of ours in them; nil if they were not read.
+	Namespaces []Namespace
+}
+
+// Failure is something that could not be read, and the checks that were not made for it.
+type Failure struct {
+	What, Why string
+	Checks    []ID
+}
+
+// Examine returns what is found. now is the time of the API server.
+func (f Facts) Examine(now time.Time) Report {
+	var (
+		findings []Finding
+		made     = []ID{NotLooked}
+	)
+	for _, failure := range f.Failures {
+		findings = append(findings, found(NotLooked, failure.What, "could not be read: %s", failure.Why))
+	}
+	add := func(group Group, list []Finding) {
+		findings = append(findings, list...)
+		for _, c := range checks {
+			if c.Group == group {
+				made = append(made, c.ID)
+			}
+		}
+	}
+	if f.Platform != nil {
+		add(Before, f.Platform.judge())
+	}
+	if f.Installation != nil {
+		add(System, f.Installation.judge(now))
+		made = append(made, NotOptedIn)
+		if f.Installation.DryRun == nil && !f.failed(WebhookReached) {
+			findings = append(findings, found(NotOptedIn, "", "no namespace is opted in where this user may create pods: the webhook was not tried"))
+		}
+	}
+	if f.Authority != nil {
+		add(Authority, f.Authority.judge(now))
+	}
+	if f.Namespaces != nil {
+		made = append(made, SignerClock)
+		add(Services, nil)
+		add(Workloads, nil)
+		for _, n := range f.Namespaces {
+			findings = append(findings, n.Judge()...)
+		}
+		made = slices.DeleteFunc(made, func(id ID) bool { return id == Unreadable || id == InjectedPart }) // of manifests alone
+	}
+	made = slices.DeleteFunc(made, func(id ID) bool { return f.unmade(id) })
+	slices.Sort(made)
+	return NewReport(findings, slices.Compact(made))
+}
+
+// unmade reports whether a check was not made, because something could not be read.
+func (f Facts) unmade(id ID) bool {
+	if id == WebhookReached && (f.Installation == nil || f.Installation.DryRun == nil) {
+		return true
+	}
+	if id == SignerClock && f.Namespaces == nil || id == NotOptedIn && f.failed(WebhookReached) {
+		return true
+	}
+	return f.failed(id)
+}
+
+// failed reports whether something that the check needs could not be read.
+func (f Facts) failed(id ID) bool {
+	return slices.ContainsFunc(f.Failures, func(failure Failure) bool { return slices.Contains(failure.Checks, id) })
+}

@@ -1,0 +1,254 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+// Options are what is known beyond manifests.
+type Options struct {
+	preview.Options
+	// Limits are the signer's: what Services may ask for.
+	Limits api.Limits
+}
+
+// Analyze returns what is wrong with what the documents ask of servingcert, with the file
+// and the line of each finding. An error is one of [preview.Run].
+func Analyze(ctx context.Context, docs []preview.Document, opts Options) (Report, error) {
+	if opts.Namespace == "" {
+		opts.Namespace = corev1.NamespaceDefault
+	}
+	_, outcomes, err := preview.Run(ctx, docs, opts.Options)
+	if err != nil {
+		return Report{}, err
+	}
+	m := manifests{opts: opts, namespaces: map[string]*Namespace{}, sources: map[string]source{}, contents: map[string]map[string]any{}}
+	written := map[string]*document{}
+	for _, d := range docs {
+		w := &document{Document: d}
+		written[d.Name()] = w
+		for _, o := range d.Objects(opts.Namespace) {
+			m.contents[fmt.Sprint(d.Name(), o.At)] = o.Content
+			m.object(w, o)
+		}
+	}
+	for _, o := range outcomes {
+		m.outcome(written[o.Document], o)
+	}
+	for _, name := range m.order {
+		for _, f := range m.namespaces[name].Judge() {
+			m.add(f)
+		}
+	}
+	return NewReport(m.findings, offline()), nil
+}
+
+// offline returns the checks that need no cluster.
+func offline() []ID {
+	var ids []ID
+	for _, c := range checks {
+		if c.Offline {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
+}
+
+// manifests are what documents say.
+type manifests struct {
+	opts       Options
+	namespaces map[string]*Namespace
+	order      []string // of the namespaces, as they appear
+	sources    map[string]source
+	contents   map[string]map[string]any // the objects, by document and place
+	findings   []Finding
+}
+
+// document is a document whose lines are counted once, when the first is asked for.
+type document struct {
+	preview.Document
+	lines *preview.Lines
+}
+
+func (d *document) line(at []any) int {
+	if d.lines == nil {
+		lines := d.Lines()
+		d.lines = &lines
+	}
+	return d.lines.Of(at...)
+}
+
+// source is where an object is written.
+type source struct {
+	doc          *document
+	at, template []any
+}
+
+// in returns the namespace, which is made if it is new.
+func (m *manifests) in(name string) *Namespace {
+	if m.namespaces[name] == nil {
+		m.namespaces[name] = &Namespace{Name: name, Limits: m.opts.Limits}
+		m.order = append(m.order, name)
+	}
+	return m.namespaces[name]
+}
+
+// add adds a finding, with its place in the file.
+func (m *manifests) add(f Finding) {
+	if s, ok := m.sources[f.Object]; ok {
+		at := slices.Clone(s.at)
+		if f.template {
+			at = append(at, s.template...)
+		}
+		f.File, f.Line = s.doc.File(), s.doc.line(append(at, f.at...))
+	}
+	m.findings = append(m.findings, f)
+}
+
+// object takes note of a Namespace or a Service, and judges what is neither that nor a
+// workload.
+func (m *manifests) object(d *document, o preview.Object) {
+	if o.APIVersion != "v1" || o.Kind != "Service" && o.Kind != "Namespace" {
+		m.other(d, o)
+		return
+	}
+	raw, err := json.Marshal(o.Content)
+	if err != nil {
+		return // it was made from JSON
+	}
+	if o.Kind == "Namespace" {
+		ns := &corev1.Namespace{}
+		if json.Unmarshal(raw, ns) != nil {
+			return // an outcome says it
+		}
+		m.sources["Namespace "+o.Name] = source{doc: d, at: o.At}
+		n := m.in(o.Name)
+		n.Seen, n.Labels, n.Annotations = true, ns.Labels, ns.Annotations
+		return
+	}
+	svc := &corev1.Service{}
+	if json.Unmarshal(raw, svc) != nil {
+		return // an outcome says it
+	}
+	svc.Namespace, svc.Name = o.Namespace, o.Name
+	if m.opts.OpenShift {
+		svc = api.Translate(svc)
+	}
+	m.sources["Service "+o.Namespace+"/"+o.Name] = source{doc: d, at: o.At}
+	n := m.in(o.Namespace)
+	n.Services = append(n.Services, svc)
+}
+
+// targets are the kinds that may ask for the CA bundle.
+var targets = []string{"ConfigMap", "APIService", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+
+// other judges the annotations of an object that asks for no certificate. Of workloads the
+// outcomes are judged, and on Secrets the signer writes annotations.
+func (m *manifests) other(d *document, o preview.Object) {
+	annotations := stringsOf(o.Content, "metadata", "annotations")
+	place := api.Place(o.Kind)
+	switch {
+	case o.Kind == "Secret" || o.Kind == api.PodKind || len(annotations) == 0:
+		return
+	case o.Kind == "ConfigMap" && o.Name == api.CAStatusName:
+		place = api.OnCAStatus
+	case slices.Contains(targets, o.Kind):
+		place = api.OnTarget
+	}
+	object := o.Kind + " " + o.Namespace + "/" + o.Name
+	m.sources[object] = source{doc: d, at: o.At}
+	if hasTemplate(o.Content) {
+		return
+	}
+	for _, f := range unknown(place, object, annotations) {
+		m.add(f)
+	}
+}
+
+// hasTemplate reports whether the object has a pod template where Kubernetes' kinds have
+// theirs.
+func hasTemplate(object map[string]any) bool {
+	for _, path := range [][]string{{"template"}, {"spec", "template"}, {"spec", "jobTemplate"}} {
+		if mapAt(object, path...) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// outcome takes note of a workload, and of what the webhook would say of it.
+func (m *manifests) outcome(d *document, o preview.Outcome) {
+	w := Workload{Kind: o.Kind, Name: o.Name}
+	object := w.object(o.Namespace)
+	m.sources[object] = source{d, o.At, o.Template}
+	if o.Problem != nil {
+		m.add(found(Unreadable, object, "%v", o.Problem))
+		return
+	}
+	if o.NotLookedInto {
+		m.add(found(InjectedPart, object, "%s: %s", o.Path, preview.NotLookedInto).as(Info))
+		return
+	}
+	w.Template.ObjectMeta, w.Template.Spec = o.Pod.ObjectMeta, o.Pod.Spec
+	if o.Kind != api.PodKind {
+		content := m.contents[fmt.Sprint(o.Document, o.At)]
+		w.Annotations = stringsOf(content, "metadata", "annotations")
+		strategy, _ := mapAt(content, "spec", "updateStrategy")["type"].(string)
+		w.OnDelete = strategy == "OnDelete"
+		w.Paused, _ = mapAt(content, "spec")["paused"].(bool)
+	}
+	n := m.in(o.Namespace)
+	n.Workloads = append(n.Workloads, w)
+	if _, err := api.ParsePod(&w.Template.ObjectMeta); o.Refused != nil && err == nil {
+		m.add(found(Refused, object, "%v", o.Refused).inTemplate())
+	}
+	for _, note := range o.Report.Notes {
+		if level := levelOf(note.Reason); level != "" {
+			m.add(found(InjectedPart, object, "%s: %s", note.Reason, note).as(level).do("%s", docOf(note.Reason)).inTemplate())
+		}
+	}
+}
+
+// levelOf returns how much a note of the webhook matters; "" if another check says the same
+// of the object where it is written.
+func levelOf(r mutate.Reason) Level {
+	switch r {
+	case "UnknownAnnotation", "BadSetting", "ServiceRefused", "ImpossibleSecret":
+		return ""
+	case "UnaskedFlags", "EnvFrom", "InsistedArgs", "FlagAlreadySet":
+		return Info
+	}
+	return Warning
+}
+
+// docOf says where the reason is explained. What to do is in the note itself.
+func docOf(r mutate.Reason) string { return "See reason " + string(r) + " in docs/injection.md." }
+
+// mapAt returns the object at a path, or nil.
+func mapAt(object map[string]any, path ...string) map[string]any {
+	for _, name := range path {
+		object, _ = object[name].(map[string]any)
+	}
+	return object
+}
+
+// stringsOf returns the strings among the members of an object; those with our prefix that
+// are none are in it as "".
+func stringsOf(object map[string]any, path ...string) map[string]string {
+	out := map[string]string{}
+	for key, value := range mapAt(object, path...) {
+		if strings.HasPrefix(key, api.Domain+"/") {
+			out[key], _ = value.(string)
+		}
+	}
+	return out
+}

@@ -1,0 +1,240 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// oldestMinor is the oldest minor version of Kubernetes 1 that servingcert runs on.
+const oldestMinor = 30
+
+// Platform is what is known of a cluster before anything is installed.
+type Platform struct {
+	// Version is the API server's, such as v1.36.0, with its numbers.
+	Version      string
+	Major, Minor int
+	// Denied are the rights that the user lacks and an installation needs, as VERB RESOURCE.
+	Denied []string
+	// Escalates: the user may create roles that grant what the user may not do.
+	Escalates bool
+	// What the API server serves: ValidatingAdmissionPolicy v1, PodCertificateRequests,
+	// ClusterTrustBundles.
+	Policies, PodCertificates, ClusterTrustBundles bool
+	// ServiceCA is the workload of OpenShift's service-ca, as KIND NAMESPACE/NAME; "" if it
+	// does not run.
+	ServiceCA string
+	// Namespace is where servingcert will run. Quotas and LimitRanges are what bounds pods
+	// in it, and Pods are those that it will hold.
+	Namespace   string
+	Quotas      []corev1.ResourceQuota
+	LimitRanges []corev1.LimitRange
+	Pods        []corev1.PodSpec
+}
+
+func (p *Platform) judge() []Finding {
+	var out []Finding
+	if p.Major < 1 || p.Major == 1 && p.Minor < oldestMinor {
+		out = append(out, found(ServerVersion, "", "the API server is %s", p.Version))
+	}
+	for _, right := range p.Denied {
+		out = append(out, found(InstallRights, "", "you may not %s", right))
+	}
+	if !p.Escalates {
+		out = append(out, found(InstallRights, "", "you may not escalate or bind roles: those of servingcert can be created only if you have every right that they grant").as(Warning))
+	}
+	if !p.Policies {
+		out = append(out, found(PoliciesServed, "", "the API server does not serve validatingadmissionpolicies of admissionregistration.k8s.io/v1"))
+	}
+	if p.ServiceCA != "" {
+		out = append(out, found(ServiceCARuns, p.ServiceCA, "it runs"))
+	}
+	if !p.PodCertificates {
+		out = append(out, found(PodCertificates, "", "the API server does not serve podcertificaterequests of certificates.k8s.io"))
+	}
+	if !p.ClusterTrustBundles {
+		out = append(out, found(ClusterTrustBundles, "", "the API server does not serve clustertrustbundles of certificates.k8s.io"))
+	}
+	for i := range p.Quotas {
+		out = append(out, p.quota(&p.Quotas[i])...)
+	}
+	for i := range p.LimitRanges {
+		out = append(out, p.limitRange(&p.LimitRanges[i])...)
+	}
+	return out
+}
+
+// quota returns what of a quota the pods do not meet.
+func (p *Platform) quota(q *corev1.ResourceQuota) []Finding {
+	var out []Finding
+	object := "ResourceQuota " + q.Namespace + "/" + q.Name
+	pods := slices.DeleteFunc(slices.Clone(p.Pods), func(pod corev1.PodSpec) bool { return !counts(q, pod) })
+	if len(pods) == 0 {
+		return nil
+	}
+	for _, name := range sortedNames(q.Spec.Hard) {
+		kind, of := quotaOf(name)
+		if kind == "" {
+			continue
+		}
+		var sum resource.Quantity
+		missing := ""
+		for _, pod := range pods {
+			if kind == "pods" {
+				sum.Add(resource.MustParse("1"))
+				continue
+			}
+			for _, c := range pod.Containers {
+				value, ok := p.resources(c, kind)[of]
+				if !ok {
+					missing = c.Name
+				}
+				sum.Add(value)
+			}
+		}
+		free := q.Spec.Hard[name].DeepCopy()
+		free.Sub(q.Status.Used[name])
+		switch {
+		case missing != "":
+			out = append(out, found(Quota, object, "it bounds %s, which container %s does not set: its pods are refused", name, missing).as(Error))
+		case sum.Cmp(free) > 0:
+			out = append(out, found(Quota, object, "of %s, %s are free, and the pods need %s", name, free.String(), sum.String()).as(Error))
+		}
+	}
+	return out
+}
+
+// counts reports whether a quota counts the pod, which runs without end and has requests.
+func counts(q *corev1.ResourceQuota, pod corev1.PodSpec) bool {
+	for _, scope := range q.Spec.Scopes {
+		if scope == corev1.ResourceQuotaScopeTerminating || scope == corev1.ResourceQuotaScopeBestEffort || scope == corev1.ResourceQuotaScopePriorityClass && pod.PriorityClassName == "" {
+			return false
+		}
+	}
+	if q.Spec.ScopeSelector == nil {
+		return true
+	}
+	for _, e := range q.Spec.ScopeSelector.MatchExpressions {
+		if e.ScopeName != corev1.ResourceQuotaScopePriorityClass {
+			continue
+		}
+		listed := slices.Contains(e.Values, pod.PriorityClassName)
+		switch e.Operator {
+		case corev1.ScopeSelectorOpIn:
+			if !listed {
+				return false
+			}
+		case corev1.ScopeSelectorOpNotIn:
+			if listed {
+				return false
+			}
+		case corev1.ScopeSelectorOpExists:
+			if pod.PriorityClassName == "" {
+				return false
+			}
+		case corev1.ScopeSelectorOpDoesNotExist:
+			if pod.PriorityClassName != "" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// quotaOf returns what a quota's resource bounds: pods, requests or limits, and of which
+// resource; "" for what pods of servingcert have none of.
+func quotaOf(name corev1.ResourceName) (kind string, of corev1.ResourceName) {
+	switch name {
+	case corev1.ResourcePods, "count/pods":
+		return "pods", ""
+	case corev1.ResourceCPU, corev1.ResourceMemory:
+		return "requests", name
+	}
+	kind, rest, ok := strings.Cut(string(name), ".")
+	of = corev1.ResourceName(rest)
+	if !ok || kind != "requests" && kind != "limits" || of != corev1.ResourceCPU && of != corev1.ResourceMemory {
+		return "", ""
+	}
+	return kind, of
+}
+
+// resources returns the requests or the limits of a container, with the defaults that
+// LimitRanges give it.
+func (p *Platform) resources(c corev1.Container, kind string) corev1.ResourceList {
+	out := corev1.ResourceList{}
+	for _, r := range p.LimitRanges {
+		for _, item := range r.Spec.Limits {
+			if item.Type != corev1.LimitTypeContainer {
+				continue
+			}
+			defaults := item.Default
+			if kind == "requests" {
+				defaults = item.DefaultRequest
+			}
+			for name, value := range defaults {
+				out[name] = value
+			}
+		}
+	}
+	own := c.Resources.Limits
+	if kind == "requests" {
+		own = c.Resources.Requests
+	}
+	for name, value := range own {
+		out[name] = value
+	}
+	return out
+}
+
+// limitRange returns what of a LimitRange the containers do not meet.
+func (p *Platform) limitRange(r *corev1.LimitRange) []Finding {
+	var out []Finding
+	object := "LimitRange " + r.Namespace + "/" + r.Name
+	said := map[string]bool{}
+	say := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !said[text] {
+			said[text] = true
+			out = append(out, found(LimitRanges, object, "%s", text))
+		}
+	}
+	for _, item := range r.Spec.Limits {
+		if item.Type != corev1.LimitTypeContainer {
+			continue
+		}
+		for _, pod := range p.Pods {
+			for _, c := range pod.Containers {
+				limits, requests := p.resources(c, "limits"), p.resources(c, "requests")
+				for _, name := range sortedNames(item.Max) {
+					if limit, ok := limits[name]; !ok {
+						say("it has a maximum of %s, and container %s has no limit", name, c.Name)
+					} else if limit.Cmp(item.Max[name]) > 0 {
+						say("its maximum of %s is %s, and container %s has the limit %s", name, quantity(item.Max, name), c.Name, limit.String())
+					}
+				}
+				for _, name := range sortedNames(item.Min) {
+					if request := requests[name]; request.Cmp(item.Min[name]) < 0 {
+						say("its minimum of %s is %s, and container %s requests %s", name, quantity(item.Min, name), c.Name, request.String())
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func quantity(list corev1.ResourceList, name corev1.ResourceName) string {
+	q := list[name]
+	return q.String()
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,52 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// suggest returns the key of the list that the text most likely stands for, or "" if none
+// is near: of those that a third of their letters or fewer separate, the nearest. The
+// prefix that all keys have does not count.
+func suggest(text string, keys []string) string {
+	const prefix = api.Domain + "/"
+	text = strings.TrimPrefix(text, prefix)
+	best, least := "", -1
+	for _, key := range keys {
+		name := strings.TrimPrefix(key, prefix)
+		d := distance(text, name)
+		if d > max(len(name)/3, 1) || least >= 0 && d >= least {
+			continue
+		}
+		best, least = key, d
+	}
+	return best
+}
+
+// distance is how many letters have to be inserted, removed, replaced or swapped with their
+// neighbour to make b from a (optimal string alignment). Both are short.
+func distance(a, b string) int {
+	const most = 128 // longer than any key
+	x, y := []rune(a[:min(len(a), most)]), []rune(b[:min(len(b), most)])
+	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range x {
+		row[0] = i + 1
+		for j := range y {
+			same := 1
+			if x[i] == y[j] {
+				same = 0
+			}
+			row[j+1] = slices.Min([]int{last[j+1] + 1, row[j] + 1, last[j] + same})
+			if i > 0 && j > 0 && x[i] == y[j-1] && x[i-1] == y[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(y)]
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Workload is an object that makes pods, or a pod that nothing made.
+type Workload struct {
+	Kind, Name string
+	// Annotations are those of the object itself; nil for a pod.
+	Annotations map[string]string
+	// Template is what its pods are made of.
+	Template corev1.PodTemplateSpec
+	// OnDelete: a new template makes no new pods, by its update strategy. Paused: not
+	// until somebody resumes it.
+	OnDelete, Paused bool
+}
+
+func (w Workload) object(namespace string) string {
+	return fmt.Sprintf("%s %s/%s", w.Kind, namespace, w.Name)
+}
+
+// restartable are the kinds that the rotator restarts.
+var restartable = []string{"Deployment", "StatefulSet", "DaemonSet"}
+
+// workload returns what is wrong with a workload.
+func (n Namespace) workload(w Workload) []Finding {
+	object := w.object(n.Name)
+	var out []Finding
+	for _, key := range ours(w.Annotations) {
+		f := found(WrongPlace, object, "%s is on the %s itself, where it has no effect", api.Shorten(key, maxKey), w.Kind).annotation(key)
+		if !slices.Contains(api.OnPod.Annotations(), key) {
+			f = f.do("Remove it.")
+		}
+		out = append(out, f)
+	}
+	for _, f := range unknown(api.OnPod, object, w.Template.Annotations) {
+		out = append(out, f.inTemplate())
+	}
+	if _, err := api.ParsePod(&w.Template.ObjectMeta); err != nil {
+		out = append(out, found(Refused, object, "%v", err).field(err).inTemplate())
+	}
+	if count := n.Missed[w.Kind+" "+w.Name]; count > 0 {
+		f := found(Missed, object, "%d of its pods run without the certificate that they would get now", count)
+		if slices.Contains(restartable, w.Kind) {
+			f = f.do("kubectl rollout restart %s/%s -n %s", lowerKind(w.Kind), w.Name, n.Name)
+		}
+		out = append(out, f)
+	}
+	if f, ok := w.restart(n.Name, object); ok {
+		out = append(out, f)
+	}
+	return append(out, n.subPaths(w, object)...)
+}
+
+// ours returns the annotations that mean something on pods or are unknown; what is said of
+// another place is not said of the object itself.
+func ours(annotations map[string]string) []string {
+	return api.Place("").Unknown(annotations) // at no place does anything have a meaning
+}
+
+// lowerKind is how kubectl takes the kind in an argument.
+func lowerKind(kind string) string {
+	return map[string]string{"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}[kind]
+}
+
+// restart returns why a workload that asks to be restarted cannot be.
+func (w Workload) restart(namespace, object string) (Finding, bool) {
+	if w.Template.Annotations[api.AnnotationOnRotate] != string(api.OnRotateRestart) {
+		return Finding{}, false
+	}
+	cannot := func(why string) Finding {
+		f := found(NoRestart, object, "%s: %s, and %s", api.AnnotationOnRotate, api.OnRotateRestart, why)
+		return f.annotation(api.AnnotationOnRotate).inTemplate()
+	}
+	switch {
+	case w.Kind == api.PodKind:
+		return cannot("no controller would make the pod again"), true
+	case !slices.Contains(restartable, w.Kind):
+		return cannot(fmt.Sprintf("restarting a %s is not supported: only Deployments, StatefulSets and DaemonSets are restarted", w.Kind)), true
+	case w.OnDelete:
+		return cannot("its update strategy OnDelete leaves old pods running").do("Set spec.updateStrategy.type: RollingUpdate."), true
+	case w.Paused:
+		return cannot("it is paused").do("kubectl rollout resume %s/%s -n %s", lowerKind(w.Kind), w.Name, namespace), true
+	}
+	return Finding{}, false
+}
+
+// subPaths returns the mounts of certificates and bundles by subPath.
+func (n Namespace) subPaths(w Workload, object string) []Finding {
+	spec := &w.Template.Spec
+	var out []Finding
+	look := func(field string, containers []corev1.Container) {
+		for i, c := range containers {
+			for j, m := range c.VolumeMounts {
+				if m.SubPath == "" && m.SubPathExpr == "" {
+					continue
+				}
+				v := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+				if v < 0 {
+					continue
+				}
+				if what := n.holds(&spec.Volumes[v], w); what != "" {
+					f := found(SubPath, object, "container %s mounts %s at %s by subPath", c.Name, what, m.MountPath)
+					f.at = []any{"spec", field, i, "volumeMounts", j}
+					out = append(out, f.inTemplate())
+				}
+			}
+		}
+	}
+	look("initContainers", spec.InitContainers)
+	look("containers", spec.Containers)
+	return out
+}
+
+// holds returns what of ours a volume holds: a Secret that a Service or the pod names, or
+// the CA bundle; "" if nothing.
+func (n Namespace) holds(v *corev1.Volume, w Workload) string {
+	secret := func(name string) string {
+		named := name == w.Template.Annotations[api.AnnotationSecretName] || name == api.ConventionalSecretName
+		if name == "" || !named && !slices.ContainsFunc(n.Services, func(s *corev1.Service) bool { asked, ok := api.Wants(s); return ok && asked == name }) {
+			return ""
+		}
+		return "Secret " + name
+	}
+	bundle := func(name string) string {
+		if name != api.BundleName {
+			return ""
+		}
+		return "ConfigMap " + name
+	}
+	switch {
+	case v.Secret != nil:
+		return secret(v.Secret.SecretName)
+	case v.ConfigMap != nil:
+		return bundle(v.ConfigMap.Name)
+	case v.Projected != nil:
+		for _, s := range v.Projected.Sources {
+			switch {
+			case s.Secret != nil && secret(s.Secret.Name) != "":
+				return secret(s.Secret.Name)
+			case s.ConfigMap != nil && bundle(s.ConfigMap.Name) != "":
+				return bundle(s.ConfigMap.Name)
+			case s.PodCertificate != nil && s.PodCertificate.SignerName == api.SignerName:
+				return "the certificate of the pod's own key"
+			}
+		}
+	}
+	return ""
+}
+
+// PodWorkload returns a pod as a workload of its own.
+func PodWorkload(pod *corev1.Pod) Workload {
+	return Workload{Kind: api.PodKind, Name: pod.Name, Template: corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec,
+	}}
+}

@@ -1,0 +1,317 @@
+package doctor
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/doctor"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// TestDoctor takes a cluster from nothing to a healthy installation, and then breaks it.
+func TestDoctor(t *testing.T) {
+	t.Run("before", before)
+	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
+
+	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", "1m", "--create-namespace")
+	require.NoError(t, cmd.Start())
+	harness.Eventually(t, func() error {
+		if !strings.Contains(errs.String(), "waiting: ") {
+			return fmt.Errorf("it does not say what is missing: %q", errs.String())
+		}
+		return nil
+	})
+	start(t, "signer")
+	stopRotator := start(t, "rotator")
+	stopWebhook := startWebhook(t)
+	allReady(t)
+	require.NoError(t, cmd.Wait(), out.String()+errs.String())
+	assert.Contains(t, errs.String(), "SC202 Deployment servingcert-system/servingcert-signer")
+	assert.Regexp(t, `(?m)^ok +SC209 `, out.String(), "the webhook was reached from a namespace of its own")
+	assert.Regexp(t, `(?m)^0 errors, \d+ warnings?, \d+ checks passed$`, out.String())
+	var own corev1.NamespaceList
+	require.NoError(t, admin.List(t.Context(), &own, client.MatchingLabels{api.LabelInject: api.InjectEnabled}))
+	for _, ns := range own.Items {
+		assert.False(t, strings.HasPrefix(ns.Name, "servingcert-doctor-") && ns.DeletionTimestamp == nil, "%s is left", ns.Name)
+	}
+
+	t.Run("healthy", healthy)
+	t.Run("drift", drift)
+	t.Run("Services and workloads", tenants)
+	t.Run("a user with few rights", fewRights)
+	t.Run("the webhook is away", func(t *testing.T) {
+		stopWebhook()
+		finds(t, doctor.Error, doctor.WebhookReached, "failed calling webhook")
+	})
+	t.Run("the rotator is away", func(t *testing.T) {
+		stopRotator()
+		finds(t, doctor.Error, doctor.Leases, "has not renewed it")
+		setCABundle(t, nil)
+		finds(t, doctor.Error, doctor.CABundle, "has no caBundle")
+	})
+}
+
+// finds waits until doctor finds it, and ends with 1 if it is an error.
+func finds(t *testing.T, level doctor.Level, id doctor.ID, text string, args ...string) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		r, code := examined(t, args...)
+		if !has(r, level, id, text) {
+			return fmt.Errorf("%s %s %q is not found, but\n%s", level, id, text, texts(r))
+		}
+		if level == doctor.Error && code != 1 {
+			return fmt.Errorf("it ends with %d", code)
+		}
+		return nil
+	})
+}
+
+func before(t *testing.T) {
+	r, code := examined(t, "--pre")
+	assert.Zero(t, code, texts(r))
+	assert.Zero(t, r.Errors+r.Warnings, texts(r))
+	assert.True(t, has(r, doctor.OK, doctor.PoliciesServed, ""))
+
+	r, code = examined(t)
+	assert.Equal(t, 1, code)
+	assert.True(t, has(r, doctor.Error, doctor.Installed, "servingcert-webhook: it does not exist"), texts(r))
+	assert.True(t, has(r, doctor.Error, doctor.WebhookConfig, "it does not exist"), texts(r))
+
+	cfg, err := plane.UserConfig("nobody-special")
+	require.NoError(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
+	got := runAs(t, kubeconfig, "--pre")
+	assert.Equal(t, 1, got.code)
+	assert.Contains(t, got.out, "error   SC102\n        you may not create clusterroles.rbac.authorization.k8s.io\n")
+	assert.Contains(t, got.out, "warning SC001 ResourceQuotas in servingcert-system\n")
+
+	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}))
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")}}}
+	limit := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}}}}}
+	require.NoError(t, admin.Create(t.Context(), quota))
+	require.NoError(t, admin.Create(t.Context(), limit))
+	finds(t, doctor.Error, doctor.Quota, "of pods, 5 are free, and the pods need 6", "--pre")
+	finds(t, doctor.Error, doctor.LimitRanges, "container signer has the limit 256Mi", "--pre")
+	require.NoError(t, admin.Delete(t.Context(), quota))
+	require.NoError(t, admin.Delete(t.Context(), limit))
+}
+
+func healthy(t *testing.T) {
+	newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
+	harness.Eventually(t, func() error {
+		r, code := examined(t)
+		if code != 0 || !has(r, doctor.OK, doctor.WebhookReached, "") || !has(r, doctor.OK, doctor.CABundle, "") || !has(r, doctor.OK, doctor.Rights, "") {
+			return fmt.Errorf("it ends with %d:\n%s", code, texts(r))
+		}
+		return nil
+	})
+	var pods corev1.PodList
+	require.NoError(t, admin.List(t.Context(), &pods, client.InNamespace("shop")))
+	assert.Empty(t, pods.Items, "the dry run has left a pod")
+}
+
+// drift changes what was installed, one thing after the other, and puts it back.
+func drift(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T)
+		level doctor.Level
+		id    doctor.ID
+		text  string
+	}{
+		{"no binding", func(t *testing.T) {
+			t.Helper()
+			require.NoError(t, admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-metrics-auth"}}))
+		}, doctor.Error, doctor.Rights, "ClusterRoleBinding servingcert-metrics-auth: it does not exist"},
+		{"fewer rights", func(t *testing.T) {
+			t.Helper()
+			patch(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-metrics-reader"}}, `{"rules":[]}`)
+		}, doctor.Error, doctor.Rights, "it does not grant get /metrics"},
+		{"more rights", func(t *testing.T) {
+			t.Helper()
+			patch(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-metrics-reader"}}, `{"rules":[{"nonResourceURLs":["/metrics","/logs"],"verbs":["get"]}]}`)
+		}, doctor.Warning, doctor.Rights, "it grants more than the release: get /logs"},
+		{"failurePolicy", func(t *testing.T) {
+			t.Helper()
+			config := configuration(t)
+			ignore := admissionv1.Ignore
+			config.Webhooks[0].FailurePolicy = &ignore
+			require.NoError(t, admin.Update(t.Context(), config))
+		}, doctor.Warning, doctor.WebhookConfig, `webhooks[0].failurePolicy is "Ignore"`},
+		{"no policy", func(t *testing.T) {
+			t.Helper()
+			require.NoError(t, admin.Delete(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-annotations"}}))
+		}, doctor.Warning, doctor.Policies, "ValidatingAdmissionPolicyBinding servingcert-annotations: it does not exist"},
+		{"a Service that asks for nothing", func(t *testing.T) {
+			t.Helper()
+			patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "servingcert-webhook"}}, `{"metadata":{"annotations":{"servingcert.dev/secret-name":null}}}`)
+		}, doctor.Warning, doctor.OtherObjects, "Service servingcert-system/servingcert-webhook: metadata.annotations.servingcert.dev/secret-name is not set"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.spoil(t)
+			finds(t, c.level, c.id, c.text)
+			require.NoError(t, reapply(t))
+			harness.Eventually(t, func() error {
+				if r, _ := examined(t); !has(r, doctor.OK, c.id, "") {
+					return fmt.Errorf("it is still found:\n%s", texts(r))
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// reapply applies the release again, and takes back what others have changed.
+func reapply(t *testing.T) error {
+	t.Helper()
+	objects, err := deploy.Objects()
+	if err != nil {
+		return err
+	}
+	for _, obj := range objects {
+		if err := admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			return fmt.Errorf("apply %s: %w", obj.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// tenants makes mistakes as people do, and sees each named.
+func tenants(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		make  func(t *testing.T, ns string)
+		level doctor.Level
+		id    doctor.ID
+		text  string
+	}{
+		{"misspelled", func(t *testing.T, ns string) {
+			t.Helper()
+			newService(t, ns, "servingcert.dev/secretname", "web-tls")
+		}, doctor.Error, doctor.UnknownKey, "Service misspelled/web: servingcert.dev/secretname means nothing on a Service"},
+		{"forbidden-name", func(t *testing.T, ns string) {
+			t.Helper()
+			newService(t, ns, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "web.example.com")
+		}, doctor.Error, doctor.NotReady, "InvalidAnnotation"},
+		{"selects-nothing", func(t *testing.T, ns string) {
+			t.Helper()
+			newService(t, ns, api.AnnotationSecretName, "web-tls")
+		}, doctor.Warning, doctor.SelectsNothing, "app=web"},
+		{"wrong-label", func(t *testing.T, ns string) {
+			t.Helper()
+			patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":"true"}}}`)
+		}, doctor.Error, doctor.InjectLabel, `"true": must be "enabled" or "disabled"`},
+		{"no-label", func(t *testing.T, ns string) {
+			t.Helper()
+			patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":null}}}`)
+			newService(t, ns, api.AnnotationSecretName, "web-tls")
+		}, doctor.Warning, doctor.NotLabelled, "Service no-label/web"},
+		{"bare-pod", func(t *testing.T, ns string) {
+			t.Helper()
+			newPod(t, ns, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationOnRotate: "restart"} })
+		}, doctor.Warning, doctor.NoRestart, "no controller would make the pod again"},
+		{"subpath", func(t *testing.T, ns string) {
+			t.Helper()
+			newService(t, ns, api.AnnotationSecretName, "web-tls")
+			newPod(t, ns, func(p *corev1.Pod) {
+				p.Labels = map[string]string{api.LabelInject: api.InjectDisabled}
+				p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}}
+				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: "/web.crt", SubPath: "tls.crt"}}
+			})
+		}, doctor.Warning, doctor.SubPath, "container web mounts Secret web-tls at /web.crt by subPath"},
+		{"missed", func(t *testing.T, ns string) {
+			t.Helper()
+			newPod(t, ns, func(p *corev1.Pod) {
+				p.Labels = map[string]string{"app": "web"}
+				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 443}}
+			})
+			newService(t, ns, api.AnnotationSecretName, "web-tls") // later
+		}, doctor.Warning, doctor.Missed, "Pod missed/web: 1 of its pods run without the certificate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			newNamespace(t, c.name, map[string]string{api.LabelInject: api.InjectEnabled})
+			c.make(t, c.name)
+			finds(t, c.level, c.id, c.text, "-n", c.name)
+		})
+	}
+}
+
+func fewRights(t *testing.T) {
+	cfg, err := plane.UserConfig("viewer")
+	require.NoError(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
+	r := runAs(t, kubeconfig)
+	assert.Zero(t, r.code, r.out+r.err)
+	assert.Equal(t, 1, runAs(t, kubeconfig, "--strict").code)
+	assert.Contains(t, r.out, "warning SC001 Leases in servingcert-system\n        could not be read: leases.coordination.k8s.io is forbidden")
+	assert.NotContains(t, r.out, "SC203", "a check that was not made is not ok")
+	assert.NotContains(t, r.out, "SC201", "what could not be read is not missing")
+	assert.NotContains(t, r.out, "SC205", "a check that was not made is not ok")
+
+	r = runAs(t, filepath.Join(t.TempDir(), "none"))
+	assert.Equal(t, 2, r.code, r.err)
+}
+
+func configuration(t *testing.T) *admissionv1.MutatingWebhookConfiguration {
+	t.Helper()
+	config := &admissionv1.MutatingWebhookConfiguration{}
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "servingcert"}, config))
+	return config
+}
+
+func setCABundle(t *testing.T, bundle []byte) {
+	t.Helper()
+	config := configuration(t)
+	config.Webhooks[0].ClientConfig.CABundle = bundle
+	require.NoError(t, admin.Update(t.Context(), config))
+}
+
+func patch(t *testing.T, obj client.Object, merge string) {
+	t.Helper()
+	require.NoError(t, admin.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(merge))))
+}
+
+func newNamespace(t *testing.T, name string, labels map[string]string) {
+	t.Helper()
+	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
+}
+
+// newService makes Service web with annotations: key, value, key, value.
+func newService(t *testing.T, namespace string, annotations ...string) {
+	t.Helper()
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	for i := 0; i < len(annotations); i += 2 {
+		svc.Annotations[annotations[i]] = annotations[i+1]
+	}
+	require.NoError(t, admin.Create(t.Context(), svc))
+}
+
+func newPod(t *testing.T, namespace string, change func(*corev1.Pod)) {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+	change(pod)
+	harness.Eventually(t, func() error { return admin.Create(t.Context(), pod) })
+}
