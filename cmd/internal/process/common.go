@@ -178,7 +178,11 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 
 // AddMetrics serves the metrics of controller-runtime's registry as the flags say.
 // Neither liveness nor readiness depends on it.
+// They say which build this is.
 func (c *Common) AddMetrics(mgr manager.Manager) error {
+	if err := metrics.Registry.Register(newBuildMetric(ReadBuild())); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
 	return metricsserver.Add(mgr, metricsserver.Config{
 		Address: c.MetricsAddr, CertDir: c.MetricsCertDir, Insecure: c.MetricsInsecure,
 		Gatherer: metrics.Registry, Log: ctrl.Log.WithName("metrics"),

@@ -73,7 +73,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (synced func() 
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
-		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
+		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	})
 	return done.Load, nil
 }
