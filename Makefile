@@ -71,6 +71,11 @@ RUN ?=
 programs: controlplane-binaries ## programs with the flags, variables and files that the webhook gives them, renewed (Debian, root); RUN=redis for some
 	go test -tags programs -count 1 -timeout 20m -parallel 8 -v -run '^TestPrograms$$/^each$$/$(RUN)' ./test/programs
 
+.PHONY: alerts
+alerts: controlplane-binaries ## every alert by promtool, and fired by a real Prometheus when what it watches is broken; needs Debian's prometheus
+	go test -tags alerts -count 1 -timeout 10m -v -run '^TestAlertsByPromtool$$' ./deploy
+	go test -tags alerts -count 1 -timeout 10m -v ./test/integration/alerts
+
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
 	$(LINT) run

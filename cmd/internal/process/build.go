@@ -43,12 +43,12 @@ func buildOf(info *debug.BuildInfo) BuildInfo {
 	return b
 }
 
-// newBuildMetric returns the metric that says which build runs.
-func newBuildMetric(b BuildInfo) prometheus.Collector {
+// newBuildMetric returns the metric that says which build of the process runs.
+func newBuildMetric(process string, b BuildInfo) prometheus.Collector {
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "servingcert_build_info",
-		Help:        "1, with the version and the commit of this process, and the Go version that it was built with.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
+		Help:        "1, with the name of this process, its version and commit, and the Go version that it was built with.",
+		ConstLabels: prometheus.Labels{"process": process, "version": b.Version, "revision": b.Revision, "goversion": b.GoVersion},
 	})
 	gauge.Set(1)
 	return gauge

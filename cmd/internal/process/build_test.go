@@ -28,9 +28,9 @@ func TestBuildOf(t *testing.T) {
 }
 
 func TestBuildMetric(t *testing.T) {
-	require.NoError(t, testutil.CollectAndCompare(newBuildMetric(BuildInfo{"v1.2.3", "c4457bc", "go1.26.8"}), strings.NewReader(`
-# HELP servingcert_build_info 1, with the version and the commit of this process, and the Go version that it was built with.
+	require.NoError(t, testutil.CollectAndCompare(newBuildMetric("signer", BuildInfo{"v1.2.3", "c4457bc", "go1.26.8"}), strings.NewReader(`
+# HELP servingcert_build_info 1, with the name of this process, its version and commit, and the Go version that it was built with.
 # TYPE servingcert_build_info gauge
-servingcert_build_info{goversion="go1.26.8",revision="c4457bc",version="v1.2.3"} 1
+servingcert_build_info{goversion="go1.26.8",process="signer",revision="c4457bc",version="v1.2.3"} 1
 `)))
 }

@@ -39,6 +39,8 @@ type Common struct {
 	LeaderElect     bool
 	LogLevel        string
 	LogFormat       string
+
+	name string // of the process
 }
 
 // NewCommon returns the defaults of a process of which one replica at a time
@@ -57,6 +59,7 @@ func NewCommon(leads bool) *Common {
 }
 
 func (c *Common) register(fs *pflag.FlagSet, name string) {
+	c.name = name
 	fs.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "path of a kubeconfig file (default: $KUBECONFIG, or the ServiceAccount of the pod)")
 	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "maximum requests per second to the API server; 0 means no limit here (API Priority and Fairness still applies)")
 	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace in which servingcert runs")
@@ -180,7 +183,7 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 // Neither liveness nor readiness depends on it.
 // They say which build this is.
 func (c *Common) AddMetrics(mgr manager.Manager) error {
-	if err := metrics.Registry.Register(newBuildMetric(ReadBuild())); err != nil {
+	if err := metrics.Registry.Register(newBuildMetric(c.name, ReadBuild())); err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
 	return metricsserver.Add(mgr, metricsserver.Config{
