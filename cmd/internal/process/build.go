@@ -6,6 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// version is set by a build that knows better than the Go toolchain, with
+// -ldflags '-X github.com/servingcert/servingcert/cmd/internal/process.version=v1.2.3'.
+var version string
+
 // unknown is what BuildInfo says of what the Go toolchain did not write down.
 const unknown = "unknown"
 
@@ -23,7 +27,11 @@ func ReadBuild() BuildInfo {
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	return buildOf(info)
+	b := buildOf(info)
+	if version != "" {
+		b.Version = version
+	}
+	return b
 }
 
 func buildOf(info *debug.BuildInfo) BuildInfo {
