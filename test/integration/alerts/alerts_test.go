@@ -20,6 +20,7 @@ import (
 
 // world is servingcert as it is installed, and the Prometheus that watches it.
 type world struct {
+	t *testing.T // at whose end the processes end
 	*server
 	files                    string // a directory for the volume of each process
 	signer, rotator, webhook *process
@@ -34,7 +35,7 @@ var (
 // newWorld starts all four and waits until all is well.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{server: startPrometheus(t), files: t.TempDir()}
+	w := &world{t: t, server: startPrometheus(t), files: t.TempDir()}
 	w.signer = start(t, bin, "signer", w.dirOf("signer"), signerFlags...)
 	w.rotator = start(t, bin, "rotator", w.dirOf("rotator"), rotatorFlags...)
 	w.webhook = start(t, bin, "webhook", w.dirOf("webhook"), append(webhookAddress(t), "--cert-dir="+w.dirOf("webhook"))...)
@@ -81,27 +82,30 @@ func TestEveryAlertFires(t *testing.T) {
 	setUp(t)
 	fired := map[string]bool{}
 	for _, b := range table() {
-		started := time.Now()
-		if b.breaks != nil {
-			b.breaks(t, w)
-		}
-		harness.Eventually(t, func() error {
-			if b.again != nil {
-				b.again(t.Context(), w)
-			}
-			return w.fires(t.Context(), b.alert, b.labels)
-		})
-		if b.mend != nil {
-			b.mend(t, w)
-		}
-		fired[b.alert] = true
-		t.Logf("%-28s %-38s %5.1f s  %s", b.alert, fmt.Sprint(b.labels), time.Since(started).Seconds(), b.how)
+		fired[b.alert] = t.Run(b.alert, func(t *testing.T) { b.fires(t, w) })
 	}
 	for _, alert := range alertNames(t) {
 		assert.True(t, fired[alert], "nothing here makes %s fire", alert)
 	}
 	w.showsEveryPanel(t, begun)
 
+}
+
+func (b broken) fires(t *testing.T, w *world) {
+	started := time.Now()
+	if b.breaks != nil {
+		b.breaks(t, w)
+	}
+	if b.mend != nil {
+		defer b.mend(t, w)
+	}
+	harness.Eventually(t, func() error {
+		if b.again != nil {
+			b.again(t.Context(), w)
+		}
+		return w.fires(t.Context(), b.alert, b.labels)
+	})
+	t.Logf("%-38s %5.1f s  %s", fmt.Sprint(b.labels), time.Since(started).Seconds(), b.how)
 }
 
 // alertNames returns the names of all alerts.

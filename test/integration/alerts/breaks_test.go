@@ -34,14 +34,14 @@ import (
 // setUp breaks what the rotator looks at for half a minute before it says so.
 func setUp(t *testing.T) {
 	t.Helper()
-	early := place{t, "early"} // its pod is older than its label
+	early := place{t, t, "early"} // its pod is older than its label
 	early.namespace(nil)
 	early.service()
 	early.runs(early.bare())
 	early.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: early.name}}, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled))
 
 	for _, name := range []string{"rolls", "waits", "paused"} { // --max-restarts=1: one of the first two gets the place
-		p := newPlace(t, name)
+		p := newPlace(t, t, name)
 		p.serves(p.deployment())
 		if name == "paused" {
 			p.patch(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "web"}}, `{"spec":{"paused":true}}`)
@@ -92,7 +92,7 @@ func (w *world) postsSlowly(ctx context.Context) error {
 		return err
 	}
 	reader, writer := io.Pipe()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+svc.Spec.ClusterIP+admission.Path, reader)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+svc.Spec.ClusterIP+":9443"+admission.Path, reader)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func breaksOfPods() []broken {
 	return []broken{
 		{
 			alert: "ServingcertStale", labels: map[string]string{"namespace": "stale"}, how: "a pod serves what it read before the renewal",
-			breaks: func(t *testing.T, _ *world) {
-				p := newPlace(t, "stale")
+			breaks: func(t *testing.T, w *world) {
+				p := newPlace(t, w.t, "stale")
 				p.serves(p.bare())
 				p.renew()
 			},
@@ -155,15 +155,15 @@ func breaksOfPods() []broken {
 		{alert: "ServingcertStaleEnding", labels: map[string]string{"namespace": "stale"}, how: "its certificate lives for 12 hours"},
 		{
 			alert: "ServingcertNotServed", labels: map[string]string{"namespace": "mute", "state": "unreachable"}, how: "a pod that is ready does not listen",
-			breaks: func(t *testing.T, _ *world) {
-				p := newPlace(t, "mute")
+			breaks: func(t *testing.T, w *world) {
+				p := newPlace(t, w.t, "mute")
 				p.runs(p.bare())
 			},
 		},
 		{
 			alert: "ServingcertFlagsWithheld", labels: map[string]string{"namespace": "crashes"}, how: "a program exits because of a flag that it was given",
-			breaks: func(t *testing.T, _ *world) {
-				p := newPlace(t, "crashes")
+			breaks: func(t *testing.T, w *world) {
+				p := newPlace(t, w.t, "crashes")
 				p.crashes(p.deployment(), "unknown flag: --tls-cert-file\n")
 			},
 		},
@@ -179,7 +179,7 @@ func breaksOfTheSigner() []broken {
 		{
 			alert: "ServingcertIssuingFails", labels: map[string]string{"namespace": "full", "reason": "WriteRefused"}, how: "a quota permits no Secrets",
 			breaks: func(t *testing.T, _ *world) {
-				p := place{t, "full"}
+				p := place{t, t, "full"}
 				p.namespace(map[string]string{api.LabelInject: api.InjectEnabled})
 				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/secrets": resource.MustParse("0")}}}
 				p.create(quota)
@@ -229,7 +229,7 @@ func breaksOfProcesses() []broken {
 			breaks: func(t *testing.T, w *world) {
 				address, err := harness.FreeAddress()
 				require.NoError(t, err)
-				w.scrapes(t, start(t, other, "webhook", w.dirOf("webhook"), "--cert-dir="+w.dirOf("webhook"), "--bind-address=127.0.0.1", "--port="+strings.TrimPrefix(address, "127.0.0.1:")))
+				w.scrapes(t, start(w.t, other, "webhook", w.dirOf("webhook"), "--cert-dir="+w.dirOf("webhook"), "--bind-address=127.0.0.1", "--port="+strings.TrimPrefix(address, "127.0.0.1:")))
 			},
 		},
 		{
@@ -247,7 +247,7 @@ func breaksOfProcesses() []broken {
 			breaks: func(t *testing.T, w *world) {
 				w.rotator.stop(t)
 				holds(t, "servingcert-rotator")
-				w.rotator = start(t, bin, "rotator", w.dirOf("rotator"), rotatorFlags...)
+				w.rotator = start(w.t, bin, "rotator", w.dirOf("rotator"), rotatorFlags...)
 				w.scrapes(t, w.rotator)
 			},
 		},
@@ -255,7 +255,7 @@ func breaksOfProcesses() []broken {
 			alert: "ServingcertNobodySigns", how: "the same of the signer's",
 			breaks: func(t *testing.T, w *world) {
 				holds(t, "servingcert-signer")
-				w.signer = start(t, bin, "signer", w.dirOf("signer"), signerFlags...)
+				w.signer = start(w.t, bin, "signer", w.dirOf("signer"), signerFlags...)
 				w.scrapes(t, w.signer)
 			},
 			mend: func(t *testing.T, _ *world) {

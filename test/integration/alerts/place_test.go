@@ -31,18 +31,24 @@ const port = 18443
 // place is a namespace with Service web, which asks for Secret web-tls, and its pods. There is no kubelet: the test
 // says of each pod that it runs.
 type place struct {
-	t    *testing.T
-	name string
+	t     *testing.T
+	whole *testing.T // at whose end its servers end
+	name  string
 }
 
 // newPlace makes an opted-in namespace with that Service, whose certificate lives for 12 hours: what is stale ends within
 // a day.
-func newPlace(t *testing.T, name string) place {
+func newPlace(t, whole *testing.T, name string) place {
 	t.Helper()
-	p := place{t, name}
+	p := place{t, whole, name}
 	p.namespace(map[string]string{api.LabelInject: api.InjectEnabled})
 	p.service()
 	harness.Eventually(t, func() error { return admin.Get(t.Context(), p.key("web-tls"), &corev1.Secret{}) })
+	harness.Eventually(t, func() error { // the webhook answers: who makes pods would try again late
+		made := template()
+		made.Namespace, made.Name = name, "dry"
+		return admin.Create(t.Context(), &corev1.Pod{ObjectMeta: made.ObjectMeta, Spec: made.Spec}, client.DryRunAll)
+	})
 	return p
 }
 
@@ -159,9 +165,9 @@ func (p place) serves(pod *corev1.Pod) {
 	require.NoError(p.t, admin.Get(p.t.Context(), p.key("web-tls"), &secret))
 	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
 	require.NoError(p.t, err)
-	listener, err := new(net.ListenConfig).Listen(p.t.Context(), "tcp", fmt.Sprintf("%s:%d", p.runs(pod), port))
+	listener, err := new(net.ListenConfig).Listen(p.whole.Context(), "tcp", fmt.Sprintf("%s:%d", p.runs(pod), port))
 	require.NoError(p.t, err)
-	p.t.Cleanup(func() { _ = listener.Close() })
+	p.whole.Cleanup(func() { _ = listener.Close() })
 	go answer(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
 	harness.Eventually(p.t, func() error {
 		var svc corev1.Service

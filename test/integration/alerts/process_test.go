@@ -89,12 +89,12 @@ func project(ctx context.Context, name, dir string) error {
 	return err
 }
 
-// webhookAddress returns the ClusterIP and the port at which the API server looks for the webhook.
+// webhookAddress returns the flag for the ClusterIP at which the API server looks for the webhook.
 func webhookAddress(t *testing.T) []string {
 	t.Helper()
 	var svc corev1.Service
 	require.NoError(t, admin.Get(t.Context(), inSystem("servingcert-webhook"), &svc))
-	return []string{"--bind-address=" + svc.Spec.ClusterIP, "--port=443"}
+	return []string{"--bind-address=" + svc.Spec.ClusterIP} // its port is that of the Service: nothing translates one
 }
 
 func inSystem(name string) client.ObjectKey {
