@@ -61,7 +61,7 @@ var groups = []struct{ name, pkg, prefix string }{
 // Collect reads the packages of the module whose directory is root.
 func Collect(root string) (*Reference, error) {
 	loaded, err := packages.Load(&packages.Config{
-		Dir: root, Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedExportFile,
+		Dir: root, Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
 	}, "./pkg/...", "./cmd/...")
 	if err != nil {
 		return nil, fmt.Errorf("load packages: %w", err)

@@ -88,6 +88,7 @@ func TestEveryAlertFires(t *testing.T) {
 		assert.True(t, fired[alert], "nothing here makes %s fire", alert)
 	}
 	w.showsEveryPanel(t, begun)
+	w.hasListedMetrics(t)
 
 }
 

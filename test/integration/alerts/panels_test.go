@@ -69,6 +69,30 @@ func (w *world) showsEveryPanel(t *testing.T, start time.Time) {
 	t.Logf("%d queries of %d dashboards have results", queries, len(files))
 }
 
+// hasListedMetrics compares what was scraped with the list that is made of the code.
+func (w *world) hasListedMetrics(t *testing.T) {
+	t.Helper()
+	data, err := w.get(t.Context(), "/api/v1/label/__name__/values", nil)
+	require.NoError(t, err)
+	var names []string
+	require.NoError(t, json.Unmarshal(data, &names))
+	page, err := os.ReadFile("../../../docs/reference-generated.md")
+	require.NoError(t, err)
+	seen := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, "servingcert_") {
+			continue
+		}
+		seen++
+		listed := false
+		for _, suffix := range []string{"", "_bucket", "_count", "_sum"} { // of histograms
+			listed = listed || strings.Contains(string(page), "| `"+strings.TrimSuffix(name, suffix)+"` |")
+		}
+		assert.True(t, listed, "docs/reference-generated.md has no metric %s", name)
+	}
+	assert.Greater(t, seen, 35)
+}
+
 // over returns the result of a panel's query, with what Grafana puts in place of its variables.
 func (w *world) over(ctx context.Context, expr, legend string, start, end time.Time) ([]line, error) {
 	expr = strings.NewReplacer("$cluster", ".*", "$__rate_interval", "20s").Replace(expr)
