@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,12 +98,4 @@ func webhookAddress(t *testing.T) []string {
 
 func inSystem(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: api.DefaultNamespace, Name: name}
-}
-
-// says returns an error until the log has the text.
-func (p *process) says(text string) error {
-	if !strings.Contains(p.log.String(), text) {
-		return fmt.Errorf("the log of the %s does not say %q", p.name, text)
-	}
-	return nil
 }

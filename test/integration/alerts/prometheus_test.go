@@ -32,7 +32,6 @@ import (
 // verifies the processes by the bundle.
 type server struct {
 	dir, address string
-	targets      []string // of file_sd: one file for each process
 	log          harness.Log
 }
 
