@@ -294,6 +294,7 @@ func breaksOfTheCA() []broken {
 func startsAnew(t *testing.T, w *world) {
 	t.Helper()
 	ctx := t.Context()
+	w.signer.stop(t) // it would write its status again
 	require.NoError(t, admin.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "paused", Name: "frozen"}}))
 	var secrets corev1.SecretList
 	require.NoError(t, admin.List(ctx, &secrets, client.MatchingLabels{api.LabelManagedBy: api.DefaultInstance}))
@@ -306,6 +307,8 @@ func startsAnew(t *testing.T, w *world) {
 	} {
 		require.NoError(t, client.IgnoreNotFound(admin.Delete(ctx, obj)))
 	}
+	w.signer = start(w.t, bin, "signer", w.dirOf("signer"), signerFlags...)
+	w.scrapes(t, w.signer)
 	harness.Eventually(t, func() error {
 		err := admin.Get(ctx, inSystem(api.CASecretName), &corev1.Secret{})
 		if apierrors.IsNotFound(err) {
