@@ -78,7 +78,7 @@ func breaksOfTheWebhook() []broken {
 				_ = admin.Create(ctx, pod, client.DryRunAll) // that it is refused is what is waited for
 			},
 			mend: func(t *testing.T, _ *world) {
-				binding.ResourceVersion, binding.UID = "", ""
+				binding.ResourceVersion, binding.UID, binding.ManagedFields = "", "", nil
 				require.NoError(t, admin.Create(t.Context(), &binding))
 			},
 		},
