@@ -62,6 +62,7 @@ type broken struct {
 	how    string
 	breaks func(*testing.T, *world)
 	mend   func(*testing.T, *world) // nil: it stays
+	earlier bool                 // it may have fired and ended by now: what setUp broke goes on
 	// again is done until the alert fires; nil: nothing.
 	again func(context.Context, *world)
 }
@@ -103,6 +104,9 @@ func (b broken) fires(t *testing.T, w *world) {
 	harness.Eventually(t, func() error {
 		if b.again != nil {
 			b.again(t.Context(), w)
+		}
+		if b.earlier {
+			return w.fired(t.Context(), b.alert)
 		}
 		return w.fires(t.Context(), b.alert, b.labels)
 	})

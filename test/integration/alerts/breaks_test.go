@@ -170,7 +170,7 @@ func breaksOfPods() []broken {
 		{alert: "ServingcertRestartHeld", labels: map[string]string{"namespace": "paused", "reason": "Paused"}, how: "a stale Deployment is paused"},
 		{alert: "ServingcertPodsMissed", labels: map[string]string{"namespace": "early"}, how: "a pod is older than its namespace's label"},
 		{alert: "ServingcertRestartStuck", how: "the new pod of a Deployment that was restarted never runs"},
-		{alert: "ServingcertRestartsWait", how: "another Deployment waits for its place"},
+		{alert: "ServingcertRestartsWait", how: "another Deployment waited for its place, until it was seen to be stuck", earlier: true},
 	}
 }
 

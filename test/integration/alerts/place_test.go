@@ -120,10 +120,10 @@ func (p place) bare() *corev1.Pod {
 	return pod
 }
 
-// deployment makes one that is late after two seconds, and returns its pod.
+// deployment makes one that is late after ten seconds, and returns its pod.
 func (p place) deployment() *corev1.Pod {
 	p.t.Helper()
-	one, late := int32(1), int32(2)
+	one, late := int32(1), int32(10)
 	p.create(&appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
 		Spec:       appsv1.DeploymentSpec{Replicas: &one, ProgressDeadlineSeconds: &late, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: template()},

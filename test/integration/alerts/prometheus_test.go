@@ -213,6 +213,16 @@ func (s *server) fires(ctx context.Context, alert string, labels map[string]stri
 	return nil
 }
 
+// fired returns an error unless the alert has fired since Prometheus started.
+func (s *server) fired(ctx context.Context, alert string) error {
+	query := fmt.Sprintf(`last_over_time(ALERTS{alertname=%q, alertstate="firing", cluster="east"}[1h])`, alert)
+	data, err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}})
+	if err == nil && !strings.Contains(string(data), alert) {
+		err = fmt.Errorf("%s did not fire", alert)
+	}
+	return err
+}
+
 // seen returns an error unless so many processes are scraped.
 func (s *server) seen(ctx context.Context, n int) error {
 	data, err := s.get(ctx, "/api/v1/query", url.Values{"query": {"count(servingcert_build_info)"}})
