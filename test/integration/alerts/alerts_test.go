@@ -57,12 +57,12 @@ func (w *world) project(t *testing.T, name string) {
 
 // broken is one way to make one alert fire.
 type broken struct {
-	alert  string
-	labels map[string]string // beside that of the cluster
-	how    string
-	breaks func(*testing.T, *world)
-	mend   func(*testing.T, *world) // nil: it stays
-	earlier bool                 // it may have fired and ended by now: what setUp broke goes on
+	alert   string
+	labels  map[string]string // beside that of the cluster
+	how     string
+	breaks  func(*testing.T, *world)
+	mend    func(*testing.T, *world) // nil: it stays
+	earlier bool                     // it may have fired and ended by now: what setUp broke goes on
 	// again is done until the alert fires; nil: nothing.
 	again func(context.Context, *world)
 }
