@@ -21,7 +21,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -128,14 +127,14 @@ func readerToken(t *testing.T) string {
 	return cfg.BearerToken
 }
 
-// trusts gives Prometheus the bundle that there is now.
+// trusts gives Prometheus the bundle that there is now, once the rotator has written what the signer has published.
 func (s *server) trusts(t *testing.T) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		var cm corev1.ConfigMap
-		err := admin.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: api.BundleName}, &cm)
-		if err == nil && cm.Data[api.BundleKey] == "" {
-			err = errors.New("no certificates in the bundle")
+		var cm, published corev1.ConfigMap
+		err := errors.Join(admin.Get(t.Context(), inSystem(api.BundleName), &cm), admin.Get(t.Context(), inSystem(api.CAStatusName), &published))
+		if err == nil && (cm.Data[api.BundleKey] == "" || cm.Data[api.BundleKey] != published.Data[api.BundleKey]) {
+			err = errors.New("the bundle is not that of the CA")
 		}
 		if err == nil {
 			s.write(t, "ca.crt", []byte(cm.Data[api.BundleKey]))
