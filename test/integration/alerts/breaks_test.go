@@ -40,6 +40,8 @@ func setUp(t *testing.T) {
 	early.runs(early.bare())
 	early.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: early.name}}, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled))
 
+	mute := newPlace(t, t, "mute")
+	mute.runs(mute.bare())
 	for _, name := range []string{"rolls", "waits", "paused"} { // --max-restarts=1: one of the first two gets the place
 		p := newPlace(t, t, name)
 		p.serves(p.deployment())
@@ -155,10 +157,6 @@ func breaksOfPods() []broken {
 		{alert: "ServingcertStaleEnding", labels: map[string]string{"namespace": "stale"}, how: "its certificate lives for 12 hours"},
 		{
 			alert: "ServingcertNotServed", labels: map[string]string{"namespace": "mute", "state": "unreachable"}, how: "a pod that is ready does not listen",
-			breaks: func(t *testing.T, w *world) {
-				p := newPlace(t, w.t, "mute")
-				p.runs(p.bare())
-			},
 		},
 		{
 			alert: "ServingcertFlagsWithheld", labels: map[string]string{"namespace": "crashes"}, how: "a program exits because of a flag that it was given",
