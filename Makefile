@@ -19,9 +19,9 @@ N         ?= 2000
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
-# programs that take a certificate.
+# programs that take a certificate, Grafana's library.
 MODULES := . hack/tools hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
-	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio
+	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards
 
 ##@ Start here
 
@@ -71,11 +71,17 @@ RUN ?=
 programs: controlplane-binaries ## programs with the flags, variables and files that the webhook gives them, renewed (Debian, root); RUN=redis for some
 	go test -tags programs -count 1 -timeout 20m -parallel 8 -v -run '^TestPrograms$$/^each$$/$(RUN)' ./test/programs
 
+.PHONY: alerts
+alerts: controlplane-binaries ## every alert by promtool, and fired by a real Prometheus when what it watches is broken; needs Debian's prometheus
+	go test -tags alerts -count 1 -timeout 10m -v -run '^TestAlertsByPromtool$$' ./deploy
+	go test -tags alerts -count 1 -timeout 10m -v ./test/integration/alerts
+
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
 	$(LINT) run
 	go vet ./...
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
+	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code and sort its imports
@@ -84,6 +90,7 @@ fmt: $(LINT) ## format the code and sort its imports
 .PHONY: generate
 generate: ## bring everything that is generated up to date
 	go generate ./...
+	go run -C hack/dashboards . $(CURDIR)/deploy/dashboards
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
 
 .PHONY: bench

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 
+	"github.com/servingcert/servingcert/cmd/internal/version"
+
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +41,8 @@ type Common struct {
 	LeaderElect     bool
 	LogLevel        string
 	LogFormat       string
+
+	name string // of the process
 }
 
 // NewCommon returns the defaults of a process of which one replica at a time
@@ -57,6 +61,7 @@ func NewCommon(leads bool) *Common {
 }
 
 func (c *Common) register(fs *pflag.FlagSet, name string) {
+	c.name = name
 	fs.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "path of a kubeconfig file (default: $KUBECONFIG, or the ServiceAccount of the pod)")
 	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "maximum requests per second to the API server; 0 means no limit here (API Priority and Fairness still applies)")
 	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace in which servingcert runs")
@@ -178,7 +183,11 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 
 // AddMetrics serves the metrics of controller-runtime's registry as the flags say.
 // Neither liveness nor readiness depends on it.
+// They say which build this is.
 func (c *Common) AddMetrics(mgr manager.Manager) error {
+	if err := metrics.Registry.Register(newBuildMetric(c.name, version.Get())); err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
 	return metricsserver.Add(mgr, metricsserver.Config{
 		Address: c.MetricsAddr, CertDir: c.MetricsCertDir, Insecure: c.MetricsInsecure,
 		Gatherer: metrics.Registry, Log: ctrl.Log.WithName("metrics"),

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -42,6 +43,7 @@ type handler struct {
 	inbox       *inbox
 	room        room
 	metrics     *metrics
+	clock       func() time.Time
 	log         logr.Logger
 }
 
@@ -49,40 +51,46 @@ type handler struct {
 // the API server cannot be read or because of a bug, the answer is an HTTP error: a
 // review that denies would refuse the pod whatever failurePolicy says.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	started := h.clock()
+	o := h.serve(w, r)
+	h.metrics.took(o, h.clock().Sub(started))
+}
+
+// serve answers, and returns how.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) outcome {
 	b := h.inbox.open(endRead(w))
 	defer b.close()
 	data, status, err := receive(w, r, b)
 	if err != nil {
-		h.refuse(w, status, err)
-		return
+		return h.refuse(w, status, err)
 	}
 	release, err := h.room.enter(r.Context(), int64(len(data)))
 	if err != nil {
-		h.refuse(w, http.StatusTooManyRequests, err)
-		return
+		return h.refuse(w, http.StatusTooManyRequests, err)
 	}
 	defer release()
 	req, status, err := parse(data)
 	if err != nil {
-		h.refuse(w, status, err)
-		return
+		return h.refuse(w, status, err)
 	}
 	resp, err := h.reviewSafely(r.Context(), req)
 	if err != nil {
 		h.metrics.count(resultFailed, reasonError, nil)
 		http.Error(w, noAnswer+err.Error(), http.StatusInternalServerError)
-		return
+		return outcomeFailed
 	}
 	resp.UID = req.UID
 	if err := writeReview(w, resp); err != nil {
 		h.log.V(1).Info("cannot write the response", "namespace", req.Namespace, "error", err.Error())
+		return outcomeFailed
 	}
+	return outcomeOf(resp)
 }
 
 // refuse answers a request that is no review, or that comes at a wrong moment. It is
 // counted, and logged for those alone who look for it: anybody can send any number of them.
 // The API server repeats the answer to whoever creates the pod.
-func (h *handler) refuse(w http.ResponseWriter, status int, err error) {
+func (h *handler) refuse(w http.ResponseWriter, status int, err error) outcome {
 	reason := reasonError
 	if status == http.StatusTooManyRequests {
 		reason = reasonTooMany
@@ -91,6 +99,7 @@ func (h *handler) refuse(w http.ResponseWriter, status int, err error) {
 	h.log.V(1).Info("review failed: cannot read the request", "status", status, "error", err.Error())
 	h.metrics.count(resultFailed, reason, nil)
 	http.Error(w, noAnswer+err.Error(), status)
+	return outcomeFailed
 }
 
 // noAnswer is the prefix of what a person reads when failurePolicy refuses their pod.

@@ -7,13 +7,16 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -36,6 +39,13 @@ type world struct {
 	noPodKeys    bool
 	podKeysErr   error
 	asked        []string // namespaces of live reads
+	looks        int      // at the clock
+}
+
+// now is a clock of which each look is 20 ms after the one before.
+func (w *world) now() time.Time {
+	w.looks++
+	return time.Unix(0, 0).Add(time.Duration(w.looks) * 20 * time.Millisecond)
 }
 
 func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
@@ -54,7 +64,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 		},
 		programs: func() *programs.Table { return nil },
 		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, w.podKeysErr },
-		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: log,
+		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: w.now, log: log,
 	}
 	return h, registry
 }
@@ -131,6 +141,43 @@ func TestAMatchInTheInformersAsksNothing(t *testing.T) {
 # TYPE servingcert_webhook_reviews_total counter
 servingcert_webhook_reviews_total{reason="Injected",result="injected"} 2
 `), "servingcert_webhook_reviews_total"))
+}
+
+// Every way to answer is timed under its outcome, a request that is no review too.
+func TestHowLongReviewsTake(t *testing.T) {
+	wrong := plainPod()
+	wrong.Annotations = map[string]string{api.AnnotationMode: "flags"}
+	foreign := plainPod()
+	foreign.Labels = nil
+	for want, tt := range map[outcome]struct {
+		world  world
+		review *admissionv1.AdmissionReview
+	}{
+		outcomePatched:   {world{cached: knows(webService)}, reviewOf(t, plainPod())},
+		outcomeUnchanged: {world{cached: knows(webService), live: knows(webService)}, reviewOf(t, foreign)},
+		outcomeDenied:    {world{cached: knows(webService)}, reviewOf(t, wrong)},
+		outcomeFailed:    {world{err: errors.New("timeout")}, reviewOf(t, plainPod())},
+	} {
+		t.Run(string(want), func(t *testing.T) {
+			h, registry := tt.world.handler(t, logr.Discard())
+			ask(t, h, tt.review)
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool {
+				return f.GetName() == "servingcert_webhook_review_duration_seconds"
+			})
+			require.GreaterOrEqual(t, i, 0)
+			require.Len(t, families[i].GetMetric(), 4, "the series of every outcome are there from the start")
+			for _, m := range families[i].GetMetric() {
+				if got := m.GetLabel()[0].GetValue(); got != string(want) {
+					assert.Zero(t, m.GetHistogram().GetSampleCount(), got)
+					continue
+				}
+				assert.EqualValues(t, 1, m.GetHistogram().GetSampleCount())
+				assert.InDelta(t, 0.02, m.GetHistogram().GetSampleSum(), 1e-9)
+			}
+		})
+	}
 }
 
 func TestAServiceThatTheInformersHaveNotSeenIsAskedFor(t *testing.T) {

@@ -1,7 +1,10 @@
 package admission
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
@@ -27,9 +30,32 @@ const (
 	reasonError         mutate.Reason = "Error"
 )
 
+// outcome is what the API server got for a request, the label of how long that took. A
+// result says more; but only what was answered is known of every request.
+type outcome string
+
+const (
+	outcomePatched   outcome = "patched"
+	outcomeUnchanged outcome = "unchanged"
+	outcomeDenied    outcome = "denied"
+	outcomeFailed    outcome = "failed" // no review was answered
+)
+
+// outcomeOf returns the outcome of a request that got this review.
+func outcomeOf(resp *admissionv1.AdmissionResponse) outcome {
+	switch {
+	case !resp.Allowed:
+		return outcomeDenied
+	case resp.Patch != nil:
+		return outcomePatched
+	}
+	return outcomeUnchanged
+}
+
 // metrics counts reviews. No label comes from a user.
 type metrics struct {
 	reviews   *prometheus.CounterVec
+	durations *prometheus.HistogramVec
 	notes     *prometheus.CounterVec
 	liveReads prometheus.Counter
 	programs  prometheus.Gauge
@@ -42,6 +68,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "servingcert_webhook_reviews_total",
 			Help: "Admission reviews answered, by result (injected, untouched, denied, failed) and reason.",
 		}, []string{"result", "reason"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "servingcert_webhook_review_duration_seconds",
+			Help: "Time from the header of a request to its answer, by outcome (patched, unchanged, denied, failed). The API server waits 5 s.",
+			// controller_runtime_webhook_latency_seconds has a bucket for each power of ten.
+			Buckets: []float64{0.005, 0.025, 0.1, 0.25, 1, 2.5, 5, 10},
+		}, []string{"outcome"}),
 		notes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_webhook_notes_total",
 			Help: "What admission reviews left out or did in another way than might be expected, by reason (see docs/injection.md).",
@@ -55,12 +87,20 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "1 if the table of programs in ConfigMap " + api.ProgramsName + " is valid or absent, 0 if it was refused and the last valid one is in use.",
 		}),
 	}
-	for _, c := range []prometheus.Collector{m.reviews, m.notes, m.liveReads, m.programs} {
+	for _, c := range []prometheus.Collector{m.reviews, m.durations, m.notes, m.liveReads, m.programs} {
 		if err := registry.Register(c); err != nil {
 			return nil, err
 		}
 	}
+	for _, o := range []outcome{outcomePatched, outcomeUnchanged, outcomeDenied, outcomeFailed} {
+		m.durations.WithLabelValues(string(o)) // a series that starts at 0 makes rates right
+	}
 	return m, nil
+}
+
+// took counts a request that was answered after the given time.
+func (m *metrics) took(o outcome, d time.Duration) {
+	m.durations.WithLabelValues(string(o)).Observe(d.Seconds())
 }
 
 func (m *metrics) count(r result, reason mutate.Reason, notes []mutate.Note) {

@@ -85,7 +85,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
-		trustBundle: bundle != nil, inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, log: cfg.Log,
+		trustBundle: bundle != nil, inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	})
 	return func() error {
 		switch {

@@ -52,7 +52,7 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 		return reconcile.Result{}, nil
 	}
 	settlement := signer.Settle(s, d, outcome)
-	err := c.settle(ctx, settlement)
+	err := c.settle(ctx, s.Key.Namespace, settlement)
 	if outcome.Err != nil {
 		err = errors.Join(fmt.Errorf("Secret %s: %w", s.Key, outcome.Err), err)
 	}
@@ -190,12 +190,13 @@ func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, conten
 	return &secret.ObjectMeta, nil
 }
 
-// settle writes the Services' status, and emits and counts what has happened.
-func (c *Controller) settle(ctx context.Context, settlement signer.Settlement) error {
+// settle writes the status of Services of the namespace, and emits and counts what has
+// happened.
+func (c *Controller) settle(ctx context.Context, namespace string, settlement signer.Settlement) error {
 	for _, e := range settlement.Events {
 		emit(c.events, e)
 	}
-	c.metrics.failed(settlement.Failure)
+	c.metrics.failed(namespace, settlement.Failure)
 	var errs []error
 	for _, status := range settlement.Services {
 		written, err := c.writeStatus(ctx, status)
@@ -205,7 +206,7 @@ func (c *Controller) settle(ctx context.Context, settlement signer.Settlement) e
 		if !written {
 			continue
 		}
-		c.metrics.failed(status.Failure)
+		c.metrics.failed(namespace, status.Failure)
 		if status.NotReady != nil {
 			emit(c.events, *status.NotReady)
 		}

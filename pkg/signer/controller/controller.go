@@ -50,7 +50,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		if err != nil {
 			return reconcile.Result{}, err
 		}
-		if err := c.settle(ctx, signer.Settlement{Services: signer.SettleUnnamed(unnamed)}); err != nil {
+		if err := c.settle(ctx, request.Namespace, signer.Settlement{Services: signer.SettleUnnamed(unnamed)}); err != nil {
 			return reconcile.Result{}, err
 		}
 	}

@@ -27,8 +27,8 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_issue_failures_total",
-			Help: "Certificates that were requested or due and not issued, by reason: each failed attempt, and each request when it is refused.",
-		}, []string{"reason"}),
+			Help: "Certificates that were requested or due and not issued, by namespace and reason: each failed attempt, and each request when it is refused. The series of a namespace end with it.",
+		}, []string{"namespace", "reason"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "servingcert_issue_duration_seconds",
 			Help:    "Time to generate a key, have the certificate signed and write the Secret.",
@@ -44,10 +44,16 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 }
 
 // failed counts a failure; the empty reason is none.
-func (m *metrics) failed(reason signer.Reason) {
+func (m *metrics) failed(namespace string, reason signer.Reason) {
 	if reason != "" {
-		m.failures.WithLabelValues(string(reason)).Inc()
+		m.failures.WithLabelValues(namespace, string(reason)).Inc()
 	}
+}
+
+// forget ends the series of a namespace that was deleted: whoever creates and deletes
+// namespaces leaves nothing behind.
+func (m *metrics) forget(namespace string) {
+	m.failures.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
 }
 
 // expiry reports every certificate when scraped, from the cache: a series ends

@@ -47,11 +47,20 @@ func (c *Controller) serviceHandler() handler.EventHandler {
 	}
 }
 
-// namespaceHandler enqueues every Secret of a namespace that was opted in or out.
+// namespaceHandler enqueues every Secret of a namespace that was opted in or out, and ends
+// the metrics of one that was deleted.
 func (c *Controller) namespaceHandler() handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	enqueueAll := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return c.requestsIn(ctx, o.GetName())
 	})
+	return handler.Funcs{
+		CreateFunc: enqueueAll.Create,
+		UpdateFunc: enqueueAll.Update,
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q facts.Queue) {
+			enqueueAll.Delete(ctx, e, q)
+			c.metrics.forget(e.Object.GetName())
+		},
+	}
 }
 
 // obstacleHandler enqueues what may have waited for a Secret that is not ours,

@@ -201,7 +201,7 @@ func TestTwoSignersAtOnce(t *testing.T) {
 		_, body, err := get(r.metrics)
 		require.NoError(t, err)
 		for _, reason := range []string{"WriteRefused", "WriteFailed", "SigningFailed", "SecretConflict"} {
-			require.NotContains(t, body, `servingcert_issue_failures_total{reason="`+reason, "the other's being first is no failure")
+			require.NotContains(t, body, fmt.Sprintf(`servingcert_issue_failures_total{namespace=%q,reason=%q}`, ns, reason), "the other's being first is no failure")
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestAPIServerAwayForAWhile(t *testing.T) {
 	plane.StopAPIServer()
 	t.Cleanup(func() { _ = plane.StartAPIServer(context.Background()) }) // an error if it runs
 	harness.Eventually(t, func() error {                                 // it tried, and could not
-		if value, ok := r.metric(`servingcert_issue_failures_total{reason="WriteFailed"}`); !ok {
+		if value, ok := r.metric(fmt.Sprintf(`servingcert_issue_failures_total{namespace=%q,reason="WriteFailed"}`, ns)); !ok {
 			return fmt.Errorf("no failure is counted: %q", value)
 		}
 		return nil

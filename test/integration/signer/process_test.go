@@ -30,14 +30,14 @@ func TestMetrics(t *testing.T) {
 
 	labels := fmt.Sprintf(`{namespace=%q,secret="web-tls"}`, ns)
 	for series, want := range map[string]float64{
-		`servingcert_certificates_issued_total{reason="FirstIssue"}`:          1,
-		`servingcert_certificates_issued_total{reason="KeyAlgorithmChanged"}`: 1,
-		`servingcert_issue_failures_total{reason="InvalidAnnotation"}`:        1,
-		`servingcert_issue_duration_seconds_count`:                            2,
-		"servingcert_certificate_not_after_timestamp_seconds" + labels:        float64(have.leaf.NotAfter.Unix()),
-		"servingcert_certificate_renew_at_timestamp_seconds" + labels:         float64(pki.RenewAt(have.leaf).Unix()),
-		`servingcert_ca_not_after_timestamp_seconds{generation="1"}`:          float64(rootOf(t, r).NotAfter.Unix()),
-		`servingcert_ca_problem{reason="CALost"}`:                             0,
+		`servingcert_certificates_issued_total{reason="FirstIssue"}`:                                 1,
+		`servingcert_certificates_issued_total{reason="KeyAlgorithmChanged"}`:                        1,
+		fmt.Sprintf(`servingcert_issue_failures_total{namespace=%q,reason="InvalidAnnotation"}`, ns): 1,
+		`servingcert_issue_duration_seconds_count`:                                                   2,
+		"servingcert_certificate_not_after_timestamp_seconds" + labels:                               float64(have.leaf.NotAfter.Unix()),
+		"servingcert_certificate_renew_at_timestamp_seconds" + labels:                                float64(pki.RenewAt(have.leaf).Unix()),
+		`servingcert_ca_not_after_timestamp_seconds{generation="1"}`:                                 float64(rootOf(t, r).NotAfter.Unix()),
+		`servingcert_ca_problem{reason="CALost"}`:                                                    0,
 	} {
 		harness.Eventually(t, func() error {
 			text, ok := r.metric(series)

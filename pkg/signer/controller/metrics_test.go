@@ -1,0 +1,42 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// noServices is a cache without Services.
+type noServices struct{ client.Reader }
+
+func (noServices) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// Namespaces that come and go leave no series behind.
+func TestFailuresOfANamespaceEndWithIt(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	metrics, err := newMetrics(registry)
+	require.NoError(t, err)
+	metrics.failed("shop", "WriteFailed")
+	metrics.failed("gone", "WriteFailed")
+	metrics.failed("gone", "SecretConflict")
+	metrics.failed("shop", "")
+
+	c := withSecrets(t)
+	c.metrics, c.services = metrics, serviceReader{noServices{}}
+	gone := metadataOf(namespaceKind)
+	gone.ObjectMeta = metav1.ObjectMeta{Name: "gone"}
+	c.namespaceHandler().Delete(t.Context(), event.DeleteEvent{Object: gone}, nil) // nothing is enqueued
+
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP servingcert_issue_failures_total Certificates that were requested or due and not issued, by namespace and reason: each failed attempt, and each request when it is refused. The series of a namespace end with it.
+# TYPE servingcert_issue_failures_total counter
+servingcert_issue_failures_total{namespace="shop",reason="WriteFailed"} 1
+`), "servingcert_issue_failures_total"))
+}

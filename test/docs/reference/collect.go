@@ -1,0 +1,302 @@
+// Package reference reads out of the code what servingcert says to people and takes from them, and writes it down as
+// docs/reference-generated.md. Its test fails if the page is not that of the code.
+//
+// It looks at types and constants, not at text: names that are put together of constants are found too.
+package reference
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// Reference is all that the page lists.
+type Reference struct {
+	Metrics []Metric
+	Logs    []Log
+	Flags   []Flag
+	Values  map[string][]Value // by package and type, such as signer.Reason; for constants without a type, by a name of groups
+}
+
+// Metric is one that is registered.
+type Metric struct {
+	Name, Kind, Help string
+	Labels           []string
+	Package          string
+}
+
+// Log is a message at level Info or Error.
+type Log struct{ Level, Message, Package string }
+
+// Flag is one of a process or of the plugin.
+type Flag struct{ Program, Name, Usage string }
+
+// Value is a constant, and the first line of what its comment says.
+type Value struct{ Value, Comment string }
+
+// groups are constants without a type of their own, by the beginning of their Go names.
+var groups = []struct{ name, pkg, prefix string }{
+	{"events", "", "Event"},
+	{"flags", "api", "Flags"},
+	{"serving", "api", "Serving"},
+	{"podcert", "podcert", "reason"},
+	{"csr", "csr", "reason"},
+	{"ready", "api", "Reason"},
+	{"ca", "api", "CA"},
+	{"ca", "api", "Succession"},
+	{"ca", "api", "Rotation"},
+	{"phases", "api", "Phase"},
+	{"conditions", "api", "Condition"},
+	{"annotations", "api", "Annotation"},
+	{"annotations", "api", "Label"},
+}
+
+// Collect reads the packages of the module whose directory is root.
+func Collect(root string) (*Reference, error) {
+	loaded, err := packages.Load(&packages.Config{
+		Dir: root, Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
+	}, "./pkg/...", "./cmd/...")
+	if err != nil {
+		return nil, fmt.Errorf("load packages: %w", err)
+	}
+	r := &Reference{Values: map[string][]Value{}}
+	for _, p := range loaded {
+		if len(p.Errors) > 0 {
+			return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
+		}
+		_, path, _ := strings.Cut(p.PkgPath, "servingcert/servingcert/")
+		s := source{p, path, r}
+		for _, file := range p.Syntax {
+			ast.Inspect(file, s.look)
+		}
+	}
+	r.sort()
+	return r, nil
+}
+
+// sort brings all into an order, and takes away what is there twice.
+func (r *Reference) sort() {
+	slices.SortFunc(r.Metrics, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
+	compare := func(a, b Log) int {
+		return strings.Compare(a.Package+a.Level+a.Message, b.Package+b.Level+b.Message)
+	}
+	slices.SortFunc(r.Logs, compare)
+	r.Logs = slices.Compact(r.Logs)
+	slices.SortStableFunc(r.Flags, func(a, b Flag) int { return strings.Compare(a.Program, b.Program) })
+	for name, values := range r.Values {
+		if name == "events" || name == "annotations" {
+			slices.SortFunc(values, func(a, b Value) int { return strings.Compare(a.Value, b.Value) })
+		}
+		r.Values[name] = slices.CompactFunc(values, func(a, b Value) bool { return a.Value == b.Value })
+	}
+}
+
+// source is one package that is looked at.
+type source struct {
+	*packages.Package
+	path string // below the module
+	r    *Reference
+}
+
+func (s source) look(node ast.Node) bool {
+	switch n := node.(type) {
+	case *ast.CallExpr:
+		s.call(n)
+	case *ast.GenDecl:
+		if n.Tok == token.CONST {
+			s.constants(n)
+		}
+	}
+	return true
+}
+
+// text returns the value of a constant string.
+func (s source) text(e ast.Expr) (string, bool) {
+	v := s.TypesInfo.Types[e].Value
+	if v == nil || v.Kind() != constant.String {
+		return "", false
+	}
+	return constant.StringVal(v), true
+}
+
+// texts returns the constant strings of a composite literal, and of a variable in this package that is one.
+func (s source) texts(e ast.Expr) []string {
+	if id, ok := e.(*ast.Ident); ok && id.Obj != nil {
+		if assigned, ok := id.Obj.Decl.(*ast.AssignStmt); ok {
+			e = assigned.Rhs[0]
+		}
+	}
+	var all []string
+	if list, ok := e.(*ast.CompositeLit); ok {
+		for _, element := range list.Elts {
+			if text, ok := s.text(element); ok {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
+
+var (
+	registers = regexp.MustCompile(`^(String|Bool|Int|Float|Duration)\w*Var$`)
+	kinds     = map[string]string{"NewCounter": "counter", "NewCounterVec": "counter", "NewGauge": "gauge", "NewGaugeVec": "gauge", "NewHistogram": "histogram", "NewHistogramVec": "histogram"}
+)
+
+func (s source) call(c *ast.CallExpr) {
+	selector, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || len(c.Args) == 0 {
+		return
+	}
+	f, ok := s.TypesInfo.Uses[selector.Sel].(*types.Func)
+	if !ok || f.Pkg() == nil {
+		return
+	}
+	switch name, from := f.Name(), f.Pkg().Path(); {
+	case strings.HasSuffix(from, "client_golang/prometheus"):
+		s.metric(name, c)
+	case from == "github.com/spf13/pflag" && registers.MatchString(name):
+		s.flag(c)
+	case from == "github.com/go-logr/logr" && name == "Info" && !verbose(selector.X):
+		s.log("info", c.Args[0])
+	case from == "github.com/go-logr/logr" && name == "Error" && len(c.Args) > 1:
+		s.log("error", c.Args[1])
+	}
+}
+
+// verbose reports whether the logger is that of a call of V: not of level Info.
+func verbose(logger ast.Expr) bool {
+	if id, ok := logger.(*ast.Ident); ok && id.Obj != nil {
+		if assigned, ok := id.Obj.Decl.(*ast.AssignStmt); ok && len(assigned.Rhs) == 1 {
+			logger = assigned.Rhs[0]
+		}
+	}
+	c, ok := logger.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	selector, ok := c.Fun.(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == "V"
+}
+
+func (s source) log(level string, message ast.Expr) {
+	if text, ok := s.text(message); ok {
+		s.r.Logs = append(s.r.Logs, Log{level, text, s.path})
+	}
+}
+
+func (s source) flag(c *ast.CallExpr) {
+	name, ok := s.text(c.Args[1])
+	if !ok {
+		return
+	}
+	usage, _ := s.text(c.Args[len(c.Args)-1])
+	s.r.Flags = append(s.r.Flags, Flag{strings.Split(strings.TrimPrefix(s.path, "cmd/"), "/")[0], name, usage})
+}
+
+func (s source) metric(constructor string, c *ast.CallExpr) {
+	m := Metric{Package: s.path}
+	if constructor == "NewDesc" {
+		m.Name, _ = s.text(c.Args[0])
+		m.Help, _ = s.text(c.Args[1])
+		m.Kind, m.Labels = "gauge", s.texts(c.Args[2])
+	} else if m.Kind = kinds[constructor]; m.Kind != "" {
+		s.options(&m, c.Args[0])
+		if len(c.Args) > 1 {
+			m.Labels = s.texts(c.Args[1])
+		}
+	}
+	if strings.HasPrefix(m.Name, "servingcert_") {
+		if strings.HasSuffix(m.Name, "_total") {
+			m.Kind = "counter"
+		}
+		s.r.Metrics = append(s.r.Metrics, m)
+	}
+}
+
+// options reads prometheus.CounterOpts and the like.
+func (s source) options(m *Metric, e ast.Expr) {
+	list, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return
+	}
+	for _, element := range list.Elts {
+		field, ok := element.(*ast.KeyValueExpr)
+		if !ok {
+			continue
+		}
+		switch key := field.Key.(*ast.Ident).Name; key {
+		case "Name":
+			m.Name, _ = s.text(field.Value)
+		case "Help":
+			m.Help, _ = s.text(field.Value)
+		case "ConstLabels":
+			if labels, ok := field.Value.(*ast.CompositeLit); ok {
+				for _, l := range labels.Elts {
+					if name, ok := s.text(l.(*ast.KeyValueExpr).Key); ok {
+						m.Labels = append(m.Labels, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// constants files strings by their type, or by their name.
+func (s source) constants(decl *ast.GenDecl) {
+	for _, spec := range decl.Specs {
+		v, ok := spec.(*ast.ValueSpec)
+		if !ok {
+			continue
+		}
+		comment := firstLine(v.Doc.Text())
+		if comment == "" {
+			comment = firstLine(v.Comment.Text())
+		}
+		if comment == "" && len(decl.Specs) == 1 {
+			comment = firstLine(decl.Doc.Text())
+		}
+		for _, id := range v.Names {
+			c, ok := s.TypesInfo.Defs[id].(*types.Const)
+			if !ok || c.Val().Kind() != constant.String || c.Parent() != s.Types.Scope() {
+				continue
+			}
+			if group := s.groupOf(c); group != "" {
+				s.r.Values[group] = append(s.r.Values[group], Value{constant.StringVal(c.Val()), without(comment, id.Name)})
+			}
+		}
+	}
+}
+
+// groupOf returns what a constant is listed under, or "".
+func (s source) groupOf(c *types.Const) string {
+	if named, ok := c.Type().(*types.Named); ok {
+		return strings.TrimPrefix(strings.TrimSuffix(s.path, "/controller"), "pkg/") + "." + named.Obj().Name()
+	}
+	for _, g := range groups {
+		if strings.HasPrefix(c.Name(), g.prefix) && (g.pkg == "" || g.pkg == s.Name) && strings.HasPrefix(s.path, "pkg/") {
+			return g.name
+		}
+	}
+	return ""
+}
+
+// without returns the comment without the constant's name, with which comments begin.
+func without(comment, name string) string {
+	return strings.TrimLeft(strings.TrimPrefix(comment, name), ":, ")
+}
+
+// firstLine is the first sentence of a comment, in one line.
+func firstLine(comment string) string {
+	comment = strings.Join(strings.Fields(comment), " ")
+	if sentence, _, found := strings.Cut(comment, ". "); found {
+		return sentence + "."
+	}
+	return comment
+}

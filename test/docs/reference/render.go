@@ -1,0 +1,139 @@
+package reference
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// section is a table of constants of the page.
+type section struct {
+	title, about string
+	of           []string // names in Reference.Values
+}
+
+// conditions, labels and others are where constants are on the page.
+var (
+	conditions = []section{
+		{"Reasons of condition Ready", "Also of events on the Service, and label `reason` of `servingcert_certificates_issued_total` and `servingcert_issue_failures_total`. [What they mean](architecture.md#what-a-person-sees).", []string{"signer.Reason"}},
+		{"Reasons of condition Serving", "[What to do about each](how-rotation-reaches-pods.md#is-it-served).", []string{"serving"}},
+		{"Reasons of condition Flags", "Also of events on the Service and the workload. [What to do](operations.md#flags-that-a-program-does-not-know).", []string{"flags"}},
+		{"Answers to PodCertificateRequests", "Reasons of their conditions, of events on the pod, and of `servingcert_pod_certificate_failures_total`, beside those of condition Ready. [What to do](pod-keys.md).", []string{"podcert"}},
+		{"Answers to CertificateSigningRequests", "Reasons of their conditions, of events, and of `servingcert_csr_failures_total`, beside those of condition Ready. [What to do](pod-keys.md#the-workload-makes-the-key-itself).", []string{"csr"}},
+		{"Problems and warnings of the CA", "In ConfigMap `servingcert-ca-status` and `kubectl servingcert status`; reasons of condition Ready, and of `servingcert_ca_problem` and `servingcert_ca_warning`. [What to do](runbooks.md#the-signer-and-the-ca).", []string{"ca"}},
+		{"Phases of the CA", "[How the CA is replaced](architecture.md#how-the-ca-is-replaced).", []string{"phases"}},
+		{"Reasons of targets of the CA bundle", "In ConfigMap `servingcert-trust-status`, events `TrustBundleRefused`, and the metrics `servingcert_trust_…`. [What to do](trust.md#what-refusing-looks-like).", []string{"trust.Reason"}},
+		{"What holds a restart", "In events `RestartHeld`, `kubectl servingcert status` and `servingcert_restarts_held`. [When](adr/0018-what-is-restarted-and-when.md).", []string{"rotator/restart.Hold"}},
+		{"Reasons of reviews", "Label `reason` of `servingcert_webhook_reviews_total` and `servingcert_webhook_notes_total`, and the audit annotation. [What they mean](injection.md).", []string{"mutate.Reason", "mutate/admission.Reason"}},
+	}
+	labels = []section{
+		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
+		{"Results of reviews", "Label `result` of `servingcert_webhook_reviews_total`, and `outcome` of how long they take.", []string{"mutate/admission.result", "mutate/admission.outcome"}},
+		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
+		{"Results of dials", "Why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
+		{"Verdicts on flags", "Label `verdict` of `servingcert_flags_verdicts_total`.", []string{"api.Verdict"}},
+	}
+	keys = []section{
+		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
+		{"Values", "That annotations may have.", []string{"api.Mode", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.RotateMode", "pki.KeyAlgorithm"}},
+	}
+	// unseen are constants of which nobody sees the values.
+	unseen = []string{"ca.Origin", "ca.StepKind", "mutate.By", "mutate.part", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.Report",
+		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
+)
+
+const intro = `# Everything that servingcert says and takes
+
+**What exactly is that metric, event, message, flag or key called?** This page is made of the code, and a test compares
+it: do not edit it. What the flags and keys mean is explained in [reference.md](reference.md), what is seen and what to do
+about it in [architecture.md](architecture.md#what-a-person-sees) and [runbooks.md](runbooks.md).
+
+To make it anew: ` + "`go test ./test/docs/reference -update`" + `.
+
+`
+
+// Markdown returns the page. It returns an error if there are constants of which nobody has said where they belong.
+func (r *Reference) Markdown() (string, error) {
+	var b strings.Builder
+	b.WriteString(intro)
+	b.WriteString("## Metrics\n\nWhat controller-runtime and client-go add is not listed; `leader_election_master_status` is 1 where a replica leads.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, m := range r.Metrics {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, code(m.Labels), cell(m.Help))
+	}
+	b.WriteString("\n## Events\n\nBeside them, a condition's reason when it turns False is an event on the Service.\n\n")
+	r.table(&b, r.Values["events"])
+	b.WriteString("\n## Conditions and reasons\n\n" + code(values(r.Values["conditions"])) + ", on Services.\n")
+	left := maps.Clone(r.Values)
+	for _, name := range unseen {
+		delete(left, name)
+	}
+	r.sections(&b, conditions, left)
+	b.WriteString("\n## Values of labels\n")
+	r.sections(&b, labels, left)
+	b.WriteString("\n## Log messages\n\nAt level info and error. At `--log-level=debug` there are more, which are not listed. Fields say what varies.\n\n| level | message | package |\n|---|---|---|\n")
+	for _, l := range r.Logs {
+		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", l.Level, cell(l.Message), l.Package)
+	}
+	b.WriteString("\n## Labels and annotations\n")
+	r.sections(&b, keys, left)
+	b.WriteString("\n## Flags\n\nAs `--help` says; defaults are in [reference.md](reference.md#flags-of-the-three-processes).\n\n| program | flag | meaning |\n|---|---|---|\n")
+	for _, f := range r.Flags {
+		program := f.Program
+		if program == "internal" {
+			program = "all three processes"
+		}
+		fmt.Fprintf(&b, "| %s | `--%s` | %s |\n", program, f.Name, cell(f.Usage))
+	}
+	if len(left) > 0 {
+		return "", fmt.Errorf("say in render.go where these constants belong: %v", slices.Sorted(maps.Keys(left)))
+	}
+	return b.String(), nil
+}
+
+// sections writes them, and takes what they are of out of left.
+func (r *Reference) sections(b *strings.Builder, all []section, left map[string][]Value) {
+	for _, s := range all {
+		fmt.Fprintf(b, "\n### %s\n\n%s\n\n", s.title, s.about)
+		var rows []Value
+		for _, name := range s.of {
+			rows = append(rows, r.Values[name]...)
+			delete(left, name)
+		}
+		if s.of[0] == "ca" || s.of[0] == "serving" { // names of ConfigMaps and their keys begin alike
+			rows = slices.DeleteFunc(rows, func(v Value) bool { return v.Value == "" || !unicode.IsUpper(rune(v.Value[0])) })
+		}
+		r.table(b, rows)
+	}
+}
+
+func (r *Reference) table(b *strings.Builder, rows []Value) {
+	b.WriteString("| value | meaning |\n|---|---|\n")
+	for _, v := range rows {
+		if v.Value != "" {
+			fmt.Fprintf(b, "| `%s` | %s |\n", v.Value, cell(v.Comment))
+		}
+	}
+}
+
+func values(of []Value) []string {
+	var all []string
+	for _, v := range of {
+		all = append(all, v.Value)
+	}
+	return all
+}
+
+func code(names []string) string {
+	var all []string
+	for _, n := range names {
+		all = append(all, "`"+n+"`")
+	}
+	return strings.Join(all, ", ")
+}
+
+// cell is a text in a table. It is no link and no HTML.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "[", `\[`).Replace(text)
+}
