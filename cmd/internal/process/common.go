@@ -7,8 +7,6 @@ import (
 	"net"
 	"strings"
 
-	"github.com/servingcert/servingcert/cmd/internal/version"
-
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/metricsserver"
+	"github.com/servingcert/servingcert/cmd/internal/version"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
