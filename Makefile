@@ -38,7 +38,7 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries cfssl-servers chart-renderer ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
+test: controlplane-binaries cfssl-servers helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
 	go test -race -timeout 20m $(TESTFLAGS) $(PKG)
 
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
@@ -173,9 +173,9 @@ controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from
 cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache
 	@CGO_ENABLED=0 GOFLAGS= go build -C hack/cfssl -trimpath -o /dev/null tool
 
-.PHONY: chart-renderer
-chart-renderer: ## what renders the chart for the tests, into Go's build cache
-	@go build -C hack/chart -o /dev/null .
+.PHONY: helm
+helm: ## helm, which the tests install the chart with, into Go's build cache
+	@GOFLAGS= go build -C hack/chart -o /dev/null tool
 
 $(LINT): hack/tools/go.mod hack/tools/go.sum
 	@echo "building golangci-lint, some minutes the first time …"

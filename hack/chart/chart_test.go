@@ -236,7 +236,7 @@ func TestDashboards(t *testing.T) {
 	require.NoError(t, err)
 	dashboard := named(all, "ConfigMap servingcert-dashboard-fleet")
 	require.NotNil(t, dashboard)
-	assert.Equal(t, "{\n  \"title\": \"{{ cluster }}\"\n}\n", at(t, dashboard, `.data.Fleet\.json`))
+	assert.JSONEq(t, "{\n  \"title\": \"{{ cluster }}\"\n}\n", at(t, dashboard, `.data.Fleet\.json`))
 	assert.Equal(t, map[string]string{"app.kubernetes.io/part-of": "servingcert", "grafana_dashboard": "1", "team": "a"}, dashboard.GetLabels())
 	assert.Equal(t, map[string]string{"folder": "TLS"}, dashboard.GetAnnotations())
 	assert.Equal(t, "tls", dashboard.GetNamespace())
@@ -263,10 +263,10 @@ func TestEveryValueIsTested(t *testing.T) {
 // A value without a comment, or with a schema that is none, is an error.
 func TestParseValues(t *testing.T) {
 	for text, want := range map[string]string{
-		"a:\n  b: 1\n":                             "a.b: no comment says what it is",
-		"# A.\na: null\n":                          "a: the default has no type",
-		"# A.\n# @schema {\na: 1\n":                "@schema",
-		"- 1\n":                                    "must be a mapping",
+		"a:\n  b: 1\n":              "a.b: no comment says what it is",
+		"# A.\na: null\n":           "a: the default has no type",
+		"# A.\n# @schema {\na: 1\n": "@schema",
+		"- 1\n":                     "must be a mapping",
 		"# S.\nsigner:\n  # B.\n  b: 1\n  c: 1\n": "signer.c: no comment",
 	} {
 		_, err := parseValues([]byte(text))
