@@ -226,6 +226,17 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Numbers of a file are float64 to Helm, and are written as people write them.
+func TestLargeNumbers(t *testing.T) {
+	var fromFile map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte("limits: {namespaceReissueBurst: 1000000}\nresourceQuota: {enabled: true, pods: 1000000}\nkubeAPIQPS: 1000000\n"), &fromFile))
+	all := objects(t, defaultNamespace, fromFile)
+	given := at(t, named(all, "Deployment servingcert-signer"), args)
+	assert.Contains(t, given, "--namespace-reissue-burst=1000000")
+	assert.Contains(t, given, "--kube-api-qps=1000000")
+	assert.Equal(t, "1000000", at(t, named(all, "ResourceQuota servingcert-priority"), ".spec.hard.pods"))
+}
+
 // Each dashboard is a ConfigMap that Grafana's sidecar finds.
 func TestDashboards(t *testing.T) {
 	c := loaded(t)

@@ -78,6 +78,7 @@ func rows() []row {
 		{"webhook.healthPort=18081", "Deployment servingcert-webhook", args, `"--health-addr=:18081"`},
 		{"webhook.healthPort=18081", "Deployment servingcert-webhook", spec, `{"containerPort":18081,"name":"health"}`},
 		{"webhook.hostNetwork=true", "Deployment servingcert-webhook", spec, `"dnsPolicy":"ClusterFirstWithHostNet"`},
+		{"webhook.hostNetwork=true", "Deployment servingcert-webhook", spec + ".hostNetwork", "true"},
 		{"webhook.hostNetwork=true", "Deployment servingcert-webhook", ".spec.strategy", `{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}`},
 		{"webhook.hostNetwork=true", "Namespace servingcert-system", ".metadata.labels", `"pod-security.kubernetes.io/enforce":"privileged"`},
 		{"webhook.failurePolicy=Ignore", "MutatingWebhookConfiguration servingcert", ".webhooks[0].failurePolicy", "Ignore"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,9 +30,9 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	health, err := harness.FreeAddress()
 	require.NoError(t, err)
-	args := append(pod.Containers[0].Args, "--kubeconfig="+kubeconfig, "--metrics-addr=0", "--health-addr="+health)
+	here := []string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}
 	log := &harness.Log{}
-	cmd := exec.Command(filepath.Join(dir, program), append(args, flags...)...)
+	cmd := exec.Command(filepath.Join(dir, program), slices.Concat(pod.Containers[0].Args, here, flags)...)
 	cmd.Env = append(os.Environ(), "KUBE_FEATURE_WatchListClient=false")
 	cmd.Stderr = log
 	require.NoError(t, cmd.Start())
