@@ -50,7 +50,7 @@ func platform(t *testing.T, name string) map[string]any {
 	return values
 }
 
-var platforms = []string{"gke-quota", "host-network", "openshift-compat"}
+var platforms = []string{"gke-quota", "host-network", "openshift", "openshift-compat"}
 
 // objects renders the chart. Each object is strictly one of its type.
 func objects(t *testing.T, namespace string, values map[string]any) []*unstructured.Unstructured {
@@ -93,12 +93,11 @@ func TestCheckFindsChanges(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	for name, values := range map[string]map[string]any{
-		"defaults":         nil,
-		"gke-quota":        platform(t, "gke-quota"),
-		"host-network":     platform(t, "host-network"),
-		"openshift-compat": platform(t, "openshift-compat"),
-	} {
+	all := map[string]map[string]any{"defaults": nil}
+	for _, name := range platforms {
+		all[name] = platform(t, name)
+	}
+	for name, values := range all {
 		t.Run(name, func(t *testing.T) {
 			linter := lint.RunAll(filepath.Join(repository, chartDir), values, defaultNamespace)
 			for _, m := range linter.Messages {
@@ -119,6 +118,9 @@ func TestOrderNamesTemplates(t *testing.T) {
 
 // kustomize build makes of an overlay what Helm renders for the same platform.
 func TestOverlays(t *testing.T) {
+	overlays, err := os.ReadDir(filepath.Join(repository, kustomizeDir, "overlays"))
+	require.NoError(t, err)
+	assert.Len(t, overlays, len(platforms))
 	for _, name := range platforms {
 		t.Run(name, func(t *testing.T) {
 			want := objects(t, defaultNamespace, platform(t, name))
