@@ -20,7 +20,7 @@ BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
 # programs that take a certificate, Grafana's library.
-MODULES := . hack/tools hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
+MODULES := . hack/tools hack/chart hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
 	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards
 
 ##@ Start here
@@ -38,7 +38,7 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries cfssl-servers ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
+test: controlplane-binaries cfssl-servers helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
 	go test -race -timeout 20m $(TESTFLAGS) $(PKG)
 
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
@@ -55,6 +55,10 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^$$' -fuzz '^FuzzPodAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
 	go test -run '^$$' -fuzz '^FuzzSecret$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer
 	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
+
+.PHONY: chart-test
+chart-test: ## the Helm chart: lint, each value, the overlays, and that deploy/ is as it renders
+	go test -C hack/chart ./...
 
 REQUIRE ?=
 .PHONY: tlsstacks
@@ -79,6 +83,7 @@ alerts: controlplane-binaries ## every alert by promtool, and fired by a real Pr
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
 	$(LINT) run
+	cd hack/chart && $(LINT) run
 	go vet ./...
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
 	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
@@ -91,6 +96,7 @@ fmt: $(LINT) ## format the code and sort its imports
 generate: ## bring everything that is generated up to date
 	go generate ./...
 	go run -C hack/dashboards . $(CURDIR)/deploy/dashboards
+	go run -C hack/chart . generate
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
 
 .PHONY: bench
@@ -173,6 +179,10 @@ controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from
 .PHONY: cfssl-servers
 cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache
 	@CGO_ENABLED=0 GOFLAGS= go build -C hack/cfssl -trimpath -o /dev/null tool
+
+.PHONY: helm
+helm: ## helm, which the tests install the chart with, into Go's build cache
+	@GOFLAGS= go build -C hack/chart -o /dev/null tool
 
 $(LINT): hack/tools/go.mod hack/tools/go.sum
 	@echo "building golangci-lint, some minutes the first time …"

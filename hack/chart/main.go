@@ -1,0 +1,157 @@
+// Command chart renders deploy/chart, which is the one source of the manifests:
+//
+//	chart generate     writes install.yaml and what else is generated from the chart
+//	chart check        fails if a file is not as generate would write it
+//	chart render       prints the objects for other values: -namespace, -f, -set
+//
+// It is run in hack/chart, a module of its own (make generate, make chart-test).
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/strvals"
+	"sigs.k8s.io/yaml"
+)
+
+// repository is the root of the repository, from where the module is.
+const repository = "../.."
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New("which command? allowed: generate, check, render")
+	}
+	switch args[0] {
+	case "generate":
+		files, err := generated(repository)
+		if err != nil {
+			return err
+		}
+		return write(repository, files)
+	case "check":
+		files, err := generated(repository)
+		if err != nil {
+			return err
+		}
+		return check(repository, files)
+	case "render":
+		return render(args[1:])
+	}
+	return fmt.Errorf("%q: unknown command: allowed: generate, check, render", args[0])
+}
+
+// render prints what Helm would install.
+func render(args []string) error {
+	flags := flag.NewFlagSet("chart render", flag.ContinueOnError)
+	namespace := flags.String("namespace", defaultNamespace, "namespace of the release")
+	values := map[string]any{}
+	flags.Func("f", "file with values; may be given several times", func(path string) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return yaml.Unmarshal(data, &values)
+	})
+	flags.Func("set", "KEY=VALUE, as of helm; may be given several times", func(s string) error { return strvals.ParseInto(s, values) })
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := load(filepath.Join(repository, chartDir))
+	if err != nil {
+		return err
+	}
+	r, err := c.render(*namespace, values)
+	if err != nil {
+		return err
+	}
+	text, err := r.text(r.names()...)
+	if err != nil {
+		return err
+	}
+	fmt.Print(text)
+	return nil
+}
+
+// owned are the directories in which every file is generated.
+var owned = []string{"deploy/kustomize", "deploy/chart/files", "deploy/chart/dashboards"}
+
+// write writes the files, paths relative to root, and removes others from the
+// directories that are owned.
+func write(root string, files map[string][]byte) error {
+	stale, err := unknown(root, files)
+	if err != nil {
+		return err
+	}
+	for _, path := range stale {
+		if err := os.Remove(filepath.Join(root, path)); err != nil {
+			return err
+		}
+	}
+	for path, content := range files {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check returns an error that names the files that are not what they should be.
+func check(root string, files map[string][]byte) error {
+	differ, err := unknown(root, files)
+	if err != nil {
+		return err
+	}
+	for path, want := range files {
+		got, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if !bytes.Equal(got, want) {
+			differ = append(differ, path)
+		}
+	}
+	if len(differ) > 0 {
+		slices.Sort(differ)
+		return fmt.Errorf("not as the chart renders them; change deploy/chart and run make generate: %s", strings.Join(differ, ", "))
+	}
+	return nil
+}
+
+// unknown returns the files in the owned directories that are not generated.
+func unknown(root string, files map[string][]byte) ([]string, error) {
+	var found []string
+	for _, dir := range owned {
+		err := fs.WalkDir(os.DirFS(root), dir, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err == nil && !d.IsDir() && files[path] == nil {
+				found = append(found, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}

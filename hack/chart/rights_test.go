@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// rights returns one line for each verb, resource and name of a ClusterRole, sorted.
+func rights(t *testing.T, set, role string) []string {
+	t.Helper()
+	o := named(objects(t, defaultNamespace, values(t, set)), "ClusterRole "+role)
+	require.NotNil(t, o)
+	var typed rbacv1.ClusterRole
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &typed))
+	var lines []string
+	for _, rule := range typed.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", verb, resource, strings.Join(rule.ResourceNames, ","))))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// What is switched off costs rights: exactly these.
+func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
+	for _, test := range []struct{ set, role, lost, gained string }{
+		{"consumers.wake=false", "servingcert-rotator", "patch pods", ""},
+		{"consumers.correctFlags=false", "servingcert-rotator", "delete pods", ""},
+		{"consumers.maxRestarts=0", "servingcert-rotator", withoutRestarts, ""},
+		{"consumers.verify=false", "servingcert-rotator", withoutRestarts, ""},
+		{
+			"certificates.csr=false", "servingcert-signer",
+			"approve signers servingcert.dev/serving|create subjectaccessreviews|get certificatesigningrequests|list certificatesigningrequests|" +
+				"patch certificatesigningrequests/status|update certificatesigningrequests/approval|watch certificatesigningrequests", "",
+		},
+		{
+			"trust.targets={NamespaceConfigMap,MutatingWebhookConfiguration}", "servingcert-rotator",
+			"attest signers servingcert.dev/serving|create clustertrustbundles servingcert.dev:serving:ca|get apiservices|get configmaps|get customresourcedefinitions|" +
+				"get validatingwebhookconfigurations|list apiservices|list clustertrustbundles servingcert.dev:serving:ca|list configmaps|list customresourcedefinitions|" +
+				"list validatingwebhookconfigurations|patch apiservices|patch clustertrustbundles servingcert.dev:serving:ca|patch configmaps|patch customresourcedefinitions|" +
+				"watch apiservices|watch clustertrustbundles servingcert.dev:serving:ca|watch configmaps|watch customresourcedefinitions|watch validatingwebhookconfigurations",
+			"get configmaps servingcert-ca.crt|list configmaps servingcert-ca.crt|patch configmaps servingcert-ca.crt|watch configmaps servingcert-ca.crt",
+		},
+		{"trust.targets={ConfigMap}", "servingcert-rotator", notConfigMaps, ""},
+	} {
+		t.Run(test.set, func(t *testing.T) {
+			before, after := rights(t, "", test.role), rights(t, test.set, test.role)
+			assert.Equal(t, test.lost, strings.Join(without(before, after), "|"), "lost")
+			assert.Equal(t, test.gained, strings.Join(without(after, before), "|"), "gained")
+		})
+	}
+}
+
+const (
+	withoutRestarts = "get services|list poddisruptionbudgets|patch daemonsets|patch deployments|patch statefulsets"
+	notConfigMaps   = "attest signers servingcert.dev/serving|create clustertrustbundles servingcert.dev:serving:ca|create configmaps servingcert-ca.crt|get apiservices|get customresourcedefinitions|" +
+		"get mutatingwebhookconfigurations|get validatingwebhookconfigurations|list apiservices|list clustertrustbundles servingcert.dev:serving:ca|" +
+		"list customresourcedefinitions|list mutatingwebhookconfigurations|list validatingwebhookconfigurations|patch apiservices|" +
+		"patch clustertrustbundles servingcert.dev:serving:ca|patch customresourcedefinitions|patch mutatingwebhookconfigurations servingcert|watch apiservices|" +
+		"watch clustertrustbundles servingcert.dev:serving:ca|watch customresourcedefinitions|watch mutatingwebhookconfigurations|watch validatingwebhookconfigurations"
+)
+
+// without returns the lines of a that are not in b.
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+}

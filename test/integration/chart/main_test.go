@@ -1,0 +1,79 @@
+// Package chart tests deploy/chart with the real helm, on a real control plane, in
+// another namespace than the default and with other names: what is installed runs with
+// its rights and behind its policies, and outlives the release where it should.
+package chart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+const (
+	root   = "../../.."
+	system = "tls"
+)
+
+var (
+	plane *controlplane.ControlPlane
+	admin client.Client
+	// dir holds the programs, helm included, and what they write.
+	dir string
+)
+
+func TestMain(m *testing.M) { harness.Main(m, run) }
+
+func run(m *testing.M) (code int, err error) {
+	ctx := context.Background()
+	if dir, err = os.MkdirTemp("", "chart-"); err != nil {
+		return 0, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := harness.Build(ctx, dir, "signer", "rotator", "webhook"); err != nil {
+		return 0, err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack/chart"), "-o", dir+string(filepath.Separator), "tool")
+	build.Env = append(os.Environ(), "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build helm: %w\n%s", err, out)
+	}
+	plane, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if stopErr := plane.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	if admin, err = client.New(plane.AdminConfig(), client.Options{}); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// helm runs a command of helm and returns what it prints.
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "helm"), append(args, "--namespace", system, "--kubeconfig", plane.KubeconfigFile())...)
+	for _, what := range []string{"CACHE", "CONFIG", "DATA"} {
+		cmd.Env = append(cmd.Env, "HELM_"+what+"_HOME="+filepath.Join(dir, "helm-"+what))
+	}
+	cmd.Env = append(cmd.Env, "HOME="+dir, "PATH="+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		t.Fatalf("helm %v: %s", args, exit.Stderr)
+	}
+	require.NoError(t, err)
+	return string(out)
+}
