@@ -38,6 +38,7 @@ func (p *plugin) analyzeCommand() *cobra.Command {
 			f.addLimits(fs)
 			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
 			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+			fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -80,7 +81,10 @@ func (f *analyzeFlags) validate(args []string) error {
 }
 
 func (f *analyzeFlags) run(ctx context.Context) error {
-	opts := doctor.Options{Limits: f.limits, Options: preview.Options{Namespace: f.namespace, OpenShift: f.openShift, DefaultMode: api.Mode(f.defaultMode)}}
+	opts := doctor.Options{Limits: f.limits, Options: preview.Options{
+		Namespace: f.namespace, OpenShift: f.openShift,
+		DefaultMode: api.Mode(f.defaultMode), TrustSource: api.TrustSource(f.trustSource),
+	}}
 	if f.programs != "" {
 		table, err := readPrograms(f.programs)
 		if err != nil {
