@@ -7,11 +7,11 @@ import (
 )
 
 func newMetrics(r prometheus.Registerer) (*requests.Metrics, error) {
-	return requests.NewMetrics(r, prometheus.CounterOpts{
+	return requests.NewMetrics(r, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "servingcert_csr_issued_total",
 		Help: "Certificates issued for CertificateSigningRequests.",
-	}, prometheus.CounterOpts{
+	}), prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "servingcert_csr_failures_total",
 		Help: "CertificateSigningRequests that were denied, or had been approved and failed, and failed attempts to sign one, by reason.",
-	})
+	}, []string{requests.LabelReason}))
 }

@@ -14,13 +14,13 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	answers, err := requests.NewMetrics(r, prometheus.CounterOpts{
+	answers, err := requests.NewMetrics(r, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "servingcert_pod_certificates_issued_total",
 		Help: "Certificates issued for keys that kubelets made for pods.",
-	}, prometheus.CounterOpts{
+	}), prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "servingcert_pod_certificate_failures_total",
 		Help: "PodCertificateRequests that were denied, and failed attempts to sign one, by reason.",
-	})
+	}, []string{requests.LabelReason}))
 	if err != nil {
 		return nil, err
 	}
