@@ -18,11 +18,12 @@ import (
 const clientsNamespace = "e2e-clients"
 
 // clients are the pods of clients.yaml, by the names of their Deployments.
-var clients = []string{attentive, ofOld}
+var clients = []string{attentive, ofOld, clusterWide}
 
 const (
-	attentive = "attentive" // reads the bundle for each handshake
-	ofOld     = "of-old"    // read it when it started
+	attentive   = "attentive"    // reads the bundle for each handshake
+	ofOld       = "of-old"       // read it when it started
+	clusterWide = "cluster-wide" // reads the ClusterTrustBundle for each handshake
 )
 
 // proxy asks a port of a pod through the API server.

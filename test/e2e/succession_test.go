@@ -116,6 +116,14 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 		require.NoError(t, err)
 		assert.Equal(t, bundles, report.Bundles, "different bundles that client %s read", name)
 	}
+	// Nobody wakes the kubelet for a ClusterTrustBundle.
+	eventually(t, verifying, "the client that mounts the ClusterTrustBundle has both roots", func(ctx context.Context) error {
+		report, err := c.report(ctx, clusterWide)
+		if err == nil && report.Bundles != 2 {
+			err = fmt.Errorf("it has read %d different bundles", report.Bundles)
+		}
+		return err
+	})
 	eventually(t, verifying, "servingcert's own webhook serves its new certificate", func(ctx context.Context) error {
 		return c.says(ctx, ownWebhook.namespace, ownWebhook.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
