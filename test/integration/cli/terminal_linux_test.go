@@ -3,9 +3,12 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -76,4 +79,24 @@ func TestDistrustIsAsked(t *testing.T) {
 		assert.Contains(t, r.out, `this replaces request overlap "first", which was not answered yet`, "what was not known when it was asked is not overwritten silently")
 		assert.Equal(t, "distrust-now:stolen", s.asked(t))
 	})
+}
+
+// sequences are what colours are made with.
+var sequences = regexp.MustCompile("\x1b\\[[0-9]+m")
+
+// onTerminal returns what a command writes to a terminal, with line feeds for line ends.
+func onTerminal(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	screen, tty := terminal(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(binaries, "kubectl-servingcert"), args...)
+	cmd.Env = append(append(os.Environ(), "KUBECONFIG="+plane.KubeconfigFile()), env...)
+	cmd.Stdout = tty
+	written := make(chan string, 1)
+	go func() {
+		text, _ := io.ReadAll(screen) // ends with an error when nobody has the terminal open any more
+		written <- strings.ReplaceAll(string(text), "\r\n", "\n")
+	}()
+	_ = cmd.Run() // the exit code is for other tests
+	require.NoError(t, tty.Close())
+	return <-written
 }
