@@ -113,6 +113,7 @@ func (s State) interimAuthority(at Situation) *pki.Authority {
 		Reissue:   pki.Window{From: never, Until: never},
 		Bundle:    pki.NewBundle(append(before, g.Root)...),
 		Anchors:   []*x509.Certificate{g.Root},
+		MaxLeaf:   interimLeaf,
 		SignUntil: g.signUntil(),
 	}
 }

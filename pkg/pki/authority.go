@@ -30,6 +30,8 @@ type Authority struct {
 	// FormerDomains are cluster domains of before: as long as a client may hold a
 	// root that permits no other, a leaf carries the names in them as well.
 	FormerDomains []string
+	// MaxLeaf is the longest life of a leaf; zero: what it is asked for.
+	MaxLeaf time.Duration
 	// SignUntil is the latest NotAfter that a leaf may have: the CA's promise,
 	// written down before it is used, of when it is last needed.
 	SignUntil time.Time

@@ -18,7 +18,7 @@ import (
 // Acceptable returns what a certificate can hold now of what is asked for, with
 // the names of former domains that there is room for, and whether anything that
 // is asked for has to wait. With IP addresses it lives no longer than the limits say,
-// unless a remote CA gives the lifetime.
+// unless a remote CA gives the lifetime; nor longer than the CA gives at all.
 func Acceptable(asked api.Wanted, limits api.Limits, ca *pki.Authority) (now api.Wanted, waits bool) {
 	now = asked
 	now.DNSNames = slices.DeleteFunc(slices.Clone(asked.DNSNames), func(name string) bool { return !ca.Permits(name) })
@@ -33,6 +33,9 @@ func Acceptable(asked api.Wanted, limits api.Limits, ca *pki.Authority) (now api
 	now.FormerNames = nil
 	if len(now.IPs) > 0 && ca.Key != nil {
 		now.Params.Duration = min(now.Params.Duration, limits.ClusterIPDuration)
+	}
+	if ca.MaxLeaf > 0 {
+		now.Params.Duration = min(now.Params.Duration, ca.MaxLeaf)
 	}
 	return now, waits
 }

@@ -1,0 +1,137 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// program is one that runs.
+type program struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// start runs a program of dir as its ServiceAccount until the test ends, or stop is
+// called, and waits until it is ready if ready says so: without a CA a signer never is.
+func start(t *testing.T, name string, ready bool, flags ...string) *program {
+	t.Helper()
+	account, err := plane.ServiceAccountConfig(t.Context(), system, "servingcert-"+name)
+	require.NoError(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
+	health, err := harness.FreeAddress()
+	require.NoError(t, err)
+	log := &harness.Log{}
+	p := &program{done: make(chan struct{})}
+	p.cmd = exec.Command(filepath.Join(dir, name), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}, flags...)...)
+	p.cmd.Stderr = log
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("log of the %s:\n%s", name, log)
+		}
+	})
+	if ready {
+		harness.Eventually(t, func() error { return answersReady(health) })
+	}
+	return p
+}
+
+func answersReady(health string) error {
+	response, err := http.Get("http://" + health + "/readyz")
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("readyz says %s", response.Status)
+	}
+	return nil
+}
+
+// stop ends the program as the kubelet does.
+func (p *program) stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	<-p.done
+}
+
+// startWebhook runs the webhook where its Service leads, with the files of its Secret:
+// as a kubelet does, they follow the Secret for as long as the test runs.
+func startWebhook(t *testing.T) *program {
+	t.Helper()
+	certs := t.TempDir()
+	mount(t, certs)
+	var service corev1.Service
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, &service))
+	return start(t, "webhook", true, "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443")
+}
+
+// mount keeps the files of the webhook's Secret in the directory, pair by pair, and
+// returns once they are there.
+func mount(t *testing.T, certs string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done, first := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		version := ""
+		for ctx.Err() == nil {
+			var secret corev1.Secret
+			err := admin.Get(ctx, client.ObjectKey{Namespace: system, Name: "servingcert-webhook-tls"}, &secret)
+			if err == nil && secret.ResourceVersion != version && len(secret.Data[corev1.TLSCertKey]) > 0 && write(certs, secret.ResourceVersion, secret.Data) == nil {
+				if version == "" {
+					close(first)
+				}
+				version = secret.ResourceVersion
+			}
+			time.Sleep(harness.Tick)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	select {
+	case <-first:
+	case <-time.After(harness.Soon):
+		t.Fatal("the webhook has no Secret")
+	}
+}
+
+// write puts the pair into a directory of its own, to which the files of certs lead by
+// one symbolic link, as in a projected volume.
+func write(certs, version string, data map[string][]byte) error {
+	pair := filepath.Join(certs, ".."+version)
+	if err := os.Mkdir(pair, 0o700); err != nil {
+		return err
+	}
+	for name, content := range data {
+		if err := os.WriteFile(filepath.Join(pair, name), content, 0o600); err != nil {
+			return err
+		}
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(certs, name)); err != nil && !os.IsExist(err) {
+			return err
+		}
+	}
+	next := filepath.Join(certs, "..next")
+	if err := os.Symlink(filepath.Base(pair), next); err != nil {
+		return err
+	}
+	return os.Rename(next, filepath.Join(certs, "..data"))
+}
