@@ -77,13 +77,13 @@ func newService(t *testing.T, namespace, name string) *corev1.Service {
 }
 
 // newPod creates a pod of the Service, and returns it as the API server keeps it.
-func newPod(t *testing.T, service *corev1.Service) (*corev1.Pod, error) {
+func newPod(t *testing.T, service *corev1.Service, opts ...client.CreateOption) (*corev1.Pod, error) {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, GenerateName: service.Name + "-", Labels: service.Spec.Selector},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app", Ports: []corev1.ContainerPort{{ContainerPort: 8443}}}}},
 	}
-	err := admin.Create(t.Context(), pod)
+	err := admin.Create(t.Context(), pod, opts...)
 	return pod, err
 }
 
