@@ -45,6 +45,7 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.verifyCommand(),
 		p.renewCommand(),
 		p.rotateCommand(),
+		p.uninstallCommand(),
 		p.versionCommand(),
 	}
 }
