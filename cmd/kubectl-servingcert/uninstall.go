@@ -59,7 +59,7 @@ func (f *uninstallFlags) run(ctx context.Context) error {
 		return err
 	}
 	known.BackupFile, known.Backup = f.backup, backup
-	told := judge.JudgeUninstall(known)
+	told := judge.Uninstall(known)
 	if err := f.write(told); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (f *uninstallFlags) run(ctx context.Context) error {
 	return nil
 }
 
-func (f *uninstallFlags) write(told judge.Uninstall) error {
+func (f *uninstallFlags) write(told judge.UninstallAdvice) error {
 	if _, err := io.WriteString(f.out, "Backup\n"); err != nil {
 		return err
 	}

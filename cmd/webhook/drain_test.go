@@ -80,7 +80,7 @@ func TestADrainAnswersAndClosesConnections(t *testing.T) {
 
 	d.end()
 	assert.NoError(t, <-d.ended)
-	_, err := d.client.Post(d.url, "application/json", http.NoBody) //nolint:bodyclose // there is none
+	_, err := d.client.Post(d.url, "application/json", http.NoBody)
 	assert.Error(t, err, "the server has ended")
 }
 

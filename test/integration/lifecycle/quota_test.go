@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,7 +42,7 @@ func TestAFullQuotaKeepsTheOldPods(t *testing.T) {
 		},
 	}
 	require.NoError(t, admin.Create(t.Context(), quota))
-	t.Cleanup(func() { assert.NoError(t, admin.Delete(t.Context(), quota)) })
+	t.Cleanup(func() { assert.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), quota)) })
 	harness.Eventually(t, func() error {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err

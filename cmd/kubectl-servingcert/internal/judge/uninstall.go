@@ -30,8 +30,8 @@ type UninstallSituation struct {
 	Bundles []string
 }
 
-// Uninstall is what a person is told before.
-type Uninstall struct {
+// UninstallAdvice is what a person is told before.
+type UninstallAdvice struct {
 	Backup Finding
 	Works  []string // what goes on working, and for how long
 	Stops  []string
@@ -45,9 +45,9 @@ type Remainder struct {
 	Command string // which removes it, once nothing uses it
 }
 
-// JudgeUninstall returns what happens when servingcert is uninstalled. The texts are not
+// Uninstall returns what happens when servingcert is uninstalled. The texts are not
 // escaped.
-func JudgeUninstall(s UninstallSituation) Uninstall {
+func Uninstall(s UninstallSituation) UninstallAdvice {
 	namespaces := map[string]bool{}
 	certificates := 0
 	for _, service := range s.Services {
@@ -56,7 +56,7 @@ func JudgeUninstall(s UninstallSituation) Uninstall {
 			namespaces[service.Namespace] = true
 		}
 	}
-	return Uninstall{
+	return UninstallAdvice{
 		Backup: judgeBackup(s),
 		Works: []string{
 			fmt.Sprintf("the certificates of %d Services in %d namespaces, until they end: their Secrets stay, and pods go on serving them", certificates, len(namespaces)),

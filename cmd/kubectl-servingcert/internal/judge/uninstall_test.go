@@ -30,7 +30,7 @@ func TestTheBackupIsCompared(t *testing.T) {
 		{"not allowed", UninstallSituation{BackupFile: "b", Backup: []byte(goodBackup), CAErr: errors.New("forbidden")}, VerdictUnknown, "forbidden"},
 	} {
 		tc.s.System = "sys"
-		got := JudgeUninstall(tc.s).Backup
+		got := Uninstall(tc.s).Backup
 		assert.Equal(t, tc.verdict, got.Verdict, tc.name)
 		assert.Contains(t, got.Text, tc.says, tc.name)
 		assert.NotContains(t, got.Text, "a2V5", "the key is in no text: %s", tc.name)
@@ -41,7 +41,7 @@ func TestWhoAsksTheWebhookGoesFirst(t *testing.T) {
 	s := UninstallSituation{System: "sys", Webhook: true, Bundles: []string{"shop"}, Services: []Service{
 		{Namespace: "shop", Name: "web", Secret: "web-tls"}, {Namespace: "shop", Name: "keys", PodKeys: true}, {Namespace: "shop", Name: "plain"},
 	}}
-	got := JudgeUninstall(s)
+	got := Uninstall(s)
 	assert.Equal(t, "kubectl delete mutatingwebhookconfiguration servingcert", got.Delete[0])
 	assert.Contains(t, got.Delete[len(got.Delete)-1], "kubectl delete namespace sys")
 	assert.Contains(t, got.Works[0], "2 Services in 1 namespaces")
@@ -49,5 +49,5 @@ func TestWhoAsksTheWebhookGoesFirst(t *testing.T) {
 	assert.Contains(t, got.Stays[1].What, "in 1 namespaces")
 
 	s.Webhook = false
-	assert.NotContains(t, JudgeUninstall(s).Delete[0], "mutatingwebhookconfiguration", "it is gone already")
+	assert.NotContains(t, Uninstall(s).Delete[0], "mutatingwebhookconfiguration", "it is gone already")
 }
