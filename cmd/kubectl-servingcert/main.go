@@ -47,6 +47,7 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.rotateCommand(),
 		p.doctorCommand(),
 		p.analyzeCommand(),
+		p.uninstallCommand(),
 		p.versionCommand(),
 	}
 }

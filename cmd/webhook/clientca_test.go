@@ -51,7 +51,7 @@ func newDemanding(t *testing.T, file string, names ...string) *demanding {
 	d.roots.AppendCertsFromPEM(serving.CAPEM)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*clientPair(t, serving, "webhook", x509.ExtKeyUsageServerAuth, "webhook")}}
 	d.ca.demand(config)
-	s := newServer("127.0.0.1", 0, config, logr.Discard())
+	s := newServer("127.0.0.1", 0, config, &drain{}, logr.Discard())
 	s.Register(admission.Path, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "reviewed") }))
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -42,7 +43,13 @@ type Config struct {
 	DefaultMode string
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource string
+	// ShutdownDelay is how long the webhook answers after it was told to end.
+	ShutdownDelay time.Duration
 }
+
+// maxShutdownDelay is longer than any cluster takes to learn of an endpoint that ends, and
+// short enough for a Deployment to make progress.
+const maxShutdownDelay = 10 * time.Minute
 
 func command() process.Command {
 	cfg := Config{Common: process.NewCommon(false)}
@@ -61,6 +68,7 @@ func command() process.Command {
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 			fs.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "file with the CAs, in PEM, of which the API server must present a client certificate; it is loaded again when it changes (default: no certificate is demanded)")
 			fs.StringSliceVar(&cfg.ClientNames, "client-names", nil, "common names or DNS names, of which a client certificate must have one (default: any certificate of --client-ca-file)")
+			fs.DurationVar(&cfg.ShutdownDelay, "shutdown-delay", 10*time.Second, "how long the webhook still answers, not ready, after it was told to end; terminationGracePeriodSeconds of its pods must be longer by half a minute")
 		},
 		Validate: func() error { return cfg.validate() },
 		Run:      func(ctx context.Context) error { return run(ctx, cfg) },
@@ -82,6 +90,9 @@ func (c Config) validate() error {
 	}
 	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
 		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)
+	}
+	if c.ShutdownDelay < 0 || c.ShutdownDelay > maxShutdownDelay {
+		return fmt.Errorf(`--shutdown-delay: "%s": must be between 0s and %s`, c.ShutdownDelay, maxShutdownDelay)
 	}
 	return c.validateClients()
 }

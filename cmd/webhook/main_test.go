@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,8 @@ func TestWrongFlags(t *testing.T) {
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env"}, `--trust-source: "": must be "configmap" or "clustertrustbundle"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "ConfigMap"}, `--trust-source: "ConfigMap": must be "configmap" or "clustertrustbundle"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", ShutdownDelay: -time.Second}, `--shutdown-delay: "-1s": must be between 0s and 10m0s`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", ShutdownDelay: time.Hour}, `--shutdown-delay: "1h0m0s": must be between 0s and 10m0s`},
 	} {
 		assert.ErrorContains(t, tc.cfg.validate(), tc.says)
 	}

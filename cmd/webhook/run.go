@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
-// run serves until ctx ends.
+// run serves until ctx ends, and then for cfg.ShutdownDelay more.
 func run(ctx context.Context, cfg Config) error {
 	log := ctrl.Log.WithName("webhook")
 	restConfig, err := cfg.Common.RESTConfig("webhook")
@@ -43,7 +43,8 @@ func run(ctx context.Context, cfg Config) error {
 		clients = newClientCA(cfg.ClientCAFile, cfg.ClientNames, log)
 		clients.demand(serving)
 	}
-	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, log)
+	var ending drain
+	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, &ending, log)
 	mgr, err := manager.New(restConfig, options)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
@@ -66,9 +67,11 @@ func run(ctx context.Context, cfg Config) error {
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err
 	}
-	if err := process.AddChecks(mgr, "serving", ready(files, clients, decides)); err != nil {
+	if err := process.AddChecks(mgr, "serving", ending.ready(ready(files, clients, decides))); err != nil {
 		return err
 	}
+	ctx, end := ending.delayed(ctx, cfg.ShutdownDelay, log)
+	defer end()
 	return mgr.Start(ctx)
 }
 

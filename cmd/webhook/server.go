@@ -35,15 +35,16 @@ type server struct {
 	http    *http.Server
 }
 
-// newServer returns a server that listens on the address with the TLS configuration.
-func newServer(host string, port int, config *tls.Config, log logr.Logger) *server {
+// newServer returns a server that listens on the address with the TLS configuration, and
+// ends with the drain.
+func newServer(host string, port int, config *tls.Config, d *drain, log logr.Logger) *server {
 	mux := http.NewServeMux()
 	return &server{
 		Server:  webhook.NewServer(webhook.Options{WebhookMux: mux}), // registers and counts
 		address: net.JoinHostPort(host, strconv.Itoa(port)),
 		tls:     config,
 		http: &http.Server{
-			Handler:           mux,
+			Handler:           d.lastAnswers(mux),
 			ReadHeaderTimeout: readHeaderTimeout,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,

@@ -21,7 +21,7 @@ import (
 )
 
 func TestTheServerHasEveryTimeout(t *testing.T) {
-	s := newServer("127.0.0.1", 9443, nil, logr.Discard()).http
+	s := newServer("127.0.0.1", 9443, nil, &drain{}, logr.Discard()).http
 	for name, timeout := range map[string]time.Duration{
 		"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout,
 	} {
@@ -35,7 +35,7 @@ func TestTheServerHasEveryTimeout(t *testing.T) {
 // ends these connections.
 func TestASlowSenderIsCutOff(t *testing.T) {
 	var lines atomic.Int32
-	s := newServer("127.0.0.1", 0, nil, funcr.New(func(_, line string) { lines.Add(1); t.Log(line) }, funcr.Options{}))
+	s := newServer("127.0.0.1", 0, nil, &drain{}, funcr.New(func(_, line string) { lines.Add(1); t.Log(line) }, funcr.Options{}))
 	s.http.ReadHeaderTimeout, s.http.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond
 	s.Register(admission.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {

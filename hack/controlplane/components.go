@@ -29,6 +29,7 @@ var controllers = []string{
 	"job-controller",
 	"namespace-controller",
 	"replicaset-controller",
+	"resourcequota-controller",
 	"root-ca-certificate-publisher-controller",
 	"serviceaccount-controller",
 	"statefulset-controller",

@@ -80,7 +80,7 @@ func (d *demo) runWebhook(ctx context.Context) error {
 	if _, err := d.webhookVolume.project(ctx, d.admin); err != nil {
 		return err
 	}
-	took, err := d.runProcess(ctx, webhook, "--cert-dir="+d.webhookVolume.dir, "--bind-address="+service.Spec.ClusterIP)
+	took, err := d.runProcess(ctx, webhook, "--cert-dir="+d.webhookVolume.dir, "--bind-address="+service.Spec.ClusterIP, "--shutdown-delay=0s")
 	if err != nil {
 		return err
 	}

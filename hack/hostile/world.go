@@ -173,7 +173,7 @@ func (w *world) startWebhook(ctx context.Context) error {
 			_ = project(background) // the next look may see it
 		}
 	}()
-	return w.run(ctx, "webhook", "--cert-dir="+w.path("webhook-tls"), "--bind-address="+service.Spec.ClusterIP)
+	return w.run(ctx, "webhook", "--cert-dir="+w.path("webhook-tls"), "--bind-address="+service.Spec.ClusterIP, "--shutdown-delay=0s")
 }
 
 // run starts one of the three as its Deployment does, with the arguments that being

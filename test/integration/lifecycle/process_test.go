@@ -21,13 +21,21 @@ import (
 
 // program is one that runs.
 type program struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+	health   string    // host:port
+	endpoint *endpoint // of a replica behind a balancer
+	cmd      *exec.Cmd
+	done     chan struct{}
 }
 
 // start runs a program of dir as its ServiceAccount until the test ends, or stop is
 // called, and waits until it is ready if ready says so: without a CA a signer never is.
 func start(t *testing.T, name string, ready bool, flags ...string) *program {
+	t.Helper()
+	return startFrom(t, dir, name, ready, flags...)
+}
+
+// startFrom is start for a program of another directory.
+func startFrom(t *testing.T, from, name string, ready bool, flags ...string) *program {
 	t.Helper()
 	account, err := plane.ServiceAccountConfig(t.Context(), system, "servingcert-"+name)
 	require.NoError(t, err)
@@ -36,8 +44,8 @@ func start(t *testing.T, name string, ready bool, flags ...string) *program {
 	health, err := harness.FreeAddress()
 	require.NoError(t, err)
 	log := &harness.Log{}
-	p := &program{done: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(dir, name), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}, flags...)...)
+	p := &program{health: health, done: make(chan struct{})}
+	p.cmd = exec.Command(filepath.Join(from, name), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}, flags...)...)
 	p.cmd.Stderr = log
 	require.NoError(t, p.cmd.Start())
 	go func() {
@@ -82,7 +90,7 @@ func startWebhook(t *testing.T) *program {
 	mount(t, certs)
 	var service corev1.Service
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, &service))
-	return start(t, "webhook", true, "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443")
+	return start(t, "webhook", true, "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443", "--shutdown-delay=0s")
 }
 
 // mount keeps the files of the webhook's Secret in the directory, pair by pair, and

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,13 +75,13 @@ func newService(t *testing.T, namespace, name string) *corev1.Service {
 }
 
 // newPod creates a pod of the Service, and returns it as the API server keeps it.
-func newPod(t *testing.T, service *corev1.Service) (*corev1.Pod, error) {
+func newPod(t *testing.T, service *corev1.Service, opts ...client.CreateOption) (*corev1.Pod, error) {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, GenerateName: service.Name + "-", Labels: service.Spec.Selector},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app", Ports: []corev1.ContainerPort{{ContainerPort: 8443}}}}},
 	}
-	err := admin.Create(t.Context(), pod)
+	err := admin.Create(t.Context(), pod, opts...)
 	return pod, err
 }
 
@@ -98,59 +96,6 @@ func isInjected(t *testing.T, service *corev1.Service) {
 		}
 		return err
 	})
-}
-
-// admissions creates pods of the Service until it is stopped.
-type admissions struct {
-	stopped       chan struct{}
-	done          chan struct{}
-	admitted      atomic.Int64
-	refused, bare atomic.Pointer[string]
-}
-
-func admit(t *testing.T, service *corev1.Service) *admissions {
-	t.Helper()
-	a := &admissions{stopped: make(chan struct{}), done: make(chan struct{})}
-	go func() {
-		defer close(a.done)
-		for {
-			select {
-			case <-a.stopped:
-				return
-			case <-time.After(harness.Tick):
-			}
-			pod, err := newPod(t, service)
-			switch {
-			case err != nil:
-				text := err.Error()
-				a.refused.Store(&text)
-			case pod.Labels[api.LabelInjected] != "true":
-				a.bare.Store(&pod.Name)
-			default:
-				a.admitted.Add(1)
-			}
-		}
-	}()
-	return a
-}
-
-// all ends the creation of pods: each must have been admitted, with its certificate.
-func (a *admissions) all(t *testing.T) {
-	t.Helper()
-	harness.Eventually(t, func() error { // for long enough to be of worth
-		if n := a.admitted.Load(); n < 10 && a.refused.Load() == nil && a.bare.Load() == nil {
-			return fmt.Errorf("%d pods", n)
-		}
-		return nil
-	})
-	close(a.stopped)
-	<-a.done
-	if text := a.refused.Load(); text != nil {
-		assert.Fail(t, "a pod was refused", *text)
-	}
-	if name := a.bare.Load(); name != nil {
-		assert.Fail(t, "a pod got no certificate", *name)
-	}
 }
 
 func secretOf(t *testing.T, namespace, name string) *corev1.Secret {
@@ -226,7 +171,7 @@ func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string
 func TestDeletedAndInstalledAgain(t *testing.T) {
 	web, backup := installedAgain(t, "shop")
 	leaf, bundle := leafOf(t, secretOf(t, "shop", "web-tls")), bundleOf(t, "shop")
-	pods := admit(t, web)
+	pods := newStream(t, web, 1)
 	late := newService(t, "shop", "late")
 	isReady(t, late, api.CALost)
 	assert.Equal(t, leaf, leafOf(t, secretOf(t, "shop", "web-tls")))
@@ -265,7 +210,7 @@ func TestReplacedBesideTheRootOfTheLostCA(t *testing.T) {
 	uninstall(t) // what other tests left of the CA
 	removeManaged(t)
 	web, _ := installedAgain(t, "bank")
-	pods := admit(t, web)
+	pods := newStream(t, web, 1)
 	old, leaf := bundleOf(t, "bank"), leafOf(t, secretOf(t, "bank", "web-tls"))
 
 	require.NoError(t, admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.ExtraRootsName}, Data: map[string]string{"former.crt": old}}))

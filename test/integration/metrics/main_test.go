@@ -95,7 +95,7 @@ func start(t *testing.T, name string) *process {
 	if name == "webhook" {
 		address, err := harness.FreeAddress()
 		require.NoError(t, err)
-		args = append(args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+address[len("127.0.0.1:"):])
+		args = append(args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+address[len("127.0.0.1:"):], "--shutdown-delay=0s")
 	}
 	cmd := exec.Command(filepath.Join(bin, name), args...)
 	cmd.Stderr = &p.log

@@ -92,7 +92,7 @@ func flagsOf(ctx context.Context, name string) ([]string, error) {
 	if err := admin.Get(ctx, client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-webhook"}, &service); err != nil {
 		return nil, err
 	}
-	return append(flags, "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443"), nil
+	return append(flags, "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443", "--shutdown-delay=0s"), nil
 }
 
 // writeCerts does what the kubelet would.

@@ -70,7 +70,7 @@ func startWebhook(t *testing.T) (metrics string) {
 	for name, data := range secretOf(t, system, "servingcert-webhook-tls").Data {
 		require.NoError(t, os.WriteFile(filepath.Join(certs(), name), data, 0o600))
 	}
-	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443", "--trust-source=clustertrustbundle")
+	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443", "--trust-source=clustertrustbundle", "--shutdown-delay=0s")
 }
 
 // clusterIP returns the webhook's address.
