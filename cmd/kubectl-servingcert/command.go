@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Exit codes.
@@ -24,7 +27,9 @@ type streams struct {
 	out, err io.Writer // text for people: see escaping
 	// manifests is out for the user's own manifests, which are not text for people.
 	manifests io.Writer
-	terminal  bool // in is one: there is somebody to ask
+	// screen is out for text that may be painted.
+	screen   screen
+	terminal bool // in is one: there is somebody to ask
 }
 
 // escaping is a writer of text for people. Values are escaped where they are read; this
@@ -39,11 +44,54 @@ func (w escaping) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// command is one subcommand.
-type command struct {
-	name, about, usage string
+// plugin is what all verbs share: what they read and write, and the cluster that they
+// talk to.
+type plugin struct {
+	streams
+	kube *connection
+}
+
+// connect returns the cluster that the flags name. It sends no request.
+func (p *plugin) connect() (*cluster.Cluster, error) {
+	if err := p.kube.named(); err != nil {
+		return nil, err
+	}
+	return cluster.Connect(p.kube)
+}
+
+// verb is one subcommand.
+type verb struct {
+	about string // a sentence
+	usage string // what follows "kubectl servingcert": the name first
 	// setup adds the flags and returns what runs when they are parsed.
-	setup func(*pflag.FlagSet) func(ctx context.Context, args []string, std streams) error
+	setup   func(*pflag.FlagSet) func(ctx context.Context, args []string) error
+	outputs outputs     // the values of -o, if it has that flag
+	args    completions // of its arguments; nil: it has none, or none that could be completed
+}
+
+// command returns the verb as cobra's.
+func (v verb) command() *cobra.Command {
+	cmd := &cobra.Command{Use: v.usage, Short: v.about, DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs}
+	cmd.Flags().SortFlags = false
+	do := v.setup(cmd.Flags())
+	if cmd.ValidArgsFunction = v.args; v.args == nil {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	if len(v.outputs) > 0 {
+		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag exists: a test
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }
+	return cmd
+}
+
+// fieldManager is who wrote what the plugin writes, in metadata.managedFields. Flux takes
+// over the fields of every manager whose name begins with "kubectl", and then removes
+// what its source does not have.
+const fieldManager = "servingcert-cli"
+
+// systemNamespace adds the flag for where servingcert runs.
+func systemNamespace(fs *pflag.FlagSet, namespace *string) {
+	fs.StringVar(namespace, "system-namespace", api.DefaultNamespace, "namespace of servingcert itself")
 }
 
 // usageError is a wrong flag or argument.

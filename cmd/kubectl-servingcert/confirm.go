@@ -16,7 +16,7 @@ import (
 )
 
 // confirm prints what breaks, and asks.
-func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, std streams) error {
+func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap) error {
 	known, err := f.known(ctx, c)
 	if err != nil {
 		return err
@@ -24,11 +24,11 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	if f.replaceLost {
 		known.Lost = judge.ParseCA(cm.Data).Problem
 	}
-	_, _ = io.WriteString(std.out, judge.Consequences(known))
+	_, _ = io.WriteString(f.out, judge.Consequences(known))
 	if f.yes {
 		return nil
 	}
-	return agreed(std)
+	return agreed(f.streams)
 }
 
 // known reads who uses a certificate or the bundle.

@@ -1,25 +1,44 @@
 package main
 
 import (
-	"github.com/spf13/pflag"
+	"fmt"
+	"os"
+	"strings"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// clusterFlags say which cluster a command talks to.
-type clusterFlags struct{ kubeconfig, context string }
+// connection are kubectl's flags that say which cluster a command talks to, and as whom.
+type connection struct{ *genericclioptions.ConfigFlags }
 
-func (f *clusterFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig (default: $KUBECONFIG, or the one in the home directory)")
-	fs.StringVar(&f.context, "context", "", "context of the kubeconfig (default: its current one)")
+func newConnection() *connection {
+	c := &connection{genericclioptions.NewConfigFlags(true)}
+	c.CacheDir = nil // discovery is not cached, as nothing is discovered
+	return c
 }
 
-func (f *clusterFlags) connect() (*cluster.Cluster, error) {
-	return cluster.Connect(f.kubeconfig, f.context)
+// add adds all of them but --namespace, which is not the same for each verb.
+func (c *connection) add(fs *pflag.FlagSet) {
+	namespace := c.Namespace
+	c.Namespace = nil
+	c.AddFlags(fs)
+	c.Namespace = namespace
 }
 
-// systemNamespace adds the flag for where servingcert runs.
-func systemNamespace(fs *pflag.FlagSet, namespace *string) {
-	fs.StringVar(namespace, "system-namespace", api.DefaultNamespace, "namespace of servingcert itself")
+// named returns an error if nothing names a cluster. cli-runtime would take
+// http://localhost:8080 then, which is nobody's API server any more.
+func (c *connection) named() error {
+	loader := c.ToRawKubeConfigLoader()
+	raw, err := loader.RawConfig()
+	if err != nil || len(raw.Clusters) > 0 || *c.APIServer != "" || os.Getenv("KUBERNETES_MASTER") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return nil //nolint:nilerr // cluster.Connect gets the same error
+	}
+	files := strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", ")
+	return fmt.Errorf("load the kubeconfig: it names no cluster, or does not exist (%s): set --kubeconfig, --server or $KUBECONFIG", files)
+}
+
+// addNamespace adds --namespace for a verb that takes the context's by default.
+func (c *connection) addNamespace(fs *pflag.FlagSet, about string) {
+	fs.StringVarP(c.Namespace, "namespace", "n", "", about+" (default: the context's)")
 }

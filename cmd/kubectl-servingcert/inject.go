@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -23,26 +24,28 @@ import (
 
 // injectFlags are what inject was asked.
 type injectFlags struct {
-	clusterFlags // for --live
-	files        []string
-	recursive    bool
-	namespace    string
-	output       string
-	diff         bool
-	live         bool
-	openShift    bool
-	defaultMode  string
-	programs     string
-	system       string
+	*plugin
+	files       []string
+	recursive   bool
+	namespace   string
+	output      string
+	diff        bool
+	live        bool
+	openShift   bool
+	defaultMode string
+	programs    string
+	system      string
 }
 
-func injectCommand() command {
-	return command{
-		name:  "inject",
-		about: "Preview what the webhook does to manifests, without creating anything.",
-		usage: "inject -f FILE|DIR|- [flags]",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f injectFlags
+var injectOutputs = outputs{"yaml", "report"}
+
+func (p *plugin) injectCommand() *cobra.Command {
+	return verb{
+		about:   "Preview what the webhook does to manifests, without creating anything.",
+		usage:   "inject -f FILE|DIR|- [flags]",
+		outputs: injectOutputs,
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := injectFlags{plugin: p}
 			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
 			fs.BoolVarP(&f.recursive, "recursive", "R", false, "read subdirectories too")
 			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not set one (default \"default\")")
@@ -53,23 +56,22 @@ func injectCommand() command {
 			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
 			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live that of the cluster, else none)")
 			systemNamespace(fs, &f.system)
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				return f.run(ctx, std)
+				return f.run(ctx)
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *injectFlags) validate(args []string) error {
 	switch {
 	case len(args) > 0:
 		return usagef("unexpected argument %q: give files with -f", args[0])
-	case f.output != "yaml" && f.output != "report":
-		return usagef("-o %q: must be yaml or report", f.output)
+	case injectOutputs.validate(f.output) != nil:
+		return injectOutputs.validate(f.output)
 	case f.diff && f.output == "report":
 		return usagef("--diff and -o report are mutually exclusive")
 	case len(f.files) == 0 && !f.live:
@@ -96,7 +98,7 @@ func (f *injectFlags) validate(args []string) error {
 	return nil
 }
 
-func (f *injectFlags) run(ctx context.Context, std streams) error {
+func (f *injectFlags) run(ctx context.Context) error {
 	opts := preview.Options{Namespace: f.namespace, OpenShift: f.openShift, DefaultMode: api.Mode(f.defaultMode)}
 	if f.programs != "" {
 		table, err := readPrograms(f.programs)
@@ -115,7 +117,7 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 			if err != nil {
 				return err
 			}
-			return writeReport(std.out, rows)
+			return writeReport(f.out, rows)
 		}
 		opts.Live = cluster.Known
 		if opts.Programs == nil {
@@ -124,12 +126,12 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 				return err
 			}
 			if warning != "" {
-				_, _ = fmt.Fprintf(std.err, "Warning: %s\n", warning)
+				_, _ = fmt.Fprintf(f.err, "Warning: %s\n", warning)
 			}
 			opts.Programs = table
 		}
 	}
-	docs, err := f.read(std.in)
+	docs, err := f.read(f.in)
 	if err != nil {
 		return err
 	}
@@ -137,10 +139,10 @@ func (f *injectFlags) run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	if err := f.write(std, docs, after, outcomes); err != nil {
+	if err := f.write(f.streams, docs, after, outcomes); err != nil {
 		return err
 	}
-	return f.complain(std.err, outcomes)
+	return f.complain(f.err, outcomes)
 }
 
 // maxPrograms is how large a table of programs may be, in bytes: a ConfigMap holds no more.

@@ -8,86 +8,102 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
+	"path/filepath"
 	"strings"
 	"syscall"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], standard())
+	code := run(ctx, arguments(os.Args), standard())
 	stop()
 	os.Exit(code)
+}
+
+// arguments returns the arguments of the program. Under the name completer it is run by
+// kubectl, to complete them.
+func arguments(args []string) []string {
+	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args[1:]
 }
 
 func standard() streams {
 	info, err := os.Stdin.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // so is /dev/null, which answers nothing
-	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal}
+	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal, screen: screenOf(os.Stdout, os.Getenv)}
 }
 
-// commands are the verbs, in the order in which help lists them.
-func commands() []command {
-	return []command{injectCommand(), statusCommand(), verifyCommand(), renewCommand(), rotateCommand()}
+// verbs are the subcommands, in the order in which help lists them.
+func (p *plugin) verbs() []*cobra.Command {
+	return []*cobra.Command{
+		p.injectCommand(),
+		p.statusCommand(),
+		p.verifyCommand(),
+		p.renewCommand(),
+		p.rotateCommand(),
+		p.versionCommand(),
+	}
 }
 
 func run(ctx context.Context, args []string, std streams) int {
+	if std.screen.to == nil {
+		std.screen.to = std.out
+	}
 	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
-	if len(args) == 0 || slices.Contains([]string{"-h", "--help", "help"}, args[0]) {
-		_, _ = io.WriteString(std.out, help())
-		return exitOK
-	}
-	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == args[0] })
-	if i < 0 {
-		return fail(std.err, usagef("unknown command %q: must be one of %s", args[0], names(all)))
-	}
-	cmd := all[i]
-	fs := pflag.NewFlagSet(cmd.name, pflag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.SortFlags = false
-	do := cmd.setup(fs)
-	switch err := fs.Parse(args[1:]); {
-	case errors.Is(err, pflag.ErrHelp):
-		_, _ = fmt.Fprintf(std.out, "%s\n\nUsage:\n  kubectl servingcert %s\n\nFlags:\n%s", cmd.about, cmd.usage, fs.FlagUsagesWrapped(100))
-		return exitOK
-	case err != nil:
-		return fail(std.err, usageError{err})
-	}
-	if err := do(ctx, fs.Args(), std); err != nil {
-		return fail(std.err, err)
-	}
-	return exitOK
+	root := newRoot(&plugin{streams: std, kube: newConnection()})
+	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
+	return exitCode(std.err, root.ExecuteContext(ctx))
 }
 
-func fail(w io.Writer, err error) int {
+// newRoot returns "kubectl servingcert" with all verbs.
+func newRoot(p *plugin) *cobra.Command {
+	cobra.EnableCommandSorting = false // as verbs lists them
+	root := &cobra.Command{
+		Use:           "kubectl-servingcert COMMAND [flags]",
+		Short:         "Serving certificates for Kubernetes workloads.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: plugged},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          func(cmd *cobra.Command, args []string) error { return unknown(cmd, args) },
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	root.CompletionOptions.DisableDefaultCmd = true // p.completionCommand instead
+	p.kube.add(root.PersistentFlags())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, _ = io.WriteString(p.out, helpOf(cmd)) })
+	root.AddCommand(p.verbs()...)
+	root.AddCommand(p.completionCommand(), optionsCommand())
+	p.completeFlags(root)
+	return root
+}
+
+// unknown returns the error of a verb that does not exist; nil without arguments.
+func unknown(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("unknown command %q: must be one of %s", args[0], strings.Join(names(root), ", "))
+}
+
+// exitCode reports an error, and returns what the process ends with.
+func exitCode(w io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
 	if errors.Is(err, errReported) {
 		return exitError
 	}
-	_, _ = fmt.Fprintf(w, "kubectl servingcert: %v\n", err)
+	_, _ = fmt.Fprintf(w, "%s: %v\n", plugged, err)
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage
 	}
 	return exitError
-}
-
-func names(all []command) string {
-	out := make([]string, len(all))
-	for i, c := range all {
-		out[i] = c.name
-	}
-	return strings.Join(out, ", ")
-}
-
-func help() string {
-	var b strings.Builder
-	b.WriteString("Serving certificates for Kubernetes workloads.\n\nUsage:\n  kubectl servingcert COMMAND [flags]\n\nCommands:\n")
-	for _, c := range commands() {
-		_, _ = fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.about) // a Builder does not fail
-	}
-	b.WriteString("\nkubectl servingcert COMMAND --help lists the flags.\n")
-	return b.String()
 }

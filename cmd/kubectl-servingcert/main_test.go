@@ -14,7 +14,10 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"kubectl-servingcert": func() {
-			os.Exit(run(context.Background(), os.Args[1:], standard()))
+			os.Exit(run(context.Background(), arguments(os.Args), standard()))
+		},
+		completer: func() {
+			os.Exit(run(context.Background(), arguments(os.Args), standard()))
 		},
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,36 +22,37 @@ import (
 
 // renewFlags are what renew was asked.
 type renewFlags struct {
-	clusterFlags
+	*plugin
 	namespace          string
 	all, allNamespaces bool
+	selector           string
 	wait               bool
 	timeout            time.Duration
 	names              []string
 }
 
-func renewCommand() command {
-	return command{
-		name:  "renew",
+func (p *plugin) renewCommand() *cobra.Command {
+	return verb{
 		about: "Renew the certificates of Services now, with new keys.",
 		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f renewFlags
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
+		args:  p.live(services),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := renewFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Services")
 			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
 			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
+			fs.StringVarP(&f.selector, "selector", "l", "", "with --all: only Services with these labels")
 			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				f.names = args
 				if err := f.validate(); err != nil {
 					return err
 				}
-				return f.run(ctx, std, time.Now)
+				return f.run(ctx, time.Now)
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *renewFlags) validate() error {
@@ -61,23 +63,25 @@ func (f *renewFlags) validate() error {
 		return usagef("no Service given: name Services, or use --all")
 	case f.allNamespaces && !f.all:
 		return usagef("-A requires --all: named Services are in one namespace")
-	case f.allNamespaces && f.namespace != "":
+	case f.allNamespaces && *f.kube.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
+	case f.selector != "" && !f.all:
+		return usagef("-l requires --all: Services are given by name or by label")
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
-	return nil
+	return validSelector(f.selector)
 }
 
-func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time) error {
+func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" && !f.allNamespaces {
+	if !f.allNamespaces {
 		f.namespace = c.Namespace
 	}
-	chosen, err := f.choose(ctx, c, std.out)
+	chosen, err := f.choose(ctx, c, f.out)
 	if err != nil {
 		return err
 	}
@@ -88,12 +92,13 @@ func (f *renewFlags) run(ctx context.Context, std streams, now func() time.Time)
 		}
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(std.out, "renewal requested for %d certificates\n", len(chosen))
+		_, err := fmt.Fprintf(f.out, "renewal requested for %d certificates\n", len(chosen))
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	w := follow.Watcher{Cluster: c, Out: std.out, Now: now, Timeout: f.timeout}
+	bar := f.bar()
+	w := follow.Watcher{Cluster: c, Out: bar.Above(f.out), Bar: bar, Now: now, Timeout: f.timeout}
 	return w.Renewal(ctx, chosen)
 }
 
@@ -103,7 +108,7 @@ func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second
 
 // choose returns the Services that were asked for.
 func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster, out io.Writer) ([]judge.Service, error) {
-	all, err := c.Services(ctx, f.namespace)
+	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +153,7 @@ func renew(ctx context.Context, c *cluster.Cluster, s judge.Service, after time.
 	if err != nil {
 		return err
 	}
-	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 		return fmt.Errorf("renew %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,7 @@ import (
 
 // rotateFlags are what rotate-ca was asked.
 type rotateFlags struct {
-	clusterFlags
+	*plugin
 	namespace                    string
 	reason                       string
 	force, distrust, replaceLost bool
@@ -31,13 +32,12 @@ type rotateFlags struct {
 	timeout                      time.Duration
 }
 
-func rotateCommand() command {
-	return command{
-		name:  "rotate-ca",
+func (p *plugin) rotateCommand() *cobra.Command {
+	return verb{
 		about: "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
 		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f rotateFlags
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := rotateFlags{plugin: p}
 			fs.StringVar(&f.reason, "reason", "", "why, in one line; repeating a reason in the same mode does not start another rotation")
 			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
 			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust everything that it signed at once; lists first what breaks")
@@ -47,15 +47,14 @@ func rotateCommand() command {
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
 			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				return f.run(ctx, std)
+				return f.run(ctx)
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *rotateFlags) validate(args []string) error {
@@ -100,30 +99,31 @@ func (f *rotateFlags) request() api.RotateRequest {
 	return api.RotateRequest{Mode: mode, Reason: f.reason}
 }
 
-func (f *rotateFlags) run(ctx context.Context, std streams) error {
+func (f *rotateFlags) run(ctx context.Context) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
 	if f.proceed > 0 {
-		return f.letProceed(ctx, c, std)
+		return f.letProceed(ctx, c)
 	}
-	before, err := f.ask(ctx, c, std)
+	before, err := f.ask(ctx, c)
 	if err != nil || before == nil || !f.wait {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c, std).Rotation(ctx, f.request(), before)
+	return f.watcher(c).Rotation(ctx, f.request(), before)
 }
 
-func (f *rotateFlags) watcher(c *cluster.Cluster, std streams) *follow.Watcher {
-	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: std.out, Now: time.Now, Timeout: f.timeout}
+func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
+	bar := f.bar()
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout}
 }
 
 // ask makes the request, unless it was made before. It returns the leaves of
 // before, nil if there is nothing to follow.
-func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) (follow.Leaves, error) {
+func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
 	asked := false
 	for {
 		cm, err := f.status(ctx, c)
@@ -134,7 +134,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) 
 		if err != nil {
 			return nil, err
 		}
-		_, _ = io.WriteString(std.out, decision.Text)
+		_, _ = io.WriteString(f.out, decision.Text)
 		if decision.Over {
 			return nil, nil
 		}
@@ -143,7 +143,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) 
 			return before, err
 		}
 		if f.request().Breaks() && !asked {
-			if err := f.confirm(ctx, c, cm, std); err != nil {
+			if err := f.confirm(ctx, c, cm); err != nil {
 				return nil, err
 			}
 			asked = true
@@ -154,7 +154,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster, std streams) 
 		case err != nil:
 			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
-		_, _ = fmt.Fprintf(std.out, "requested: %s %q\n", f.request().Mode, f.request().Reason)
+		_, _ = fmt.Fprintf(f.out, "requested: %s %q\n", f.request().Mode, f.request().Reason)
 		return before, nil
 	}
 }
@@ -196,29 +196,29 @@ func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Le
 func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
 		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
-		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{})
+		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{FieldManager: fieldManager})
 		return err
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cm.ResourceVersion, "annotations": annotations}})
 	if err != nil {
 		return err
 	}
-	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
 }
 
 // letProceed lets a generation sign that some targets refuse.
-func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster, std streams) error {
+func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error {
 	if err := f.allow(ctx, c); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(std.out, "generation %d may sign although some targets do not hold its root\n", f.proceed)
+	_, _ = fmt.Fprintf(f.out, "generation %d may sign although some targets do not hold its root\n", f.proceed)
 	if !f.wait {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c, std).Generation(ctx, f.proceed)
+	return f.watcher(c).Generation(ctx, f.proceed)
 }
 
 func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
@@ -19,32 +18,38 @@ import (
 
 // statusFlags are what status was asked.
 type statusFlags struct {
-	clusterFlags
+	*plugin
 	namespace, system, output string
-	all                       bool
+	selector                  string
+	all, watch, noHeaders     bool
 	name                      string
 }
 
-func statusCommand() command {
-	return command{
-		name:  "status",
-		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
-		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f statusFlags
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Services (default: the context's)")
+var statusOutputs = outputs{"text", "wide", "json", "yaml", "name"}
+
+func (p *plugin) statusCommand() *cobra.Command {
+	return verb{
+		about:   "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		usage:   "status [-n NAMESPACE | -A] [SERVICE] [flags]",
+		outputs: statusOutputs,
+		args:    atMostOne(p.live(services)),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := statusFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Services")
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces")
-			fs.StringVarP(&f.output, "output", "o", "text", "text, json or yaml")
+			fs.StringVarP(&f.selector, "selector", "l", "", "only Services with these labels, such as app=web,tier!=test")
+			fs.StringVarP(&f.output, "output", "o", "text", statusOutputs.String())
+			fs.BoolVar(&f.noHeaders, "no-headers", false, "only the rows of the Services: without the CA, the names of the columns, and remarks")
+			fs.BoolVarP(&f.watch, "watch", "w", false, "go on with a row for each Service that changes")
 			systemNamespace(fs, &f.system)
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				return f.run(ctx, std, time.Now())
+				return f.run(ctx, time.Now())
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *statusFlags) validate(args []string) error {
@@ -55,38 +60,55 @@ func (f *statusFlags) validate(args []string) error {
 		f.name = args[0]
 	}
 	switch {
-	case !slices.Contains([]string{"text", "json", "yaml"}, f.output):
-		return usagef("-o %q: must be text, json or yaml", f.output)
-	case f.all && f.namespace != "":
+	case statusOutputs.validate(f.output) != nil:
+		return statusOutputs.validate(f.output)
+	case f.watch && f.output != "text" && f.output != "wide":
+		return usagef("--watch requires -o text or -o wide")
+	case f.selector != "" && f.name != "":
+		return usagef("-l and the name of a Service are mutually exclusive")
+	case f.all && *f.kube.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
 	case f.all && f.name != "":
 		return usagef("-A and the name of a Service are mutually exclusive")
+	}
+	return validSelector(f.selector)
+}
+
+// validSelector returns what is wrong with a label selector.
+func validSelector(selector string) error {
+	if _, err := labels.Parse(selector); err != nil {
+		return usagef("-l %q: %w", selector, err)
 	}
 	return nil
 }
 
 // report is what status shows.
 type report struct {
+	header
 	CA       judge.CAStatus     `json:"ca"`
 	Trust    *judge.TrustStatus `json:"trust,omitempty"` // nil: the rotator has written none
 	Services []judge.Service    `json:"services"`
 	detailed bool               // one Service was asked for: with the messages of its conditions
 }
 
-func (f *statusFlags) run(ctx context.Context, std streams, now time.Time) error {
+func (f *statusFlags) run(ctx context.Context, now time.Time) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" && !f.all {
+	if !f.all {
 		f.namespace = c.Namespace
 	}
 	r, err := f.gather(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := r.write(std.out, f.output, now); err != nil {
+	columns := &table{}
+	if err := f.write(r, columns, now); err != nil {
 		return err
+	}
+	if f.watch {
+		return f.follow(ctx, c, r.Services, columns)
 	}
 	if r.CA.Problem != "" {
 		return errReported
@@ -99,11 +121,11 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 	if err != nil {
 		return nil, err
 	}
-	r := &report{CA: judge.ParseCA(cm.Data), detailed: f.name != ""}
+	r := &report{header: headerOf("Status"), CA: judge.ParseCA(cm.Data), detailed: f.name != ""}
 	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
 		return nil, err
 	}
-	if r.Services, err = c.Services(ctx, f.namespace); err != nil {
+	if r.Services, err = c.SelectedServices(ctx, f.namespace, f.selector); err != nil {
 		return nil, err
 	}
 	if f.name != "" {
@@ -118,48 +140,55 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
-func (r *report) write(w io.Writer, output string, now time.Time) error {
-	var (
-		data []byte
-		err  error
-	)
-	switch output {
-	case "json":
-		data, err = json.MarshalIndent(r, "", "  ")
-		data = append(data, '\n')
-	case "yaml":
-		data, err = yaml.Marshal(r)
-	default:
-		return r.writeText(w, now)
+func (f *statusFlags) write(r *report, columns *table, now time.Time) error {
+	switch {
+	case f.output == "json", f.output == "yaml":
+		return writeData(f.out, f.output, r)
+	case f.output == "name":
+		for _, s := range r.Services {
+			if _, err := fmt.Fprintf(f.out, "service/%s\n", s.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	case f.noHeaders:
+		return columns.write(f.screen, f.rows(r.Services)...)
 	}
-	if err == nil {
-		_, err = w.Write(data)
-	}
-	return err
+	return f.writeText(r, columns, now)
 }
 
-func (r *report) writeText(w io.Writer, now time.Time) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { _, _ = fmt.Fprintf(tab, name+"\t"+format+"\n", args...) }
+func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error {
+	var lines [][]cell
+	row := func(name, format string, args ...any) {
+		lines = append(lines, []cell{{name, headings[name]}, {text: fmt.Sprintf(format, args...)}})
+	}
 	writeCA(r.CA, row, now)
 	if r.Trust == nil {
 		row("Trust", "unknown: the rotator has not written a status")
 	} else {
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
-	if err := tab.Flush(); err != nil {
+	if err := new(table).write(f.screen, lines...); err != nil {
 		return err
 	}
-	if err := writeServices(w, r.Services); err != nil {
-		return err
+	if len(r.Services) == 0 {
+		_, _ = fmt.Fprintln(f.out, "\nNo Service asks for a certificate.")
+	} else {
+		_, _ = fmt.Fprintln(f.out)
+		if err := columns.write(f.screen, append([][]cell{f.columns()}, f.rows(r.Services)...)...); err != nil {
+			return err
+		}
 	}
 	for _, line := range r.remarks() {
-		if _, err := fmt.Fprintf(w, "\n%s\n", line); err != nil {
+		if _, err := fmt.Fprintf(f.out, "\n%s\n", line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// headings are the words above the table that are painted.
+var headings = map[string]style{"Problem": bad, "Warning": doubt}
 
 // remarks returns the paragraphs below the table.
 func (r *report) remarks() []string {
@@ -232,20 +261,47 @@ func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any),
 	}
 }
 
-func writeServices(w io.Writer, services []judge.Service) error {
-	if len(services) == 0 {
-		_, err := fmt.Fprintln(w, "\nNo Service asks for a certificate.")
-		return err
+func (f *statusFlags) columns() []cell {
+	columns := cells("NAMESPACE", "SERVICE", "READY", "REASON", "SERVING", "SECRET", "LEAF", "NOT AFTER", "RENEW AT")
+	if f.output == "wide" {
+		columns = append(columns, cells("STALE", "MESSAGE")...)
 	}
-	_, _ = fmt.Fprintln(w)
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "NAMESPACE\tSERVICE\tREADY\tREASON\tSERVING\tSECRET\tLEAF\tNOT AFTER\tRENEW AT")
-	for _, s := range services {
-		_, _ = fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Namespace, s.Name,
-			judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Column()), judge.Dash(s.SecretColumn()), judge.Dash(judge.Short(s.Leaf)), clock(s.NotAfter), clock(s.RenewAt))
-	}
-	return tab.Flush()
+	return columns
 }
+
+func (f *statusFlags) rows(services []judge.Service) [][]cell {
+	rows := make([][]cell, len(services))
+	for i, s := range services {
+		rows[i] = f.row(s)
+	}
+	return rows
+}
+
+// row is one Service. With -o wide, it has the whole fingerprint, the number of
+// workloads that serve an older certificate, and the message of condition Ready.
+func (f *statusFlags) row(s judge.Service) []cell {
+	leaf := judge.Short(s.Leaf)
+	if f.output == "wide" {
+		leaf = s.Leaf
+	}
+	row := cells(s.Namespace, s.Name, judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Column()),
+		judge.Dash(s.SecretColumn()), judge.Dash(leaf), clock(s.NotAfter), clock(s.RenewAt))
+	row[2].how = statusStyles[s.Ready]
+	if s.Serving != nil {
+		row[4].how = statusStyles[s.Serving.Status]
+	}
+	if f.output != "wide" {
+		return row
+	}
+	stale := "-"
+	if s.Serving != nil && s.Serving.StaleUnknown == "" {
+		stale = strconv.Itoa(len(s.Serving.Stale))
+	}
+	return append(row, cells(stale, judge.Dash(s.Message))...)
+}
+
+// statusStyles paint the status of a condition.
+var statusStyles = map[string]style{"True": good, "False": bad, "Unknown": doubt}
 
 func clock(t *time.Time) string {
 	if t == nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
@@ -16,32 +18,36 @@ import (
 
 // verifyFlags are what verify was asked.
 type verifyFlags struct {
-	clusterFlags
+	*plugin
 	namespace, system, address string
+	output                     string
 	timeout                    time.Duration
 	name                       string
 }
 
-func verifyCommand() command {
-	return command{
-		name:  "verify",
-		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
-		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
-		setup: func(fs *pflag.FlagSet) func(context.Context, []string, streams) error {
-			var f verifyFlags
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the Service (default: the context's)")
+var verifyOutputs = outputs{"text", "json", "yaml"}
+
+func (p *plugin) verifyCommand() *cobra.Command {
+	return verb{
+		about:   "Check the certificate of a Service: its objects and, with --address, what a server presents.",
+		usage:   "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
+		outputs: verifyOutputs,
+		args:    atMostOne(p.live(services)),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := verifyFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Service")
 			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
+			fs.StringVarP(&f.output, "output", "o", "text", verifyOutputs.String())
 			systemNamespace(fs, &f.system)
-			f.add(fs)
-			return func(ctx context.Context, args []string, std streams) error {
+			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				return f.run(ctx, std, time.Now())
+				return f.run(ctx, time.Now())
 			}
 		},
-	}
+	}.command()
 }
 
 func (f *verifyFlags) validate(args []string) error {
@@ -59,17 +65,15 @@ func (f *verifyFlags) validate(args []string) error {
 		}
 	}
 	f.name = args[0]
-	return nil
+	return verifyOutputs.validate(f.output)
 }
 
-func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error {
+func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	c, err := f.connect()
 	if err != nil {
 		return err
 	}
-	if f.namespace == "" {
-		f.namespace = c.Namespace
-	}
+	f.namespace = c.Namespace
 	seen, err := c.Certificate(ctx, f.namespace, f.name, f.system)
 	if err != nil {
 		return err
@@ -78,7 +82,7 @@ func (f *verifyFlags) run(ctx context.Context, std streams, now time.Time) error
 		seen.Dialled = true
 		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
 	}
-	return writeFindings(std.out, judge.Verify(seen, now))
+	return f.write(judge.Verify(seen, now))
 }
 
 // fetch returns the certificates that a server shows for a name, by the dial with
@@ -89,14 +93,49 @@ func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]
 	return outcome.Chain, outcome.Err
 }
 
-func writeFindings(w io.Writer, findings []judge.Finding) error {
-	failed := false
-	for _, f := range findings {
-		_, _ = fmt.Fprintf(w, "%-8s%s\n", f.Verdict, judge.Escape(f.Text))
-		failed = failed || f.Verdict == judge.VerdictFailed
+// verification is what verify shows.
+type verification struct {
+	header
+	Namespace string          `json:"namespace"`
+	Service   string          `json:"service"`
+	Findings  []judge.Finding `json:"findings"`
+}
+
+// marks are the glyph and the style of a verdict.
+var marks = map[string]struct {
+	glyph string
+	how   style
+}{
+	judge.VerdictOK:      {"✓", good},
+	judge.VerdictFailed:  {"✗", bad},
+	judge.VerdictUnknown: {"?", doubt},
+}
+
+func (f *verifyFlags) write(findings []judge.Finding) error {
+	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed })
+	var err error
+	if f.output == "text" {
+		err = writeFindings(f.screen, findings)
+	} else {
+		err = writeData(f.out, f.output, verification{headerOf("Verification"), f.namespace, f.name, findings})
 	}
-	if failed {
+	if err == nil && failed {
 		return errReported
+	}
+	return err
+}
+
+func writeFindings(s screen, findings []judge.Finding) error {
+	for _, f := range findings {
+		mark := marks[f.Verdict]
+		glyph := ""
+		if s.glyphs {
+			glyph = s.paint(mark.glyph, mark.how) + " "
+		}
+		verdict := s.paint(f.Verdict, mark.how) + strings.Repeat(" ", 8-len(f.Verdict))
+		if _, err := fmt.Fprintf(s.to, "%s%s%s\n", glyph, verdict, judge.Escape(f.Text)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

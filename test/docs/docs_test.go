@@ -74,7 +74,7 @@ func TestNamedFlagsExist(t *testing.T) {
 		}
 	}
 	named := regexp.MustCompile("`--([a-z0-9-]+)")
-	others := map[string]bool{"tls-cert-file": true, "tls-private-key-file": true, "reload": true, "for": true} // of servers, and of kubectl
+	others := map[string]bool{"tls-cert-file": true, "tls-private-key-file": true, "reload": true, "for": true, "kubeconfig": true, "context": true, "as": true, "request-timeout": true} // of servers, and of kubectl
 	for _, path := range []string{"README.md", "docs/architecture.md", "docs/how-rotation-reaches-pods.md", "docs/injection.md", "docs/operations.md", "docs/reference.md", "docs/tls-stacks.md", "docs/tutorial.md"} {
 		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
 			assert.True(t, others[m[1]] || strings.Contains(sources.String(), `"`+m[1]+`"`), "%s names --%s, which is no flag", path, m[1])

@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/internal/version"
 )
 
 // Exit codes of Main.
@@ -47,6 +49,7 @@ func Main(args []string, stdout, stderr io.Writer, cmd Command) int {
 	fs.SetOutput(io.Discard)
 	fs.SortFlags = false
 	cmd.Common.register(fs, cmd.Name)
+	shown := fs.Bool("version", false, "print the version, and do nothing else")
 	cmd.Flags(fs)
 
 	switch err := fs.Parse(args); {
@@ -55,6 +58,9 @@ func Main(args []string, stdout, stderr io.Writer, cmd Command) int {
 		return ExitOK
 	case err != nil:
 		return usage(stderr, cmd.Name, err)
+	case *shown:
+		_, _ = fmt.Fprintf(stdout, "%s %s\n", cmd.Name, version.Get())
+		return ExitOK
 	case fs.NArg() > 0:
 		return usage(stderr, cmd.Name, fmt.Errorf("unexpected argument %q: only flags are allowed", fs.Arg(0)))
 	}

@@ -5,8 +5,8 @@ package cluster
 import (
 	"fmt"
 
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Cluster is an API server, with the rights of one user.
@@ -21,18 +21,15 @@ const (
 	burst            = 100
 )
 
-// Connect returns the cluster of a context of a kubeconfig; each may be "" for
-// kubectl's default. It sends no request.
-func Connect(kubeconfig, context string) (*Cluster, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
-	cfg, err := loader.ClientConfig()
+// Connect returns the cluster that kubectl's flags name, as the user that they name. It
+// sends no request.
+func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
+	cfg, err := flags.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	cfg.QPS, cfg.Burst = queriesPerSecond, burst
-	namespace, _, err := loader.Namespace()
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -19,8 +20,13 @@ import (
 // Services returns the Services of a namespace, of all if it is "", that have or
 // ask for a certificate.
 func (c *Cluster) Services(ctx context.Context, namespace string) ([]judge.Service, error) {
+	return c.SelectedServices(ctx, namespace, "")
+}
+
+// SelectedServices is Services with a label selector; "" selects all.
+func (c *Cluster) SelectedServices(ctx context.Context, namespace, selector string) ([]judge.Service, error) {
 	var found []judge.Service
-	err := c.eachService(ctx, namespace, func(svc *corev1.Service) {
+	err := c.eachService(ctx, namespace, selector, func(svc *corev1.Service) {
 		if s, ok := judge.ServiceOf(svc); ok {
 			found = append(found, s)
 		}
@@ -28,11 +34,11 @@ func (c *Cluster) Services(ctx context.Context, namespace string) ([]judge.Servi
 	return found, err
 }
 
-func (c *Cluster) eachService(ctx context.Context, namespace string, visit func(*corev1.Service)) error {
+func (c *Cluster) eachService(ctx context.Context, namespace, selector string, visit func(*corev1.Service)) error {
 	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
 		return c.Client.CoreV1().Services(namespace).List(ctx, opts)
 	}))
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+	err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(obj runtime.Object) error {
 		visit(obj.(*corev1.Service))
 		return nil
 	})
@@ -61,8 +67,7 @@ func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []jud
 			return nil //nolint:nilerr // the condition reports a damaged Secret
 		}
 		for _, s := range wanted[key{secret.Namespace, secret.Name}] {
-			notAfter, renewAt := certs[0].NotAfter, pki.RenewAt(certs[0]).Truncate(time.Second)
-			s.NotAfter, s.RenewAt = &notAfter, &renewAt
+			setTimes(s, certs[0])
 		}
 		return nil
 	})
@@ -70,4 +75,29 @@ func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []jud
 		return fmt.Errorf("list Secrets: %w", err)
 	}
 	return nil
+}
+
+// AddTimesOf is AddTimes for one Service.
+func (c *Cluster) AddTimesOf(ctx context.Context, s *judge.Service) error {
+	if s.Secret == "" {
+		return nil
+	}
+	secret, err := c.Client.CoreV1().Secrets(s.Namespace).Get(ctx, s.Secret, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the Secret: %w", err)
+	case secret.Labels[api.LabelManagedBy] == "":
+		return nil // it is somebody else's
+	}
+	if certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey]); err == nil { // the condition reports a damaged one
+		setTimes(s, certs[0])
+	}
+	return nil
+}
+
+func setTimes(s *judge.Service, leaf *x509.Certificate) {
+	notAfter, renewAt := leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
+	s.NotAfter, s.RenewAt = &notAfter, &renewAt
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/progress"
 )
 
 // Intervals between two looks. Services are listed, which costs more.
@@ -25,6 +26,7 @@ type Watcher struct {
 	Namespace string // of servingcert itself
 	Out       io.Writer
 	Now       func() time.Time
+	Bar       *progress.Bar // how far it is, besides the lines; nil: none
 	Timeout   time.Duration // for error messages: the context ends the wait
 
 	last string // the last line

@@ -15,11 +15,14 @@ import (
 
 // Renewal waits until the condition of each Service names another leaf than before.
 func (w *Watcher) Renewal(ctx context.Context, waiting []judge.Service) error {
+	defer w.Bar.Clear()
+	all := len(waiting)
 	for {
 		var err error
 		if waiting, err = w.stillSame(ctx, waiting); err != nil && ctx.Err() == nil {
 			return err
 		}
+		w.Bar.Set(all-len(waiting), all, "certificates are renewed")
 		if len(waiting) == 0 {
 			return nil
 		}

@@ -20,6 +20,7 @@ type Leaves map[string]string
 // Rotation follows a request until the certificates are replaced and served. The
 // leaves are those from before it; only requests that break clients need them.
 func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before Leaves) error {
+	defer w.Bar.Clear()
 	status, err := w.until(ctx, func(s judge.CAStatus) (bool, error) {
 		switch answered, refused := s.Answers(wanted); {
 		case !answered:
@@ -43,6 +44,7 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 // Generation follows until the generation signs, and the certificates are replaced
 // and served.
 func (w *Watcher) Generation(ctx context.Context, number int) error {
+	defer w.Bar.Clear()
 	status, err := w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
 	if err != nil {
 		return err
@@ -69,6 +71,9 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 				return status, err
 			}
 			w.print(status.Progress())
+			if status.Replaced != nil && status.Certificates != nil {
+				w.Bar.Set(*status.Replaced, *status.Certificates, fmt.Sprintf("certificates are signed by generation %d", status.Generation))
+			}
 			if over {
 				return status, nil
 			}
@@ -129,6 +134,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 			return nil
 		}
 		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))
+		w.Bar.Set(have, had, "Services have a new certificate")
 		if !pause(ctx, servicesEvery) {
 			return w.tooLong(ctx)
 		}

@@ -42,6 +42,7 @@ func (w *Watcher) served(ctx context.Context) error {
 			return nil
 		}
 		w.print(u.Progress())
+		w.Bar.Set(u.Serving, u.Services, "Services are served by all of their pods")
 		if !pause(ctx, servicesEvery) {
 			return w.tooLong(ctx)
 		}

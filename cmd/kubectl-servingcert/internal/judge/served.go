@@ -13,7 +13,7 @@ import (
 // Uptake is how far pods serve the current certificates.
 type Uptake struct {
 	Services int // whose certificate somebody serves, or should
-	serving  int // of which every ready pod does
+	Serving  int // of which every ready pod does
 	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
 	Waiting []string
 	// left are those of which that does not change by itself: NAMESPACE/NAME: why.
@@ -52,7 +52,7 @@ func CountUptake(services []Service) Uptake {
 		case serving == nil || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
 			u.Waiting = append(u.Waiting, s.String())
 		case serving.isTrue():
-			u.serving++
+			u.Serving++
 			if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
 				u.last, u.at = s.String(), at
 			}
@@ -83,7 +83,7 @@ func (u Uptake) mayGoOn() bool { return len(u.held) > 0 || u.doubt != "" }
 
 // Progress returns a line about how far it is.
 func (u Uptake) Progress() string {
-	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.serving, u.Services)
+	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
 	if len(u.Waiting) > 0 {
 		text += "; not yet: " + shorten(u.Waiting)
 	}
@@ -102,12 +102,12 @@ func (u Uptake) End() string {
 	switch {
 	case u.Services == 0:
 		b.WriteString("served: no pod mounts a certificate\n")
-	case u.serving == 0:
+	case u.Serving == 0:
 		b.WriteString("served: by no pod\n")
 	case len(u.left) == 0:
-		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.serving, u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.Serving, u.last, u.at.UTC().Format(time.RFC3339))
 	default:
-		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
 	}
 	for _, line := range append(slices.Clone(u.left), u.held...) {
 		fmt.Fprintf(&b, "not served: %s\n", line)

@@ -43,7 +43,12 @@ const (
 )
 
 // Finding is the result of one check.
-type Finding struct{ Verdict, Text string }
+//
+// Its form is that of -o json; Text is not escaped.
+type Finding struct {
+	Verdict string `json:"verdict"`
+	Text    string `json:"text"`
+}
 
 // Verify checks everything that was read, in the order in which a certificate comes
 // about.
