@@ -85,7 +85,7 @@ func (u Uptake) mayGoOn() bool { return len(u.held) > 0 || u.doubt != "" }
 func (u Uptake) Progress() string {
 	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
 	if len(u.Waiting) > 0 {
-		text += "; not yet: " + shorten(u.Waiting)
+		text += "; not yet: " + Listed(u.Waiting)
 	}
 	if len(u.held) > 0 {
 		text += "; " + strings.ReplaceAll(Bounded(u.held), "\n", "; ")
