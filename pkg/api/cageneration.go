@@ -11,11 +11,11 @@ import (
 // [CAGenerationRecord] in JSON in each line, the oldest first.
 const CAGenerations = "generations"
 
-// Bounds of the history: of its lines, and of what each says for people.
-const (
-	maxGenerationRecords = 24
-	maxGenerationText    = 200 // characters
-)
+// MaxCAGenerations bounds the history.
+const MaxCAGenerations = 24
+
+// maxGenerationText bounds what a record says for people, in characters.
+const maxGenerationText = 200
 
 // Origins of a generation, the values of CAGenerationRecord.Origin.
 const (
@@ -55,7 +55,7 @@ func (r CAGenerationRecord) Same(as CAGenerationRecord) bool {
 // NewCAGenerations returns a history of at most as many records as are kept, the newest,
 // as it is stored: with texts that are not too long, and times in whole seconds.
 func NewCAGenerations(records []CAGenerationRecord) []CAGenerationRecord {
-	records = slices.Clone(records[max(0, len(records)-maxGenerationRecords):])
+	records = slices.Clone(records[max(0, len(records)-MaxCAGenerations):])
 	for i := range records {
 		r := &records[i]
 		r.Why = Shorten(r.Why, maxGenerationText)

@@ -67,6 +67,6 @@ func TestAHistoryThatSomebodyWrote(t *testing.T) {
 		many = append(many, strings.Replace(good, "3", strconv.Itoa(n), 1)+"}")
 	}
 	kept := parseGenerations(strings.Join(many, "\n"))
-	assert.Len(t, kept, maxGenerationRecords)
+	assert.Len(t, kept, MaxCAGenerations)
 	assert.Equal(t, 100, kept[len(kept)-1].Number, "the newest are kept")
 }

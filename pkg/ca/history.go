@@ -28,10 +28,14 @@ func historyOf(state State, s Situation) []api.CAGenerationRecord {
 		r.RetiredAt, r.Retired = retiredAt(r, true, s), true
 		history = append(history, r)
 	}
-	history = append(history, known...)
-	slices.SortStableFunc(history, func(a, b api.CAGenerationRecord) int { return a.Number - b.Number })
+	slices.SortStableFunc(history, byNumber)
+	room := max(0, api.MaxCAGenerations-len(known))
+	history = append(history[max(0, len(history)-room):], known...)
+	slices.SortStableFunc(history, byNumber)
 	return api.NewCAGenerations(history)
 }
+
+func byNumber(a, b api.CAGenerationRecord) int { return a.Number - b.Number }
 
 // publishedHistory is what this process last published, and what it finds if it has just
 // started.

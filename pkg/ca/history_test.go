@@ -92,3 +92,18 @@ func TestHistoryOfALostCA(t *testing.T) {
 	require.Len(t, replaced, 3)
 	assert.Equal(t, []bool{true, true, false}, []bool{replaced[0].Retired, replaced[1].Retired, replaced[2].Retired})
 }
+
+// However much somebody invents, what the Secret knows has room.
+func TestInventedHistoryLeavesRoomForTheRealOne(t *testing.T) {
+	o, s := situation(nil), generations(t, 1, 3, 3)
+	invented := &api.CAStatus{}
+	for n := range 2 * api.MaxCAGenerations {
+		invented.Generations = append(invented.Generations, api.CAGenerationRecord{Number: 900_000 + n, Origin: api.OriginOwn, Root: pki.Fingerprint(s.Generations[0].Root)})
+	}
+	history := publishedAfter(o, s, start, invented).Generations
+	require.Len(t, history, api.MaxCAGenerations)
+	for i, g := range s.Generations {
+		assert.Equal(t, pki.Fingerprint(g.Root), history[i].Root)
+		assert.Equal(t, g.Number, history[i].Number)
+	}
+}

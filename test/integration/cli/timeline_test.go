@@ -5,8 +5,11 @@ import (
 	"encoding/xml"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,14 +68,17 @@ func TestTimelineOfASuccession(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(timeline(append(args, "-o", "json")...)), &got))
 		return got
 	}
-	waitFor(t, func() bool { return len(shown().Lanes) == 4 && shown().Missing == nil }, "a CA and three certificates")
 	waitFor(t, func() bool {
-		return regexp.MustCompile(`Trust +([1-9]\d*) of (\d+) targets hold the bundle, 0 not yet`).MatchString(cli(t, "status", "--system-namespace", i.namespace, "-n", ns).out)
-	}, "a bundle that is held")
+		r := cli(t, "status", "--system-namespace", i.namespace, "-n", ns)
+		return r.code == 0 && strings.Count(r.out, "  True   Issued") == 3 && regexp.MustCompile(`Trust +([1-9]\d*) of (\d+) targets hold the bundle, 0 not yet`).MatchString(r.out)
+	}, "three certificates and a bundle that is held")
+	got := shown()
+	require.Len(t, got.Lanes, 4, "a generation and three Services")
+	assert.Empty(t, got.Missing)
 	r := cli(t, "rotate-ca", "-n", i.namespace, "--reason", "drill")
 	require.Zero(t, r.code, r.out+r.err)
 
-	got := shown("--ca")
+	got = shown("--ca")
 	assert.Equal(t, []string{"cli.servingcert.dev/v1", "Timeline"}, []string{got.APIVersion, got.Kind})
 	require.Len(t, got.Lanes, 2)
 	spans, events := got.kinds(0)
@@ -92,8 +98,10 @@ func TestTimelineOfASuccession(t *testing.T) {
 	assert.Equal(t, "expires", events[len(events)-1])
 	require.NoError(t, xml.Unmarshal([]byte(timeline("-o", "svg")), new(struct{})))
 	assert.Contains(t, timeline("-o", "html"), "<h2>"+ns+"/web</h2>")
-	paint(t, "succession", timeline, "--ca", "--since", "1m", "--until", "20s")
-	paint(t, "namespace", timeline)
+	here := []string{"--system-namespace", i.namespace, "-n", ns}
+	paint(t, "succession", append(here, "timeline", "--ca", "--since", "20s", "--until", "10s")...)
+	paint(t, "namespace", append(here, "timeline")...)
+	paint(t, "status", append(here, "status")...)
 
 	t.Run("a generation that the CA Secret has forgotten", func(t *testing.T) {
 		r := cli(t, "rotate-ca", "-n", i.namespace, "--reason", "stolen", "--distrust-now", "--yes")
@@ -107,7 +115,7 @@ func TestTimelineOfASuccession(t *testing.T) {
 		}
 		_, events := got.kinds(2)
 		assert.Equal(t, []string{"prepared", "signs", "expires"}, events)
-		paint(t, "distrust", timeline, "--ca", "--since", "1m", "--until", "20s")
+		paint(t, "distrust", append(here, "timeline", "--ca", "--since", "30s", "--until", "10s")...)
 	})
 	t.Run("a user who may read little", func(t *testing.T) {
 		user := user(t, "poor-"+ns)
@@ -122,14 +130,21 @@ func TestTimelineOfASuccession(t *testing.T) {
 	})
 }
 
-// paint writes a timeline where flag -pictures says, for docs/timeline.md.
-func paint(t *testing.T, name string, timeline func(...string) string, args ...string) {
+// paint writes what a command shows on a terminal where flag -pictures says, and as SVG if
+// it can: what the documents show. script(1) is the terminal.
+func paint(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if *pictures == "" {
 		return
 	}
-	for ending, output := range map[string]string{"txt": "text", "svg": "svg", "html": "html"} {
-		path := filepath.Join(*pictures, "timeline-"+name+"."+ending)
-		require.NoError(t, os.WriteFile(path, []byte(timeline(append(args, "-o", output)...)), 0o600))
+	path := filepath.Join(*pictures, name)
+	command := "stty cols 118; " + filepath.Join(binaries, "kubectl-servingcert") + " " + strings.Join(args, " ")
+	cmd := exec.CommandContext(t.Context(), "script", "-qec", command, path+".ansi")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.KubeconfigFile(), "TERM=xterm-256color", "LC_ALL=C.UTF-8", "NO_COLOR=")
+	require.NoError(t, cmd.Run())
+	if slices.Contains(args, "timeline") {
+		r := cli(t, append(args, "-o", "svg")...)
+		require.Zero(t, r.code, r.err)
+		require.NoError(t, os.WriteFile(path+".svg", []byte(r.out), 0o600))
 	}
 }

@@ -81,7 +81,7 @@ const (
 	WasRetired  MarkKind = "retired"
 	Expires     MarkKind = "expires"
 
-	ValidFrom  MarkKind = "issued"
+	ValidFrom  MarkKind = "validFrom"
 	WasStored  MarkKind = "inSecret"
 	WasServed  MarkKind = "served"
 	RenewalDue MarkKind = "renewalDue"

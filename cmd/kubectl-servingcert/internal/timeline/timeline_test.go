@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -105,6 +106,9 @@ func TestGoldens(t *testing.T) {
 	html, err := all.HTML()
 	require.NoError(t, err)
 	golden(t, "namespace.html", html)
+	data, err := json.MarshalIndent(Build(scenes["service"]), "", "  ")
+	require.NoError(t, err)
+	golden(t, "service.json", string(data)+"\n")
 }
 
 // What an SVG or a page is made of is text of other people too.
