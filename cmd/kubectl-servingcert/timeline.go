@@ -56,11 +56,8 @@ func (p *plugin) timelineCommand() *cobra.Command {
 }
 
 func (f *timelineFlags) validate(args []string) error {
-	if len(args) > 1 {
-		return usagef("unexpected argument %q: name at most one Service", args[1])
-	}
-	if len(args) == 1 {
-		f.name = args[0]
+	if err := oneService(args, &f.name); err != nil {
+		return err
 	}
 	switch {
 	case f.ca && f.name != "":
