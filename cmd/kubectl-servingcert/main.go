@@ -42,6 +42,7 @@ func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		p.injectCommand(),
 		p.statusCommand(),
+		p.timelineCommand(),
 		p.verifyCommand(),
 		p.renewCommand(),
 		p.rotateCommand(),

@@ -53,11 +53,8 @@ func (p *plugin) statusCommand() *cobra.Command {
 }
 
 func (f *statusFlags) validate(args []string) error {
-	if len(args) > 1 {
-		return usagef("unexpected argument %q: name at most one Service", args[1])
-	}
-	if len(args) == 1 {
-		f.name = args[0]
+	if err := oneService(args, &f.name); err != nil {
+		return err
 	}
 	switch {
 	case statusOutputs.validate(f.output) != nil:
@@ -72,6 +69,17 @@ func (f *statusFlags) validate(args []string) error {
 		return usagef("-A and the name of a Service are mutually exclusive")
 	}
 	return validSelector(f.selector)
+}
+
+// oneService takes the name of a Service from arguments of which there is at most one.
+func oneService(args []string, name *string) error {
+	if len(args) > 1 {
+		return usagef("unexpected argument %q: name at most one Service", args[1])
+	}
+	if len(args) == 1 {
+		*name = args[0]
+	}
+	return nil
 }
 
 // validSelector returns what is wrong with a label selector.

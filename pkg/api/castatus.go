@@ -128,6 +128,8 @@ type CAStatus struct {
 	RotationOutcome        RotateOutcome
 	Problem                CAMessage   // why nothing is signed; zero: it is
 	Warnings               []CAMessage // what does not stop signing
+	// Generations are the newest generations that there are and were, oldest first.
+	Generations []CAGenerationRecord
 }
 
 // CAMessage is a problem or a warning of the CA.
@@ -179,6 +181,7 @@ func ParseCAStatus(data map[string]string) CAStatus {
 		Rotation:        parseRotation(data[CARotation]),
 		RotationOutcome: parseRotateOutcome(data[CARotationOutcome]),
 		Problem:         parseCAMessage(data[CAProblem]),
+		Generations:     parseGenerations(data[CAGenerations]),
 	}
 	if text := data[CAWarning]; text != "" {
 		for line := range strings.SplitSeq(text, "\n") {
@@ -214,6 +217,7 @@ func (s CAStatus) Data() map[string]string {
 	set(CARotation, s.Rotation.String())
 	set(CARotationOutcome, s.RotationOutcome.String())
 	set(CAProblem, s.Problem.String())
+	set(CAGenerations, formatGenerations(s.Generations))
 	var warnings []string
 	for _, w := range s.Warnings {
 		warnings = append(warnings, strings.ReplaceAll(w.String(), "\n", " ")) // one per line

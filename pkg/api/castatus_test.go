@@ -40,6 +40,7 @@ func drawCAStatus(t *rapid.T) CAStatus {
 	for range rapid.IntRange(0, 3).Draw(t, "warnings") {
 		s.Warnings = append(s.Warnings, drawCAMessage(t, CAWarnings()))
 	}
+	s.Generations = drawGenerations(t)
 	return s
 }
 
@@ -53,7 +54,7 @@ func TestCAStatusRoundTrips(t *testing.T) {
 // Anything that a person may write is read as a status, which is a stable one.
 func TestParseCAStatusTakesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		keys := []string{BundleKey, CAGeneration, CANewest, CAPhase, CASince, CANotAfter, CAProblem, CAWarning, CANextGeneration, CAReplaced, CALeaves, CARotation, CARotationOutcome}
+		keys := []string{BundleKey, CAGeneration, CANewest, CAPhase, CASince, CANotAfter, CAProblem, CAWarning, CANextGeneration, CAReplaced, CALeaves, CARotation, CARotationOutcome, CAGenerations}
 		s := ParseCAStatus(rapid.MapOf(rapid.SampledFrom(keys), rapid.String()).Draw(t, "data"))
 		require.Equal(t, s.Data(), ParseCAStatus(s.Data()).Data())
 	})

@@ -42,6 +42,8 @@ func stateStatus(state State, s Situation) api.CAStatus {
 		NotAfter:   signing.Ends(),
 		Phase:      phase,
 		Since:      since,
+
+		Generations: historyOf(state, s),
 	}
 	if seen := s.newestSeen(); seen > newest.Number {
 		status.NewestSeen = seen

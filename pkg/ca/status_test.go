@@ -33,6 +33,7 @@ func TestStatusData(t *testing.T) {
 		api.BundleKey: data[api.BundleKey], api.CABundleHash: bundle.Hash(), api.CAGeneration: "2",
 		api.CAPhase: "Retire", api.CASince: "2026-03-03T12:10:00Z", api.CANotAfter: "2029-03-02T12:00:00Z",
 		api.CAWaitingFor: "waiting", api.CALeaves: "7", api.CAReplaced: "3",
+		api.CAGenerations: data[api.CAGenerations],
 	}, data)
 
 	lost := Decision{Problem: api.CAMessage{Reason: api.CALost, Message: "gone"}}

@@ -40,7 +40,8 @@ var (
 		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
 	}
 	// unseen are constants of which nobody sees the values.
-	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "doctor.Group", "doctor.ID", "doctor.Level", "mutate.By", "mutate.part", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.Report",
+	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/timeline.LaneKind",
+		"cmd/kubectl-servingcert/internal/timeline.MarkKind", "cmd/kubectl-servingcert/internal/timeline.SpanKind", "cmd/kubectl-servingcert/internal/timeline.Tone", "doctor.Group", "doctor.ID", "doctor.Level", "mutate.By", "mutate.part", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.Report",
 		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 

@@ -39,8 +39,10 @@ var rules = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CASecretName}, Verbs: []string{"get", "update"}},
 	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CAImportName}, Verbs: []string{"get"}},
+	{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{api.CAInterimName}, Verbs: []string{"get", "update", "delete"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"create"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.CAStatusName}, Verbs: []string{"get", "list", "watch", "update"}},
+	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.ExtraRootsName}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.TrustStatusName}, Verbs: []string{"get"}},
 	{APIGroups: []string{"events.k8s.io"}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}},
 }

@@ -98,6 +98,6 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *judge.Service) error {
 }
 
 func setTimes(s *judge.Service, leaf *x509.Certificate) {
-	notAfter, renewAt := leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
-	s.NotAfter, s.RenewAt = &notAfter, &renewAt
+	notBefore, notAfter, renewAt := leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
+	s.NotBefore, s.NotAfter, s.RenewAt = &notBefore, &notAfter, &renewAt
 }

@@ -31,11 +31,11 @@ func named(what string, names []string) string {
 		return "  " + what + ": none\n"
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("  %s: %d: %s\n", what, len(names), shorten(names))
+	return fmt.Sprintf("  %s: %d: %s\n", what, len(names), Listed(names))
 }
 
-// shorten lists the first of them.
-func shorten(names []string) string {
+// Listed returns the first of the names, and how many more there are.
+func Listed(names []string) string {
 	shown := strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if more := len(names) - maxNamed; more > 0 {
 		return fmt.Sprintf("%s and %d more", shown, more)

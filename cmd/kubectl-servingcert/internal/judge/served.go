@@ -99,7 +99,7 @@ func (u Uptake) mayGoOn() bool { return len(u.held) > 0 || u.doubt != "" }
 func (u Uptake) Progress() string {
 	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
 	if len(u.Waiting) > 0 {
-		text += "; not yet: " + shorten(u.Waiting)
+		text += "; not yet: " + Listed(u.Waiting)
 	}
 	if len(u.held) > 0 {
 		text += "; " + strings.ReplaceAll(Bounded(u.held), "\n", "; ")
@@ -145,5 +145,5 @@ func (u Uptake) PodKeysEnd(breaks bool) string {
 		when = "clients do not accept them any more, and only a new pod gets a new key and certificate"
 	}
 	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %d Services (%s): %s; kubectl servingcert status -A shows what they serve\n",
-		len(u.podKeys), shorten(u.podKeys), when)
+		len(u.podKeys), Listed(u.podKeys), when)
 }

@@ -24,9 +24,10 @@ type Service struct {
 	Leaf    string `json:"leaf,omitempty"` // SHA-256 of its DER, in hex
 	// Serving is nil if the rotator has written no condition yet.
 	Serving *Serving `json:"serving,omitempty"`
-	// NotAfter and RenewAt are nil if the user may not read the Secret.
-	NotAfter *time.Time `json:"notAfter,omitempty"`
-	RenewAt  *time.Time `json:"renewAt,omitempty"`
+	// NotBefore, NotAfter and RenewAt are nil if the user may not read the Secret.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
+	NotAfter  *time.Time `json:"notAfter,omitempty"`
+	RenewAt   *time.Time `json:"renewAt,omitempty"`
 
 	// PodKeys: its pods make their keys (servingcert.dev/key-source: pod).
 	PodKeys bool `json:"podKeys,omitempty"`

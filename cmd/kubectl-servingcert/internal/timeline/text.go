@@ -1,0 +1,326 @@
+package timeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Tone is how a piece of text may be painted. It only repeats what the text says.
+type Tone string
+
+// The tones.
+const (
+	Plain Tone = ""
+	Good  Tone = "good"
+	Doubt Tone = "doubt"
+	Bad   Tone = "bad"
+)
+
+// Piece is text of one tone.
+type Piece struct {
+	Text string
+	Tone Tone
+}
+
+// Line is a line of text.
+type Line []Piece
+
+// String returns the line without its tones.
+func (l Line) String() string {
+	var b strings.Builder
+	for _, p := range l {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// Widths of the text, in columns.
+const (
+	minWidth = 60
+	maxWidth = 200
+	maxName  = 28
+)
+
+// sign is how a kind is drawn in text.
+type sign struct {
+	ascii, glyph rune
+	tone         Tone
+	meaning      string
+}
+
+var signs = map[SpanKind]sign{
+	Prepared: {'p', '░', Doubt, "prepared, not trusted everywhere yet"},
+	Trusted:  {'t', '▒', Doubt, "trusted everywhere, does not sign yet"},
+	Signs:    {'#', '█', Good, "signs"},
+	MaySign:  {'-', '─', Good, "may sign"},
+	Used:     {'=', '▓', Plain, "its certificates may be in use"},
+	Kept:     {'.', '·', Plain, "still trusted, no longer needed"},
+	Valid:    {'#', '█', Good, "valid"},
+	Renewal:  {'~', '▒', Doubt, "renewal is due"},
+}
+
+// order is the order of the legend.
+var order = []SpanKind{Prepared, Trusted, Signs, MaySign, Used, Kept, Valid, Renewal}
+
+var markSigns = map[MarkKind]sign{
+	WasStored: {'o', '◇', Plain, "in the Secret"},
+	WasServed: {'*', '◆', Good, "served since"},
+}
+
+// now and the ends of what is cut off.
+var (
+	nowSign   = sign{'|', '│', Bad, "now"}
+	axisSign  = sign{'-', '─', Plain, ""}
+	tickSign  = sign{'+', '┬', Plain, ""}
+	sinceSign = sign{'<', '‹', Plain, "began before"}
+	untilSign = sign{'>', '›', Plain, "goes on"}
+)
+
+func (s sign) rune(glyphs bool) rune {
+	if glyphs {
+		return s.glyph
+	}
+	return s.ascii
+}
+
+// cell is one character of a lane.
+type cell struct {
+	char rune
+	tone Tone
+}
+
+// text draws a Timeline.
+type text struct {
+	Timeline
+	glyphs bool
+	names  int // columns
+	scale  scale
+}
+
+// Text returns the timeline in lines of at most columns characters, as far as names and
+// messages are not longer. Glyphs are characters beyond ASCII.
+func (t Timeline) Text(columns int, glyphs bool) []Line {
+	w := text{Timeline: t, glyphs: glyphs}
+	for _, l := range t.Lanes {
+		w.names = max(w.names, utf8.RuneCountInString(l.Name))
+	}
+	w.names = min(w.names, maxName)
+	width := min(max(columns, minWidth), maxWidth) - w.names - 2
+	w.scale = scale{t.From, t.Until, float64(width)}
+	lines := append([]Line{}, w.axis()...)
+	for _, l := range t.Lanes {
+		lines = append(lines, w.lane(l))
+	}
+	lines = append(lines, nil)
+	lines = append(lines, w.legend()...)
+	lines = append(lines, w.details()...)
+	for _, missing := range t.Missing {
+		lines = append(lines, nil, Line{{"Not shown: ", Doubt}, {missing, Plain}})
+	}
+	return lines
+}
+
+// column returns the column of a position.
+func (w text) column(position float64) int {
+	return min(max(int(position), 0), int(w.scale.width)-1)
+}
+
+// axis returns the labels of the ticks, and the axis.
+func (w text) axis() []Line {
+	width := int(w.scale.width)
+	labels := []rune(strings.Repeat(" ", width))
+	cells := make([]cell, width)
+	for i := range cells {
+		cells[i] = cell{axisSign.rune(w.glyphs), Plain}
+	}
+	free := 0
+	for _, tick := range ticks(w.From, w.Until, max(2, width/14)) {
+		at := w.column(w.scale.position(tick.at))
+		cells[at].char = tickSign.rune(w.glyphs)
+		if at < free || at+len(tick.label) > width {
+			continue // no room: the tick has no label
+		}
+		copy(labels[at:], []rune(tick.label))
+		free = at + len(tick.label) + 2
+	}
+	if w.scale.has(w.Now) {
+		cells[w.column(w.scale.position(w.Now))] = cell{nowSign.rune(w.glyphs), nowSign.tone}
+	}
+	return []Line{{{strings.TrimRight(w.name("")+string(labels), " "), Plain}}, w.row("", cells)}
+}
+
+// name returns a name with as many columns as all have.
+func (w text) name(name string) string {
+	characters := []rune(name)
+	if len(characters) > w.names {
+		characters = append(characters[:w.names-1], '~')
+	}
+	return string(characters) + strings.Repeat(" ", w.names-len(characters)+2)
+}
+
+// row returns a line of cells, without spaces at its end.
+func (w text) row(name string, cells []cell) Line {
+	for len(cells) > 0 && cells[len(cells)-1].char == ' ' {
+		cells = cells[:len(cells)-1]
+	}
+	if len(cells) == 0 {
+		return Line{{strings.TrimRight(w.name(name), " "), Plain}}
+	}
+	line := Line{{w.name(name), Plain}}
+	for _, c := range cells {
+		if last := &line[len(line)-1]; len(line) > 1 && last.Tone == c.tone {
+			last.Text += string(c.char)
+			continue
+		}
+		line = append(line, Piece{string(c.char), c.tone})
+	}
+	return line
+}
+
+// lane returns the row of a lane. What is shorter than a column has one all the same: of
+// several such spans the last, and a longer one begins after it.
+func (w text) lane(l Lane) Line {
+	cells := make([]cell, int(w.scale.width))
+	for i := range cells {
+		cells[i].char = ' '
+	}
+	if w.scale.has(w.Now) {
+		cells[w.column(w.scale.position(w.Now))] = cell{nowSign.rune(w.glyphs), nowSign.tone}
+	}
+	free := 0
+	for _, s := range l.Spans {
+		from, until, ok := w.scale.span(s)
+		if !ok {
+			continue
+		}
+		begin := w.column(from)
+		if free > begin && float64(free) < until-0.5 {
+			begin = free
+		}
+		for free = begin; free == begin || float64(free) < until-0.5; free++ {
+			cells[free] = cell{signs[s.Kind].rune(w.glyphs), signs[s.Kind].tone}
+		}
+	}
+	w.cut(l, cells)
+	for _, m := range l.Marks {
+		if m.Kind.drawn() && w.scale.has(m.At) {
+			cells[w.column(w.scale.position(m.At))] = cell{markSigns[m.Kind].rune(w.glyphs), markSigns[m.Kind].tone}
+		}
+	}
+	return w.row(l.Name, cells)
+}
+
+// cut shows that spans go on beyond the axis.
+func (w text) cut(l Lane, cells []cell) {
+	for _, s := range l.Spans {
+		if _, _, ok := w.scale.span(s); !ok {
+			continue
+		}
+		if s.From.Before(w.From) {
+			cells[0].char = sinceSign.rune(w.glyphs)
+		}
+		if s.Until.After(w.Until) {
+			cells[len(cells)-1].char = untilSign.rune(w.glyphs)
+		}
+	}
+}
+
+// legend explains what is drawn, and nothing else.
+func (w text) legend() []Line {
+	var used []sign
+	for _, s := range w.legendSigns() {
+		if !slices.ContainsFunc(used, func(u sign) bool { return u.meaning == s.meaning }) {
+			used = append(used, s)
+		}
+	}
+	lines := []Line{nil}
+	columns := 0
+	for _, s := range used {
+		piece := fmt.Sprintf("%c %s   ", s.rune(w.glyphs), s.meaning)
+		length := utf8.RuneCountInString(piece)
+		if columns > 0 && columns+length > w.names+2+int(w.scale.width) {
+			lines, columns = append(lines, nil), 0
+		}
+		columns += length
+		last := &lines[len(lines)-1]
+		*last = append(*last, Piece{string(s.rune(w.glyphs)), s.tone}, Piece{" " + s.meaning + "   ", Plain})
+	}
+	for _, line := range lines {
+		if len(line) > 0 {
+			last := &line[len(line)-1]
+			last.Text = strings.TrimRight(last.Text, " ")
+		}
+	}
+	return lines
+}
+
+// legendSigns returns the signs that stand for something on the axis.
+func (w text) legendSigns() []sign {
+	var used []sign
+	for _, kind := range order {
+		if w.shows(kind) {
+			used = append(used, signs[kind])
+		}
+	}
+	for _, kind := range []MarkKind{WasStored, WasServed} {
+		if w.marks(kind) {
+			used = append(used, markSigns[kind])
+		}
+	}
+	if w.scale.has(w.Now) {
+		now := nowSign
+		now.meaning = "now, " + clock(w.Now)
+		used = append(used, now)
+	}
+	return used
+}
+
+// shows reports whether a span of the kind is on the axis.
+func (t Timeline) shows(kind SpanKind) bool {
+	at := scale{t.From, t.Until, 1}
+	return slices.ContainsFunc(t.Lanes, func(l Lane) bool {
+		return slices.ContainsFunc(l.Spans, func(s Span) bool {
+			_, _, ok := at.span(s)
+			return ok && s.Kind == kind
+		})
+	})
+}
+
+// marks reports whether a mark of the kind is on the axis.
+func (t Timeline) marks(kind MarkKind) bool {
+	at := scale{t.From, t.Until, 1}
+	return slices.ContainsFunc(t.Lanes, func(l Lane) bool {
+		return slices.ContainsFunc(l.Marks, func(m Mark) bool { return m.Kind == kind && at.has(m.At) })
+	})
+}
+
+// details returns when what happens, for each generation, and for a certificate if there
+// is only one.
+func (w text) details() []Line {
+	certificates := 0
+	for _, l := range w.Lanes {
+		if l.Kind == Certificate {
+			certificates++
+		}
+	}
+	var lines []Line
+	for _, l := range w.Lanes {
+		if l.Kind == Certificate && certificates > 1 {
+			continue
+		}
+		heading := l.Name
+		if l.About != "" {
+			heading += ": " + l.About
+		}
+		lines = append(lines, nil, Line{{heading, Plain}})
+		for _, m := range l.Marks {
+			lines = append(lines, Line{{"  " + clock(m.At) + "  " + words[m.Kind], Plain}})
+		}
+	}
+	return lines
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
