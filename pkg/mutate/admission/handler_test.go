@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,13 +40,12 @@ type world struct {
 	noPodKeys    bool
 	podKeysErr   error
 	asked        []string // namespaces of live reads
-	looks        int      // at the clock
 }
 
-// now is a clock of which each look is 20 ms after the one before.
-func (w *world) now() time.Time {
-	w.looks++
-	return time.Unix(0, 0).Add(time.Duration(w.looks) * 20 * time.Millisecond)
+// steadyClock returns a clock of which each look is 20 ms after the one before.
+func steadyClock() func() time.Time {
+	var looks atomic.Int64
+	return func() time.Time { return time.Unix(0, 0).Add(time.Duration(looks.Add(1)) * 20 * time.Millisecond) }
 }
 
 func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
@@ -64,7 +64,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 		},
 		programs: func() *programs.Table { return nil },
 		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, w.podKeysErr },
-		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: w.now, log: log,
+		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: steadyClock(), log: log,
 	}
 	return h, registry
 }
