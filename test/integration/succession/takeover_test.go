@@ -31,8 +31,8 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 
 	signing := start(t, "signer", fast...)
 	rotating := start(t, "rotator")
-	state := stored(t)
-	require.Equal(t, ca.OriginImport, state.Generations[0].Origin)
+	eventually(t, "the CA signs", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAGeneration] == "1" })
+	require.Equal(t, ca.OriginImport, stored(t).Generations[0].Origin)
 	signing.stop(t)
 	rotating.stop(t)
 	start(t, "signer", append(fast, "--openshift-compat")...)
