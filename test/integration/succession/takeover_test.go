@@ -31,7 +31,10 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 
 	signing := start(t, "signer", fast...)
 	rotating := start(t, "rotator")
-	eventually(t, "the CA signs", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAGeneration] == "1" })
+	require.Eventually(t, func() bool {
+		cm, err := admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+		return err == nil && cm.Data[api.CAGeneration] == "1"
+	}, waitFor, tick, "the CA signs")
 	require.Equal(t, ca.OriginImport, stored(t).Generations[0].Origin)
 	signing.stop(t)
 	rotating.stop(t)
