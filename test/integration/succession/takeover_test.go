@@ -17,9 +17,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// docs/openshift.md: service-ca's CA is imported before the flag is set. What service-ca
-// has issued goes on being served, and verifies by the bundle that the ConfigMaps get;
-// a Secret that is deleted comes back, for clients that hold service-ca's root alone.
+// docs/openshift.md: service-ca's CA is imported before the flag is set. Its Secrets are
+// taken over, for clients that hold service-ca's root alone too, and what it has issued
+// verifies by the bundle that the ConfigMaps get.
 func TestTakingOverFromServiceCA(t *testing.T) {
 	fresh(t)
 	serviceCA := newAuthority(t, "openshift-service-serving-signer@1763800000", pki.RSA2048, nil, func(c *x509.Certificate) {
@@ -41,22 +41,17 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 	start(t, "signer", append(fast, "--openshift-compat")...)
 	start(t, "rotator", "--openshift-compat")
 
-	// The Secret is service-ca's: it is reported, and left as it is.
-	waitReadyReason(t, "metrics", "SecretConflict")
+	// The Secret is owned by its Service and signed by the CA: it is taken over, with a new key.
+	waitReadyReason(t, "metrics", "Issued")
 	now, err := admin.CoreV1().Secrets("monitoring").Get(t.Context(), "metrics-tls", metav1.GetOptions{})
 	require.NoError(t, err)
-	assert.Equal(t, issuedBefore.Data, now.Data)
-	bundle := serviceCABundle(t)
-	assert.Contains(t, bundle, string(pki.EncodeCertificates(serviceCA.cert)), "it still verifies")
-
-	require.NoError(t, admin.CoreV1().Secrets("monitoring").Delete(t.Context(), "metrics-tls", metav1.DeleteOptions{}))
-	waitReadyReason(t, "metrics", "Issued")
-	now, err = admin.CoreV1().Secrets("monitoring").Get(t.Context(), "metrics-tls", metav1.GetOptions{})
-	require.NoError(t, err)
+	assert.Equal(t, issuedBefore.UID, now.UID)
+	assert.NotEqual(t, issuedBefore.Data[corev1.TLSPrivateKeyKey], now.Data[corev1.TLSPrivateKeyKey])
+	assert.Equal(t, "service-ca", now.Annotations["openshift.io/owning-component"], "left as it is")
 	chain, err := pki.ParseCertificates(now.Data[corev1.TLSCertKey])
 	require.NoError(t, err)
 	verifies(t, chain, serviceCA.cert)
-	assert.Equal(t, "metrics.monitoring.svc", chain[0].DNSNames[0])
+	assert.Contains(t, serviceCABundle(t), string(pki.EncodeCertificates(serviceCA.cert)), "what pods serve until they reload verifies")
 
 	// What follows is made here, and clients that hold service-ca's root alone verify it.
 	ask(t, "service-ca's key goes")
