@@ -26,7 +26,11 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 		c.Subject = pkix.Name{CommonName: c.Subject.CommonName}
 		c.KeyUsage |= x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature
 	})
-	issuedBefore := serviceCAsObjects(t, serviceCA)
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	serviceCAsConfigMap(t, serviceCA)
+	issuedBefore := serviceCAsSecret(t, "metrics", serviceCA)
+	older := serviceCAsSecret(t, "older", newAuthority(t, "openshift-service-serving-signer@1700000000", pki.RSA2048, nil))
 	bring(t, serviceCA.forImport(t, traditional))
 
 	signing := start(t, "signer", fast...)
@@ -53,6 +57,12 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 	verifies(t, chain, serviceCA.cert)
 	assert.Contains(t, serviceCABundle(t), string(pki.EncodeCertificates(serviceCA.cert)), "what pods serve until they reload verifies")
 
+	// One of a CA that was not imported is left as it is.
+	waitReadyReason(t, "older", "SecretConflict")
+	still, err := admin.CoreV1().Secrets("monitoring").Get(t.Context(), "older-tls", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, older.ResourceVersion, still.ResourceVersion)
+
 	// What follows is made here, and clients that hold service-ca's root alone verify it.
 	ask(t, "service-ca's key goes")
 	signedBy(t, "2")
@@ -64,35 +74,33 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 	verifies(t, chain, stored(t).Generations[1].Root)
 }
 
-// serviceCAsObjects makes a Service and a ConfigMap that ask service-ca, and what that
-// answers: a Secret with a certificate of its CA and the root behind it, an RSA key in
-// PKCS #1, and no label of ours.
-func serviceCAsObjects(t *testing.T, serviceCA *authority) *corev1.Secret {
+// serviceCAsSecret makes a Service that asks service-ca, and what that answers: Secret
+// NAME-tls with a certificate of its CA and the root behind it, an RSA key in PKCS #1, and
+// no label of ours.
+func serviceCAsSecret(t *testing.T, name string, serviceCA *authority) *corev1.Secret {
 	t.Helper()
-	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, metav1.CreateOptions{})
-	require.NoError(t, err)
 	service, err := admin.CoreV1().Services("monitoring").Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "metrics", Annotations: map[string]string{
-			api.OpenShiftSecretName: "metrics-tls", api.OpenShiftSignedBy: serviceCA.cert.Subject.CommonName,
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
+			api.OpenShiftSecretName: name + "-tls", api.OpenShiftSignedBy: serviceCA.cert.Subject.CommonName,
 		}},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	leaf := newAuthority(t, "metrics.monitoring.svc", pki.RSA2048, serviceCA, func(c *x509.Certificate) {
-		c.Subject = pkix.Name{CommonName: "metrics.monitoring.svc"}
-		c.DNSNames = []string{"metrics.monitoring.svc", "metrics.monitoring.svc.cluster.local"}
+	leaf := newAuthority(t, name+".monitoring.svc", pki.RSA2048, serviceCA, func(c *x509.Certificate) {
+		c.Subject = pkix.Name{CommonName: name + ".monitoring.svc"}
+		c.DNSNames = []string{name + ".monitoring.svc", name + ".monitoring.svc.cluster.local"}
 		c.IsCA, c.KeyUsage = false, x509.KeyUsageKeyEncipherment|x509.KeyUsageDigitalSignature
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
 	expiry := leaf.cert.NotAfter.Format(time.RFC3339)
 	secret, err := admin.CoreV1().Secrets("monitoring").Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "metrics-tls",
+			Name: name + "-tls",
 			Annotations: map[string]string{
-				api.OpenShiftServiceName: "metrics", api.OpenShiftServiceUID: string(service.UID), api.OpenShiftExpiry: expiry, api.OpenShiftExpiryAlpha: expiry,
+				api.OpenShiftServiceName: name, api.OpenShiftServiceUID: string(service.UID), api.OpenShiftExpiry: expiry, api.OpenShiftExpiryAlpha: expiry,
 				"openshift.io/owning-component": "service-ca", "openshift.io/description": "Secret contains a pair signed by the service CA",
 			},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "metrics", UID: service.UID}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: name, UID: service.UID}},
 		},
 		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{
@@ -100,12 +108,17 @@ func serviceCAsObjects(t *testing.T, serviceCA *authority) *corev1.Secret {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = admin.CoreV1().ConfigMaps("monitoring").Create(t.Context(), &corev1.ConfigMap{
+	return secret
+}
+
+// serviceCAsConfigMap makes one that asks service-ca for its bundle, and has it.
+func serviceCAsConfigMap(t *testing.T, serviceCA *authority) {
+	t.Helper()
+	_, err := admin.CoreV1().ConfigMaps("monitoring").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics-ca", Annotations: map[string]string{api.OpenShiftInjectCABundle: "true"}},
 		Data:       map[string]string{"service-ca.crt": string(pki.EncodeCertificates(serviceCA.cert))},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return secret
 }
 
 // serviceCABundle waits until the rotator reports the ConfigMap as held, and returns its bundle.
