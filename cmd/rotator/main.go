@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -120,14 +118,9 @@ func run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(rest, cfg.Common.ManagerOptions(scheme, leaseName))
+	mgr, err := process.NewManager(ctx, rest, cfg.Common.ManagerOptions(scheme, leaseName), cfg.Trust.OpenShift)
 	if err != nil {
-		return fmt.Errorf("connect to the API server: %w", err)
-	}
-	if cfg.Trust.OpenShift {
-		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
-			return err
-		}
+		return err
 	}
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err

@@ -43,6 +43,7 @@ type Config struct {
 	Instance    string
 	OpenShift   bool
 	Limits      api.Limits
+	ClusterID   string
 	Suffixes    []string // --permit-dns-suffix as given
 	CADuration  time.Duration
 	CASoak      time.Duration
@@ -95,6 +96,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of one for a CertificateSigningRequest")
 	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
+	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name of this cluster among others: organizational unit (OU) of the CAs that are made here from now on; changing it replaces no CA")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
 	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
@@ -185,6 +187,7 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 			Reissue:      c.CAReissue,
 			Constraints:  c.constraints,
 			Domain:       c.Common.ClusterDomain,
+			ClusterID:    c.ClusterID,
 		},
 		Clock:      c.clock,
 		CheckClock: skew.Check,

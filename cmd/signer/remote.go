@@ -34,14 +34,15 @@ type remoteFlags struct {
 	label                 string
 	timeout               time.Duration
 
-	given  func() []string // the names of those that were given
-	config cfssl.RemoteConfig
+	given       func() []string                // the names of those that were given
+	systemRoots func() (*x509.CertPool, error) // what --cfssl-ca defaults to
+	config      cfssl.RemoteConfig
 }
 
 func (f *remoteFlags) register(fs *pflag.FlagSet) {
-	f.profile, f.timeout = cfssl.DefaultProfile, cfssl.DefaultTimeout
+	f.profile, f.timeout, f.systemRoots = cfssl.DefaultProfile, cfssl.DefaultTimeout, x509.SystemCertPool
 	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a remote CA, a cfssl server that signs in place of the CA of this signer; may be given several times or comma-separated: if a server does not work, the next one is asked")
-	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the TLS certificates of the servers are verified with (default: the system's)")
+	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the TLS certificates of the servers are verified with; required where the system has none, as in the signer's image (default: the system's)")
 	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that authenticates requests: hex, at least 64 digits, as in auth_keys of the servers' configuration; required with --cfssl-url")
 	fs.StringVar(&f.clientCert, "cfssl-client-cert", "", "file with a client certificate for the servers, followed by its intermediates")
 	fs.StringVar(&f.clientKey, "cfssl-client-key", "", "file with the key of --cfssl-client-cert")
@@ -106,7 +107,7 @@ func (f *remoteFlags) readAuthKey() error {
 
 func (f *remoteFlags) readServerCAs() error {
 	if f.serverCAs == "" {
-		return nil
+		return f.checkSystemRoots()
 	}
 	certs, err := readCertificates("--cfssl-ca", f.serverCAs)
 	if err != nil {
@@ -115,6 +116,20 @@ func (f *remoteFlags) readServerCAs() error {
 	f.config.ServerCAs = x509.NewCertPool()
 	for _, c := range certs {
 		f.config.ServerCAs.AddCert(c)
+	}
+	return nil
+}
+
+// checkSystemRoots returns an error where no server could be verified: an image that holds
+// nothing but the program has no roots, and that would show at the first request only.
+func (f *remoteFlags) checkSystemRoots() error {
+	const missing = "--cfssl-ca: must be given: the TLS certificates of the servers of --cfssl-url cannot be verified, as the system has no root certificates (the signer's image has none): " +
+		"mount a file with the CA that signed them"
+	switch roots, err := f.systemRoots(); {
+	case err != nil:
+		return fmt.Errorf("%s: %w", missing, err)
+	case roots.Equal(x509.NewCertPool()):
+		return errors.New(missing)
 	}
 	return nil
 }

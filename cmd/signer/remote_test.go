@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
@@ -43,6 +45,13 @@ func files(t *testing.T) string {
 func remoteFlagsOf(t *testing.T, dir, line string) (*remoteFlags, error) {
 	f, fs := &remoteFlags{}, pflag.NewFlagSet("signer", pflag.ContinueOnError)
 	f.register(fs)
+	root, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+	require.NoError(t, err)
+	f.systemRoots = func() (*x509.CertPool, error) {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(root)
+		return pool, nil
+	}
 	fs.Bool("other", false, "a flag that is none of them")
 	require.NoError(t, fs.Parse(strings.Fields(strings.ReplaceAll(line, "$D", dir))))
 	return f, f.validate(time.Now)
@@ -81,6 +90,30 @@ func TestRemoteFlags(t *testing.T) {
 	f, err = remoteFlagsOf(t, dir, "--cfssl-url=https://a --cfssl-auth-key-file $D/auth.key --cfssl-profile-rsa enciphers")
 	require.NoError(t, err)
 	assert.Equal(t, "enciphers", f.config.ProfileRSA)
+}
+
+// The program as it runs in its image: without roots, and without --cfssl-ca.
+func TestNoSystemRoots(t *testing.T) {
+	dir := files(t)
+	binary := filepath.Join(dir, "signer")
+	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	run := func(flags ...string) (string, int) {
+		cmd := exec.Command(binary, append([]string{
+			"--cfssl-url=https://ca.example", "--cfssl-auth-key-file=" + filepath.Join(dir, "auth.key"), "--kubeconfig=" + filepath.Join(dir, "none"), "--metrics-addr=0",
+		}, flags...)...)
+		cmd.Env = []string{"SSL_CERT_FILE=" + filepath.Join(dir, "none"), "SSL_CERT_DIR=" + filepath.Join(dir, "none")}
+		out, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	said, code := run()
+	assert.Equal(t, process.ExitUsage, code)
+	assert.Contains(t, said, "signer: --cfssl-ca: must be given: ")
+	assert.Contains(t, said, "the system has no root certificates (the signer's image has none): mount a file with the CA that signed them")
+	said, code = run("--cfssl-ca=" + filepath.Join(dir, "ca.crt"))
+	assert.Equal(t, process.ExitError, code)
+	assert.Contains(t, said, "cannot connect to an API server", "the flags are right")
 }
 
 func TestRemoteFlagsThatAreWrong(t *testing.T) {

@@ -27,14 +27,9 @@ import (
 func run(ctx context.Context, cfg *Config) error {
 	bridgeLogs(ctrl.Log.WithName("cfssl"))
 	skew := signercontroller.NewSkew(cfg.clock)
-	mgr, err := newManager(cfg, skew)
+	mgr, err := newManager(ctx, cfg, skew)
 	if err != nil {
 		return err
-	}
-	if cfg.OpenShift {
-		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
-			return err
-		}
 	}
 	signs, err := cfg.Remote.signer()
 	if err != nil {
@@ -116,7 +111,7 @@ func (s signal) send() {
 	}
 }
 
-func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {
+func newManager(ctx context.Context, cfg *Config, skew *signercontroller.Skew) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("scheme: %w", err)
@@ -130,11 +125,7 @@ func newManager(cfg *Config, skew *signercontroller.Skew) (manager.Manager, erro
 	if options.Cache, err = cfg.signerConfig().CacheOptions(); err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(rest, options)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the API server: %w", err)
-	}
-	return mgr, nil
+	return process.NewManager(ctx, rest, options, cfg.OpenShift)
 }
 
 // managedPage is how many Secrets are looked at together.

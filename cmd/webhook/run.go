@@ -45,14 +45,9 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	var ending drain
 	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, &ending, log)
-	mgr, err := manager.New(restConfig, options)
+	mgr, err := process.NewManager(ctx, restConfig, options, cfg.OpenShift)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
-	}
-	if cfg.OpenShift {
-		if err := process.RefuseBesideServiceCA(ctx, mgr.GetAPIReader()); err != nil {
-			return err
-		}
 	}
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
 		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), TrustSource: api.TrustSource(cfg.TrustSource),

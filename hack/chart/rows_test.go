@@ -53,6 +53,7 @@ func rows() []row {
 		{"limits.secretIssueBurst=0", "Deployment servingcert-signer", args, `"--secret-issue-burst=0"`},
 		{"limits.namespaceReissueBurst=1000000", "Deployment servingcert-signer", args, `"--namespace-reissue-burst=1000000"`},
 		{"signer.workers=4", "Deployment servingcert-signer", args, `"--workers=4"`},
+		{"clusterId=eu-1", "Deployment servingcert-signer", args, `"--cluster-id=eu-1"`},
 		{"signer.instance=blue", "Deployment servingcert-signer", args, `"--instance=blue"`},
 
 		{"trust.targets={NamespaceConfigMap,MutatingWebhookConfiguration}", "Deployment servingcert-rotator", args, `"--targets=NamespaceConfigMap,MutatingWebhookConfiguration"`},

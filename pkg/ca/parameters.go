@@ -37,6 +37,9 @@ type Parameters struct {
 	Constraints pki.Constraints
 	// Domain is the cluster domain.
 	Domain string
+	// ClusterID is the organizational unit of the generations that are made here; empty for
+	// none. Those that exist keep what they have.
+	ClusterID string
 }
 
 // WithDefaults returns the parameters with the defaults in place of zero values.
@@ -61,6 +64,9 @@ func (p Parameters) WithDefaults() Parameters {
 // flags, or nil. Zero values that have a default are valid.
 func (p Parameters) Validate() error {
 	p = p.WithDefaults()
+	if err := pki.CheckClusterID(p.ClusterID); err != nil {
+		return fmt.Errorf("--cluster-id: %w", err)
+	}
 	if p.MaxDuration <= 0 {
 		return fmt.Errorf("--max-duration: %q: must be positive", p.MaxDuration)
 	}

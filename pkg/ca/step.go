@@ -144,7 +144,7 @@ func newGeneration(number int, step Step, s Situation, former []string) (Generat
 	permitted := pki.Constraints{PermittedDNS: slices.Concat(s.Constraints.PermittedDNS, former), PermitIPs: s.Constraints.PermitIPs}.Normalize()
 	notBefore := pki.NotBefore(s.Now)
 	g.Key = key
-	if g.Root, err = pki.NewRoot(key, number, permitted, notBefore, notBefore.Add(s.CADuration)); err != nil {
+	if g.Root, err = pki.NewClusterRoot(key, s.ClusterID, number, permitted, notBefore, notBefore.Add(s.CADuration)); err != nil {
 		return g, fmt.Errorf("create the CA's certificate: %w", err)
 	}
 	return g, nil

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"regexp"
 	"slices"
 	"time"
 )
@@ -75,16 +76,43 @@ func KeyID(pub crypto.PublicKey) ([]byte, error) {
 	return sum[:20], nil
 }
 
-// NewRoot makes the self-signed certificate of the CA's generation n. Its
-// subject is unique to the key: with equal subjects Go leaves out the authority
-// key id and verifiers pick the wrong issuer. It has no path length, because a
-// chain of cross-certificates fails under any.
+// NewRoot is NewClusterRoot of a cluster without an id.
 func NewRoot(key crypto.Signer, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
+	return NewClusterRoot(key, "", n, constraints, notBefore, notAfter)
+}
+
+// NewClusterRoot makes the self-signed certificate of generation n of a cluster's CA. Its
+// subject is unique to the key: with equal subjects Go leaves out the authority
+// key id and verifiers pick the wrong issuer. cluster, if any, is its organizational
+// unit; see CheckClusterID. It has no path length, because a chain of
+// cross-certificates fails under any.
+func NewClusterRoot(key crypto.Signer, cluster string, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
+	if err := CheckClusterID(cluster); err != nil {
+		return nil, fmt.Errorf("cluster id: %w", err)
+	}
 	template, err := caTemplate(key.Public(), n, constraints, notBefore, notAfter)
 	if err != nil {
 		return nil, err
 	}
+	if cluster != "" {
+		template.Subject.OrganizationalUnit = []string{cluster}
+	}
 	return createCA(template, template, key.Public(), key)
+}
+
+// maxClusterID is the upper bound of an organizational unit (RFC 5280, ub-organizational-unit-name).
+const maxClusterID = 64
+
+// clusterID has nothing that needs escapes in a subject, as RFC 4514 writes it, in a label of a
+// metric or in a shell.
+var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// CheckClusterID returns what is wrong with the id of a cluster, or nil. None is valid.
+func CheckClusterID(id string) error {
+	if id != "" && (len(id) > maxClusterID || !clusterID.MatchString(id)) {
+		return fmt.Errorf("%q: must be at most %d letters, digits, '-', '_' and '.', and begin and end with a letter or digit", id, maxClusterID)
+	}
+	return nil
 }
 
 func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {

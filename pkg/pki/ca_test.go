@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -340,4 +341,34 @@ func TestNewCross(t *testing.T) {
 	assert.ErrorContains(t, err, "not that of the older CA")
 	_, err = pki.NewCross(older.cert, older.cert, older.key, start)
 	assert.ErrorContains(t, err, "equal subjects")
+}
+
+// A cluster's id stands in the subject and changes nothing else: CAs of one number and
+// key differ by it, and the cross-certificate has it too.
+func TestClusterID(t *testing.T) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	now := time.Now()
+	rootOf := func(cluster string) (*x509.Certificate, error) {
+		return pki.NewClusterRoot(key, cluster, 3, pki.Constraints{PermittedDNS: []string{"svc"}}, now.Add(-time.Hour), now.Add(time.Hour))
+	}
+	none, err := rootOf("")
+	require.NoError(t, err)
+	root, err := rootOf("eu-west.1_A")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"eu-west.1_A"}, root.Subject.OrganizationalUnit)
+	assert.Equal(t, "CN="+none.Subject.CommonName+",OU=eu-west.1_A", root.Subject.String())
+	assert.Equal(t, "CN="+none.Subject.CommonName, none.Subject.String())
+
+	cross, err := pki.NewCross(root, none, key, now)
+	require.NoError(t, err, "the subjects differ")
+	assert.Equal(t, root.RawSubject, cross.RawSubject)
+
+	for _, id := range []string{"a", "A9", "a.b", strings.Repeat("x", 64)} {
+		require.NoError(t, pki.CheckClusterID(id), id)
+	}
+	for _, id := range []string{" ", "a b", "-a", "a.", "a,b", "a=b", "é", "a\nb", strings.Repeat("x", 65)} {
+		_, err := rootOf(id)
+		require.ErrorContains(t, err, "must be at most 64 letters, digits, '-', '_' and '.'", id)
+	}
 }

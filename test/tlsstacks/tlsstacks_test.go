@@ -161,3 +161,21 @@ func TestRequiredStacksAreKnown(t *testing.T) {
 	assert.NoError(t, known([]string{"openssl", "java"}))
 	assert.ErrorContains(t, known([]string{"opensll"}), `--require: "opensll": must be some of openssl, curl`)
 }
+
+// The README claims seven stacks: CI fails if one of them is missing.
+func TestCIRequiresEveryStack(t *testing.T) {
+	script, err := os.ReadFile("../../.ci/run")
+	require.NoError(t, err)
+	_, required, found := strings.Cut(string(script), "step make tlsstacks REQUIRE=")
+	require.True(t, found)
+	required, _, _ = strings.Cut(required, "\n")
+	names := strings.Split(required, ",")
+	require.NoError(t, known(names))
+	programs := map[string]bool{}
+	for _, s := range stacks() {
+		assert.Subset(t, names, s.needs, s.name)
+		name, _, _ := strings.Cut(s.name, " ") // OpenSSL strict is OpenSSL
+		programs[name] = true
+	}
+	assert.Len(t, programs, 7)
+}

@@ -40,6 +40,7 @@
 {{- include "servingcert.commonArgs" . }}
 {{- include "servingcert.flags" (dict
   "instance" .Values.signer.instance
+  "cluster-id" .Values.clusterId
   "workers" .Values.signer.workers
   "ca-duration" .Values.ca.duration
   "ca-soak" .Values.ca.soak

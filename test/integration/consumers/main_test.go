@@ -31,6 +31,8 @@ var (
 	account *rest.Config            // the rotator's
 	admin   client.WithWatch        // sees everything, without a cache
 	ours    = newAuthority(1, true) // the CA that is published
+
+	kubeconfig string // of an administrator
 )
 
 func TestMain(m *testing.M) { harness.Main(m, run) }
@@ -55,6 +57,7 @@ func run(m *testing.M) (code int, err error) {
 // prepare makes what an installation has before the rotator starts: what
 // install.yaml says of the rotator, and the bundle that the signer publishes.
 func prepare(ctx context.Context, cluster *controlplane.ControlPlane) error {
+	kubeconfig = cluster.KubeconfigFile()
 	var err error
 	if admin, err = client.NewWithWatch(cluster.AdminConfig(), client.Options{}); err != nil {
 		return err

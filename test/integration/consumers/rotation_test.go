@@ -103,6 +103,19 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.Equal(t, "True Current", before[len(before)-1])
 }
 
+// As README.md types it: kubectl waits while the pod serves an older certificate.
+func TestKubectlWaitsForServing(t *testing.T) {
+	startRotator(t)
+	s := newShop(t, 1)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	renewed := s.renew(t)
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	answer := harness.KubectlWait(t, kubeconfig, api.ConditionServing, s.ns)
+	s.servers[0].pair.Store(renewed)
+	answer()
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+}
+
 func TestPodsThatComeAndGo(t *testing.T) {
 	r := startRotator(t)
 	s := newShop(t, 1)

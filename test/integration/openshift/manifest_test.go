@@ -1,14 +1,12 @@
 package openshift
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -195,32 +193,6 @@ func TestPodsBehindSuchAServiceAreInjectedWhereTheNamespaceIsLabelled(t *testing
 		assert.Len(t, status.Attempts["kube-scheduler"], 16, "nobody asked for the flags in so many words")
 		status.Attempts = nil
 		assert.Equal(t, api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"kube-scheduler": "files,env,flags"}}, status)
-	}
-}
-
-// Both would write the same Secrets and bundles: none of the programs starts
-// where service-ca runs.
-func TestNoneStartsBesideServiceCA(t *testing.T) {
-	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.OpenShiftNamespace}}))
-	one := int32(1)
-	labels := map[string]string{"app": "service-ca"}
-	runs := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.OpenShiftNamespace, Name: api.OpenShiftDeployment},
-		Spec: appsv1.DeploymentSpec{Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/x"}}},
-		}},
-	}
-	require.NoError(t, admin.Create(t.Context(), runs))
-	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), runs)) })
-	for _, name := range programs {
-		flags, err := flagsOf(t.Context(), name)
-		require.NoError(t, err)
-		cmd, log := command(name, append(flags, "--health-addr=0")...)
-		err = cmd.Run()
-		var ended *exec.ExitError
-		require.ErrorAs(t, err, &ended, "%s", log)
-		assert.Equal(t, 1, ended.ExitCode())
-		assert.Contains(t, log.String(), "OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)", name)
 	}
 }
 

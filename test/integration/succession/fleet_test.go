@@ -1,0 +1,225 @@
+package succession
+
+import (
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// member is what a server and a client of one cluster have.
+type member struct {
+	pair  tls.Certificate
+	roots *x509.CertPool
+}
+
+// cluster starts a control plane whose CA is what the import Secret holds.
+func cluster(t *testing.T, imported *corev1.Secret) member {
+	t.Helper()
+	fresh(t)
+	_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), imported, metav1.CreateOptions{})
+	require.NoError(t, err)
+	start(t, "signer", fast...)
+	start(t, "rotator")
+	makeShop(t, admin, "shop", 1, nil)
+	require.Equal(t, ca.OriginImport, stored(t).Generations[0].Origin)
+	return shopOf(t)
+}
+
+// shopOf returns what pods of the shop mount.
+func shopOf(t *testing.T) member {
+	t.Helper()
+	secret, err := admin.CoreV1().Secrets("shop").Get(t.Context(), secretOf(0), metav1.GetOptions{})
+	require.NoError(t, err)
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM([]byte(shopBundle(t))))
+	return member{pair, roots}
+}
+
+func shopBundle(t *testing.T) string {
+	t.Helper()
+	cm, err := admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
+	require.NoError(t, err)
+	return cm.Data[api.BundleKey]
+}
+
+// dial shakes hands with a server that has the pair, as a client that trusts the roots.
+func dial(t *testing.T, pair tls.Certificate, roots *x509.CertPool) error {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			_ = conn.(*tls.Conn).Handshake()
+			_ = conn.Close()
+		}
+	}()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: waitFor}, "tcp", listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "web-0.shop.svc"})
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err
+}
+
+// Two clusters, each with an intermediate under one root: one made by the commands of
+// docs/fleet.md, one as a Secret of the form that cert-manager's issuer of kind CA writes.
+// Their clients verify each other's servers.
+func TestClustersUnderOneRoot(t *testing.T) {
+	dir := t.TempDir()
+	for _, block := range shellBlocks(t, "../../../docs/fleet.md", 2) {
+		cmd := exec.Command("bash", "-euc", block)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CLUSTER=eu-west")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	file := func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return data
+	}
+	west := cluster(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName},
+		Data:       map[string][]byte{corev1.TLSCertKey: file("tls.crt"), corev1.TLSPrivateKeyKey: file("tls.key"), api.BundleKey: file("ca.crt")},
+	})
+	north := cluster(t, certManagers(t, file("ca.crt"), file("root-key.pem")))
+
+	assert.Equal(t, []string{"eu-west"}, issuer(t, west).Subject.OrganizationalUnit)
+	assert.Equal(t, []string{"eu-north"}, issuer(t, north).Subject.OrganizationalUnit)
+	require.NoError(t, dial(t, west.pair, north.roots))
+	require.NoError(t, dial(t, north.pair, west.roots))
+	assert.True(t, west.roots.Equal(north.roots), "one root")
+	stranger := newAuthority(t, "Another Root", pki.ECDSAP256, nil)
+	none := x509.NewCertPool()
+	none.AddCert(stranger.cert)
+	require.ErrorContains(t, dial(t, west.pair, none), "certificate signed by unknown authority")
+}
+
+// issuer is the certificate that is served after the leaf.
+func issuer(t *testing.T, s member) *x509.Certificate {
+	t.Helper()
+	require.Len(t, s.pair.Certificate, 2, "leaf and intermediate")
+	cert, err := x509.ParseCertificate(s.pair.Certificate[1])
+	require.NoError(t, err)
+	return cert
+}
+
+// shellBlocks returns the n blocks of a page that are marked as sh.
+func shellBlocks(t *testing.T, page string, n int) (blocks []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	for _, match := range regexp.MustCompile("(?s)\n```sh\n(.*?)\n```").FindAllStringSubmatch(string(text), -1) {
+		blocks = append(blocks, match[1])
+	}
+	require.Len(t, blocks, n)
+	return blocks
+}
+
+// certManagers is the Secret of a Certificate with isCA, as cert-manager writes it: the
+// chain without the root, a key in SEC 1, the issuer's root in ca.crt, its labels and
+// annotations (pkg/apis/certmanager/v1/types.go).
+func certManagers(t *testing.T, rootPEM, rootKeyPEM []byte) *corev1.Secret {
+	t.Helper()
+	pair, err := tls.X509KeyPair(rootPEM, rootKeyPEM)
+	require.NoError(t, err)
+	signs, ok := pair.PrivateKey.(crypto.Signer)
+	require.True(t, ok)
+	root := &authority{cert: pair.Leaf, key: signs}
+	issuing := newAuthority(t, "Example serving CA", pki.ECDSAP256, root, func(c *x509.Certificate) {
+		c.Subject.OrganizationalUnit = []string{"eu-north"}
+		c.KeyUsage |= x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
+		c.NotBefore, c.NotAfter = time.Now(), time.Now().Add(8760*time.Hour)
+	})
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   api.CAImportName,
+			Labels: map[string]string{"controller.cert-manager.io/fao": "true"},
+			Annotations: map[string]string{
+				"cert-manager.io/certificate-name": "servingcert-ca", "cert-manager.io/common-name": "Example serving CA",
+				"cert-manager.io/issuer-name": "example-root", "cert-manager.io/issuer-kind": "ClusterIssuer", "cert-manager.io/issuer-group": "cert-manager.io",
+				"cert-manager.io/alt-names": "", "cert-manager.io/ip-sans": "", "cert-manager.io/uri-sans": "",
+				"cert-manager.io/subject-organizationalunits": "eu-north",
+			},
+		},
+		Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{
+			corev1.TLSCertKey: pki.EncodeCertificates(issuing.cert), corev1.TLSPrivateKeyKey: traditional(t, issuing.key), api.BundleKey: rootPEM,
+		},
+	}
+}
+
+// The signer publishes extra roots and the rotator distributes them; what cannot be read
+// is a warning and takes no other root away. The CA has the cluster's id in its subject,
+// and another id waits for the next CA.
+func TestExtraRootsAndClusterID(t *testing.T) {
+	fresh(t)
+	signing := start(t, "signer", append(fast, "--cluster-id=eu-west")...)
+	start(t, "rotator")
+	makeShop(t, admin, "shop", 1, nil)
+	assert.Equal(t, []string{"eu-west"}, stored(t).Generations[0].Root.Subject.OrganizationalUnit)
+
+	other := newAuthority(t, "Another cluster's root", pki.ECDSAP256, nil)
+	extra := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: api.ExtraRootsName}, Data: map[string]string{"eu-north.crt": string(pki.EncodeCertificates(other.cert))},
+	}
+	maps := admin.CoreV1().ConfigMaps(api.DefaultNamespace)
+	extra, err := maps.Create(t.Context(), extra, metav1.CreateOptions{})
+	require.NoError(t, err)
+	holds := func(want bool) func() bool {
+		return func() bool {
+			return strings.Contains(shopBundle(t), string(pki.EncodeCertificates(other.cert))) == want
+		}
+	}
+	require.Eventually(t, holds(true), waitFor, tick)
+	theirs := newAuthority(t, "web-0", pki.ECDSAP256, other, func(c *x509.Certificate) {
+		c.DNSNames, c.IsCA, c.KeyUsage = []string{"web-0.shop.svc"}, false, x509.KeyUsageDigitalSignature
+	})
+	here := shopOf(t)
+	require.NoError(t, dial(t, tls.Certificate{Certificate: [][]byte{theirs.cert.Raw}, PrivateKey: theirs.key}, here.roots), "a server of the other cluster")
+	require.NoError(t, dial(t, here.pair, here.roots), "one of this")
+
+	extra.Data["eu-south.crt"] = "none"
+	extra, err = maps.Update(t.Context(), extra, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	eventually(t, "a warning", func(cm *corev1.ConfigMap) bool {
+		return strings.Contains(cm.Data[api.CAWarning], api.CAExtraRootsInvalid+": ConfigMap "+api.ExtraRootsName) && strings.Contains(cm.Data[api.CAWarning], "key eu-south.crt: ")
+	})
+	require.True(t, holds(true)(), "the other root stays")
+	delete(extra.Data, "eu-south.crt")
+	_, err = maps.Update(t.Context(), extra, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	eventually(t, "no warning", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAWarning] == "" })
+	require.NoError(t, maps.Delete(t.Context(), api.ExtraRootsName, metav1.DeleteOptions{}))
+	require.Eventually(t, holds(false), waitFor, tick)
+
+	signing.stop(t)
+	start(t, "signer", append(fast, "--cluster-id=eu-north")...)
+	ask(t, "cluster id")
+	signedBy(t, "2")
+	generations := stored(t).Generations
+	require.Len(t, generations, 2, "the new id alone replaced nothing")
+	assert.Equal(t, "asked for: cluster id", generations[1].Why)
+	assert.Equal(t, []string{"eu-north"}, generations[1].Root.Subject.OrganizationalUnit)
+	for _, g := range generations {
+		verifies(t, served(t, "shop", 0), g.Root)
+	}
+}
