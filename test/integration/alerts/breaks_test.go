@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -181,8 +182,12 @@ func breaksOfTheSigner() []broken {
 				p.namespace(map[string]string{api.LabelInject: api.InjectEnabled})
 				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/secrets": resource.MustParse("0")}}}
 				p.create(quota)
-				quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // the controller of quotas does not run here
-				require.NoError(t, admin.Status().Update(t.Context(), quota))
+				harness.Eventually(t, func() error { // admission goes by the status
+					if err := admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil || len(quota.Status.Hard) > 0 {
+						return err
+					}
+					return errors.New("the quota is not in force")
+				})
 				p.service()
 			},
 		},

@@ -181,8 +181,8 @@ func TestQuotaForbidsTheSecret(t *testing.T) {
 	r.waitGood(t, ns, "web", "web-tls")
 }
 
-// setQuota does what kube-controller-manager's quota controller would: admission
-// goes by the status.
+// setQuota sets the quota of a namespace, and waits until it is in force: admission goes
+// by the status, which kube-controller-manager writes.
 func setQuota(t *testing.T, ns, secrets string) {
 	hard := corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse(secrets)}
 	quotas := admin.CoreV1().ResourceQuotas(ns)
@@ -190,13 +190,8 @@ func setQuota(t *testing.T, ns, secrets string) {
 	if !apierrors.IsAlreadyExists(err) {
 		require.NoError(t, err)
 	}
-	quota, err := quotas.Get(t.Context(), "few", metav1.GetOptions{})
-	require.NoError(t, err)
-	quota.Spec.Hard = hard
-	quota, err = quotas.Update(t.Context(), quota, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: corev1.ResourceList{corev1.ResourceSecrets: resource.MustParse("0")}}
-	_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
+	patch := fmt.Sprintf(`{"spec": {"hard": {"secrets": %q}}}`, secrets)
+	_, err = quotas.Patch(t.Context(), "few", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	require.NoError(t, err)
 	// The admission plugin reads quotas from a cache of its own.
 	harness.Eventually(t, func() error {

@@ -58,7 +58,7 @@ func TestMetrics(t *testing.T) {
 	})
 	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
 	harness.Eventually(t, func() error {
-		if _, body, err := get(r.metrics); err != nil || strings.Contains(body, ns) {
+		if _, body, err := get(r.metrics); err != nil || strings.Contains(body, labels) {
 			return fmt.Errorf("there are series of the Secret that is gone (%w)", err)
 		}
 		return nil
