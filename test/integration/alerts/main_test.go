@@ -64,7 +64,7 @@ func run(m *testing.M) (code int, err error) {
 func buildOther(ctx context.Context) error {
 	other = filepath.Join(bin, "other")
 	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(other, "webhook"),
-		"-ldflags", "-X github.com/servingcert/servingcert/cmd/internal/process.version=v0.0.0-other", "github.com/servingcert/servingcert/cmd/webhook")
+		"-ldflags", "-X github.com/servingcert/servingcert/cmd/internal/version.release=v0.0.0-other", "github.com/servingcert/servingcert/cmd/webhook")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build another webhook: %w\n%s", err, out)
 	}
