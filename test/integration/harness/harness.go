@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/asn1"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -79,13 +80,18 @@ func ApplyRights(ctx context.Context, c client.Client, process string) error {
 	return deploy.ApplyObjects(ctx, c, "test", rights)
 }
 
-// FreeAddress returns a host:port of loopback that nobody listens on.
+// FreeAddress returns a host:port of loopback that nobody listens on. It lies below the
+// ports that the kernel gives to clients (32768 on Linux): one of those could be taken by
+// any connection before the process that is to listen has started.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("find a port that nobody listens on: %w", err)
 }
 
 // Log is written by a process and read by a test.
