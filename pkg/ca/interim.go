@@ -45,14 +45,19 @@ type Interim struct {
 	Authority *pki.Authority
 }
 
-// parseInterim returns the interim CA that the Secret's data hold, nil if they hold
-// none that is good at now: another takes its place.
-func parseInterim(data map[string][]byte, now time.Time) *State {
-	state, err := ParseState(data)
-	if err != nil || state.OutOfTime(now) != (api.CAMessage{}) {
+// parseInterim returns the interim CA that its Secret holds, nil if that holds none that
+// is good: another takes its place. By a clock that is wrong none has ended.
+func parseInterim(s Situation) *State {
+	state, err := ParseState(s.Interim)
+	if err != nil || s.ClockErr == nil && state.OutOfTime(s.Now) != (api.CAMessage{}) {
 		return nil
 	}
 	return &state
+}
+
+// interimInUse reports whether what the interim CA signed may be in use.
+func (s Situation) interimInUse(state State) bool {
+	return s.ClockErr != nil || state.signing().inUse(s.Now)
 }
 
 // needsInterim reports whether nothing is signed until a person does something, or until
@@ -64,11 +69,11 @@ func needsInterim(s Situation, d Decision) bool {
 
 // decideInterim decides about the interim CA, by what was decided about the CA.
 func decideInterim(s Situation, d Decision) Interim {
-	i := Interim{State: parseInterim(s.Interim, s.Now)}
+	i := Interim{State: parseInterim(s)}
 	switch needed := needsInterim(s, d); {
 	case i.State == nil && needed, needed && s.Now.After(i.State.signing().Ends().Add(-interimDuration/3)):
 		i.Step = InterimMake
-	case i.State == nil && len(s.Interim) > 0, i.State != nil && !needed && s.ClockErr == nil && !i.State.signing().inUse(s.Now):
+	case i.State == nil && len(s.Interim) > 0, i.State != nil && !needed && !s.interimInUse(*i.State):
 		i.Step = InterimEnd
 	case needed && raised(*i.State, s.Now, interimLeaf).signing().UsedUntil.After(i.State.signing().UsedUntil):
 		i.Step = InterimRaise
@@ -122,7 +127,7 @@ func (s State) interimAuthority(at Situation) *pki.Authority {
 // beside the bundle: the root of an interim CA, for as long as its leaves may be in
 // use. Nil where there is none.
 func (i Interim) ownBundle(s Situation, bundle string) *pki.Bundle {
-	if i.State == nil || !i.State.signing().inUse(s.Now) {
+	if i.State == nil || !s.interimInUse(*i.State) {
 		return nil
 	}
 	roots := []*x509.Certificate{i.State.signing().Root}

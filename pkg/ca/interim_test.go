@@ -147,3 +147,14 @@ func TestAnInterimCALastsAsLongAsTheLoss(t *testing.T) {
 	s.Now = start.Add(interimDuration * 3 / 4)
 	assert.Equal(t, InterimMake, Decide(s).Interim.Step)
 }
+
+// A clock that is wrong neither ends an interim CA nor takes its root away.
+func TestAWrongClockEndsNoInterimCA(t *testing.T) {
+	s, before := interimOf(t, lostCA())
+	s.Now, s.ClockErr = start.Add(2*interimDuration), errors.New("ahead")
+	d := Decide(s)
+	assert.Empty(t, d.Interim.Step)
+	assert.Nil(t, d.Interim.Authority)
+	require.NotNil(t, d.Status)
+	assert.Equal(t, before.Status.OwnBundle, d.Status.OwnBundle)
+}
