@@ -46,8 +46,8 @@ func RenewAt(cert *x509.Certificate) time.Time {
 	return byFraction
 }
 
-// PodBackdate is Backdate for the certificate of a key that a kubelet made, of which the API
-// server demands less than five minutes.
+// PodBackdate is Backdate for the certificate of a key that a kubelet made: less than the five
+// minutes that the API server allows, whose clock may be another.
 const PodBackdate = 2 * time.Minute
 
 // RefreshMargin is the least between the beginning of a pod's certificate, its refresh and

@@ -16,14 +16,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// What the API server demands of an answer (ValidatePodCertificateRequestStatusUpdate).
-const (
-	// minLifetime is the shortest that a certificate may be valid.
-	minLifetime = time.Hour
-	// backdate is how far before now it begins: less than the five minutes that the API
-	// server allows, whose clock may be another.
-	backdate = 2 * time.Minute
-)
+// minLifetime is the shortest that the API server lets a certificate be valid
+// (ValidatePodCertificateRequestStatusUpdate).
+const minLifetime = time.Hour
 
 // Situation is everything that a decision about one request depends on.
 type Situation struct {
@@ -200,7 +195,7 @@ func (s Situation) sign(names api.Wanted) Decision {
 	if err != nil {
 		return deny(reasonUnsupported, "%s", err)
 	}
-	notBefore := s.Now.Add(-backdate).UTC().Truncate(time.Second)
+	notBefore := s.Now.Add(-pki.PodBackdate).UTC().Truncate(time.Second)
 	notAfter := signer.EndUnder(s.Authority, notBefore.Add(names.Params.Duration))
 	if notAfter.Sub(notBefore) < minLifetime {
 		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)

@@ -154,7 +154,7 @@ func TestWhatIsSigned(t *testing.T) {
 	}{
 		"the kubelet's limit": {pki.ECDSAP256, time.Hour, 24 * time.Hour, 0, time.Hour, 42 * time.Minute, 50 * time.Minute},
 		"the signer's limit":  {pki.Ed25519, 24 * time.Hour, 2 * time.Hour, 0, 2 * time.Hour, 84 * time.Minute, 108 * time.Minute},
-		"the CA's promise":    {pki.RSA3072, 24 * time.Hour, 24 * time.Hour, 3 * time.Hour, 3*time.Hour + backdate, 2 * time.Hour, 165 * time.Minute},
+		"the CA's promise":    {pki.RSA3072, 24 * time.Hour, 24 * time.Hour, 3 * time.Hour, 3*time.Hour + pki.PodBackdate, 2 * time.Hour, 165 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := ordinary(t)
@@ -173,7 +173,7 @@ func TestWhatIsSigned(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, c.algorithm, d.Sign.KeyAlgorithm)
 			assert.Equal(t, c.want, pki.Lifetime(issued.Leaf))
-			assert.Equal(t, epoch.Add(-backdate).Truncate(time.Second), issued.Leaf.NotBefore)
+			assert.Equal(t, epoch.Add(-pki.PodBackdate).Truncate(time.Second), issued.Leaf.NotBefore)
 			assert.ElementsMatch(t, []string{"web.shop.svc", "web.shop.svc.cluster.local"}, issued.Leaf.DNSNames)
 
 			status := Issued(issued, epoch)
