@@ -50,7 +50,7 @@ func (b *bench) runConsumers(ctx context.Context) error {
 	if f.servers, err = startServers(ctx, b.dir, f.s); err != nil {
 		return err
 	}
-	p, err := b.start(ctx, "GOMEMLIMIT=off", "--pod-cidrs=127.0.0.0/8")
+	p, err := b.start(ctx, []string{"GOMEMLIMIT=off"}, "--pod-cidrs=127.0.0.0/8")
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (f *field) address(i int) netip.AddrPort {
 }
 
 func (f *field) newService(ctx context.Context, i int) error {
-	_, err := f.client.CoreV1().Services("cold").Create(ctx, &corev1.Service{
+	_, err := f.client.CoreV1().Services(coldNamespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name(i), Annotations: map[string]string{api.AnnotationSecretName: name(i) + "-tls"}},
 		Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": name(i)},
@@ -227,7 +227,7 @@ func (f *field) renew(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.client.CoreV1().Services("cold").Patch(ctx, name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = f.client.CoreV1().Services(coldNamespace).Patch(ctx, name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
 }
@@ -256,27 +256,30 @@ func (f *field) rotate(ctx context.Context, p *process, after time.Duration) (wa
 // until waits until every Service says that what it should be is served, and
 // returns what the rotator has done since before.
 func (f *field) until(ctx context.Context, p *process, before watched) (watched, error) {
-	err := p.wait(ctx, "conditions that say that all is served", 200*time.Millisecond, func() bool {
-		list, err := f.client.CoreV1().Services("cold").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false
-		}
-		for i := range list.Items {
-			leaf, _ := api.LeafOf(&list.Items[i])
-			said, _ := api.ServingOf(&list.Items[i])
-			if c := api.Condition(&list.Items[i], api.ConditionServing); c == nil || c.Status != metav1.ConditionTrue || said.Leaf != leaf {
-				return false
-			}
-		}
-		m, err := p.scrape()
-		return err == nil && m.sum("servingcert_consumers", "state", "current") == float64(f.consumers)
-	})
+	err := p.wait(ctx, "conditions that say that all is served", func() (time.Duration, bool) { return 200 * time.Millisecond, f.allServed(ctx, p) })
 	if err != nil {
 		return watched{}, err
 	}
 	took := time.Since(p.started)
 	now, err := observe(p)
 	return watched{took, now.cpu - before.cpu, now.dials - before.dials, now.patches - before.patches}, err
+}
+
+// allServed reports whether every Service says that what it should be is served.
+func (f *field) allServed(ctx context.Context, p *process) bool {
+	list, err := f.client.CoreV1().Services(coldNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false
+	}
+	for i := range list.Items {
+		leaf, _ := api.LeafOf(&list.Items[i])
+		said, _ := api.ServingOf(&list.Items[i])
+		if c := api.Condition(&list.Items[i], api.ConditionServing); c == nil || c.Status != metav1.ConditionTrue || said.Leaf != leaf {
+			return false
+		}
+	}
+	m, err := p.scrape()
+	return err == nil && m.sum("servingcert_consumers", "state", "current") == float64(f.consumers)
 }
 
 func observe(p *process) (watched, error) {

@@ -11,12 +11,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -28,6 +27,7 @@ type options struct {
 	single  int // Services created one by one
 	foreign int // foreign Secrets of 1 MB
 	workers int
+	rounds  int
 	// requests is how many PodCertificateRequests and CertificateSigningRequests are
 	// answered.
 	requests int
@@ -38,6 +38,7 @@ type options struct {
 func main() {
 	var o options
 	pflag.IntVarP(&o.n, "n", "n", 2000, "certificates to issue from cold")
+	pflag.IntVar(&o.rounds, "rounds", 3, "how often the floors and the signer are measured, in turns")
 	pflag.IntVar(&o.single, "single", 300, "Services to create one by one")
 	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
@@ -92,38 +93,13 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, plane: cp, client: client, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
+	meta, err := metadata.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, plane: cp, client: client, metadata: meta, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
 	if o.consumers > 0 {
 		return b.runConsumers(ctx)
 	}
 	return b.run(ctx)
 }
-
-// report prints the table; every row holds what was measured and the budget.
-func (b *bench) report(r results) {
-	cold, floor := r.cold.rate(), (r.floorBefore+r.floorAfter)/2
-	fmt.Printf("\nservingcert bench: %s, %d cores, GOMAXPROCS %d, N=%d, %d workers, %s\n\n",
-		runtime.Version(), runtime.NumCPU(), runtime.GOMAXPROCS(0), b.n, b.workers, time.Now().UTC().Format("2006-01-02"))
-	row := func(what, measured, budget string) { fmt.Printf("| %-62s | %-34s | %-22s |\n", what, measured, budget) }
-	row("what", "measured", "budget")
-	row("---", "---", "---")
-	row("bare client: Secret create + Service status patch, per second", fmt.Sprintf("%.0f before, %.0f after", r.floorBefore, r.floorAfter), "(the floor)")
-	row(fmt.Sprintf("signer: %d certificates from cold, per second", b.n), fmt.Sprintf("%.0f (%.1f s from process start)", cold, r.cold.took.Seconds()), "")
-	row("ratio", fmt.Sprintf("%.2f", cold/floor), "≥ 0.8")
-	row("API writes per certificate (POST + PATCH + PUT)", fmt.Sprintf("%.3f", r.cold.writes/float64(b.n)), "2")
-	row("API reads per certificate (GET, lists and watches included)", fmt.Sprintf("%.3f", r.cold.reads/float64(b.n)), "0")
-	row("events written", fmt.Sprintf("%d", r.cold.events), "0")
-	row("CPU per certificate in the signer", fmt.Sprintf("%.2f ms", r.cold.cpu.Seconds()*1000/float64(b.n)), "≤ 1.1 ms")
-	row(fmt.Sprintf("peak RSS issuing %d", b.n), mib(r.cold.peak), "≤ 150 MiB (at 10 000)")
-	row(fmt.Sprintf("peak RSS of a restart with %d certificates", b.n), mib(r.warm.peak), "")
-	row(fmt.Sprintf("  the same with %d foreign Secrets of 1 MB", b.foreign), fmt.Sprintf("%s (%+.1f MiB)", mib(r.warmForeign.peak), (r.warmForeign.peak-r.warm.peak)/(1<<20)), "≤ +5 MiB")
-	row("API writes of a restart with everything good", fmt.Sprintf("%.0f (the Lease, the status)", r.warm.writes), "")
-	row("Service created → Secret there, one at a time, p50 / p99", fmt.Sprintf("%.1f / %.1f ms", ms(r.p50), ms(r.p99)), "10 / 50 ms")
-	if b.requests > 0 {
-		b.reportRequests(row, r.answered)
-	}
-}
-
-func mib(bytes float64) string     { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }
-func ms(d time.Duration) float64   { return float64(d) / float64(time.Millisecond) }
-func step(format string, a ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", a...) }

@@ -17,7 +17,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // process is a running signer, or rotator.
@@ -41,10 +40,10 @@ type usage struct {
 func (u usage) rate() float64 { return float64(u.n) / u.took.Seconds() }
 
 func (b *bench) startSigner(ctx context.Context, flags ...string) (*process, error) {
-	return b.start(ctx, "GOMEMLIMIT=112MiB", append(flags, "--workers", strconv.Itoa(b.workers))...) // as in deploy/install.yaml
+	return b.start(ctx, []string{"GOMEMLIMIT=112MiB", "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(b.workers))...) // as in deploy/install.yaml
 }
 
-func (b *bench) start(ctx context.Context, env string, args ...string) (*process, error) {
+func (b *bench) start(ctx context.Context, env []string, args ...string) (*process, error) {
 	metrics, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func (b *bench) start(ctx context.Context, env string, args ...string) (*process
 	}
 	defer log.Close()
 	cmd := exec.CommandContext(ctx, b.binary, append(args, "--kubeconfig", b.kubeconfig, "--metrics-addr", metrics, "--metrics-insecure", "--health-addr", "0")...)
-	cmd.Env = append(os.Environ(), env)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	p := &process{cmd: cmd, metrics: "http://" + metrics + "/metrics", log: log.Name(), started: time.Now()}
 	return p, cmd.Start()
@@ -85,38 +84,21 @@ func (p *process) kill() {
 	}
 }
 
-// waitIssued waits until all Secrets of the namespace are there, and then until
-// the signer has told of all. The first is asked of the API server, with the
-// cheapest question that it answers: a scrape looks at every certificate.
-func (b *bench) waitIssued(ctx context.Context, p *process, namespace string, n int) error {
-	err := p.wait(ctx, fmt.Sprintf("%d Secrets", n), 50*time.Millisecond, func() bool {
-		list, err := b.client.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-		return err == nil && list.RemainingItemCount != nil && *list.RemainingItemCount == int64(n-1)
-	})
-	if err != nil {
-		return err
-	}
-	return p.wait(ctx, fmt.Sprintf("%d conditions", n), 20*time.Millisecond, func() bool {
-		m, err := p.scrape()
-		return err == nil && m.sum("rest_client_requests_total", "method", http.MethodPatch) >= float64(n)
-	})
-}
-
 // waitReconciled waits until the signer has looked at n Secrets.
 func (p *process) waitReconciled(ctx context.Context, n int) error {
-	return p.wait(ctx, fmt.Sprintf("a look at %d Secrets", n), 500*time.Millisecond, func() bool {
+	return p.wait(ctx, fmt.Sprintf("a look at %d Secrets", n), func() (time.Duration, bool) {
 		m, err := p.scrape()
-		return err == nil && m.sum("controller_runtime_reconcile_total", "controller", "signer") >= float64(n) && m.sum("workqueue_depth", "controller", "signer") == 0
+		return 500 * time.Millisecond, err == nil && m.sum("controller_runtime_reconcile_total", "controller", "signer") >= float64(n) && m.sum("workqueue_depth", "controller", "signer") == 0
 	})
 }
 
-func (p *process) wait(ctx context.Context, what string, every time.Duration, done func() bool) error {
+// wait asks whether something is done, again after the pause that the answer names.
+func (p *process) wait(ctx context.Context, what string, done func() (pause time.Duration, done bool)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
-		if done() {
+		pause, done := done()
+		if done {
 			p.reached = time.Now()
 			return nil
 		}
@@ -124,7 +106,7 @@ func (p *process) wait(ctx context.Context, what string, every time.Duration, do
 		case <-ctx.Done():
 			tail, _ := os.ReadFile(p.log)
 			return fmt.Errorf("no %s after %s: %w; its log ends:\n%s", what, time.Since(p.started).Round(time.Second), ctx.Err(), tail[max(0, len(tail)-2000):])
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }
@@ -163,7 +145,15 @@ func peakRSS(pid int) (float64, error) {
 type families map[string]*dto.MetricFamily
 
 func (p *process) scrape() (families, error) {
-	response, err := http.Get(p.metrics)
+	request, err := http.NewRequest(http.MethodGet, p.metrics, nil)
+	if err != nil {
+		return nil, err
+	}
+	return scrape(request)
+}
+
+func scrape(request *http.Request) (families, error) {
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -151,9 +151,9 @@ func (a *asking) connect(ctx context.Context) error {
 
 // waitFor waits until a counter of the signer has the value.
 func (p *process) waitFor(ctx context.Context, counter string, n int) error {
-	return p.wait(ctx, fmt.Sprintf("%s of %d", counter, n), 50*time.Millisecond, func() bool {
+	return p.wait(ctx, fmt.Sprintf("%s of %d", counter, n), func() (time.Duration, bool) {
 		m, err := p.scrape()
-		return err == nil && m.sum(counter) >= float64(n)
+		return 50 * time.Millisecond, err == nil && m.sum(counter) >= float64(n)
 	})
 }
 

@@ -88,9 +88,8 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, more ...string) err
 	if err != nil {
 		return err
 	}
-	etcdURL := strings.TrimPrefix(cp.etcd.arg("--listen-client-urls="), "--listen-client-urls=")
 	args := []string{
-		"--etcd-servers=" + etcdURL,
+		"--etcd-servers=" + cp.EtcdURL(),
 		"--bind-address=" + host,
 		"--secure-port=" + port,
 		"--cert-dir=" + cp.path("apiserver"),

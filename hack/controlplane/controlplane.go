@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -241,6 +242,11 @@ func (cp *ControlPlane) PIDs() map[string]int {
 		}
 	}
 	return pids
+}
+
+// EtcdURL is where etcd answers clients, http://127.0.0.1:PORT; its metrics are there too.
+func (cp *ControlPlane) EtcdURL() string {
+	return strings.TrimPrefix(cp.etcd.arg("--listen-client-urls="), "--listen-client-urls=")
 }
 
 // LogDir holds the logs: etcd.log, kube-apiserver.log, kube-controller-manager.log.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// condition is as long as the one that the signer writes when it has issued a
+// certificate. Its type is not the signer's, which would take it away.
+func condition(now time.Time) metav1.Condition {
+	return metav1.Condition{
+		Type: "bench/Ready", Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.NewTime(now),
+		Message: strings.Repeat("as long as ours is", 10),
+	}
+}
+
+// floor makes the writes that the signer makes, of the same size, and nothing else.
+// Watched, it holds the three watches that the signer holds beside them.
+func (b *bench) floor(ctx context.Context, namespace string, watched bool) (phase, error) {
+	if err := b.each(ctx, b.n, func(ctx context.Context, i int) error { return b.makeService(ctx, namespace, i, false) }); err != nil {
+		return phase{}, err
+	}
+	certPEM, keyPEM, err := pair()
+	if err != nil {
+		return phase{}, err
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{condition(time.Now())}}})
+	if err != nil {
+		return phase{}, err
+	}
+	if watched {
+		stop, err := b.watchAsTheSigner(ctx)
+		if err != nil {
+			return phase{}, err
+		}
+		defer stop()
+	}
+	m, err := b.begin(ctx, nil)
+	if err != nil {
+		return phase{}, err
+	}
+	err = b.each(ctx, b.n, func(ctx context.Context, i int) error {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name(i) + "-tls", Labels: map[string]string{"made-by": "bench"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: name(i), UID: types.UID("00000000-0000-0000-0000-000000000000")}},
+			},
+			Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM},
+		}
+		if _, err := b.client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		_, err := b.client.CoreV1().Services(namespace).Patch(ctx, name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		return err
+	})
+	if err != nil {
+		return phase{}, err
+	}
+	p, err := m.end(ctx, b.n)
+	if err != nil {
+		return phase{}, err
+	}
+	return p, b.clear(ctx, namespace)
+}
+
+// watchAsTheSigner holds the watches that cost the API server an event a write: of
+// Services, of Secrets with our label, and of the names of all others. stop ends them, and
+// returns when they have ended.
+func (b *bench) watchAsTheSigner(ctx context.Context) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var g errgroup.Group
+	stop = func() {
+		cancel()
+		_ = g.Wait()
+	}
+	drain := func(w watch.Interface, err error) error {
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		g.Go(func() error {
+			defer w.Stop()
+			for range w.ResultChan() {
+				if ctx.Err() != nil {
+					return nil
+				}
+			}
+			return nil
+		})
+		return nil
+	}
+	// What the floor makes has the label of the watch whose events hold the whole Secret, as
+	// the signer's have.
+	ours, others := metav1.ListOptions{LabelSelector: "made-by=bench"}, metav1.ListOptions{LabelSelector: "made-by!=bench"}
+	if err := drain(b.client.CoreV1().Services("").Watch(ctx, metav1.ListOptions{})); err != nil {
+		stop()
+		return nil, err
+	}
+	if err := drain(b.client.CoreV1().Secrets("").Watch(ctx, ours)); err != nil {
+		stop()
+		return nil, err
+	}
+	if err := drain(b.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Watch(ctx, others)); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// pair returns a certificate and its key, of the size and form of those that the
+// signer writes: the API server looks at them.
+func pair() (certPEM, keyPEM []byte, err error) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	cert, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, now, now.Add(time.Hour))
+	if err != nil {
+		return nil, nil, err
+	}
+	keyPEM, err = pki.EncodeKey(key)
+	return pki.EncodeCertificates(cert), keyPEM, err
+}
+
+// optedIn labels a namespace whose Services the signer is to serve.
+var optedIn = map[string]string{api.LabelInject: api.InjectEnabled}
