@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,7 +51,10 @@ func TestLayout(t *testing.T) {
 	made := index(t, ref)
 	first, second := filepath.Join(t.TempDir(), "sub", "first.tar"), filepath.Join(t.TempDir(), "second.tar")
 	require.NoError(t, made.WriteLayout(first))
-	require.NoError(t, index(t, ref).WriteLayout(second))
+	before := syscall.Umask(0o077)
+	err := index(t, ref).WriteLayout(second)
+	syscall.Umask(before)
+	require.NoError(t, err)
 	one, err := os.ReadFile(first)
 	require.NoError(t, err)
 	two, err := os.ReadFile(second)
@@ -69,11 +73,11 @@ func TestLayout(t *testing.T) {
 	opened, closed, err := OpenLayout(first)
 	require.NoError(t, err)
 	require.Equal(t, ref, opened.Ref())
-	before, err := made.Digest()
+	written, err := made.Digest()
 	require.NoError(t, err)
-	after, err := opened.Digest()
+	read, err := opened.Digest()
 	require.NoError(t, err)
-	require.Equal(t, before, after)
+	require.Equal(t, written, read)
 	require.NoError(t, validate.Index(opened.index), "digests and sizes are as the manifests say")
 	checkIndex(t, opened)
 	require.NoError(t, closed())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +15,7 @@ import (
 // push pushes the images of a release, each under the name that install.yaml has for
 // it, and prints them by digest. Nothing is pushed if one of them is not as the
 // release's list says.
-func push(ctx context.Context, out io.Writer, dir string) error {
+func push(ctx context.Context, out io.Writer, dir string) (err error) {
 	list, err := os.ReadFile(filepath.Join(dir, imageList))
 	if err != nil {
 		return err
@@ -25,13 +26,19 @@ func push(ctx context.Context, out io.Writer, dir string) error {
 		listed[repository] = "sha256:" + digest
 	}
 	var indices []*images.Index
+	var closers []func() error
+	defer func() {
+		for _, closed := range closers {
+			err = errors.Join(err, closed())
+		}
+	}()
 	for _, process := range images.Processes() {
 		file := image{process: process}.layout()
 		index, closed, err := images.OpenLayout(filepath.Join(dir, file))
 		if err != nil {
 			return err
 		}
-		defer closed()
+		closers = append(closers, closed)
 		digest, err := index.Digest()
 		if err != nil {
 			return err

@@ -211,7 +211,7 @@ func (r *release) chart(ctx context.Context) error {
 	for _, i := range r.images {
 		args = append(args, "-digest", i.process+"="+i.digest)
 	}
-	_, err = output(ctx, ".", []string{"GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off"}, "go", args...)
+	_, err = output(ctx, ".", []string{"GOFLAGS=-buildvcs=false", "GOWORK=off"}, "go", args...)
 	return err
 }
 

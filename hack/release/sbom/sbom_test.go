@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -68,7 +67,7 @@ func TestDocument(t *testing.T) {
 	for _, p := range read.Packages {
 		packages[p.PackageName] = p
 		id := string(p.PackageSPDXIdentifier)
-		require.Regexp(t, regexp.MustCompile(`^[A-Za-z0-9.-]+$`), id)
+		require.Regexp(t, `^[A-Za-z0-9.-]+$`, id)
 		require.False(t, identifiers[id], "%s is there twice", id)
 		identifiers[id] = true
 		require.NotEmpty(t, p.PackageDownloadLocation, p.PackageName)
