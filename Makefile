@@ -168,6 +168,35 @@ image: ## container images of webhook, signer and rotator; needs docker
 	@docker version >/dev/null 2>&1 || { echo "make image: needs docker with a running daemon (docker version fails)" >&2; exit 1; }
 	@for name in $(PROCESSES); do docker build --target $$name --tag $(IMAGE)/$$name:$(VERSION) .; done
 
+# Of the last commit, and nothing that is not committed. docs/release.md says the rest.
+REGISTRY ?= ghcr.io
+RELEASE  := bin/release
+.PHONY: release
+release: ## all that a release publishes, into bin/release/, without docker; VERSION=v1.2.3 REGISTRY=ghcr.io
+	go run ./hack/release build --version "$(VERSION)" --registry "$(REGISTRY)" --dir $(RELEASE)
+
+.PHONY: release-test
+release-test: ## build a release twice, in two places, compare the bytes, and use it as those do who download it
+	go test -tags release -count 1 -timeout 15m -v -run '^TestRelease$$' ./hack/release
+
+.PHONY: release-push
+release-push: ## push the images of bin/release to their registry
+	go run ./hack/release push --dir $(RELEASE)
+
+.PHONY: release-sign
+release-sign: ## sign images and checksums of bin/release and attest the images' SBOMs, keyless; needs cosign
+	cosign sign-blob --yes --bundle $(RELEASE)/checksums.txt.sigstore.json $(RELEASE)/checksums.txt
+	while read -r digest name; do \
+		cosign sign --yes "$$name@sha256:$$digest" </dev/null; \
+		cosign attest --yes --type spdxjson --predicate "$(RELEASE)/$${name##*/}.oci.spdx.json" "$$name@sha256:$$digest" </dev/null; \
+	done <$(RELEASE)/images.sha256
+
+# A version with a hyphen, as v1.2.3-rc.1, is a pre-release.
+.PHONY: release-publish
+release-publish: ## make the release of tag VERSION on GitHub, with the files of bin/release; needs gh
+	gh release create "$(VERSION)" --verify-tag --title "$(VERSION)" $(if $(findstring -,$(VERSION)),--prerelease) \
+		--notes-file $(RELEASE)/release-notes.md $(RELEASE)/*
+
 .PHONY: clean
 clean: ## remove what was built here; Go's caches and the control plane's stay
 	rm -rf $(BIN)

@@ -29,10 +29,14 @@ func TestKrewManifest(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(text, &plugin))
 	assert.Equal(t, "krew.googlecontainertools.github.com/v1alpha2 Plugin servingcert VERSION", strings.Join([]string{plugin.APIVersion, plugin.Kind, plugin.Metadata.Name, plugin.Spec.Version}, " "))
 	assert.LessOrEqual(t, len(plugin.Spec.ShortDescription), 50, "Krew's naming guide")
-	assert.Len(t, plugin.Spec.Platforms, 5)
+	assert.Len(t, plugin.Spec.Platforms, 6)
 	for _, p := range plugin.Spec.Platforms {
 		system, arch := p.Selector.MatchLabels["os"], p.Selector.MatchLabels["arch"]
-		assert.Equal(t, "BASEURL/kubectl-servingcert_"+system+"_"+arch+".tar.gz", p.URI)
+		suffix := ".tar.gz"
+		if system == "windows" {
+			suffix = ".zip"
+		}
+		assert.Equal(t, "BASEURL/kubectl-servingcert_"+system+"_"+arch+suffix, p.URI)
 		assert.Equal(t, "SHA256_"+strings.ToUpper(system+"_"+arch), p.SHA256)
 		assert.Equal(t, p.Bin, p.Files[0].From)
 	}

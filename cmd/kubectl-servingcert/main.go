@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/servingcert/servingcert/cmd/internal/version"
 )
 
 func main() {
@@ -66,6 +68,7 @@ func run(ctx context.Context, args []string, std streams) int {
 // newRoot returns "kubectl servingcert" with all verbs.
 func newRoot(p *plugin) *cobra.Command {
 	cobra.EnableCommandSorting = false // as verbs lists them
+	var shown bool
 	root := &cobra.Command{
 		Use:           "kubectl-servingcert COMMAND [flags]",
 		Short:         "Serving certificates for Kubernetes workloads.",
@@ -73,8 +76,16 @@ func newRoot(p *plugin) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          func(cmd *cobra.Command, args []string) error { return unknown(cmd, args) },
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !shown {
+				return cmd.Help()
+			}
+			_, err := fmt.Fprintf(p.out, "%s %s\n", cmd.Name(), version.Get())
+			return err
+		},
 	}
+	// As every program of servingcert has it; the command version says more.
+	root.Flags().BoolVar(&shown, "version", false, "print the version of the plugin, and do nothing else")
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)

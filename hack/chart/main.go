@@ -3,6 +3,7 @@
 //	chart generate     writes install.yaml and what else is generated from the chart
 //	chart check        fails if a file is not as generate would write it
 //	chart render       prints the objects for other values: -namespace, -f, -set
+//	chart package      writes the archive and install.yaml of a release
 //
 // It is run in hack/chart, a module of its own (make generate, make chart-test).
 package main
@@ -34,7 +35,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("which command? allowed: generate, check, render")
+		return errors.New("which command? allowed: generate, check, render, package")
 	}
 	switch args[0] {
 	case "generate":
@@ -51,8 +52,10 @@ func run(args []string) error {
 		return check(repository, files)
 	case "render":
 		return render(args[1:])
+	case "package":
+		return runPackage(args[1:])
 	}
-	return fmt.Errorf("%q: unknown command: allowed: generate, check, render", args[0])
+	return fmt.Errorf("%q: unknown command: allowed: generate, check, render, package", args[0])
 }
 
 // render prints what Helm would install.

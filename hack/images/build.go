@@ -12,31 +12,59 @@ import (
 	"strings"
 )
 
-// Build builds Go programs of this repository as static binaries into dir, named as
-// their packages are (./cmd/signer becomes DIR/signer), and returns their paths.
-// Packages are relative to the root of the repository; the working directory may be
-// any below it.
+// Build builds Go programs of this repository as static binaries for this machine into
+// dir, named as their packages are (./cmd/signer becomes DIR/signer), and returns their
+// paths. Packages are relative to the root of the repository; the working directory may
+// be any below it.
 func Build(ctx context.Context, dir string, packages ...string) ([]string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
+	return build(ctx, root, dir, "-s -w", nil, packages)
+}
+
+// Platform is what a program is built for, and what a release says of it.
+type Platform struct {
+	OS, Arch string // GOOS, GOARCH
+	Version  string // of the release, which the program's --version prints
+}
+
+// versionVariable is where cmd/internal/version has the version of a release.
+const versionVariable = "github.com/servingcert/servingcert/cmd/internal/version.release"
+
+// Build builds programs of the repository at root as the function Build does, for a
+// release: whatever the environment of the builder says about the build, equal sources
+// give equal binaries. On Windows they are called NAME.exe.
+func (p Platform) Build(ctx context.Context, root, dir string, packages ...string) ([]string, error) {
+	return build(ctx, root, dir, "-s -w -X "+versionVariable+"="+p.Version, []string{
+		"GOOS=" + p.OS, "GOARCH=" + p.Arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=-buildvcs=true", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "GOTOOLCHAIN=local", "GODEBUG=",
+	}, packages)
+}
+
+func build(ctx context.Context, root, dir, ldflags string, env, packages []string) ([]string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-trimpath", "-ldflags", ldflags, "-o", dir + string(filepath.Separator)}
 	cmd := exec.CommandContext(ctx, "go", slices.Concat(args, packages)...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, env)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build %s: %w\n%s", strings.Join(packages, " "), err, bytes.TrimSpace(out))
 	}
+	suffix := ""
+	if slices.Contains(env, "GOOS=windows") {
+		suffix = ".exe"
+	}
 	var built []string
 	for _, pkg := range packages {
-		built = append(built, filepath.Join(dir, path.Base(pkg)))
+		built = append(built, filepath.Join(dir, path.Base(pkg)+suffix))
 	}
 	return built, nil
 }

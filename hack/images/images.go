@@ -6,9 +6,10 @@
 //	if err != nil { … }
 //	err = image.WriteFile("bin/images/web.tar")
 //
-// An image has one layer. Layers are not compressed: an image is imported on the
-// machine that it was made on, and as often as its code changes. Equal content
-// gives an equal image, byte by byte: no file in it has a date.
+// An image has one layer. Layers of an Image are not compressed: it is imported on the
+// machine that it was made on, and as often as its code changes. What a release
+// publishes is an Index: several architectures, OCI's media types, compressed layers.
+// Equal content gives an equal image, byte by byte: no file in it has a date.
 package images
 
 import (
@@ -47,34 +48,44 @@ type Config struct {
 	Env        []string
 	User       string // default: User
 	Labels     map[string]string
+	Created    time.Time // default: 1970
 }
 
 // OfBinary is an image from scratch that holds a static binary: the file bin/web becomes
 // /web, which is the entrypoint unless config has another. ref is the full name with a
 // tag.
 func OfBinary(ref, file string, config Config) (*Image, error) {
-	data, err := os.ReadFile(file)
+	layer, entrypoint, err := binaryLayer(file)
 	if err != nil {
 		return nil, err
 	}
+	if config.Entrypoint == nil {
+		config.Entrypoint = entrypoint
+	}
+	return ofLayer(ref, layer, config)
+}
+
+// binaryLayer returns a layer that holds one program, and how it is started.
+func binaryLayer(file string) (layer []byte, entrypoint []string, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
 	path := "/" + filepath.Base(file)
-	layer := &bytes.Buffer{}
-	w := tar.NewWriter(layer)
+	archive := &bytes.Buffer{}
+	w := tar.NewWriter(archive)
 	if err := w.WriteHeader(&tar.Header{
 		Name: path[1:], Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
 	}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := w.Write(data); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := w.Close(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if config.Entrypoint == nil {
-		config.Entrypoint = []string{path}
-	}
-	return ofLayer(ref, layer.Bytes(), config)
+	return archive.Bytes(), []string{path}, nil
 }
 
 // OfDir is an image from scratch that holds the files of a directory, owned by root.
@@ -91,28 +102,36 @@ func ofLayer(ref string, layer []byte, config Config) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image %q: %w", ref, err)
 	}
-	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer))
+	image, err := configured(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer), runtime.GOARCH, config)
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	return &Image{ref: tag, image: image}, nil
+}
+
+// configured is the image base, which has no layer yet, with one layer and a configuration.
+func configured(base v1.Image, layer v1.Layer, arch string, config Config) (v1.Image, error) {
+	image, err := mutate.AppendLayers(base, layer)
+	if err != nil {
+		return nil, err
 	}
 	file, err := image.ConfigFile()
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", ref, err)
+		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", runtime.GOARCH
-	file.Created = v1.Time{Time: time.Unix(0, 0).UTC()}
+	file.OS, file.Architecture = "linux", arch
+	if config.Created.IsZero() {
+		config.Created = time.Unix(0, 0)
+	}
+	file.Created = v1.Time{Time: config.Created.UTC()}
 	if config.User == "" {
 		config.User = User
 	}
 	file.Config = v1.Config{
 		User: config.User, Entrypoint: config.Entrypoint, Cmd: config.Cmd, Env: config.Env, Labels: config.Labels,
 	}
-	image, err = mutate.ConfigFile(image, file)
-	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", ref, err)
-	}
-	return &Image{ref: tag, image: image}, nil
+	return mutate.ConfigFile(image, file)
 }
 
 // Ref is the image's name.
@@ -121,6 +140,15 @@ func (i *Image) Ref() string { return i.ref.String() }
 // WriteFile writes the image as docker save does, under its name, whole or not at
 // all.
 func (i *Image) WriteFile(path string) error {
+	err := writeFile(path, func(w io.Writer) error { return tarball.Write(i.ref, i.image, w) })
+	if err != nil {
+		return fmt.Errorf("write image %s to %s: %w", i.ref, path, err)
+	}
+	return nil
+}
+
+// writeFile makes a file whole or not at all, and its directory if that is missing.
+func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -129,19 +157,15 @@ func (i *Image) WriteFile(path string) error {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	if err := i.write(tmp); err != nil {
-		return fmt.Errorf("write image %s to %s: %w", i.ref, path, err)
+	defer tmp.Close()
+	if err := write(tmp); err != nil {
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
 	}
 	return os.Rename(tmp.Name(), path)
-}
-
-func (i *Image) write(f *os.File) error {
-	defer f.Close()
-	if err := tarball.Write(i.ref, i.image, io.Writer(f)); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	return f.Close()
 }

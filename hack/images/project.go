@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -14,6 +15,18 @@ import (
 // processes are what deploy/install.yaml runs: the commands in cmd, the names of their
 // containers and of the images' entrypoints.
 var processes = []string{"webhook", "signer", "rotator"}
+
+// Processes returns the names of the images that the project has.
+func Processes() []string { return slices.Clone(processes) }
+
+// Labels are what an image of the project says of itself.
+func Labels(process string) map[string]string {
+	return map[string]string{
+		"org.opencontainers.image.title":    process,
+		"org.opencontainers.image.source":   "https://github.com/servingcert/servingcert",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+	}
+}
 
 // Project builds signer, rotator and webhook, makes their images under the names that
 // deploy/install.yaml has for them, as the Dockerfile does, and writes each to
@@ -42,11 +55,7 @@ func Project(ctx context.Context, dir string) ([]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("deploy/install.yaml has no container %s", name)
 		}
-		image, err := OfBinary(ref, built[i], Config{Labels: map[string]string{
-			"org.opencontainers.image.title":    name,
-			"org.opencontainers.image.source":   "https://github.com/servingcert/servingcert",
-			"org.opencontainers.image.licenses": "Apache-2.0",
-		}})
+		image, err := OfBinary(ref, built[i], Config{Labels: Labels(name)})
 		if err != nil {
 			return nil, err
 		}

@@ -81,6 +81,15 @@ func TestRightFlags(t *testing.T) {
 	}
 }
 
+// TestVersion: nothing is started, and flags that are missing or wrong are no matter.
+func TestVersion(t *testing.T) {
+	started := func(context.Context) error { return errors.New("it was started") }
+	code, stdout, stderr := run(true, started, "--version")
+	assert.Equal(t, ExitOK, code, stderr)
+	assert.Regexp(t, `^sizer \S+ \(commit \S+, go\S+, \w+/\w+\)\n$`, stdout)
+	assert.Empty(t, stderr)
+}
+
 func TestHelpListsEveryFlag(t *testing.T) {
 	code, stdout, stderr := run(true, nil, "--help")
 	assert.Equal(t, ExitOK, code)

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+	spdxjson "github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdxlib"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/images"
+)
+
+// testVersion is what the tests' releases are called. No commit has it as a tag.
+const testVersion = "v0.0.0-releasetest.1"
+
+// registryOf starts a registry that only this test has, and returns its host.
+func registryOf(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// TestStepsOfARelease takes every step but the compilation, twice: one small program
+// stands for all of them. TestRelease is the same with the real ones (make release-test).
+func TestStepsOfARelease(t *testing.T) {
+	host := registryOf(t)
+	built, err := images.Build(t.Context(), t.TempDir(), "./hack/node/pause")
+	require.NoError(t, err)
+	program, err := os.ReadFile(built[0])
+	require.NoError(t, err)
+	var dirs []string
+	for _, umask := range []int{0o022, 0o077} {
+		dir := filepath.Join(t.TempDir(), "release")
+		dirs = append(dirs, dir)
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "of the release before"), 0o755))
+		before := syscall.Umask(umask)
+		err := smallRelease(t, program, host, dir)
+		syscall.Umask(before)
+		require.NoError(t, err)
+	}
+	equalTrees(t, dirs[0], dirs[1])
+	theFiles(t, dirs[0])
+	sumsHold(t, dirs[0])
+	digests := layoutDigests(t, dirs[0], host)
+	require.Equal(t, slices.Sorted(maps.Values(digests)), imagesIn(string(content(t, dirs[0], "install.yaml"))))
+	billsHold(t, dirs[0], false)
+	pushed(t, dirs[0], digests)
+}
+
+// smallRelease makes a release into a directory, in which each program is the given one.
+func smallRelease(t *testing.T, program []byte, host, dir string) (err error) {
+	t.Helper()
+	r, err := newRelease(t.Context(), testVersion, host+"/deep")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	for _, p := range pluginPlatforms {
+		for _, name := range append(images.Processes(), plugin) {
+			path := filepath.Join(r.bin, p.String(), p.program(name))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, program, 0o755)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, step := range []func(context.Context) error{r.layouts, r.archives, r.chart, r.releaseNotes, r.checksums} {
+		if err := step(t.Context()); err != nil {
+			return err
+		}
+	}
+	return r.publish(dir)
+}
+
+// TestForeignProgram: a program that says another commit, or none, is not released.
+func TestForeignProgram(t *testing.T) {
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	r := &release{commit: "0123"}
+	require.ErrorContains(t, r.checkBuild(binary), "and not from 0123")
+}
+
+var imageLine = regexp.MustCompile(`(?m)^ *image: "?([^"\s]+)"?$`)
+
+// imagesIn are the images that a manifest names, sorted.
+func imagesIn(manifest string) []string {
+	var found []string
+	for _, match := range imageLine.FindAllStringSubmatch(manifest, -1) {
+		found = append(found, match[1])
+	}
+	slices.Sort(found)
+	return found
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, strings.TrimPrefix(path, dir+"/"))
+		}
+		return err
+	}))
+	return names
+}
+
+func content(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	require.NoError(t, err)
+	return data
+}
+
+// equalTrees: the same files with the same bytes.
+func equalTrees(t *testing.T, first, second string) {
+	t.Helper()
+	require.Equal(t, files(t, first), files(t, second))
+	for _, name := range files(t, first) {
+		// Not require.Equal, which would print them.
+		if !bytes.Equal(content(t, first, name), content(t, second, name)) {
+			t.Errorf("%s differs", name)
+		}
+	}
+}
+
+// theFiles: all that docs/release.md lists is there, and nothing else.
+func theFiles(t *testing.T, dir string) {
+	t.Helper()
+	want := []string{
+		"checksums.txt", "images.sha256", "install.yaml", "krew.yaml", "release-notes.md",
+		"servingcert-" + strings.TrimPrefix(testVersion, "v") + ".tgz",
+		"servingcert_linux_amd64.tar.gz", "servingcert_linux_arm64.tar.gz",
+		"servingcert_linux_amd64.spdx.json", "servingcert_linux_arm64.spdx.json",
+	}
+	for _, p := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
+		want = append(want, plugin+"_"+p+".tar.gz", plugin+"_"+p+".spdx.json")
+	}
+	for _, p := range []string{"windows_amd64", "windows_arm64"} {
+		want = append(want, plugin+"_"+p+".zip", plugin+"_"+p+".spdx.json")
+	}
+	for _, process := range []string{"webhook", "signer", "rotator"} {
+		want = append(want, process+".oci.tar", process+".oci.spdx.json")
+	}
+	require.ElementsMatch(t, want, files(t, dir))
+	require.Contains(t, string(content(t, dir, "release-notes.md")), "### Images")
+	require.NotContains(t, string(content(t, dir, "krew.yaml")), "SHA256_")
+}
+
+// sumsHold: sha256sum agrees, and no file is left out.
+func sumsHold(t *testing.T, dir string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "--quiet", "checksums.txt")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	lines := strings.Count(string(content(t, dir, "checksums.txt")), "\n")
+	require.Len(t, files(t, dir), lines+1, "each file but checksums.txt is in it")
+	for line := range strings.Lines(string(content(t, dir, "checksums.txt"))) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		if strings.HasPrefix(name, plugin+"_") && !strings.HasSuffix(name, ".json") {
+			require.Contains(t, string(content(t, dir, "krew.yaml")), "sha256: "+sum, name)
+		}
+	}
+}
+
+// unpacked are the files of an archive and their modes.
+func unpacked(t *testing.T, path string) (contents map[string][]byte, modes map[string]fs.FileMode) {
+	t.Helper()
+	contents, modes = map[string][]byte{}, map[string]fs.FileMode{}
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	if strings.HasSuffix(path, ".zip") {
+		archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+		require.NoError(t, err)
+		for _, f := range archive.File {
+			contents[f.Name], err = fs.ReadFile(archive, f.Name)
+			require.NoError(t, err)
+			modes[f.Name] = f.Mode()
+		}
+		return contents, modes
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	require.NoError(t, err)
+	for archive := tar.NewReader(unzipped); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return contents, modes
+		}
+		require.NoError(t, err)
+		contents[header.Name], err = io.ReadAll(archive)
+		require.NoError(t, err)
+		modes[header.Name] = header.FileInfo().Mode()
+	}
+}
+
+// layoutDigests opens the images, checks every digest and size in them, and returns
+// their names by digest, as a manifest has them.
+func layoutDigests(t *testing.T, dir, host string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, process := range []string{"webhook", "signer", "rotator"} {
+		index, closed, err := images.OpenLayout(filepath.Join(dir, process+".oci.tar"))
+		require.NoError(t, err)
+		digest, err := index.Digest()
+		require.NoError(t, err)
+		require.Equal(t, host+"/deep/servingcert/"+process+":"+testVersion, index.Ref())
+		found[process] = index.Ref() + "@" + digest
+		built, err := index.Images()
+		require.NoError(t, err)
+		require.Len(t, built, 2)
+		for arch, image := range built {
+			require.NoError(t, validate.Image(image), arch)
+			config, err := image.ConfigFile()
+			require.NoError(t, err)
+			require.Equal(t, arch, config.Architecture)
+			require.Equal(t, "65532:65532", config.Config.User)
+			require.Equal(t, testVersion, config.Config.Labels["org.opencontainers.image.version"])
+			require.Len(t, config.Config.Labels["org.opencontainers.image.revision"], 40)
+		}
+		require.NoError(t, closed())
+	}
+	return found
+}
+
+// billsHold: each document is read by SPDX's library, and names what it is about by
+// the hash that the release has for it.
+func billsHold(t *testing.T, dir string, modules bool) {
+	t.Helper()
+	sums := string(content(t, dir, "checksums.txt")) + string(content(t, dir, imageList))
+	bills := 0
+	for _, name := range files(t, dir) {
+		if !strings.HasSuffix(name, ".spdx.json") {
+			continue
+		}
+		bills++
+		doc, err := spdxjson.Read(bytes.NewReader(content(t, dir, name)))
+		require.NoError(t, err, name)
+		require.NoError(t, spdxlib.ValidateDocument(doc), name)
+		subject := doc.Packages[0]
+		require.Contains(t, sums, subject.PackageChecksums[0].Value+"  "+subject.PackageName+"\n", name)
+		if modules {
+			text := string(content(t, dir, name))
+			require.Greater(t, strings.Count(text, "go.sum: h1:"), 20, name)
+			require.Contains(t, text, "pkg:golang/k8s.io/apimachinery@v", name)
+		}
+	}
+	require.Equal(t, 2+6+3, bills)
+}
+
+// pushed: the registry has the images under their names and digests, and one that was
+// changed after the release was made is not pushed.
+func pushed(t *testing.T, dir string, digests map[string]string) {
+	t.Helper()
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	var out bytes.Buffer
+	require.NoError(t, push(t.Context(), &out, dir))
+	for _, ref := range digests {
+		require.Contains(t, out.String(), ref+"\n")
+		tagged, digest, _ := strings.Cut(ref, "@")
+		tag, err := name.NewTag(tagged)
+		require.NoError(t, err)
+		index, err := remote.Index(tag)
+		require.NoError(t, err)
+		got, err := index.Digest()
+		require.NoError(t, err)
+		require.Equal(t, digest, got.String())
+		require.NoError(t, validate.Index(index))
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	require.NoError(t, os.WriteFile(filepath.Join(copied, imageList), bytes.ReplaceAll(content(t, dir, imageList), []byte("a"), []byte("b")), 0o600))
+	require.ErrorContains(t, push(context.Background(), io.Discard, copied), imageList+" says")
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	repositoryURL = "https://github.com/servingcert/servingcert"
+	krewTemplate  = "deploy/krew/servingcert.yaml"
+)
+
+// downloads is where the files of a release can be had.
+func downloads(version string) string { return repositoryURL + "/releases/download/" + version }
+
+// platform is an operating system and an architecture, as Go names them.
+type platform struct{ os, arch string }
+
+func (p platform) String() string { return p.os + "_" + p.arch }
+
+// program is the file of a program on this platform.
+func (p platform) program(name string) string {
+	if p.os == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+// archive is the file of an archive for this platform.
+func (p platform) archive(name string) string {
+	if p.os == "windows" {
+		return name + "_" + p.String() + ".zip"
+	}
+	return name + "_" + p.String() + ".tar.gz"
+}
+
+func (p platform) pluginArchive() string { return p.archive(plugin) }
+
+// plugin is kubectl's plugin, which people run; the other programs run in clusters.
+const plugin = "kubectl-servingcert"
+
+var (
+	// pluginPlatforms are those of the plugin. Krew's template has them too.
+	pluginPlatforms = []platform{
+		{"linux", "amd64"}, {"linux", "arm64"},
+		{"darwin", "amd64"}, {"darwin", "arm64"},
+		{"windows", "amd64"}, {"windows", "arm64"},
+	}
+	// serverPlatforms are those of images and of what is in them.
+	serverPlatforms = pluginPlatforms[:2]
+)
+
+// image is an image of the release.
+type image struct{ process, ref, digest string }
+
+// layout is the file of an image in the release.
+func (i image) layout() string { return i.process + ".oci.tar" }
+
+// repository is the image's name without its tag.
+func (i image) repository() string { return i.ref[:strings.LastIndex(i.ref, ":")] }
+
+// release is one release that is being made.
+type release struct {
+	version   string
+	registry  string
+	commit    string
+	time      time.Time // of the commit
+	tagged    bool      // the commit has the version as a tag
+	goVersion string
+
+	work   string // a directory for everything, which close removes
+	source string // a clone of the commit
+	bin    string // bin/OS_ARCH/PROGRAM
+	out    string // what is published
+
+	images []image
+}
+
+// newRelease clones the last commit of the repository around the working directory:
+// what is not committed is not released, and the clone's path is in no file.
+func newRelease(ctx context.Context, version, registry string) (*release, error) {
+	version, err := versionOf(version)
+	if err != nil {
+		return nil, err
+	}
+	root, err := output(ctx, ".", nil, "git", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, err
+	}
+	work, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return nil, err
+	}
+	r := &release{version: version, registry: registry, work: work}
+	r.source, r.bin, r.out = filepath.Join(work, "source"), filepath.Join(work, "bin"), filepath.Join(work, "out")
+	if err := r.clone(ctx, root); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *release) clone(ctx context.Context, root string) error {
+	if _, err := output(ctx, ".", nil, "git", "clone", "--quiet", "--shared", root, r.source); err != nil {
+		return err
+	}
+	shown, err := output(ctx, r.source, nil, "git", "log", "-1", "--format=%H %ct")
+	if err != nil {
+		return err
+	}
+	commit, seconds, _ := strings.Cut(shown, " ")
+	epoch, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return fmt.Errorf("git log: %q: %w", shown, err)
+	}
+	tags, err := output(ctx, r.source, nil, "git", "tag", "--points-at", "HEAD")
+	if err != nil {
+		return err
+	}
+	if r.goVersion, err = output(ctx, r.source, nil, "go", "env", "GOVERSION"); err != nil {
+		return err
+	}
+	r.commit, r.time, r.tagged = commit, time.Unix(epoch, 0).UTC(), slices.Contains(strings.Fields(tags), r.version)
+	return os.MkdirAll(r.out, 0o755)
+}
+
+func (r *release) close() error { return os.RemoveAll(r.work) }
+
+// build makes every file. What comes later names what came before by its hash.
+func (r *release) build(ctx context.Context, log io.Writer) error {
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"programs", r.programs},
+		{"images", r.layouts},
+		{"archives", r.archives},
+		{"chart and install.yaml", r.chart},
+		{"release notes", r.releaseNotes},
+		{"checksums", r.checksums},
+	}
+	for _, step := range steps {
+		started := time.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		fmt.Fprintf(log, "%-22s %4.0f s\n", step.what, time.Since(started).Seconds())
+	}
+	return nil
+}
+
+// publish moves what was made to where it was asked for, in the place of what was there.
+func (r *release) publish(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	// Beside it first: a directory is moved within one file system only.
+	next := dir + ".next"
+	if err := errors.Join(os.RemoveAll(next), os.CopyFS(next, os.DirFS(r.out)), os.RemoveAll(dir)); err != nil {
+		return err
+	}
+	return os.Rename(next, dir)
+}
+
+// write writes a file of the release.
+func (r *release) write(name string, content []byte) error {
+	return os.WriteFile(filepath.Join(r.out, name), content, 0o644)
+}
+
+// output runs a command and returns what it printed, trimmed.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/release/sbom"
+)
+
+// programs builds every program for each of its platforms.
+func (r *release) programs(ctx context.Context) error {
+	for _, p := range pluginPlatforms {
+		packages := []string{"./cmd/" + plugin}
+		if slices.Contains(serverPlatforms, p) {
+			for _, process := range images.Processes() {
+				packages = append(packages, "./cmd/"+process)
+			}
+		}
+		target := images.Platform{OS: p.os, Arch: p.arch, Version: r.version}
+		built, err := target.Build(ctx, r.source, filepath.Join(r.bin, p.String()), packages...)
+		if err != nil {
+			return err
+		}
+		for _, path := range built {
+			if err := r.checkBuild(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkBuild returns an error if a program does not say that it was built from the
+// release's commit, and nothing but it.
+func (r *release) checkBuild(path string) error {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	settings := map[string]string{}
+	for _, s := range info.Settings {
+		settings[s.Key] = s.Value
+	}
+	if settings["vcs.revision"] != r.commit || settings["vcs.modified"] != "false" {
+		return fmt.Errorf("%s: was built from commit %q, modified %q, and not from %s",
+			path, settings["vcs.revision"], settings["vcs.modified"], r.commit)
+	}
+	return nil
+}
+
+// layouts makes the images.
+func (r *release) layouts(context.Context) error {
+	for _, process := range images.Processes() {
+		binaries := map[string]string{}
+		var programs []sbom.Program
+		for _, p := range serverPlatforms {
+			binaries[p.arch] = filepath.Join(r.bin, p.String(), process)
+			program, err := r.program(binaries[p.arch])
+			if err != nil {
+				return err
+			}
+			programs = append(programs, program)
+		}
+		i := image{process: process, ref: r.registry + "/servingcert/" + process + ":" + r.version}
+		labels := images.Labels(process)
+		labels["org.opencontainers.image.version"] = r.version
+		labels["org.opencontainers.image.revision"] = r.commit
+		labels["org.opencontainers.image.created"] = r.time.Format(time.RFC3339)
+		index, err := images.OfBinaries(i.ref, binaries, images.Config{Labels: labels, Created: r.time})
+		if err != nil {
+			return err
+		}
+		if i.digest, err = index.Digest(); err != nil {
+			return err
+		}
+		if err := index.WriteLayout(filepath.Join(r.out, i.layout())); err != nil {
+			return err
+		}
+		subject := sbom.Subject{
+			Name: i.repository(), Version: r.version, File: i.layout(), Purpose: "CONTAINER",
+			SHA256: strings.TrimPrefix(i.digest, "sha256:"), Location: downloads(r.version) + "/" + i.layout(),
+			PURL: "pkg:oci/" + process + "@" + strings.ReplaceAll(i.digest, ":", "%3A") + "?repository_url=" + i.repository() + "&tag=" + r.version,
+		}
+		if err := r.bill(process+".oci", subject, programs); err != nil {
+			return err
+		}
+		r.images = append(r.images, i)
+	}
+	var list strings.Builder
+	for _, i := range r.images {
+		fmt.Fprintf(&list, "%s  %s\n", strings.TrimPrefix(i.digest, "sha256:"), i.repository())
+	}
+	return r.write(imageList, []byte(list.String()))
+}
+
+// imageList holds the digests of the images, as sha256sum writes those of files.
+const imageList = "images.sha256"
+
+// archives packs the programs: the plugin, which Krew installs, and the servers. The
+// plugin's manifest has the sums of its archives.
+func (r *release) archives(context.Context) error {
+	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	if err != nil {
+		return err
+	}
+	sums := map[string]string{}
+	for _, p := range pluginPlatforms {
+		if sums[p.String()], err = r.archive(p, p.pluginArchive(), license, plugin); err != nil {
+			return err
+		}
+	}
+	for _, p := range serverPlatforms {
+		if _, err := r.archive(p, p.archive("servingcert"), license, images.Processes()...); err != nil {
+			return err
+		}
+	}
+	template, err := os.ReadFile(filepath.Join(r.source, krewTemplate))
+	if err != nil {
+		return err
+	}
+	manifest, err := krew(string(template), r.version, sums)
+	if err != nil {
+		return err
+	}
+	return r.write("krew.yaml", []byte(manifest))
+}
+
+// archive writes one archive and its bill of materials, and returns its SHA-256.
+func (r *release) archive(p platform, name string, license []byte, names ...string) (string, error) {
+	var files []file
+	var programs []sbom.Program
+	for _, program := range names {
+		path := filepath.Join(r.bin, p.String(), p.program(program))
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", err
+		}
+		files = append(files, file{filepath.Base(path), 0o755, content})
+		billed, err := r.program(path)
+		if err != nil {
+			return "", err
+		}
+		programs = append(programs, billed)
+	}
+	files = append(files, file{"LICENSE", 0o644, license})
+	pack := tarball
+	if p.os == "windows" {
+		pack = zipball
+	}
+	content, err := pack(files, r.time)
+	if err != nil {
+		return "", err
+	}
+	if err := r.write(name, content); err != nil {
+		return "", err
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256(content))
+	return sum, r.bill(strings.TrimSuffix(strings.TrimSuffix(name, ".tar.gz"), ".zip"), sbom.Subject{
+		Name: name, Version: r.version, File: name, Purpose: "ARCHIVE", SHA256: sum, Location: downloads(r.version) + "/" + name,
+	}, programs)
+}
+
+// program is what a bill of materials says of a binary.
+func (r *release) program(path string) (sbom.Program, error) {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return sbom.Program{}, err
+	}
+	sum, err := sumOf(path)
+	return sbom.Program{
+		Name: filepath.Base(path), SHA256: sum, Info: info, Version: r.version,
+		Location: "git+" + repositoryURL + "@" + r.commit,
+	}, err
+}
+
+// bill writes NAME.spdx.json.
+func (r *release) bill(name string, subject sbom.Subject, programs []sbom.Program) error {
+	var text bytes.Buffer
+	err := sbom.Document{
+		Name: subject.File, Namespace: fmt.Sprintf("%s/%s.spdx.json#%s", downloads(r.version), name, subject.SHA256),
+		Created: r.time, Subject: subject, Programs: programs,
+	}.Write(&text)
+	if err != nil {
+		return err
+	}
+	return r.write(name+".spdx.json", text.Bytes())
+}
+
+// chart packages the chart and renders install.yaml, both with images by digest. It
+// is done by the module that has Helm.
+func (r *release) chart(ctx context.Context) error {
+	out, err := filepath.Abs(r.out)
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"run", "-C", filepath.Join(r.source, "hack", "chart"), ".", "package", "-dir", out,
+		"-version", r.version, "-registry", r.registry, "-epoch", strconv.FormatInt(r.time.Unix(), 10),
+	}
+	for _, i := range r.images {
+		args = append(args, "-digest", i.process+"="+i.digest)
+	}
+	_, err = output(ctx, ".", []string{"GOFLAGS=-buildvcs=false", "GOWORK=off"}, "go", args...)
+	return err
+}
+
+// releaseNotes writes what people read.
+func (r *release) releaseNotes(context.Context) error {
+	changelog, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	changes, _, err := section(string(changelog), r.version, r.tagged)
+	if err != nil {
+		return err
+	}
+	return r.write("release-notes.md", []byte(r.notes(changes)))
+}
+
+// checksums writes checksums.txt, about all other files, for sha256sum -c.
+func (r *release) checksums(context.Context) error {
+	entries, err := os.ReadDir(r.out)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	for _, entry := range entries {
+		sum, err := sumOf(filepath.Join(r.out, entry.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "%s  %s\n", sum, entry.Name())
+	}
+	return r.write("checksums.txt", []byte(text.String()))
+}
+
+func sumOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}

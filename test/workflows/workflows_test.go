@@ -1,0 +1,176 @@
+// Package workflows holds the workflow files against what they call and what they may.
+package workflows
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const root = "../.."
+
+// workflow is the part of GitHub's format that the files use. Other keys are an error.
+type workflow struct {
+	Name        string
+	On          map[string]*trigger
+	Permissions map[string]string
+	Concurrency map[string]string
+	Jobs        map[string]job
+}
+
+type trigger struct{ Branches, Tags []string }
+
+type job struct {
+	RunsOn      string `yaml:"runs-on"`
+	Timeout     int    `yaml:"timeout-minutes"`
+	Permissions map[string]string
+	Container   map[string]string
+	Env         map[string]string
+	Steps       []step
+}
+
+type step struct {
+	Uses, Run string
+	With, Env map[string]string
+}
+
+func parse(t *testing.T, path string) workflow {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	decoder := yaml.NewDecoder(f)
+	decoder.KnownFields(true)
+	var w workflow
+	require.NoError(t, decoder.Decode(&w), path)
+	return w
+}
+
+func workflows(t *testing.T) map[string]workflow {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, ".github/workflows/*"))
+	require.NoError(t, err)
+	all := map[string]workflow{}
+	for _, path := range paths {
+		all[filepath.Base(path)] = parse(t, path)
+	}
+	require.Len(t, all, 2)
+	return all
+}
+
+var (
+	makes  = regexp.MustCompile(`^make ([a-z0-9-]+)$`)
+	target = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `)
+	pinned = regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
+)
+
+// TestSteps: what a workflow does is a target of the Makefile or .ci/run, which
+// everybody can run, or an action that is pinned by its commit.
+func TestSteps(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	require.NoError(t, err)
+	targets := map[string]bool{}
+	for _, match := range target.FindAllStringSubmatch(string(makefile), -1) {
+		targets[match[1]] = true
+	}
+	for name, w := range workflows(t) {
+		require.NotEmpty(t, w.Name, name)
+		require.NotEmpty(t, w.On, name)
+		require.NotNil(t, w.Permissions, "%s: without permissions a token may do everything", name)
+		for id, j := range w.Jobs {
+			require.NotEmpty(t, j.RunsOn, "%s: %s", name, id)
+			require.Positive(t, j.Timeout, "%s: %s", name, id)
+			for _, s := range j.Steps {
+				switch {
+				case s.Uses != "":
+					require.Empty(t, s.Run, name)
+					require.Regexp(t, pinned, s.Uses, name)
+				case s.Run == ".ci/run":
+					info, err := os.Stat(filepath.Join(root, s.Run))
+					require.NoError(t, err)
+					require.NotZero(t, info.Mode()&0o100, "it can be run")
+				default:
+					match := makes.FindStringSubmatch(s.Run)
+					require.NotNil(t, match, "%s: %q is neither a target of the Makefile nor .ci/run", name, s.Run)
+					require.True(t, targets[match[1]], "%s: the Makefile has no target %s", name, match[1])
+				}
+			}
+		}
+	}
+}
+
+// TestPermissions: what a pull request runs may read, and nothing else. Who publishes
+// may do just that, and only for a tag.
+func TestPermissions(t *testing.T) {
+	all := workflows(t)
+	ci, release := all["ci.yaml"], all["release.yaml"]
+	require.Equal(t, map[string]string{"contents": "read"}, ci.Permissions)
+	for id, j := range ci.Jobs {
+		require.Empty(t, j.Permissions, id)
+	}
+	require.Empty(t, release.Permissions)
+	require.Equal(t, map[string]*trigger{"push": {Tags: []string{"v*"}}}, release.On)
+	require.Equal(t, map[string]string{
+		"contents": "write", "packages": "write", "id-token": "write", "attestations": "write",
+	}, release.Jobs["release"].Permissions)
+	require.Len(t, release.Jobs, 1)
+}
+
+// TestOrder: nothing is published before it was tested, pushed, signed and attested.
+func TestOrder(t *testing.T) {
+	var order []string
+	for _, s := range workflows(t)["release.yaml"].Jobs["release"].Steps {
+		action, _, _ := strings.Cut(s.Uses, "@")
+		order = append(order, s.Run+action)
+		if action == "actions/attest-build-provenance" {
+			require.Contains(t, []string{"bin/release/checksums.txt", "bin/release/images.sha256"}, s.With["subject-checksums"])
+		}
+	}
+	require.Equal(t, []string{
+		"actions/checkout", "actions/setup-go", "make release-test", "make release",
+		"docker/login-action", "make release-push",
+		"sigstore/cosign-installer", "make release-sign",
+		"actions/attest-build-provenance", "actions/attest-build-provenance",
+		"make release-publish",
+	}, order)
+}
+
+// stub stands for a program that talks to the world: it notes how it was called.
+const stub = "#!/bin/sh\necho \"${0##*/} $*\" >>\"$LOG\"\n"
+
+// TestSignAndPublish runs the targets with stubs in the place of cosign and gh: each
+// image is signed by its digest, its own bill of materials attested, and the files go
+// to the tag's release.
+func TestSignAndPublish(t *testing.T) {
+	bin, release, log := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "log")
+	for _, program := range []string{"cosign", "gh"} {
+		require.NoError(t, os.WriteFile(filepath.Join(bin, program), []byte(stub), 0o755))
+	}
+	list := strings.Repeat("a", 64) + "  r.example.com:5000/deep/signer\n" + strings.Repeat("b", 64) + "  r.example.com:5000/deep/webhook\n"
+	require.NoError(t, os.WriteFile(filepath.Join(release, "images.sha256"), []byte(list), 0o600))
+	run := func(args ...string) string {
+		require.NoError(t, os.RemoveAll(log))
+		cmd := exec.CommandContext(t.Context(), "make", append([]string{"-C", root, "RELEASE=" + release}, args...)...)
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "LOG="+log)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		called, err := os.ReadFile(log)
+		require.NoError(t, err)
+		return strings.ReplaceAll(string(called), release, "DIR")
+	}
+	signer, webhook := "r.example.com:5000/deep/signer@sha256:"+strings.Repeat("a", 64), "r.example.com:5000/deep/webhook@sha256:"+strings.Repeat("b", 64)
+	require.Equal(t, "cosign sign-blob --yes --bundle DIR/checksums.txt.sigstore.json DIR/checksums.txt\n"+
+		"cosign sign --yes "+signer+"\n"+
+		"cosign attest --yes --type spdxjson --predicate DIR/signer.oci.spdx.json "+signer+"\n"+
+		"cosign sign --yes "+webhook+"\n"+
+		"cosign attest --yes --type spdxjson --predicate DIR/webhook.oci.spdx.json "+webhook+"\n", run("release-sign"))
+	require.Equal(t, "gh release create v1.2.3 --verify-tag --title v1.2.3 --notes-file DIR/release-notes.md DIR/images.sha256\n",
+		run("release-publish", "VERSION=v1.2.3"))
+	require.Contains(t, run("release-publish", "VERSION=v1.2.3-rc.1"), " --prerelease ")
+}
