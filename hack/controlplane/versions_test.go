@@ -64,7 +64,9 @@ func TestModulesOfVersions(t *testing.T) {
 			require.NoError(t, err)
 			var mod struct {
 				Tool    []struct{ Path string }
-				Replace []struct{ New struct{ Path, Version string } }
+				Replace []struct {
+					New struct{ Path, Version string }
+				}
 			}
 			require.NoError(t, json.Unmarshal(out, &mod))
 			var tools []string
