@@ -110,11 +110,19 @@ func (r right) uses(e controlplane.AuditEvent) bool {
 		(r.name == "" || r.name == e.Object.Name) && (r.namespace == "" || r.namespace == e.Object.Namespace)
 }
 
-// of tells whether a right is to what a feature serves.
+// of tells whether a right is to what a feature serves, or needed for nothing else.
 func (r right) of(feature controlplane.Feature) bool {
 	resource, _, _ := strings.Cut(r.resource, "/")
-	return r.group == feature.Resource.Group && resource == feature.Resource.Resource ||
-		r.verb == "attest" && feature.Name == controlplane.ClusterTrustBundles.Name
+	if r.group == feature.Resource.Group && resource == feature.Resource.Resource {
+		return true
+	}
+	switch feature.Name {
+	case controlplane.ClusterTrustBundles.Name:
+		return r.verb == "attest"
+	case controlplane.PodCertificates.Name: // the signer reads the pod of a request
+		return r.program == "signer" && r.group == "" && r.resource == "pods"
+	}
+	return false
 }
 
 // unused returns the rights that no request needed.
