@@ -13,6 +13,11 @@ IMAGE     ?= servingcert
 # What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'
 PKG       ?= ./...
 TESTFLAGS ?=
+# KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
+# current one. etcd stays the current one.
+OLDEST    := 1.30
+# Packages that run a control plane.
+ON_CONTROLPLANE := ./test/integration/... ./hack/controlplane ./cmd/rotator
 # How many certificates `make bench` issues from cold.
 N         ?= 2000
 
@@ -20,7 +25,8 @@ BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
 # programs that take a certificate, Grafana's library.
-MODULES := . hack/tools hack/chart hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
+MODULES := . hack/tools hack/chart hack/controlplane/build hack/controlplane/build/1.30 \
+	hack/controlplane/build/1.33 hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
 	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards
 
 ##@ Start here
@@ -38,8 +44,22 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries cfssl-servers helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them
-	go test -race -timeout 20m $(TESTFLAGS) $(PKG)
+test: controlplane-binaries cfssl-servers helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
+	$(call run-tests,-race $(PKG))
+
+.PHONY: test-oldest
+test-oldest: export KUBERNETES := $(OLDEST)
+test-oldest: controlplane-binaries cfssl-servers helm ## what runs a control plane, on the oldest version that is supported, without the race detector
+	$(call run-tests,$(ON_CONTROLPLANE))
+
+# run-tests also prints what was skipped because the version is too old, which go test does not
+# of a package that passed; so the results of another run do not do.
+SKIPPED := $(BIN)/skipped
+define run-tests
+@mkdir -p $(BIN) && rm -f $(SKIPPED)
+SERVINGCERT_SKIPPED=$(SKIPPED) go test -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
+	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
+endef
 
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
 # Minimizing what is merely new would take the time away from finding more.
@@ -206,7 +226,7 @@ clean: ## remove what was built here; Go's caches and the control plane's stay
 # Before the tests and not by them, as its progress is seen here: go test shows the
 # output of a package only when the package is done.
 .PHONY: controlplane-binaries
-controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from $$KUBEBUILDER_ASSETS or built once
+controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from $$KUBEBUILDER_ASSETS or built once, of $$KUBERNETES or the current version
 	@go run ./hack/controlplane/cmd/controlplane --fetch-only
 
 .PHONY: cfssl-servers

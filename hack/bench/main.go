@@ -76,9 +76,11 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("build the %s: %w\n%s", what, err, out)
 	}
 	step("starting etcd and kube-apiserver")
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: filepath.Join(dir, "controlplane"), ExtraAPIServerArgs: []string{
-		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true", "--enable-admission-plugins=NodeRestriction",
-	}})
+	cp, err := controlplane.Start(ctx, controlplane.Options{
+		Dir:                filepath.Join(dir, "controlplane"),
+		Features:           []controlplane.Feature{controlplane.PodCertificates},
+		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
+	})
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,8 @@ var inAssets = []string{Etcd, KubeAPIServer, Kubectl}
 // modules in which they are pinned, one after the other, each reported on log, into
 // $SERVINGCERT_CONTROLPLANE_CACHE or the user's cache directory. A second call finds
 // them there. Processes that call it at the same time build once; the others wait.
+// $KUBERNETES asks for a version of Kubernetes, such as 1.30, by its directory below the
+// module of the current one.
 func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]string, error) {
 	for _, name := range names {
 		if _, ok := sources[name]; !ok {
@@ -87,7 +89,11 @@ func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]s
 		fmt.Fprintf(log, "%s has no %s: the pinned version is used\n", envAssets, strings.Join(missing, ", "))
 	}
 	for _, name := range missing {
-		b, err := newBuilder(log, sources[name].module)
+		module, err := moduleOf(name, os.Getenv(envKubernetes))
+		if err != nil {
+			return nil, err
+		}
+		b, err := newBuilder(log, module)
 		if err != nil {
 			return nil, err
 		}

@@ -40,6 +40,9 @@ type Options struct {
 	// and two control planes rarely share one.
 	ServiceCIDR string
 
+	// Features are turned on where kube-apiserver is new enough for them.
+	Features []Feature
+
 	// ExtraAPIServerArgs are added to kube-apiserver's flags, after ours: of a
 	// flag with one value the last wins.
 	ExtraAPIServerArgs []string
@@ -81,6 +84,7 @@ type ControlPlane struct {
 	ownsDir  bool
 	binaries map[string]string
 	pki      *pki
+	minor    int // the x of kube-apiserver's version 1.x
 
 	serviceIP netip.Addr // the ClusterIP of Service default/kubernetes
 	host      string     // host:port of kube-apiserver; stays the same across restarts
@@ -115,6 +119,9 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		opts:      opts,
 		binaries:  binaries,
 		serviceIP: netip.MustParsePrefix(opts.ServiceCIDR).Masked().Addr().Next(),
+	}
+	if cp.minor, err = minorOf(ctx, binaries[KubeAPIServer]); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
 	}
 	if err := cp.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start control plane: %w", err), cp.Stop())

@@ -82,10 +82,10 @@ var checks = []Check{
 		"Remove the LimitRange from the namespace, or change its limits.", "doctor.md#before-you-install", false},
 	{PodCertificates, "PodCertificates", Before, Info, "the API server serves PodCertificateRequests",
 		"Without them, Services with servingcert.dev/key-source: pod get no certificates. All else works.",
-		"To have keys that never leave the pod, enable PodCertificateRequests.", "pod-keys.md#what-it-needs", false},
+		"To have keys that never leave the pod, enable PodCertificateRequests, in Kubernetes 1.36 or later.", "pod-keys.md#what-it-needs", false},
 	{ClusterTrustBundles, "ClusterTrustBundles", Before, Info, "the API server serves ClusterTrustBundles",
 		"Without them, pods take the CA bundle from ConfigMap servingcert-ca.crt. All else works.",
-		"To have the bundle as a ClusterTrustBundle too, enable the API.", "trust.md", false},
+		"To have the bundle as a ClusterTrustBundle too, enable the API, in Kubernetes 1.33 or later.", "trust.md", false},
 
 	{Installed, "Installed", System, Error, "signer, rotator and webhook are installed",
 		"Without the signer no certificate is issued, without the rotator no client learns to trust it, and without the webhook no pod of an opted-in namespace can be created.",

@@ -223,6 +223,15 @@ var ofThePlatform = []breaking{
 	}, "error SC106 LimitRange s/l: its minimum of cpu is 100m, and container signer requests 50m"},
 	{"no PodCertificateRequests", func(_ *testing.T, f *Facts) { f.Platform.PodCertificates = false }, "info SC107 : the API server does not serve podcertificaterequests of certificates.k8s.io"},
 	{"no ClusterTrustBundles", func(_ *testing.T, f *Facts) { f.Platform.ClusterTrustBundles = false }, "info SC108 : the API server does not serve clustertrustbundles of certificates.k8s.io"},
+	{"too old for PodCertificateRequests", func(_ *testing.T, f *Facts) {
+		f.Platform.PodCertificates, f.Platform.Version, f.Platform.Minor = false, "v1.35.4", 35
+	}, "info SC107 : the API server is v1.35.4, and podcertificaterequests of certificates.k8s.io are served from Kubernetes 1.36 on"},
+	{"too old for ClusterTrustBundles", func(_ *testing.T, f *Facts) {
+		f.Platform.ClusterTrustBundles, f.Platform.Version, f.Platform.Minor = false, "v1.32.2", 32
+	}, "info SC108 : the API server is v1.32.2, and clustertrustbundles of certificates.k8s.io are served from Kubernetes 1.33 on"},
+	{"new enough for ClusterTrustBundles", func(_ *testing.T, f *Facts) {
+		f.Platform.ClusterTrustBundles, f.Platform.Version, f.Platform.Minor = false, "v1.33.6", 33
+	}, "info SC108 : the API server does not serve clustertrustbundles of certificates.k8s.io"},
 }
 
 var ofTheInstallation = []breaking{

@@ -9,8 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// oldestMinor is the oldest minor version of Kubernetes 1 that servingcert runs on.
-const oldestMinor = 30
+// The oldest minor versions of Kubernetes 1 that servingcert runs on, and that serve what it
+// can use.
+const (
+	oldestMinor              = 30
+	clusterTrustBundlesMinor = 33
+	podCertificatesMinor     = 36
+)
 
 // Platform is what is known of a cluster before anything is installed.
 type Platform struct {
@@ -53,10 +58,10 @@ func (p *Platform) judge() []Finding {
 		out = append(out, found(ServiceCARuns, p.ServiceCA, "it runs"))
 	}
 	if !p.PodCertificates {
-		out = append(out, found(PodCertificates, "", "the API server does not serve podcertificaterequests of certificates.k8s.io"))
+		out = append(out, p.notServed(PodCertificates, "podcertificaterequests", podCertificatesMinor))
 	}
 	if !p.ClusterTrustBundles {
-		out = append(out, found(ClusterTrustBundles, "", "the API server does not serve clustertrustbundles of certificates.k8s.io"))
+		out = append(out, p.notServed(ClusterTrustBundles, "clustertrustbundles", clusterTrustBundlesMinor))
 	}
 	for i := range p.Quotas {
 		out = append(out, p.quota(&p.Quotas[i])...)
@@ -65,6 +70,14 @@ func (p *Platform) judge() []Finding {
 		out = append(out, p.limitRange(&p.LimitRanges[i])...)
 	}
 	return out
+}
+
+// notServed says what the API server does not serve, and whether it could.
+func (p *Platform) notServed(id ID, resource string, since int) Finding {
+	if p.Major == 1 && p.Minor < since {
+		return found(id, "", "the API server is %s, and %s of certificates.k8s.io are served from Kubernetes 1.%d on", p.Version, resource, since)
+	}
+	return found(id, "", "the API server does not serve %s of certificates.k8s.io", resource)
 }
 
 // quota returns what of a quota the pods do not meet.

@@ -47,9 +47,10 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, binaries, "kubectl-servingcert", "signer", "rotator"); err != nil {
 		return 1, err
 	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{
-		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true", "--enable-admission-plugins=NodeRestriction",
-	}})
+	plane, err = controlplane.Start(ctx, controlplane.Options{
+		Features:           []controlplane.Feature{controlplane.PodCertificates},
+		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
+	})
 	if err != nil {
 		return 1, err
 	}

@@ -20,6 +20,7 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -34,6 +35,7 @@ type node struct {
 
 func newNode(t *testing.T) node {
 	t.Helper()
+	harness.Needs(t, plane.AdminConfig(), controlplane.PodCertificates)
 	n := node{name: "node-" + utilrand.String(6)}
 	cfg, err := plane.UserConfig("system:node:"+n.name, "system:nodes")
 	require.NoError(t, err)

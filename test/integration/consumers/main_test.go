@@ -28,6 +28,7 @@ import (
 const system = api.DefaultNamespace
 
 var (
+	cluster *controlplane.ControlPlane
 	account *rest.Config            // the rotator's
 	admin   client.WithWatch        // sees everything, without a cache
 	ours    = newAuthority(1, true) // the CA that is published
@@ -41,9 +42,9 @@ func run(m *testing.M) (code int, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	ctrl.SetLogger(logr.Discard())
-	cluster, err := controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{
-		"--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true", // else volumes lose their source
-	}})
+	cluster, err = controlplane.Start(ctx, controlplane.Options{
+		Features: []controlplane.Feature{controlplane.PodCertificates}, // else volumes lose their source
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
@@ -31,6 +32,13 @@ func makesKey(pod *corev1.Pod) {
 			SignerName: api.SignerName, KeyType: "ECDSAP256", KeyPath: "tls.key", CertificateChainPath: "tls.crt",
 		}}},
 	}}}}
+}
+
+// needsPodCertificates skips the test where an API server takes the source away that
+// makesKey gives.
+func needsPodCertificates(t *testing.T) {
+	t.Helper()
+	harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
 }
 
 func asksForPodKeys(svc *corev1.Service) {
@@ -71,6 +79,7 @@ func overdue(t *testing.T, names ...string) *tls.Certificate {
 
 // TestWhatPodsWithKeysOfTheirOwnServe has a Service with one pod for each.
 func TestWhatPodsWithKeysOfTheirOwnServe(t *testing.T) {
+	needsPodCertificates(t)
 	r := startRotator(t)
 	ns := newNamespace(t)
 	port := freePort(t)
@@ -114,6 +123,7 @@ func TestWhatPodsWithKeysOfTheirOwnServe(t *testing.T) {
 }
 
 func TestARefreshIsSeen(t *testing.T) {
+	needsPodCertificates(t)
 	r := startRotator(t)
 	ns := newNamespace(t)
 	port := freePort(t)
@@ -155,6 +165,7 @@ func TestARefreshIsSeen(t *testing.T) {
 // A pod of a StatefulSet has a name of its own, and it is refreshed late: the next certificate
 // was issued when the one before was overdue.
 func TestAPodOfAStatefulSetServesItsOwnName(t *testing.T) {
+	needsPodCertificates(t)
 	r := startRotator(t)
 	ns := newNamespace(t)
 	port := freePort(t)
@@ -178,6 +189,7 @@ func TestAPodOfAStatefulSetServesItsOwnName(t *testing.T) {
 
 // Two Services share a Secret, and one is switched to keys of its pods.
 func TestAPodIsCountedOnceDuringASwitch(t *testing.T) {
+	needsPodCertificates(t)
 	r := startRotator(t)
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
@@ -200,6 +212,7 @@ func TestAPodIsCountedOnceDuringASwitch(t *testing.T) {
 
 // A Service is switched to keys of its pods, and back, while pods of both kinds run.
 func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
+	needsPodCertificates(t)
 	r := startRotator(t)
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
@@ -228,6 +241,7 @@ func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 }
 
 func TestAWorkloadWhosePodsDoNotReloadTheirKeysIsRestarted(t *testing.T) {
+	needsPodCertificates(t)
 	startRotator(t)
 	ns := newNamespace(t)
 	port := freePort(t)

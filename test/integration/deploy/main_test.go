@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	cluster, err = controlplane.Start(ctx, controlplane.Options{
-		ControllerManager:  true,
-		ExtraAPIServerArgs: []string{"--feature-gates=ClusterTrustBundle=true", "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true"},
+		ControllerManager: true,
+		Features:          []controlplane.Feature{controlplane.ClusterTrustBundles},
 	})
 	if err != nil {
 		return 0, err

@@ -19,6 +19,7 @@ import (
 
 // The kubelet gets a certificate for the names of the Services that select its pod.
 func TestAPodGetsTheNamesOfItsServices(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
@@ -47,6 +48,7 @@ func TestAPodGetsTheNamesOfItsServices(t *testing.T) {
 // A StatefulSet's pod has a name of its own below its headless Service, and no other
 // pod's.
 func TestAPodOfAHeadlessServiceGetsItsOwnName(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "db", podKeys(), func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone })
@@ -61,6 +63,7 @@ func TestAPodOfAHeadlessServiceGetsItsOwnName(t *testing.T) {
 
 // What may become right waits, and is answered once it is.
 func TestARequestWaitsForItsService(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
@@ -78,6 +81,7 @@ func TestARequestWaitsForItsService(t *testing.T) {
 
 // The lifetime is the shortest of what the pod and the signer allow.
 func TestTheLifetimeIsTheShorter(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t, "--pod-max-duration=2h")
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
@@ -91,6 +95,7 @@ func TestTheLifetimeIsTheShorter(t *testing.T) {
 
 // What can never become right is denied, with the reason.
 func TestWhatIsDenied(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	t.Run("a namespace that was never opted in", func(t *testing.T) {
 		ns := newNamespace(t, false)
@@ -114,6 +119,7 @@ func TestWhatIsDenied(t *testing.T) {
 
 // Taking the label away takes nothing: a pod that has a certificate gets the next one.
 func TestANamespaceThatWasOptedInGoesOn(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())

@@ -35,6 +35,7 @@ func stubOf(t *testing.T, signer any, change ...func(*x509.CertificateRequest)) 
 // What a request says beside its key counts for nothing: the names are those of the Services
 // that select the pod.
 func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns, other := newNamespace(t, true), newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
@@ -78,6 +79,7 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 
 // What a kubelet may not ask for, the API server refuses; it never comes to the signer.
 func TestWhatTheAPIServerRefuses(t *testing.T) {
+	needsPodCertificates(t)
 	ns, other := newNamespace(t, true), newNamespace(t, true)
 	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
 	elsewhere := newPod(t, ns, "web", func(p *corev1.Pod) { p.Spec.NodeName = "node-2" })
@@ -121,6 +123,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 // Who is no node, and may make requests all the same, gets nothing for a pod that does not
 // run as the request says.
 func TestWrongPodsAreDenied(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())

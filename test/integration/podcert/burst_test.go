@@ -21,6 +21,7 @@ const pods = 500
 // All pods that start at once get a certificate, for one read of the pod and one write of
 // the request each, and nothing else.
 func TestManyPodsStartAtOnce(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())

@@ -21,6 +21,7 @@ const flood, few = 300, 60
 // A namespace with many requests keeps neither another one's pod waiting nor a Secret. The
 // order of the API server's list has its requests first.
 func TestManyRequestsOfANamespaceDelayNobody(t *testing.T) {
+	needsPodCertificates(t)
 	busy, shop := newNamespaceCalled(t, "a-busy-"), newNamespaceCalled(t, "z-shop-")
 	newService(t, busy, "web", podKeys())
 	newService(t, shop, "web", podKeys())
@@ -64,6 +65,7 @@ func TestManyRequestsOfANamespaceDelayNobody(t *testing.T) {
 // One pod with more requests than it may have certificates keeps the rest waiting, with an
 // event that names the limit. None is denied, and another pod is not affected.
 func TestAPodThatAsksTooOftenWaits(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t, "--secret-issue-burst=3", "--secret-issue-interval=1h")
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())

@@ -28,6 +28,7 @@ import (
 
 // The request of a pod that was deleted gets nothing, though another pod has its name now.
 func TestAPodThatWasMadeAgain(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	named := func(p *corev1.Pod) { p.GenerateName, p.Name = "", "web-0" }
@@ -49,6 +50,7 @@ func TestAPodThatWasMadeAgain(t *testing.T) {
 // A certificate has the names that the Services have when it is signed, not those of the
 // time when it was asked for.
 func TestServicesChangeWhileARequestWaits(t *testing.T) {
+	needsPodCertificates(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
 	newService(t, ns, "gone", podKeys(), func(svc *corev1.Service) { svc.Spec.Selector["app"] = "web" })
@@ -75,6 +77,7 @@ func selects(t *testing.T, namespace, service, app string) {
 // A signer that is killed when it has signed, and has written nothing, leaves nothing
 // behind: the next answers, once.
 func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
+	needsPodCertificates(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
 	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
@@ -139,6 +142,7 @@ func between(t *testing.T, answers func(w http.ResponseWriter, r *http.Request) 
 // without the feature gate, stops nothing else. What waits is answered once it serves them
 // again.
 func TestRequestsAreNoLongerServed(t *testing.T) {
+	needsPodCertificates(t)
 	var off atomic.Bool
 	asked := make(chan struct{}, 100)
 	kubeconfig, server := between(t, func(w http.ResponseWriter, r *http.Request) bool {
@@ -179,6 +183,7 @@ func TestRequestsAreNoLongerServed(t *testing.T) {
 // Two signers that take themselves for the leader answer each request once, and neither
 // takes that for a fault.
 func TestTwoSignersAtATime(t *testing.T) {
+	needsPodCertificates(t)
 	both := []*process{startSigner(t), startSigner(t)}
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
@@ -206,6 +211,7 @@ func TestTwoSignersAtATime(t *testing.T) {
 
 // What waits when the API server goes away is answered when it is back.
 func TestTheAPIServerIsAway(t *testing.T) {
+	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
 	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)

@@ -51,12 +51,9 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	plane, err = controlplane.Start(ctx, controlplane.Options{
-		AuditUsers: []string{"system:serviceaccount:" + api.DefaultNamespace + ":" + signerAccount},
-		ExtraAPIServerArgs: []string{
-			"--feature-gates=PodCertificateRequest=true",
-			"--runtime-config=certificates.k8s.io/v1beta1=true",
-			"--enable-admission-plugins=NodeRestriction",
-		},
+		AuditUsers:         []string{"system:serviceaccount:" + api.DefaultNamespace + ":" + signerAccount},
+		Features:           []controlplane.Feature{controlplane.PodCertificates},
+		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 	})
 	if err != nil {
 		return 1, err
@@ -97,6 +94,12 @@ func prepare(ctx context.Context) error {
 	}
 	_, err = admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
 	return err
+}
+
+// needsPodCertificates skips the test where kubelets cannot ask.
+func needsPodCertificates(t *testing.T) {
+	t.Helper()
+	harness.Needs(t, plane.AdminConfig(), controlplane.PodCertificates)
 }
 
 // process is a signer that runs.

@@ -100,7 +100,7 @@ func (r right) uses(e controlplane.AuditEvent) bool {
 	case "attest": // asked about where a ClusterTrustBundle is written
 		return writes && resource == "clustertrustbundles"
 	case "sign": // where a certificate is
-		return writes && resource == "podcertificaterequests/status"
+		return writes && (resource == "podcertificaterequests/status" || resource == "certificatesigningrequests/status")
 	case "approve":
 		return writes && resource == "certificatesigningrequests/approval"
 	}
@@ -108,6 +108,21 @@ func (r right) uses(e controlplane.AuditEvent) bool {
 	verb := e.Verb == r.verb || r.verb == "create" && e.Verb == "patch" && e.Status.Code == http.StatusCreated
 	return verb && r.group == e.Object.Group && r.resource == resource &&
 		(r.name == "" || r.name == e.Object.Name) && (r.namespace == "" || r.namespace == e.Object.Namespace)
+}
+
+// of tells whether a right is to what a feature serves, or needed for nothing else.
+func (r right) of(feature controlplane.Feature) bool {
+	resource, _, _ := strings.Cut(r.resource, "/")
+	if r.group == feature.Resource.Group && resource == feature.Resource.Resource {
+		return true
+	}
+	switch feature.Name {
+	case controlplane.ClusterTrustBundles.Name:
+		return r.verb == "attest"
+	case controlplane.PodCertificates.Name: // the signer reads the pod of a request
+		return r.program == "signer" && r.group == "" && r.resource == "pods"
+	}
+	return false
 }
 
 // unused returns the rights that no request needed.

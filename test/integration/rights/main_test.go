@@ -52,9 +52,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, dir, programs...); err != nil {
 		return 1, err
 	}
-	options := controlplane.Options{
-		ExtraAPIServerArgs: []string{"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true"},
-	}
+	options := controlplane.Options{Features: controlplane.Features()}
 	for _, program := range programs {
 		options.AuditUsers = append(options.AuditUsers, accountOf(program))
 	}

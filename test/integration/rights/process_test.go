@@ -70,7 +70,11 @@ func startWebhook(t *testing.T) (metrics string) {
 	for name, data := range secretOf(t, system, "servingcert-webhook-tls").Data {
 		require.NoError(t, os.WriteFile(filepath.Join(certs(), name), data, 0o600))
 	}
-	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443", "--trust-source=clustertrustbundle", "--shutdown-delay=0s")
+	source := "clustertrustbundle"
+	if !harness.Serves(t, plane.AdminConfig(), controlplane.ClusterTrustBundles) {
+		source = "configmap"
+	}
+	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443", "--trust-source="+source, "--shutdown-delay=0s")
 }
 
 // clusterIP returns the webhook's address.

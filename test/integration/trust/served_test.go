@@ -150,14 +150,13 @@ func withTrustBundles(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	other, err := controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: []string{
-		"--feature-gates=ClusterTrustBundle=true", "--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true",
-	}})
+	other, err := controlplane.Start(ctx, controlplane.Options{Features: []controlplane.Feature{controlplane.ClusterTrustBundles}})
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Stop()) })
+	harness.Needs(t, other.AdminConfig(), controlplane.ClusterTrustBundles)
 	shared, sharedAccount, sharedAdmin := cluster, account, admin
 	t.Cleanup(func() {
 		cluster, account, admin = shared, sharedAccount, sharedAdmin
-		require.NoError(t, other.Stop())
 	})
 	cluster = other
 	require.NoError(t, prepare(ctx))

@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // corpus reads the pods of testdata and adds those that are too big to write.
@@ -83,22 +85,26 @@ func TestWhatWasAcceptedIsAcceptedWithPodKeys(t *testing.T) {
 		"longer than Kubernetes does":  {api.AnnotationDuration: "9000h", api.AnnotationKeyAlgorithm: "RSA2048"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
 			svc := keysService("web")
 			maps.Copy(svc.Annotations, annotations)
 			acceptsCorpus(t, svc)
 		})
 	}
 	t.Run("with the credential bundle", func(t *testing.T) {
+		harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
 		acceptsCorpus(t, keysService("web"), func(pod *corev1.Pod) {
 			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AnnotationCombinedPEM, "true")
 		})
 	})
 	t.Run("with a ClusterTrustBundle", func(t *testing.T) {
+		harness.Needs(t, cluster.AdminConfig(), controlplane.ClusterTrustBundles)
 		writeTrustBundle(t)
 		restart(t, hook.dir, "--trust-source=clustertrustbundle")
 		t.Cleanup(func() { restart(t, hook.dir) })
-		acceptsCorpus(t, keysService("web"))
 		acceptsCorpus(t, webService("web"))
+		harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
+		acceptsCorpus(t, keysService("web"))
 	})
 }
 

@@ -46,7 +46,7 @@ func runTests(m *testing.M) (code int, err error) {
 	if clientAuthority, presents, err = configureClientCertificate(clientDir); err != nil {
 		return 1, err
 	}
-	if cluster, err = controlplane.Start(ctx, controlplane.Options{ExtraAPIServerArgs: append([]string{presents}, gates(true)...)}); err != nil {
+	if cluster, err = controlplane.Start(ctx, controlplane.Options{Features: controlplane.Features(), ExtraAPIServerArgs: []string{presents}}); err != nil {
 		return 1, err
 	}
 	defer func() { _ = cluster.Stop() }()

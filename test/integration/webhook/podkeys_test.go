@@ -20,14 +20,9 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// gates are kube-apiserver's flags that turn on or off what keys of pods and the
+// without are kube-apiserver's flags that turn off what keys of pods and the
 // ClusterTrustBundle need.
-func gates(on bool) []string {
-	return []string{
-		fmt.Sprintf("--feature-gates=PodCertificateRequest=%[1]t,ClusterTrustBundle=%[1]t,ClusterTrustBundleProjection=%[1]t", on),
-		fmt.Sprintf("--runtime-config=certificates.k8s.io/v1beta1=%t", on),
-	}
-}
+func without() []string { return cluster.FeatureArgs(false, controlplane.Features()...) }
 
 // withFlags runs kube-apiserver with these flags instead until the test ends. The
 // webhook runs on, and connects again.
@@ -65,6 +60,7 @@ const noPodKeys = `Service "web" has servingcert.dev/key-source: pod, and this c
 // accepted without its source, from the first moment on; the webhook notices soon, and the
 // preview of the live cluster says the same.
 func TestTheGateIsTurnedOffAndOn(t *testing.T) {
+	harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
 	ns := namespace(t, enabled)
 	createService(t, t, ns, keysService("web"))
 	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
@@ -73,7 +69,7 @@ func TestTheGateIsTurnedOffAndOn(t *testing.T) {
 	ofNoService := webPod("other")
 
 	t.Run("off", func(t *testing.T) {
-		withFlags(t, gates(false)...)
+		withFlags(t, without()...)
 		// Until the webhook has noticed, the policy refuses. Either is a refusal.
 		harness.Eventually(t, func() error {
 			pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
@@ -116,6 +112,7 @@ func previewLive(t *testing.T, ns string) string {
 // TestAnEmptiedSourceIsRefused: the API is served, and the gate of the projection alone is
 // off, which nobody can ask an API server about.
 func TestAnEmptiedSourceIsRefused(t *testing.T) {
+	harness.Needs(t, cluster.AdminConfig(), controlplane.ClusterTrustBundles)
 	writeTrustBundle(t)
 	restart(t, hook.dir, "--trust-source=clustertrustbundle")
 	t.Cleanup(func() { restart(t, hook.dir) })
@@ -123,10 +120,16 @@ func TestAnEmptiedSourceIsRefused(t *testing.T) {
 	createService(t, t, secret, webService("web"))
 	createService(t, t, keys, keysService("web"))
 	withFlags(t, "--feature-gates=ClusterTrustBundleProjection=false")
-	for _, ns := range []string{secret, keys} {
+	refused := func(t *testing.T, ns string) {
+		t.Helper()
 		said := refusal(t, ns, webPod("web"), "ValidatingAdmissionPolicy 'servingcert-whole-pods'")
 		assert.Contains(t, said, "this API server has removed the clusterTrustBundle source from the pod: turn on feature gate ClusterTrustBundleProjection, or set --trust-source=configmap")
 	}
+	refused(t, secret)
+	t.Run("key of the pod", func(t *testing.T) {
+		harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
+		refused(t, keys)
+	})
 	_, err := client.CoreV1().Pods(other).Create(t.Context(), webPod("web"), dryRun)
 	require.NoError(t, err, "others are not concerned")
 }
@@ -148,6 +151,7 @@ func writeTrustBundle(t *testing.T) {
 // TestTrustSource: the webhook is ready once the ClusterTrustBundle is there, and pods of
 // every kind get it, as the API server stores them.
 func TestTrustSource(t *testing.T) {
+	harness.Needs(t, cluster.AdminConfig(), controlplane.ClusterTrustBundles)
 	hook.stop()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(hook.dir, "--trust-source=clustertrustbundle"))
@@ -170,15 +174,20 @@ func TestTrustSource(t *testing.T) {
 		pod     *corev1.Pod
 		sources int
 	}{{trusting, 1}, {keys, 2}, {web, 2}} {
-		pod, err := client.CoreV1().Pods(ns).Create(t.Context(), tc.pod, dryRun)
-		require.NoError(t, err)
-		sources := pod.Spec.Volumes[len(pod.Spec.Volumes)-1].Projected.Sources
-		require.Len(t, sources, tc.sources)
-		bundle := sources[len(sources)-1].ClusterTrustBundle
-		require.NotNil(t, bundle, "%s: %+v", pod.Name, sources)
-		assert.Equal(t, api.TrustBundleName, *bundle.Name)
-		assert.Equal(t, api.BundleKey, bundle.Path)
-		assert.Equal(t, pod.Name != "client", bundle.Optional != nil && *bundle.Optional, "a client waits for it")
+		t.Run(tc.pod.Name, func(t *testing.T) {
+			if tc.pod == keys {
+				harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
+			}
+			pod, err := client.CoreV1().Pods(ns).Create(t.Context(), tc.pod, dryRun)
+			require.NoError(t, err)
+			sources := pod.Spec.Volumes[len(pod.Spec.Volumes)-1].Projected.Sources
+			require.Len(t, sources, tc.sources)
+			bundle := sources[len(sources)-1].ClusterTrustBundle
+			require.NotNil(t, bundle, "%s: %+v", pod.Name, sources)
+			assert.Equal(t, api.TrustBundleName, *bundle.Name)
+			assert.Equal(t, api.BundleKey, bundle.Path)
+			assert.Equal(t, pod.Name != "client", bundle.Optional != nil && *bundle.Optional, "a client waits for it")
+		})
 	}
 }
 
@@ -186,7 +195,7 @@ func TestTrustSource(t *testing.T) {
 func TestTrustSourceThatIsNotServed(t *testing.T) {
 	hook.stop()
 	t.Cleanup(func() { restart(t, hook.dir) })
-	withFlags(t, gates(false)...)
+	withFlags(t, without()...)
 	require.NoError(t, hook.start(hook.dir, "--trust-source=clustertrustbundle"))
 	harness.Eventually(t, func() error {
 		if !strings.Contains(hook.log.String(), "the API server does not serve ClusterTrustBundles: turn on feature gates") {

@@ -1,0 +1,64 @@
+package deploy
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// An API server without a feature gate, and one that is too old to have it, takes the source
+// away and accepts the pod. The gate of PodCertificateRequests is off here.
+func TestPodsWithoutTheirSourcesAreRefused(t *testing.T) {
+	ns := newNamespace(t, false)
+	name := api.TrustBundleName
+	var (
+		key    = corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName, KeyType: "ECDSAP256", KeyPath: "tls.key", CertificateChainPath: "tls.crt"}}
+		bundle = corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &name, Path: "ca.crt"}}
+		secret = corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}
+		config = corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName}}}
+	)
+	const noKey, noBundle = "removed the podCertificate source from the pod", "removed the clusterTrustBundle source from the pod"
+	ofBundle := noBundle
+	if harness.Serves(t, cluster.AdminConfig(), controlplane.ClusterTrustBundles) {
+		ofBundle = ""
+	}
+	injected := map[string]string{api.LabelInjected: "true"}
+	for _, tc := range []struct {
+		name, volume string
+		labels       map[string]string
+		status       string
+		sources      []corev1.VolumeProjection
+		refused      string
+	}{
+		{"no volume", "", injected, `{}`, nil, ""},
+		{"Secret and ConfigMap", "servingcert", injected, `{}`, []corev1.VolumeProjection{secret, config}, ""},
+		{"own key", "servingcert", injected, `{"keySource":"pod"}`, []corev1.VolumeProjection{key, config}, noKey},
+		{"own key, second volume", "servingcert-2", injected, `{"keySource":"pod"}`, []corev1.VolumeProjection{config, key}, noKey},
+		{"ClusterTrustBundle", "servingcert", injected, `{}`, []corev1.VolumeProjection{secret, bundle}, ofBundle},
+		{"ClusterTrustBundle alone", "servingcert", injected, "", []corev1.VolumeProjection{bundle}, ofBundle},
+		{"somebody else's volume", "other", injected, `{}`, []corev1.VolumeProjection{key, bundle}, ""},
+		{"not injected", "servingcert", nil, `{"keySource":"pod"}`, []corev1.VolumeProjection{key}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pod := restrictedPod(ns)
+			pod.Labels, pod.Annotations = tc.labels, map[string]string{api.AnnotationStatus: tc.status}
+			if tc.volume != "" {
+				pod.Spec.Volumes = []corev1.Volume{{Name: tc.volume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: tc.sources}}}}
+			}
+			err := adminClient(t).Create(t.Context(), pod, client.DryRunAll)
+			if tc.refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'servingcert-whole-pods'")
+			assert.ErrorContains(t, err, tc.refused)
+		})
+	}
+}
