@@ -8,7 +8,8 @@ import (
 // PodView is the part of a pod that the rules read. Decoding skips the rest: resource
 // quantities, affinities and managed fields would be half of the work. A field that a
 // rule starts to read must be added here; a test compares the decisions about a view
-// with those about the whole pod.
+// with those about the whole pod. A pod that anyone may have sent must be decoded into
+// [PodLists] first if its lists may be long.
 type PodView struct {
 	Metadata struct {
 		Name            string                  `json:"name"`
@@ -17,9 +18,9 @@ type PodView struct {
 		OwnerReferences []struct{ Kind string } `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
-		Volumes         volumeList        `json:"volumes"`
-		InitContainers  containerList     `json:"initContainers"`
-		Containers      containerList     `json:"containers"`
+		Volumes         []corev1.Volume   `json:"volumes"`
+		InitContainers  []containerView   `json:"initContainers"`
+		Containers      []containerView   `json:"containers"`
 		OS              *corev1.PodOS     `json:"os"`
 		NodeSelector    map[string]string `json:"nodeSelector"`
 		SecurityContext *securityView     `json:"securityContext"`
