@@ -12,10 +12,10 @@ import (
 // [PodLists] first if its lists may be long.
 type PodView struct {
 	Metadata struct {
-		Name            string                  `json:"name"`
-		Labels          map[string]string       `json:"labels"`
-		Annotations     map[string]string       `json:"annotations"`
-		OwnerReferences []struct{ Kind string } `json:"ownerReferences"`
+		Name            string            `json:"name"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+		OwnerReferences []ownerView       `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
 		Volumes         []corev1.Volume   `json:"volumes"`
@@ -43,6 +43,10 @@ func (v *PodView) Pod() *corev1.Pod {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: s.FSGroup, RunAsUser: s.RunAsUser}
 	}
 	return pod
+}
+
+type ownerView struct {
+	Kind string `json:"kind"`
 }
 
 // securityView is the security context of a pod, or of a container, which has no fsGroup.

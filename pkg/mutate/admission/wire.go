@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,15 +48,20 @@ func receive(w http.ResponseWriter, r *http.Request, b *body) ([]byte, int, erro
 	return data, http.StatusOK, nil
 }
 
+const jsonType = "application/json"
+
 // isJSON reports whether a content type is that of JSON, with any parameters.
 func isJSON(contentType string) bool {
-	const jsonType = "application/json"
 	if contentType == jsonType {
 		return true
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	return err == nil && mediaType == jsonType
 }
+
+// lenient accepts what encoding/json accepts: a name that occurs twice, and text that is not
+// valid UTF-8. The API server sends neither; whether it did is not for us to refuse.
+var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // parse returns the request of a review. An error comes with its HTTP status.
 func parse(data []byte) (*request, int, error) {
@@ -71,7 +79,7 @@ func parse(data []byte) (*request, int, error) {
 		Kind       string   `json:"kind"`
 		Request    *request `json:"request"`
 	}
-	if err := json.Unmarshal(data, &review); err != nil {
+	if err := jsonv2.Unmarshal(data, &review, lenient); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
 	}
 	if review.Kind != "AdmissionReview" || review.APIVersion != apiVersion {
@@ -155,7 +163,8 @@ func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) err
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data))) // or it is sent in chunks
 	_, err = w.Write(data)
 	return err
 }
