@@ -18,15 +18,15 @@ import (
 // the image's name without tag and digest, and line the container's command line without
 // what is given.
 func AttemptOf(container, image string, line, given []string) string {
-	h := sha256.New()
-	for _, part := range [][]string{{container, image}, line, given} {
+	text := make([]byte, 0, 512) // an ordinary command line is shorter
+	for _, part := range [...][]string{{container, image}, line, given} {
 		for _, s := range part {
-			_, _ = h.Write([]byte(s)) // a hash does not fail
-			_, _ = h.Write([]byte{0})
+			text = append(append(text, s...), 0)
 		}
-		_, _ = h.Write([]byte{1})
+		text = append(text, 1)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:attemptBytes])
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:attemptBytes])
 }
 
 const attemptBytes = 8

@@ -59,13 +59,18 @@ func settingKeys() []string {
 // Unknown returns the keys of annotations with the prefix Domain that mean nothing at the
 // place, sorted. What servingcert itself writes on pods is not among them.
 func (p Place) Unknown(annotations map[string]string) []string {
-	known := p.Annotations()
-	if p == OnPod {
-		known = append(known, AnnotationStatus, AnnotationLeaf)
-	}
-	var unknown []string
+	var known, unknown []string
 	for key := range annotations {
-		if strings.HasPrefix(key, Domain+"/") && !slices.Contains(known, key) {
+		if !strings.HasPrefix(key, Domain+"/") {
+			continue
+		}
+		if known == nil { // most objects have none of ours
+			known = p.Annotations()
+			if p == OnPod {
+				known = append(known, AnnotationStatus, AnnotationLeaf)
+			}
+		}
+		if !slices.Contains(known, key) {
 			unknown = append(unknown, key)
 		}
 	}

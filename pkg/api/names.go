@@ -38,6 +38,9 @@ func serviceNames(svc *corev1.Service, clusterDomain string) []string {
 // formerNames returns the default names of the Service in the former cluster domains,
 // sorted and without duplicates.
 func formerNames(svc *corev1.Service, limits Limits) []string {
+	if len(limits.FormerDomains) == 0 {
+		return nil
+	}
 	var names []string
 	for _, domain := range limits.FormerDomains {
 		names = union(names, serviceNames(svc, domain), strings.Compare)

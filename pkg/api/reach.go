@@ -5,14 +5,18 @@ import (
 	"iter"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Selects reports whether the Service selects the pod. Unlike an empty label selector, a
 // Service without a selector selects nothing.
 func Selects(svc *corev1.Service, pod *corev1.Pod) bool {
-	return len(svc.Spec.Selector) > 0 && labels.SelectorFromValidatedSet(svc.Spec.Selector).Matches(labels.Set(pod.Labels))
+	for key, want := range svc.Spec.Selector {
+		if value, ok := pod.Labels[key]; !ok || value != want {
+			return false
+		}
+	}
+	return len(svc.Spec.Selector) > 0
 }
 
 // PortSet is a set of target ports: numbers, and names.

@@ -202,15 +202,15 @@ var reference = regexp.MustCompile(`\$\(([^()]*)\)`)
 
 // expanded returns the command line with the variables replaced that have a value in
 // the pod or are injected.
-func (in *input) expanded(c *corev1.Container) []string {
-	tokens := commandLineOf(c).tokens
+func (in *input) expanded(c *corev1.Container, line commandLine) []string {
+	tokens := line.tokens
 	var values map[string]string
 	for i, t := range tokens {
 		if !strings.Contains(t, "$(") {
 			continue
 		}
 		if values == nil {
-			values = in.variables(c)
+			values, tokens = in.variables(c), slices.Clone(tokens)
 		}
 		tokens[i] = reference.ReplaceAllStringFunc(t, func(ref string) string {
 			if v, ok := values[ref[2:len(ref)-1]]; ok {

@@ -103,16 +103,16 @@ func (c Choice) FromServices() bool {
 // for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
-	selecting := slices.DeleteFunc(slices.Clone(asking), func(s *corev1.Service) bool { return !api.Selects(s, pod) })
+	selecting := slices.DeleteFunc(slices.Clone(asking), func(s asker) bool { return !api.Selects(s.Service, pod) })
 	serving := servedBy(pod, selecting)
 	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs, trustBundle: known.TrustBundle}
 	switch {
 	case request.SecretName != "":
 		c.By, c.Secret = ByPod, request.SecretName
 	case len(serving) > 0:
-		c.By, c.Secret = ByService, originOf(serving[0]).secret
-		if originOf(serving[0]).podKeys {
-			c.PodKey, c.NoPodKeys = podKeyOf(serving[0]), known.NoPodKeys
+		c.By, c.Secret = ByService, serving[0].from.secret
+		if serving[0].from.podKeys {
+			c.PodKey, c.NoPodKeys = podKeyOf(serving[0].Service), known.NoPodKeys
 		}
 		selecting = serving
 	case len(selecting) > 0:
@@ -126,18 +126,18 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		return c
 	}
 	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
-	c.combined = c.PodKey != nil || slices.ContainsFunc(asking, func(s *corev1.Service) bool { return originOf(s) == c.origin() && api.WantsCombined(s) })
+	c.combined = c.PodKey != nil || slices.ContainsFunc(asking, func(s asker) bool { return s.from == c.origin() && api.WantsCombined(s.Service) })
 	targets := api.PortSet{}
 	for _, s := range selecting {
-		if originOf(s) != c.origin() {
+		if s.from != c.origin() {
 			continue
 		}
 		if c.Service == "" {
 			c.Service = s.Name
 			c.service = c.settingsOf("Service "+s.Name, s.Annotations)
 		}
-		c.attempts = append(c.attempts, api.FlagsOf(s)...)
-		for _, target := range api.TLSTargets(s) {
+		c.attempts = append(c.attempts, api.FlagsOf(s.Service)...)
+		for _, target := range api.TLSTargets(s.Service) {
 			if !targets[target] {
 				targets[target] = true
 				c.Ports = append(c.Ports, target)
@@ -157,10 +157,16 @@ func (c *Choice) settingsOf(whose string, annotations map[string]string) api.Set
 	return settings
 }
 
+// asker is a Service and what it asks for.
+type asker struct {
+	*corev1.Service
+	from origin
+}
+
 // askingServices returns the Services that ask for a Secret with a valid name, the
 // preferred first.
-func askingServices(services []*corev1.Service) []*corev1.Service {
-	var asking []*corev1.Service
+func askingServices(services []*corev1.Service) []asker {
+	var asking []asker
 	for _, s := range services {
 		from := originOf(s)
 		if from == (origin{}) {
@@ -169,36 +175,36 @@ func askingServices(services []*corev1.Service) []*corev1.Service {
 		if from.secret == api.ConventionalSecretName && len(s.Spec.Selector) == 0 {
 			continue // refused by api.Parse: every pod in the namespace would get it
 		}
-		asking = append(asking, s)
+		asking = append(asking, asker{s, from})
 	}
-	slices.SortStableFunc(asking, preferred)
+	slices.SortStableFunc(asking, func(a, b asker) int { return preferred(a.Service, b.Service) })
 	return asking
 }
 
-func issued(asking []*corev1.Service, secret string) bool {
-	return slices.ContainsFunc(asking, func(s *corev1.Service) bool { return originOf(s).secret == secret })
+func issued(asking []asker, secret string) bool {
+	return slices.ContainsFunc(asking, func(s asker) bool { return s.from.secret == secret })
 }
 
 // servedBy returns those of the Services that select the pod whose traffic can reach it.
-func servedBy(pod *corev1.Pod, selecting []*corev1.Service) []*corev1.Service {
+func servedBy(pod *corev1.Pod, selecting []asker) []asker {
 	if len(selecting) == 0 {
 		return nil
 	}
 	reach := api.ReachOf(pod)
-	return slices.DeleteFunc(slices.Clone(selecting), func(s *corev1.Service) bool { return !reach.Serves(s) })
+	return slices.DeleteFunc(slices.Clone(selecting), func(s asker) bool { return !reach.Serves(s.Service) })
 }
 
 // serviceNotes returns what the owner of the pod should know about the Services that
 // select it.
-func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) []Note {
+func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c Choice) []Note {
 	var notes []Note
 	if c.NotServing {
-		notes = append(notes, Note{Reason: ReasonNotServing, Detail: unreached(pod, selecting[0])})
+		notes = append(notes, Note{Reason: ReasonNotServing, Detail: unreached(pod, selecting[0].Service)})
 	}
 	if c.By == ByService && c.PodKey == nil { // a key of the pod's own has a certificate with all names
 		for _, s := range selecting {
-			if originOf(s) != c.origin() {
-				notes = append(notes, Note{Reason: reasonSeveralServices, Detail: whyPreferred(selecting[0], s)})
+			if s.from != c.origin() {
+				notes = append(notes, Note{Reason: reasonSeveralServices, Detail: whyPreferred(selecting[0].Service, s.Service)})
 				break
 			}
 		}
@@ -208,8 +214,9 @@ func serviceNotes(pod *corev1.Pod, all, selecting []*corev1.Service, c Choice) [
 		if !api.Asks(s) || !api.Selects(s, pod) {
 			continue
 		}
-		impossible := originOf(s) == (origin{})
-		if !impossible && originOf(s) != c.origin() {
+		from := originOf(s)
+		impossible := from == (origin{})
+		if !impossible && from != c.origin() {
 			continue
 		}
 		if examined++; examined > maxExamined {

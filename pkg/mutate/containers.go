@@ -70,23 +70,23 @@ func byTrust(in *input) selection {
 	if in.choice.By != ByNothing {
 		return selection{}
 	}
-	return selection{targets: api.RunningContainers(in.pod)}
+	return selection{targets: in.running}
 }
 
 // byTargetPort selects all containers that declare a target port of the Services. Each of
 // them serves, whichever the pod's default container is.
 func byTargetPort(in *input) selection {
 	ports := api.PortSetOf(in.choice.Ports)
-	return selection{flags: true, targets: slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool {
+	return selection{flags: true, targets: slices.DeleteFunc(slices.Clone(in.running), func(c api.ContainerRef) bool {
 		return !c.DeclaresAny(ports)
 	})}
 }
 
-func onlyContainer(in *input) selection { return oneOrNone(api.RunningContainers(in.pod)) }
+func onlyContainer(in *input) selection { return oneOrNone(in.running) }
 
 func byDefaultContainer(in *input) selection {
 	name := in.pod.Annotations[defaultContainer]
-	return oneOrNone(slices.DeleteFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool { return name == "" || c.Name != name }))
+	return oneOrNone(slices.DeleteFunc(slices.Clone(in.running), func(c api.ContainerRef) bool { return name == "" || c.Name != name }))
 }
 
 func oneOrNone(found []api.ContainerRef) selection {
@@ -102,7 +102,7 @@ func oneOrNone(found []api.ContainerRef) selection {
 func byEarlierPass(in *input) selection {
 	var s selection
 	added := false
-	for _, c := range api.RunningContainers(in.pod) {
+	for _, c := range in.running {
 		if slices.ContainsFunc(in.volumes, func(v string) bool { return mounted(c.Container, v, in.settings.MountPath) }) {
 			s.targets = append(s.targets, c)
 		} else if _, keep := firstOf(fileChecks, in, c); !keep {
@@ -120,7 +120,7 @@ func byEarlierPass(in *input) selection {
 }
 
 func allContainers(in *input) selection {
-	s := selection{targets: api.RunningContainers(in.pod)}
+	s := selection{targets: in.running}
 	if in.settings.Mode == api.ModeArgs {
 		s.notes = []Note{ambiguous(in)}
 	}
@@ -128,7 +128,7 @@ func allContainers(in *input) selection {
 }
 
 func ambiguous(in *input) Note {
-	return Note{Reason: reasonAmbiguousContainer, Containers: names(api.RunningContainers(in.pod))}
+	return Note{Reason: reasonAmbiguousContainer, Containers: names(in.running)}
 }
 
 func names(refs []api.ContainerRef) []string {

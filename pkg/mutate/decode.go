@@ -8,18 +8,19 @@ import (
 // PodView is the part of a pod that the rules read. Decoding skips the rest: resource
 // quantities, affinities and managed fields would be half of the work. A field that a
 // rule starts to read must be added here; a test compares the decisions about a view
-// with those about the whole pod.
+// with those about the whole pod. A pod that anyone may have sent must be decoded into
+// [PodLists] first if its lists may be long.
 type PodView struct {
 	Metadata struct {
-		Name            string                  `json:"name"`
-		Labels          map[string]string       `json:"labels"`
-		Annotations     map[string]string       `json:"annotations"`
-		OwnerReferences []struct{ Kind string } `json:"ownerReferences"`
+		Name            string            `json:"name"`
+		Labels          map[string]string `json:"labels"`
+		Annotations     map[string]string `json:"annotations"`
+		OwnerReferences []ownerView       `json:"ownerReferences"`
 	} `json:"metadata"`
 	Spec struct {
-		Volumes         volumeList        `json:"volumes"`
-		InitContainers  containerList     `json:"initContainers"`
-		Containers      containerList     `json:"containers"`
+		Volumes         []corev1.Volume   `json:"volumes"`
+		InitContainers  []containerView   `json:"initContainers"`
+		Containers      []containerView   `json:"containers"`
 		OS              *corev1.PodOS     `json:"os"`
 		NodeSelector    map[string]string `json:"nodeSelector"`
 		SecurityContext *securityView     `json:"securityContext"`
@@ -42,6 +43,10 @@ func (v *PodView) Pod() *corev1.Pod {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: s.FSGroup, RunAsUser: s.RunAsUser}
 	}
 	return pod
+}
+
+type ownerView struct {
+	Kind string `json:"kind"`
 }
 
 // securityView is the security context of a pod, or of a container, which has no fsGroup.

@@ -1,39 +1,38 @@
 package mutate
 
-import (
-	"encoding/json"
-	"fmt"
+import "fmt"
 
-	corev1 "k8s.io/api/core/v1"
-)
-
-// maxDecoded is the most containers, init containers and volumes of a pod that is decoded.
+// MaxDecoded is the most containers, init containers and volumes of a pod that is decoded.
 // Three bytes of JSON can be a container, which has hundreds of bytes once it is decoded.
 // The limit is above those of checkSize, as nothing may be injected into the pod.
-const maxDecoded = 1000
+const MaxDecoded = 1000
 
-// The lists refuse to be decoded, before there is room made for elements, if they are longer
-// than maxDecoded.
+// PodLists keeps nothing of a pod. It refuses to be decoded from one with a list that is
+// longer than MaxDecoded.
+type PodLists struct {
+	Spec struct {
+		Volumes        shortVolumes    `json:"volumes"`
+		InitContainers shortContainers `json:"initContainers"`
+		Containers     shortContainers `json:"containers"`
+	} `json:"spec"`
+}
+
 type (
-	containerList []containerView
-	volumeList    []corev1.Volume
+	shortContainers struct{}
+	shortVolumes    struct{}
 )
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *containerList) UnmarshalJSON(data []byte) error {
-	return unmarshalList(data, "containers", (*[]containerView)(l))
-}
+func (*shortContainers) UnmarshalJSON(data []byte) error { return checkLength(data, "containers") }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (l *volumeList) UnmarshalJSON(data []byte) error {
-	return unmarshalList(data, "volumes", (*[]corev1.Volume)(l))
-}
+func (*shortVolumes) UnmarshalJSON(data []byte) error { return checkLength(data, "volumes") }
 
-func unmarshalList[T any](data []byte, what string, into *[]T) error {
-	if n := elementsOf(data); n > maxDecoded {
-		return fmt.Errorf("%d %s: must be at most %d", n, what, maxDecoded)
+func checkLength(list []byte, what string) error {
+	if n := elementsOf(list); n > MaxDecoded {
+		return fmt.Errorf("%d %s: must be at most %d", n, what, MaxDecoded)
 	}
-	return json.Unmarshal(data, into)
+	return nil
 }
 
 // elementsOf returns how many elements a valid JSON array has, and one more for an empty one.

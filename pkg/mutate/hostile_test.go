@@ -136,7 +136,7 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 			c.Env = []corev1.EnvVar{{Name: "A", Value: "value"}, {Name: "B", Value: "$(A)"}, {Name: "EMPTY"}}
 		})
 		in := newInput(pod, api.PodRequest{}, Choice{})
-		assert.Equal(t, len(strings.Join(in.expanded(&pod.Spec.Containers[0]), "")), in.expandedSize(), word)
+		assert.Equal(t, len(strings.Join(in.expanded(&pod.Spec.Containers[0], commandLineOf(&pod.Spec.Containers[0])), "")), in.expandedSize(), word)
 	}
 }
 
@@ -144,9 +144,9 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 func TestALongListIsNotDecoded(t *testing.T) {
 	for _, list := range []string{"containers", "initContainers", "volumes"} {
 		body := []byte(`{"spec":{"` + list + `":[` + strings.Repeat("{},", 100_000) + `{}]}}`)
-		var view PodView
+		var lists PodLists
 		var err error
-		assert.Less(t, bounded.Allocated(func() { err = json.Unmarshal(body, &view) }), uint64(len(body)), list)
+		assert.Less(t, bounded.Allocated(func() { err = json.Unmarshal(body, &lists) }), uint64(len(body)), list)
 		require.ErrorContains(t, err, "100001 ")
 		require.ErrorContains(t, err, "must be at most 1000")
 	}

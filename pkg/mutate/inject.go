@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,7 +91,8 @@ func injectContainers(in *input, report *Report) (patch Patch, config map[string
 	} else {
 		in.volume = volume.Name
 	}
-	var placed []placement
+	patch = make(Patch, 0, ordinaryOperations)
+	placed := make([]placement, 0, len(chosen.targets))
 	for i, c := range chosen.targets {
 		if note, keep := firstOf(fileChecks, in, c); keep {
 			report.note(note)
@@ -109,9 +111,9 @@ func injectContainers(in *input, report *Report) (patch Patch, config map[string
 	}
 	report.Reason = reasonInjected
 	if len(in.volumes) == 0 {
-		var volumes Patch
-		appendTo(&volumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume}, "spec", "volumes")
-		patch = append(volumes, patch...)
+		var first Patch
+		appendTo(&first, pathVolumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume})
+		patch = slices.Insert(patch, 0, first...)
 	}
 	if in.choice.By != ByNothing {
 		patch = append(patch, secureProbes(in, placed, report)...)
@@ -124,9 +126,9 @@ func mount(in *input, c api.ContainerRef, patch *Patch, report *Report) {
 	if mounted(c.Container, in.volume, in.settings.MountPath) {
 		return
 	}
-	appendTo(patch, len(c.VolumeMounts), []corev1.VolumeMount{{
+	appendTo(patch, fieldOf(c, "volumeMounts"), len(c.VolumeMounts), []corev1.VolumeMount{{
 		Name: in.volume, MountPath: in.settings.MountPath, ReadOnly: true,
-	}}, fieldOf(c, "volumeMounts")...)
+	}})
 }
 
 // setEnvironment inserts the variables before the container's own, and those of its program
@@ -138,8 +140,9 @@ func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, pa
 			report.note(Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
 		}
 	}
-	var missing []corev1.EnvVar
-	for _, v := range in.environment() {
+	environment := in.environment()
+	missing := make([]corev1.EnvVar, 0, len(environment)+len(ofProgram))
+	for _, v := range environment {
 		i := indexEnv(c.Container, v.Name)
 		if i < 0 {
 			missing = append(missing, v)
@@ -148,8 +151,12 @@ func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, pa
 			report.has(c, partEnv)
 		}
 	}
-	insertInto(patch, len(c.Env), 0, append(missing, ofProgram...), fieldOf(c, "env")...)
+	insertInto(patch, fieldOf(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
 }
+
+// ordinaryOperations is how many operations the patch of a pod with one container has room
+// for before it grows.
+const ordinaryOperations = 8
 
 // maxAnnotations is the most bytes that the keys and values of an object's annotations
 // may have together (apimachinery, TotalAnnotationSizeLimitB).
@@ -162,25 +169,31 @@ func writeStatus(in *input, patch Patch, config map[string]string, report *Repor
 	have, labelled := meta.Labels[api.LabelInjected]
 	switch {
 	case report.Injected() && have != "true":
-		patch.setKeys(len(meta.Labels), map[string]string{api.LabelInjected: "true"}, "metadata", "labels")
+		patch.setKey(pathLabels, len(meta.Labels), api.LabelInjected, "true")
 	case !report.Injected() && labelled: // copied from another pod
-		patch = append(patch, Operation{Op: "remove", Path: pointer("metadata", "labels", api.LabelInjected)})
+		patch = append(patch, Operation{Op: "remove", Path: member(pathLabels, api.LabelInjected)})
 	}
 	annotations := map[string]string{api.AnnotationStatus: report.status()}
 	for name, content := range config {
 		annotations[api.AnnotationFilePrefix+name] = content
 	}
-	all := maps.Clone(annotations)
+	size := sizeOf(annotations)
 	for key, value := range meta.Annotations {
-		if _, replaced := all[key]; !replaced {
-			all[key] = value
+		if _, replaced := annotations[key]; !replaced {
+			size += len(key) + len(value)
 		}
 	}
-	if sizeOf(all) > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
+	if size > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
 		report.note(Note{Reason: reasonStatusTooLarge})
 		delete(annotations, api.AnnotationStatus)
 	}
 	maps.DeleteFunc(annotations, func(k, v string) bool { current, ok := meta.Annotations[k]; return ok && current == v })
-	patch.setKeys(len(meta.Annotations), annotations, "metadata", "annotations")
+	if len(meta.Annotations) == 0 && len(annotations) > 0 {
+		patch.add(pathAnnotations, annotations)
+		return patch
+	}
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		patch.add(member(pathAnnotations, key), annotations[key])
+	}
 	return patch
 }

@@ -30,13 +30,15 @@ type input struct {
 	volumes []string
 	volume  string
 	// targets are the containers that get the files.
-	targets  []api.ContainerRef
-	replacer *strings.Replacer // see replace
+	targets []api.ContainerRef
+	// running are the containers that run as long as the pod does.
+	running []api.ContainerRef
+	env     []corev1.EnvVar // see environment
 }
 
 func newInput(pod *corev1.Pod, request api.PodRequest, choice Choice) *input {
 	said := request.Or(choice.service).Or(choice.namespace)
-	in := &input{pod: pod, request: request, choice: choice}
+	in := &input{pod: pod, request: request, choice: choice, running: api.RunningContainers(pod)}
 	in.named = said.NamesFlags()
 	in.asked = said.Mode == api.ModeArgs || in.named
 	in.insists = request.Or(choice.service).Mode == api.ModeArgs
@@ -55,34 +57,66 @@ func (in *input) file(name string) string {
 	return in.settings.MountPath + "/" + name
 }
 
-// replace returns a text of a program's entry with the placeholders replaced.
+// replace returns a text of a program's entry with the placeholders replaced. What they
+// are replaced by is not looked at again: a mount path may look like a placeholder.
 func (in *input) replace(text string) string {
-	if !strings.Contains(text, "{") {
+	var out strings.Builder
+	for {
+		open := strings.IndexByte(text, '{')
+		if open < 0 {
+			break
+		}
+		out.WriteString(text[:open])
+		text = text[open:]
+		end := strings.IndexByte(text, '}') + 1
+		value, ok := in.placeholder(text[:end])
+		if !ok {
+			value, end = "{", 1
+		}
+		out.WriteString(value)
+		text = text[end:]
+	}
+	if out.Len() == 0 {
 		return text
 	}
-	if in.replacer == nil { // most pods need it at most once
-		in.replacer = strings.NewReplacer(
-			programs.Cert, in.file(corev1.TLSCertKey),
-			programs.Key, in.file(corev1.TLSPrivateKeyKey),
-			programs.CA, in.file(api.BundleKey),
-			programs.Combined, in.file(api.CombinedKey),
-			programs.Dir, in.settings.MountPath,
-		)
-	}
-	return in.replacer.Replace(text)
+	return out.String() + text
 }
 
-// environment returns the variables that are injected into every container, in order.
+// placeholder returns what a placeholder of a program's entry stands for in the pod, or
+// false if the text is not one.
+func (in *input) placeholder(text string) (value string, ok bool) {
+	switch text {
+	case programs.Cert:
+		return in.file(corev1.TLSCertKey), true
+	case programs.Key:
+		return in.file(corev1.TLSPrivateKeyKey), true
+	case programs.CA:
+		return in.file(api.BundleKey), true
+	case programs.Combined:
+		return in.file(api.CombinedKey), true
+	case programs.Dir:
+		return in.settings.MountPath, true
+	}
+	return "", false
+}
+
+// environment returns the variables that are injected into every container, in order. The
+// caller must not change them.
 func (in *input) environment() []corev1.EnvVar {
+	if in.env != nil {
+		return in.env
+	}
 	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
 	if in.choice.By == ByNothing {
-		return []corev1.EnvVar{ca}
+		in.env = []corev1.EnvVar{ca}
+	} else {
+		in.env = []corev1.EnvVar{
+			{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
+			{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
+			ca,
+		}
 	}
-	return []corev1.EnvVar{
-		{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
-		{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
-		ca,
-	}
+	return in.env
 }
 
 // indexEnv returns the index of the container's variable, or -1.

@@ -47,12 +47,12 @@ func checkSize(in *input) error {
 		field, what string
 		n, most     int
 	}{
-		{"volumeMounts", "mounts", mounts, maxMounts},
-		{"ports", "ports", ports, maxPorts},
-		{"env", "variables", variables, maxVariables},
-		{"args", "words of command and args", words, maxWords},
+		{"spec.containers[*].volumeMounts", "mounts", mounts, maxMounts},
+		{"spec.containers[*].ports", "ports", ports, maxPorts},
+		{"spec.containers[*].env", "variables", variables, maxVariables},
+		{"spec.containers[*].args", "words of command and args", words, maxWords},
 	} {
-		if err := tooMany("spec.containers[*]."+total.field, total.what, total.n, total.most); err != nil {
+		if err := tooMany(total.field, total.what, total.n, total.most); err != nil {
 			return err
 		}
 	}

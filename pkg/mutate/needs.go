@@ -19,7 +19,10 @@ type needs struct {
 
 // needsOf returns what the programs need.
 func (in *input) needsOf(list []*programs.Program) needs {
-	n := needs{files: map[string]string{}, config: map[string]string{}, combined: in.request.Combined && in.choice.combined}
+	n := needs{combined: in.request.Combined && in.choice.combined}
+	if len(list) > 0 {
+		n.files, n.config = map[string]string{}, map[string]string{}
+	}
 	for _, p := range list {
 		maps.Copy(n.files, p.Files)
 		for name, content := range p.Config {

@@ -20,25 +20,29 @@ const maxDetail = 100
 
 // String returns the note as one line: what was found, what follows, and what to do
 // about it.
-func (n Note) String() string {
+func (n Note) String() string { return n.after("") }
+
+// after returns the note as one line after a prefix.
+func (n Note) after(prefix string) string {
 	rule := ruleOf(n.Reason)
-	var b strings.Builder
+	parts := append(make([]string, 0, 12), prefix)
 	switch len(n.Containers) {
 	case 0:
 	case 1:
-		b.WriteString("container " + n.Containers[0] + ": ")
+		parts = append(parts, "container ", n.Containers[0], ": ")
 	default:
-		b.WriteString("containers " + list(n.Containers) + ": ")
+		parts = append(parts, "containers ", list(n.Containers), ": ")
 	}
-	b.WriteString(rule.when)
+	parts = append(parts, rule.when)
 	if n.Detail != "" {
-		b.WriteString(" (" + api.Shorten(strings.Join(strings.Fields(n.Detail), " "), cmp.Or(rule.most, maxDetail)) + ")")
+		line := strings.Join(strings.Fields(n.Detail), " ")
+		parts = append(parts, " (", api.Shorten(line, cmp.Or(rule.most, maxDetail)), ")")
 	}
-	b.WriteString(": " + rule.then)
+	parts = append(parts, ": ", rule.then)
 	if rule.do != "" {
-		b.WriteString("; " + rule.do)
+		parts = append(parts, "; ", rule.do)
 	}
-	return b.String()
+	return strings.Join(parts, "")
 }
 
 // list returns the first few names, separated by commas.

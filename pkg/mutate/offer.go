@@ -53,11 +53,12 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	if r == nil {
 		return onlyNote(unmet, allowed)
 	}
-	got := in.compare(c.Container, r)
-	attempt := in.attemptOf(c.Container, r)
+	line := commandLineOf(c.Container)
+	got := in.compare(c.Container, line, r)
+	attempt := attemptOf(c.Container, line, r)
 	withheld := !in.asked && in.choice.attempts.Withholds(attempt)
 	if !got.all {
-		if reason, detail := in.refusal(c.Container, r, got, withheld); !allowed || reason != "" {
+		if reason, detail := in.refusal(line, r, got, withheld); !allowed || reason != "" {
 			o := onlyNote(Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
 			if reason == reasonFlagsWithheld {
 				o.withheld = attempt
@@ -65,7 +66,6 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 			return o
 		}
 	}
-	line := commandLineOf(c.Container)
 	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.end()}
 	if r.first {
 		o.at = line.start(in.table())
@@ -98,8 +98,7 @@ func onlyNote(n Note, allowed bool) offer {
 }
 
 // refusal returns why a container that lacks something of its recipe does not get it, or "".
-func (in *input) refusal(c *corev1.Container, r *recipe, got comparison, withheld bool) (reason Reason, detail string) {
-	line := commandLineOf(c)
+func (in *input) refusal(line commandLine, r *recipe, got comparison, withheld bool) (reason Reason, detail string) {
 	switch {
 	case got.own != "":
 		return reasonFlagAlreadySet, got.own
@@ -115,13 +114,13 @@ func (in *input) refusal(c *corev1.Container, r *recipe, got comparison, withhel
 
 // attemptOf returns the name of the attempt to give the container its recipe. It is the same
 // whether the container has it already or not.
-func (in *input) attemptOf(c *corev1.Container, r *recipe) string {
+func attemptOf(c *corev1.Container, line commandLine, r *recipe) string {
 	given := elements(r.flags)
-	line := slices.DeleteFunc(commandLineOf(c).tokens, func(t string) bool { return slices.Contains(given, t) })
+	own := slices.DeleteFunc(slices.Clone(line.tokens), func(t string) bool { return slices.Contains(given, t) })
 	for _, v := range r.env {
 		given = append(given, v.Name+"="+v.Value)
 	}
-	return api.AttemptOf(c.Name, programs.Untagged(c.Image), line, given)
+	return api.AttemptOf(c.Name, programs.Untagged(c.Image), own, given)
 }
 
 // give adds what the container gets of its recipe, but for variables.
@@ -140,11 +139,11 @@ func give(c api.ContainerRef, o offer, patch *Patch, report *Report) {
 		report.has(c, partFlags)
 	}
 	if n := len(c.Command); o.at < n {
-		insertInto(patch, n, o.at, o.flags, fieldOf(c, "command")...)
+		insertInto(patch, fieldOf(c, "command"), n, o.at, o.flags)
 	} else {
-		insertInto(patch, len(c.Args), o.at-n, o.flags, fieldOf(c, "args")...)
+		insertInto(patch, fieldOf(c, "args"), len(c.Args), o.at-n, o.flags)
 	}
 	if policy := c.TerminationMessagePolicy; o.attempt != "" && (policy == "" || policy == corev1.TerminationMessageReadFile) {
-		patch.add(corev1.TerminationMessageFallbackToLogsOnError, fieldOf(c, "terminationMessagePolicy")...)
+		patch.add(fieldOf(c, "terminationMessagePolicy"), corev1.TerminationMessageFallbackToLogsOnError)
 	}
 }

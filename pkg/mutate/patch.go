@@ -2,8 +2,6 @@ package mutate
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -31,68 +29,60 @@ func (p Patch) JSON() ([]byte, error) {
 
 // add appends an operation that sets a member of an object, or inserts before an element
 // of an array.
-func (p *Patch) add(value any, path ...any) {
-	*p = append(*p, Operation{Op: "add", Path: pointer(path...), Value: value})
+func (p *Patch) add(path string, value any) {
+	*p = append(*p, Operation{Op: "add", Path: path, Value: value})
 }
 
 // appendTo appends values to the array at path, which has length elements. An array that
 // does not exist is created in one operation: a second one would replace it.
-func appendTo[T any](p *Patch, length int, values []T, path ...any) {
-	insertInto(p, length, length, values, path...)
+func appendTo[T any](p *Patch, path string, length int, values []T) {
+	insertInto(p, path, length, length, values)
 }
 
 // insertInto inserts values before the element at index of an array of length elements.
-func insertInto[T any](p *Patch, length, index int, values []T, path ...any) {
+func insertInto[T any](p *Patch, path string, length, index int, values []T) {
 	switch {
 	case len(values) == 0:
 	case length == 0:
-		p.add(values, path...)
+		p.add(path, values)
+	case index == length:
+		end := path + "/-"
+		for _, v := range values {
+			p.add(end, v)
+		}
 	default:
 		for i, v := range values {
-			at := any(index + i)
-			if index == length {
-				at = "-"
-			}
-			p.add(v, append(path[:len(path):len(path)], at)...)
+			p.add(path+"/"+strconv.Itoa(index+i), v)
 		}
 	}
 }
 
-// setKeys sets keys of a map of strings that has length entries.
-func (p *Patch) setKeys(length int, values map[string]string, path ...any) {
-	switch {
-	case len(values) == 0:
-	case length == 0:
-		p.add(values, path...)
-	default:
-		for _, key := range slices.Sorted(maps.Keys(values)) {
-			p.add(values[key], append(path[:len(path):len(path)], key)...)
-		}
+// setKey sets a key of a map of strings that has length entries.
+func (p *Patch) setKey(path string, length int, key, value string) {
+	if length == 0 {
+		p.add(path, map[string]string{key: value})
+		return
 	}
+	p.add(member(path, key), value)
 }
 
-// fieldOf returns the path of a field of the container in its pod.
-func fieldOf(c api.ContainerRef, elem ...any) []any {
-	list := "containers"
+// fieldOf returns the JSON pointer to a field of the container in its pod.
+func fieldOf(c api.ContainerRef, field string) string {
+	list := "/spec/containers/"
 	if c.Init {
-		list = "initContainers"
+		list = "/spec/initContainers/"
 	}
-	return append([]any{"spec", list, c.Index}, elem...)
+	return list + strconv.Itoa(c.Index) + "/" + field
 }
+
+// The JSON pointers (RFC 6901) to the fields of a pod beside its containers.
+const (
+	pathVolumes     = "/spec/volumes"
+	pathLabels      = "/metadata/labels"
+	pathAnnotations = "/metadata/annotations"
+)
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// pointer returns the JSON pointer (RFC 6901) to a path of member names and indices.
-func pointer(path ...any) string {
-	var b strings.Builder
-	for _, p := range path {
-		b.WriteByte('/')
-		switch p := p.(type) {
-		case int:
-			b.WriteString(strconv.Itoa(p))
-		case string:
-			_, _ = escape.WriteString(&b, p) // a Builder does not fail
-		}
-	}
-	return b.String()
-}
+// member returns the JSON pointer (RFC 6901, 3) to a member of the object at path.
+func member(path, name string) string { return path + "/" + escape.Replace(name) }

@@ -6,6 +6,6 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestPointer(t *testing.T) {
-	assert.Equal(t, "/metadata/annotations/a~1b~0c/0/-", pointer("metadata", "annotations", "a/b~c", 0, "-")) // RFC 6901, 3
+func TestMember(t *testing.T) {
+	assert.Equal(t, "/metadata/annotations/a~1b~0c~01", member(pathAnnotations, "a/b~c~1")) // RFC 6901, 3
 }

@@ -12,11 +12,14 @@ import (
 // name or number is one of TLS, or else the only port.
 func tlsPorts(in *input, targets []placement) []int32 {
 	var ports []int32
-	named := namedPorts(in.pod)
+	var named map[string][]int32
 	for _, t := range in.choice.Ports {
 		if t.Type == intstr.Int {
 			ports = append(ports, t.IntVal)
 			continue
+		}
+		if named == nil {
+			named = namedPorts(in.running)
 		}
 		ports = append(ports, named[t.StrVal]...)
 	}
@@ -39,9 +42,9 @@ func tlsPorts(in *input, targets []placement) []int32 {
 }
 
 // namedPorts returns the numbers of the ports of each name, one for each container.
-func namedPorts(pod *corev1.Pod) map[string][]int32 {
+func namedPorts(containers []api.ContainerRef) map[string][]int32 {
 	named := map[string][]int32{}
-	for _, c := range api.RunningContainers(pod) {
+	for _, c := range containers {
 		first := map[string]bool{}
 		for _, p := range c.Ports {
 			if !first[p.Name] {

@@ -12,10 +12,10 @@ import (
 
 // call is a probe or a hook: a call of the kubelet to a container.
 type call struct {
-	path []any
-	http *corev1.HTTPGetAction
-	tcp  *corev1.TCPSocketAction
-	grpc *corev1.GRPCAction
+	field string // of the container
+	http  *corev1.HTTPGetAction
+	tcp   *corev1.TCPSocketAction
+	grpc  *corev1.GRPCAction
 }
 
 // callsTo returns the container's probes and lifecycle hooks.
@@ -23,7 +23,7 @@ func callsTo(c api.ContainerRef) []call {
 	var out []call
 	probe := func(p *corev1.Probe, name string) {
 		if p != nil {
-			out = append(out, call{fieldOf(c, name), p.HTTPGet, p.TCPSocket, p.GRPC})
+			out = append(out, call{name, p.HTTPGet, p.TCPSocket, p.GRPC})
 		}
 	}
 	probe(c.StartupProbe, "startupProbe")
@@ -31,7 +31,7 @@ func callsTo(c api.ContainerRef) []call {
 	probe(c.LivenessProbe, "livenessProbe")
 	hook := func(h *corev1.LifecycleHandler, name string) {
 		if h != nil {
-			out = append(out, call{fieldOf(c, "lifecycle", name), h.HTTPGet, h.TCPSocket, nil})
+			out = append(out, call{"lifecycle/" + name, h.HTTPGet, h.TCPSocket, nil})
 		}
 	}
 	if c.Lifecycle != nil {
@@ -56,10 +56,10 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 		return speaksTLS(in, placed, port)
 	}
 	var patch Patch
-	for _, c := range api.RunningContainers(in.pod) {
+	for _, c := range in.running {
 		all := slices.Concat(ports, alsoPorts(c, placed))
 		for _, k := range callsTo(c) {
-			note := Note{Containers: []string{c.Name}}
+			var reason Reason
 			switch {
 			case k.http != nil && k.http.Host == "" && onPort(c, all, k.http.Port):
 				number, _ := portNumber(c.Container, k.http.Port)
@@ -68,18 +68,18 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 				case secure(number):
 					report.has(c, partProbes)
 					if plain {
-						patch.add(corev1.URISchemeHTTPS, append(k.path, "httpGet", "scheme")...)
+						patch.add(fieldOf(c, k.field+"/httpGet/scheme"), corev1.URISchemeHTTPS)
 					}
 				case plain && in.settings.HTTPSProbes != api.HTTPSProbesFalse:
-					note.Reason = reasonHTTPProbe
+					reason = reasonHTTPProbe
 				}
 			case k.tcp != nil && k.tcp.Host == "" && onPort(c, ports, k.tcp.Port):
-				note.Reason = reasonTCPProbe
+				reason = reasonTCPProbe
 			case k.grpc != nil && slices.Contains(ports, k.grpc.Port):
-				note.Reason = reasonGRPCProbe
+				reason = reasonGRPCProbe
 			}
-			if note.Reason != "" {
-				report.note(note)
+			if reason != "" {
+				report.note(Note{Reason: reason, Containers: []string{c.Name}})
 			}
 		}
 	}
@@ -89,7 +89,7 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 // speaksTLS reports whether the port serves TLS because of what a container was given: the
 // container that declares the port, or any, if no container declares it.
 func speaksTLS(in *input, placed []placement, port int32) bool {
-	declared := slices.ContainsFunc(api.RunningContainers(in.pod), func(c api.ContainerRef) bool { return declares(c, port) })
+	declared := slices.ContainsFunc(in.running, func(c api.ContainerRef) bool { return declares(c, port) })
 	return slices.ContainsFunc(placed, func(p placement) bool {
 		return p.serves && p.servesOn(port) && (declares(p.ContainerRef, port) || !declared)
 	})

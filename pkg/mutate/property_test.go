@@ -55,7 +55,8 @@ func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
 func checkServes(t failer, pod, after *corev1.Pod, known Known, report Report) {
 	t.Helper()
 	selected, reached := false, false
-	for _, svc := range askingServices(known.Services) {
+	for _, asking := range askingServices(known.Services) {
+		svc := asking.Service
 		if api.Selects(svc, pod) {
 			selected, reached = true, reached || api.ReachOf(pod).Serves(svc)
 		}
@@ -271,6 +272,21 @@ func TestProperties(t *testing.T) {
 		first := pass(t, pod, known)
 		foreign := drawForeign(t, first)
 		pass(t, foreign, known) // with another's changes in between: before, after, between
+	})
+}
+
+// TestReplacingIsDoneOnce: a replacer of the standard library does the same, also where what a
+// placeholder stands for, or the text around it, looks like one.
+func TestReplacingIsDoneOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pieces := []string{"{cert}", "{key}", "{ca}", "{combined}", "{dir}", "{", "}", "{x}", "{ ", "a", "/"}
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, "text"), "")
+		dir := rapid.SampledFrom([]string{"/etc/servingcert", "/{key}", "/"}).Draw(t, "dir")
+		in := &input{settings: api.Settings{MountPath: dir}}
+		want := strings.NewReplacer("{cert}", in.file("tls.crt"), "{key}", in.file("tls.key"), "{ca}", in.file("ca.crt"), "{combined}", in.file("tls-combined.pem"), "{dir}", dir).Replace(text)
+		if got := in.replace(text); got != want {
+			t.Fatalf("%q became %q, want %q", text, got, want)
+		}
 	})
 }
 

@@ -28,8 +28,10 @@ type recipe struct {
 func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 	program := in.programOf(c.Container)
 	if program == nil || in.named {
-		two := []string{in.settings.CertFlag + "=" + programs.Cert, in.settings.KeyFlag + "=" + programs.Key}
-		return &recipe{flags: programs.Settings(two, in.replace)}, Note{}
+		return &recipe{flags: []programs.Setting{
+			programs.CertificateFlag(in.settings.CertFlag, in.file(corev1.TLSCertKey)),
+			programs.CertificateFlag(in.settings.KeyFlag, in.file(corev1.TLSPrivateKeyKey)),
+		}}, Note{}
 	}
 	if reason, detail := in.unmet(program); reason != "" {
 		return nil, Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
@@ -64,7 +66,7 @@ func (in *input) unmet(p *programs.Program) (reason Reason, detail string) {
 
 // elements returns the elements of the command line for the settings.
 func elements(settings []programs.Setting) []string {
-	var out []string
+	out := make([]string, 0, len(settings)) // most have one
 	for _, s := range settings {
 		out = append(out, s.Elements...)
 	}
@@ -84,8 +86,8 @@ type comparison struct {
 }
 
 // compare returns what the container has of the recipe.
-func (in *input) compare(c *corev1.Container, r *recipe) comparison {
-	tokens := in.expanded(c)
+func (in *input) compare(c *corev1.Container, line commandLine, r *recipe) comparison {
+	tokens := in.expanded(c, line)
 	var out comparison
 	some := ""
 	for _, s := range r.flags {

@@ -52,6 +52,8 @@ const (
 	partFlags     part = "flags"
 	partVariables part = "variables" // of the program, beside those of partEnv
 	partProbes    part = "probes"    // probes or hooks changed to HTTPS
+
+	allParts = 5 // how many there are
 )
 
 // Concerned reports whether there is anything to tell the pod's owner. Only then does the
@@ -63,7 +65,7 @@ func (r Report) Injected() bool { return len(r.Containers) > 0 }
 
 // Reasons returns the report's Reason and those of its notes, sorted, without duplicates.
 func (r Report) Reasons() []Reason {
-	out := []Reason{r.Reason}
+	out := append(make([]Reason, 0, 1+len(r.Notes)), r.Reason)
 	for _, n := range r.Notes {
 		out = append(out, n.Reason)
 	}
@@ -79,7 +81,7 @@ func (r Report) Warnings() []string {
 	var out []string
 	for _, n := range r.Notes {
 		if !ruleOf(n.Reason).silent {
-			out = append(out, warningPrefix+n.String())
+			out = append(out, n.after(warningPrefix))
 		}
 	}
 	return out
@@ -101,7 +103,7 @@ func (r Report) status() string {
 		status.Containers[c.Name] = c.Parts()
 	}
 	for _, n := range r.Notes {
-		status.Notes = append(status.Notes, string(n.Reason)+": "+n.String())
+		status.Notes = append(status.Notes, n.after(string(n.Reason)+": "))
 	}
 	return status.Format()
 }
@@ -143,7 +145,7 @@ func (r *Report) has(c api.ContainerRef, p part) {
 	}
 	i, found := slices.BinarySearchFunc(r.Containers, order, func(have ContainerReport, order int) int { return have.order - order })
 	if !found {
-		r.Containers = slices.Insert(r.Containers, i, ContainerReport{Name: c.Name, order: order})
+		r.Containers = slices.Insert(r.Containers, i, ContainerReport{Name: c.Name, parts: make([]part, 0, allParts), order: order})
 	}
 	if !slices.Contains(r.Containers[i].parts, p) {
 		r.Containers[i].parts = append(r.Containers[i].parts, p)

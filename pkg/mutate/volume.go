@@ -138,13 +138,18 @@ func groupCanRead(pod *corev1.Pod, targets []api.ContainerRef) bool {
 // the same for the same pod.
 func freeVolumeName(pod *corev1.Pod) string {
 	taken := map[string]bool{}
-	for _, v := range pod.Spec.Volumes {
-		taken[v.Name] = true
+	take := func(name string) {
+		if strings.HasPrefix(name, volumeName) {
+			taken[name] = true
+		}
+	}
+	for i := range pod.Spec.Volumes {
+		take(pod.Spec.Volumes[i].Name)
 	}
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			for _, m := range containers[i].VolumeMounts {
-				taken[m.Name] = true
+				take(m.Name)
 			}
 		}
 	}
@@ -166,7 +171,8 @@ func isMount(m corev1.VolumeMount, volume, dir string) bool {
 
 // below reports whether child is inside the directory parent, at any depth.
 func below(child, parent string) bool {
-	return child != parent && strings.HasPrefix(child, strings.TrimSuffix(parent, "/")+"/")
+	rest, inside := strings.CutPrefix(child, strings.TrimSuffix(parent, "/"))
+	return inside && child != parent && strings.HasPrefix(rest, "/")
 }
 
 // readOnly reports whether nothing can be created in the mount, not even a directory for

@@ -9,13 +9,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,16 +118,47 @@ func BenchmarkInject(b *testing.B) {
 	}
 }
 
+// unsent is a ResponseWriter that sends nothing.
+type unsent struct{ header http.Header }
+
+func (w unsent) Header() http.Header          { return w.header }
+func (unsent) Write(data []byte) (int, error) { return len(data), nil }
+func (unsent) WriteHeader(int)                {}
+
+// BenchmarkServe is the handler alone, without HTTP and TLS: what of a review is ours.
+func BenchmarkServe(b *testing.B) {
+	for name, pod := range map[string]*corev1.Pod{"ordinary": ordinaryPod(), "1MB": hugePod()} {
+		b.Run(name, func(b *testing.B) {
+			h, _ := (&world{cached: knows(webService)}).handler(b, logr.Discard())
+			data, err := json.Marshal(reviewOf(b, pod))
+			require.NoError(b, err)
+			body := bytes.NewReader(data)
+			req := httptest.NewRequest(http.MethodPost, Path, body)
+			req.Header.Set("Content-Type", "application/json")
+			w := unsent{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				body.Reset(data)
+				h.ServeHTTP(w, req)
+			}
+		})
+	}
+}
+
+// allowed is controller-runtime's handler that answers allowed without work.
+func allowed() http.Handler {
+	return &admission.Webhook{
+		Handler:        admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }),
+		LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() },
+	}
+}
+
 // BenchmarkReview is a review over HTTPS: by our handler, and by two floors, that
 // answer allowed without work: controller-runtime's, and ours for a pod that has
 // opted out.
 func BenchmarkReview(b *testing.B) {
 	w := &world{cached: knows(webService)}
 	ours, _ := w.handler(b, logr.Discard())
-	floor := &admission.Webhook{
-		Handler:        admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }),
-		LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() },
-	}
 	for _, size := range []struct {
 		name string
 		pod  *corev1.Pod
@@ -140,49 +174,98 @@ func BenchmarkReview(b *testing.B) {
 				name    string
 				handler http.Handler
 				body    []byte
-			}{{"allowed", floor, body}, {"opted-out", ours, bodyOptedOut}, {"servingcert", ours, body}} {
+			}{{"allowed", allowed(), body}, {"opted-out", ours, bodyOptedOut}, {"servingcert", ours, body}} {
 				b.Run(fmt.Sprintf("%s/connections=%d/%s", size.name, connections, server.name), func(b *testing.B) {
-					benchmarkServer(b, server.handler, server.body, connections)
+					s := startPosting(b, server.handler, server.body, connections)
+					b.SetBytes(int64(len(server.body)))
+					b.ReportAllocs()
+					b.ResetTimer()
+					before := cpuTime(b)
+					s.post(b, b.N)
+					b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reviews/s")
+					b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 				})
 			}
 		}
 	}
 }
 
-func benchmarkServer(b *testing.B, handler http.Handler, body []byte, connections int) {
+// BenchmarkRatio is the rate of injected reviews beside that of controller-runtime's
+// allowed: rounds of both alternate, so that what else the machine does slows both, and the
+// ratios are the medians of the rounds. One operation is one round.
+func BenchmarkRatio(b *testing.B) {
+	const reviews = 200 // of each in a round
+	w := &world{cached: knows(webService)}
+	ours, _ := w.handler(b, logr.Discard())
+	body, err := json.Marshal(reviewOf(b, ordinaryPod()))
+	require.NoError(b, err)
+	for _, connections := range []int{1, 8} {
+		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
+			floor, injected := startPosting(b, allowed(), body, connections), startPosting(b, ours, body, connections)
+			timed := func(s *posting) (clock, cpu float64) {
+				started, used := time.Now(), cpuTime(b)
+				s.post(b, reviews)
+				return time.Since(started).Seconds(), (cpuTime(b) - used).Seconds()
+			}
+			var ratios, cpuRatios, floors, rates []float64
+			for b.Loop() {
+				floorClock, floorCPU := timed(floor)
+				clock, cpu := timed(injected)
+				ratios, cpuRatios = append(ratios, floorClock/clock), append(cpuRatios, cpu/floorCPU)
+				floors, rates = append(floors, reviews/floorClock), append(rates, reviews/clock)
+			}
+			b.ReportMetric(median(floors), "allowed/s")
+			b.ReportMetric(median(rates), "injected/s")
+			b.ReportMetric(median(ratios), "ratio")
+			b.ReportMetric(median(cpuRatios), "cpu-ratio")
+		})
+	}
+}
+
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// posting is a handler behind HTTPS, and clients that post one body to it.
+type posting struct {
+	url    string
+	client *http.Client
+	body   []byte
+	// connections is how many clients post at the same time.
+	connections int
+}
+
+func startPosting(b *testing.B, handler http.Handler, body []byte, connections int) *posting {
 	srv := httptest.NewUnstartedServer(handler)
 	srv.TLS = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	srv.StartTLS()
-	defer srv.Close()
+	b.Cleanup(srv.Close)
 	client := srv.Client()
 	client.Transport.(*http.Transport).MaxIdleConnsPerHost = connections
-	work := make(chan struct{})
-	done := make(chan error, connections)
-	b.SetBytes(int64(len(body)))
-	b.ReportAllocs()
-	for range connections {
-		go func() {
-			for range work {
-				if err := post(client, srv.URL, body); err != nil {
-					done <- err
-					return
+	s := &posting{srv.URL, client, body, connections}
+	s.post(b, connections) // opens the connections
+	return s
+}
+
+// post sends n reviews, and waits for the answers.
+func (s *posting) post(b *testing.B, n int) {
+	b.Helper()
+	var clients errgroup.Group
+	var sent atomic.Int64
+	for range s.connections {
+		clients.Go(func() error {
+			for sent.Add(1) <= int64(n) {
+				if err := post(s.client, s.url, s.body); err != nil {
+					return err
 				}
 			}
-			done <- nil
-		}()
+			return nil
+		})
 	}
-	before := cpuTime(b)
-	for b.Loop() {
-		work <- struct{}{}
+	if err := clients.Wait(); err != nil {
+		b.Fatal(err)
 	}
-	close(work)
-	for range connections {
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reviews/s")
-	b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
 // cpuTime returns what client and server have used of the processor: it says

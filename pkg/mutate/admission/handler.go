@@ -138,12 +138,12 @@ func (h *handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 		return nil, err
 	}
 	patch, report, err := mutate.Inject(pod, wanted, choice)
-	var none *mutate.NoPodKeysError
-	switch {
-	case errors.As(err, &none):
-		return h.deny(req, reasonNoPodKeys, err), nil
-	case err != nil:
-		return h.deny(req, reasonTooLarge, err), nil
+	if err != nil {
+		reason := reasonTooLarge
+		if errors.As(err, new(*mutate.NoPodKeysError)) {
+			reason = reasonNoPodKeys
+		}
+		return h.deny(req, reason, err), nil
 	}
 	if log := h.log.V(1); log.Enabled() {
 		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
@@ -201,6 +201,9 @@ func (h *handler) deny(req *request, reason mutate.Reason, err error) *admission
 	}
 }
 
+// jsonPatch is what the API server accepts.
+var jsonPatch = admissionv1.PatchTypeJSONPatch
+
 func answer(patch mutate.Patch, report mutate.Report) (*admissionv1.AdmissionResponse, error) {
 	resp := &admissionv1.AdmissionResponse{Allowed: true, Warnings: report.Warnings()}
 	if report.Concerned() {
@@ -215,8 +218,7 @@ func answer(patch mutate.Patch, report mutate.Report) (*admissionv1.AdmissionRes
 		return nil, fmt.Errorf("write the patch: %w", err)
 	}
 	if data != nil {
-		kind := admissionv1.PatchTypeJSONPatch
-		resp.Patch, resp.PatchType = data, &kind
+		resp.Patch, resp.PatchType = data, &jsonPatch
 	}
 	return resp, nil
 }

@@ -39,10 +39,14 @@ func newRoom(size int64) room { return room{semaphore.NewWeighted(size), size} }
 // enter waits until there is room for a review of so many bytes. release must be called
 // once it is answered.
 func (r room) enter(ctx context.Context, length int64) (release func(), err error) {
+	release = func() { r.bytes.Release(length + perReview) }
+	if r.bytes.TryAcquire(length + perReview) {
+		return release, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	if r.bytes.Acquire(ctx, length+perReview) != nil {
 		return nil, &tooManyError{fmt.Sprintf("the webhook answers reviews of %d bytes together, each counted as %d bytes more than it has", r.size, perReview)}
 	}
-	return func() { r.bytes.Release(length + perReview) }, nil
+	return release, nil
 }

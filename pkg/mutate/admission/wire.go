@@ -6,13 +6,19 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"strconv"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
+
+// apiVersion is that of the reviews.
+var apiVersion = admissionv1.SchemeGroupVersion.String()
 
 // request is the part of an AdmissionRequest (admission.k8s.io/v1) that is used. The
 // pod is decoded with it: decoding it again from a raw copy would cost as much as all
@@ -29,8 +35,8 @@ type request struct {
 
 // receive reads the body of a review. An error comes with its HTTP status.
 func receive(w http.ResponseWriter, r *http.Request, b *body) ([]byte, int, error) {
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: must be application/json", r.Header.Get("Content-Type"))
+	if contentType := r.Header.Get("Content-Type"); !isJSON(contentType) {
+		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("content type %q: must be application/json", contentType)
 	}
 	if r.ContentLength > maxReview {
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: %d bytes: must be at most %d", r.ContentLength, maxReview)
@@ -42,21 +48,42 @@ func receive(w http.ResponseWriter, r *http.Request, b *body) ([]byte, int, erro
 	return data, http.StatusOK, nil
 }
 
+const jsonType = "application/json"
+
+// isJSON reports whether a content type is that of JSON, with any parameters.
+func isJSON(contentType string) bool {
+	if contentType == jsonType {
+		return true
+	}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	return err == nil && mediaType == jsonType
+}
+
+// lenient accepts what encoding/json accepts: a name that occurs twice, and text that is not
+// valid UTF-8. The API server sends neither; whether it did is not for us to refuse.
+var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
 // parse returns the request of a review. An error comes with its HTTP status.
 func parse(data []byte) (*request, int, error) {
-	if valuesIn(data) > maxValues {
+	shape := shapeOf(data)
+	if shape.values > maxValues {
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: it has more than %d values", maxValues)
+	}
+	if shape.longest > mutate.MaxDecoded {
+		if err := checkLists(data); err != nil {
+			return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
+		}
 	}
 	var review struct {
 		APIVersion string   `json:"apiVersion"`
 		Kind       string   `json:"kind"`
 		Request    *request `json:"request"`
 	}
-	if err := json.Unmarshal(data, &review); err != nil {
+	if err := jsonv2.Unmarshal(data, &review, lenient); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
 	}
-	if review.Kind != "AdmissionReview" || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, http.StatusBadRequest, fmt.Errorf("apiVersion %q, kind %q: must be %q, \"AdmissionReview\"", review.APIVersion, review.Kind, admissionv1.SchemeGroupVersion)
+	if review.Kind != "AdmissionReview" || review.APIVersion != apiVersion {
+		return nil, http.StatusBadRequest, fmt.Errorf("apiVersion %q, kind %q: must be %q, \"AdmissionReview\"", review.APIVersion, review.Kind, apiVersion)
 	}
 	if review.Request == nil {
 		return nil, http.StatusBadRequest, errors.New("the review has no request")
@@ -75,9 +102,32 @@ func statusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// valuesIn returns about how many values a text in JSON has, one or two for each.
-func valuesIn(data []byte) int {
-	values := 0
+// checkLists returns an error if a list of the pod is too long to be decoded.
+func checkLists(data []byte) error {
+	var review struct {
+		Request struct {
+			Object mutate.PodLists `json:"object"`
+		} `json:"request"`
+	}
+	return json.Unmarshal(data, &review)
+}
+
+// shape is what a look at a review's bytes shows of what they would be decoded to.
+type shape struct {
+	// values is about how many values there are, one or two for each.
+	values int
+	// longest is the most elements of a list or an object that is as deep as the
+	// containers of the pod.
+	longest int
+}
+
+// listDepth is how many lists and objects hold an element of the pod's containers:
+// the review, its request, the object, its spec, and the list.
+const listDepth = 5
+
+func shapeOf(data []byte) shape {
+	var s shape
+	depth, elements := 0, 0
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
@@ -86,11 +136,22 @@ func valuesIn(data []byte) int {
 					i++
 				}
 			}
-		case ',', '[', '{':
-			values++
+		case '[', '{':
+			s.values++
+			if depth++; depth == listDepth {
+				elements = 1
+			}
+		case ']', '}':
+			depth--
+		case ',':
+			s.values++
+			if depth == listDepth {
+				elements++
+				s.longest = max(s.longest, elements)
+			}
 		}
 	}
-	return values
+	return s
 }
 
 func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) error {
@@ -98,11 +159,12 @@ func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) err
 		APIVersion string                         `json:"apiVersion"`
 		Kind       string                         `json:"kind"`
 		Response   *admissionv1.AdmissionResponse `json:"response"`
-	}{admissionv1.SchemeGroupVersion.String(), "AdmissionReview", resp})
+	}{apiVersion, "AdmissionReview", resp})
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data))) // or it is sent in chunks
 	_, err = w.Write(data)
 	return err
 }

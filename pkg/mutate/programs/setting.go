@@ -47,6 +47,12 @@ func Settings(flags []string, replace func(string) string) []Setting {
 	return out
 }
 
+// CertificateFlag returns the setting of a flag that has a file of the certificate as its
+// value, in one element.
+func CertificateFlag(flag, file string) Setting {
+	return Setting{Name: Undashed(flag), Value: file, Elements: []string{flag + "=" + file}, Certificate: true}
+}
+
 // LeadsToCertificate reports whether a text has a placeholder of the certificate's files.
 func LeadsToCertificate(text string) bool {
 	for _, p := range []string{Cert, Key, Combined, Dir} {
