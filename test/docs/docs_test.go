@@ -67,6 +67,18 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// What docs/gitops.md shows to copy is what the tests of Argo CD and Flux apply.
+func TestGitOpsPageQuotesItsFiles(t *testing.T) {
+	page, quoted := read(t, "docs/gitops.md"), 0
+	for _, path := range files(t, ".yaml") {
+		if filepath.Dir(path) == filepath.Join("deploy", "gitops") {
+			quoted++
+			assert.Contains(t, page, "```yaml\n"+read(t, path)+"```\n", "%s is not quoted as it is", path)
+		}
+	}
+	assert.Equal(t, 4, quoted)
+}
+
 // The script that asks for a certificate is the one that a scene of make e2e runs.
 func TestTheScriptIsTheOneThatRuns(t *testing.T) {
 	for doc := range strings.SplitSeq(read(t, "test/e2e/manifests/requests.yaml"), "\n---\n") {
