@@ -32,8 +32,8 @@ const (
 
 // argo is Argo CD's application controller and repository server, with a repository.
 type argo struct {
-	repositories string // a directory with one of each application
-	revision map[string]string // that was delivered, by application
+	repositories string            // a directory with one of each application
+	revision     map[string]string // that was delivered, by application
 }
 
 // newArgo starts Argo CD. It has the health check of deploy/gitops.
@@ -86,8 +86,8 @@ func configureArgo(t *testing.T) {
 	labels := map[string]string{"app.kubernetes.io/part-of": "argocd"}
 	project := object(applications, "AppProject", argoNamespace, "default")
 	project.Object["spec"] = map[string]any{
-		"sourceRepos":  []any{"*"},
-		"destinations": []any{map[string]any{"namespace": "*", "server": "*"}},
+		"sourceRepos":              []any{"*"},
+		"destinations":             []any{map[string]any{"namespace": "*", "server": "*"}},
 		"clusterResourceWhitelist": []any{map[string]any{"group": "*", "kind": "*"}},
 	}
 	for _, obj := range []client.Object{

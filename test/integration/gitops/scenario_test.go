@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,23 +86,38 @@ func firstIssue(t *testing.T, namespace string) {
 func renewed(t *testing.T, namespace string) {
 	t.Helper()
 	leaf, restarted := leafOf(t, namespace), restartedAt(t, namespace)
+	woken := watchWakes(t, namespace)
 	plugin(t, "renew", "web", "-n", namespace)
 	assert.NotEqual(t, leaf, leafOf(t, namespace))
+	woken(leafOf(t, namespace))
 	served(t, namespace)
 	assert.NotEqual(t, restarted, restartedAt(t, namespace), "the rotator has restarted the Deployment")
 }
 
-// woken says that the rotator has written on a running pod that it has a new certificate.
-func woken(t *testing.T, namespace string) error {
+// watchWakes watches the pods of the namespace. What it returns waits until the rotator has
+// written on one of them that there is a new certificate: pods may be gone soon after.
+func watchWakes(t *testing.T, namespace string) (woken func(leaf string)) {
 	t.Helper()
-	var pods corev1.PodList
-	require.NoError(t, admin.List(t.Context(), &pods, client.InNamespace(namespace)))
-	for _, pod := range pods.Items {
-		if pod.Annotations[api.AnnotationLeaf] != "" {
-			return nil
+	c, err := client.NewWithWatch(plane.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	pods, err := c.Watch(t.Context(), &corev1.PodList{}, client.InNamespace(namespace))
+	require.NoError(t, err)
+	return func(leaf string) {
+		t.Helper()
+		defer pods.Stop()
+		timeout := time.After(harness.Soon)
+		for {
+			select {
+			case event, open := <-pods.ResultChan():
+				require.True(t, open, "the watch of pods has ended")
+				if pod, ok := event.Object.(*corev1.Pod); ok && strings.Contains(pod.Annotations[api.AnnotationLeaf], leaf[:12]) {
+					return
+				}
+			case <-timeout:
+				require.Fail(t, "no pod was woken")
+			}
 		}
 	}
-	return fmt.Errorf("none of %d pods has annotation %s", len(pods.Items), api.AnnotationLeaf)
 }
 
 // succeeded replaces the CA by the plugin, and follows that until pods serve certificates of
