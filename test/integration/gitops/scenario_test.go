@@ -145,7 +145,7 @@ func pending(t *testing.T, tool tool, in *installation, namespace string) {
 	assert.NotEmpty(t, serviceOf(t, namespace, "web").Annotations[api.AnnotationRenewAfter], "the tool took the request for a renewal back")
 	assert.Equal(t, leaf, leafOf(t, namespace))
 	undisturbed(t, tool, []string{namespace}, func() {
-		in.signer = startProcess(t, "signer", signerFlags...)
+		in.signer = startProcess(in.whole, "signer", signerFlags...)
 		harness.Eventually(t, func() error {
 			if leafOf(t, namespace) == leaf {
 				return fmt.Errorf("the certificate is the same")

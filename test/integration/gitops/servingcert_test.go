@@ -36,12 +36,16 @@ var (
 )
 
 // installation is the three processes, each as its ServiceAccount.
-type installation struct{ signer, rotator, webhook *process }
+type installation struct {
+	whole                    *testing.T // at whose end they end
+	signer, rotator, webhook *process
+}
 
 // startProcesses runs them as the installed Deployments say.
 func startProcesses(t *testing.T) installation {
 	t.Helper()
 	return installation{
+		whole:   t,
 		signer:  startProcess(t, "signer", signerFlags...),
 		rotator: startProcess(t, "rotator", rotatorFlags...),
 		webhook: startWebhook(t),
