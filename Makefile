@@ -84,9 +84,10 @@ alerts: controlplane-binaries ## every alert by promtool, and fired by a real Pr
 	go test -tags alerts -count 1 -timeout 10m -v -run '^TestAlertsByPromtool$$' ./deploy
 	go test -tags alerts -count 1 -timeout 10m -v ./test/integration/alerts
 
+TOOL ?=
 .PHONY: gitops
-gitops: controlplane-binaries helm ## Argo CD and Flux, their own controllers, keep servingcert and an application as a repository says (Debian, root)
-	go test -tags gitops -count 1 -timeout 45m -v ./test/integration/gitops
+gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, keep servingcert and an application as a repository says (Debian, root); TOOL=Flux or ArgoCD for one
+	go test -tags gitops -count 1 -timeout 45m -v -run '^Test$(TOOL)' ./test/integration/gitops -tool "$(TOOL)"
 
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules

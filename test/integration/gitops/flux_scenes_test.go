@@ -44,7 +44,9 @@ func TestFlux(t *testing.T) {
 	t.Run("RenewalWhileTheCAIsAway", func(t *testing.T) { pending(t, tool, &in, "shop") })
 	t.Run("AnnotationByKubectl", func(t *testing.T) {
 		annotatedByHand(t, "shop", "kubectl-annotate")
+		before := writes(t, tool)
 		require.NoError(t, tool.look(t.Context(), "shop"))
+		assert.Len(t, writes(t, tool)[len(before):], 1, "a correction is seen as a write")
 		assert.NotContains(t, serviceOf(t, "shop", "web").Annotations, api.AnnotationRenewAfter, "Flux takes back what kubectl wrote")
 	})
 	t.Run("EmptyFields", func(t *testing.T) { fluxEmptyFields(t, tool) })
@@ -57,7 +59,14 @@ func TestFlux(t *testing.T) {
 // fluxEmptyFields delivers targets whose manifests have the field of the bundle, as
 // generators write them, with the rules of docs/gitops.md.
 func fluxEmptyFields(t *testing.T, tool *flux) {
-	app := application{name: "generated", files: shopWithEmptyFields(t, "generated"), spec: exampleOf(t, "flux-ignore")}
+	app := application{name: "generated", files: shopWithEmptyFields(t, "generated")}
+	tool.deliver(t, app)
+	targetsHold(t, "generated")
+	before := writes(t, tool)
+	require.NoError(t, tool.look(t.Context(), "generated"))
+	assert.Len(t, writes(t, tool)[len(before):], len(holders("generated")), "without the rules Flux empties each field again")
+
+	app.spec = exampleOf(t, "flux-ignore")
 	tool.deliver(t, app)
 	targetsHold(t, "generated")
 	require.NoError(t, tool.look(t.Context(), "generated"))

@@ -5,6 +5,7 @@ package gitops
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,7 +42,13 @@ var (
 	dir   string        // the programs, and what they read
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
+// only is the tool that is built and run, if not both are.
+var only = flag.String("tool", "", "Flux or ArgoCD: only that one")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	harness.Main(m, run)
+}
 
 func run(m *testing.M) (code int, err error) {
 	if os.Geteuid() != 0 {
@@ -88,19 +95,20 @@ func build(ctx context.Context) error {
 	if _, err := controlplane.Binaries(ctx, os.Stderr, controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager); err != nil {
 		return err
 	}
-	for module, names := range map[string]map[string]string{
-		fluxModule: {"kustomize-controller": "kustomize-controller"},
-		argoModule: {"cmd": "argocd"},
-		helmModule: {"helm": "helm"},
+	for _, b := range []struct{ of, module, program, name string }{
+		{*only, helmModule, "helm", "helm"},
+		{"Flux", fluxModule, "kustomize-controller", "kustomize-controller"},
+		{"ArgoCD", argoModule, "cmd", "argocd"},
 	} {
-		tools, err := controlplane.Tools(ctx, os.Stderr, module)
+		if *only != "" && *only != b.of {
+			continue
+		}
+		tools, err := controlplane.Tools(ctx, os.Stderr, b.module)
 		if err != nil {
 			return err
 		}
-		for tool, name := range names {
-			if err := os.Symlink(tools[tool], filepath.Join(dir, name)); err != nil {
-				return err
-			}
+		if err := os.Symlink(tools[b.program], filepath.Join(dir, b.name)); err != nil {
+			return err
 		}
 	}
 	redis, err := images.Debian(ctx, os.Stderr, "redis-server")
