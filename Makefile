@@ -24,10 +24,11 @@ N         ?= 2000
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
-# programs that take a certificate, Grafana's library.
+# programs that take a certificate, Grafana's library, Flux and Argo CD.
 MODULES := . hack/tools hack/chart hack/controlplane/build hack/controlplane/build/1.30 \
 	hack/controlplane/build/1.33 hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
-	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards
+	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards \
+	test/integration/gitops/build/flux test/integration/gitops/build/argo
 
 ##@ Start here
 
@@ -103,6 +104,11 @@ upgrade-test: controlplane-binaries ## from the version before to this one and b
 alerts: controlplane-binaries ## every alert by promtool, and fired by a real Prometheus when what it watches is broken; needs Debian's prometheus
 	go test -tags alerts -count 1 -timeout 10m -v -run '^TestAlertsByPromtool$$' ./deploy
 	go test -tags alerts -count 1 -timeout 10m -v ./test/integration/alerts
+
+TOOL ?=
+.PHONY: gitops
+gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, keep servingcert and an application as a repository says (Debian, root); TOOL=Flux or ArgoCD for one
+	go test -tags gitops -count 1 -timeout 45m -v -run '^Test$(TOOL)' ./test/integration/gitops -tool "$(TOOL)"
 
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules

@@ -67,6 +67,37 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// What docs/gitops.md shows to copy is what the tests of Argo CD and Flux apply.
+func TestGitOpsPageQuotesItsFiles(t *testing.T) {
+	page, quoted := read(t, "docs/gitops.md"), 0
+	for _, path := range files(t, ".yaml") {
+		if filepath.Dir(path) == filepath.Join("deploy", "gitops") {
+			quoted++
+			assert.Contains(t, page, "```yaml\n"+read(t, path)+"```\n", "%s is not quoted as it is", path)
+		}
+	}
+	assert.Equal(t, 4, quoted)
+}
+
+// Both tools hold the same reasons of condition Ready for those that pass, and the signer
+// writes them.
+func TestHealthChecksAgreeOnWhatPasses(t *testing.T) {
+	const argo, flux = "deploy/gitops/argocd-cm.yaml", "deploy/gitops/flux-health-checks.yaml"
+	one := regexp.MustCompile(`local passes = \{(.*)\}`).FindStringSubmatch(read(t, argo))
+	other := regexp.MustCompile(`c\.reason in \[(.*)\]`).FindStringSubmatch(read(t, flux))
+	require.NotNil(t, one, argo)
+	require.NotNil(t, other, flux)
+	reasons := regexp.MustCompile(`[A-Z]\w+`)
+	passes := reasons.FindAllString(other[1], -1)
+	require.NotEmpty(t, passes)
+	assert.Equal(t, passes, reasons.FindAllString(one[1], -1))
+	_, ready, _ := strings.Cut(read(t, "docs/reference-generated.md"), "### Reasons of condition Ready")
+	ready, _, _ = strings.Cut(ready, "\n### ")
+	for _, reason := range passes {
+		assert.Contains(t, ready, "| `"+reason+"` | False", "the signer does not write reason %s", reason)
+	}
+}
+
 // The script that asks for a certificate is the one that a scene of make e2e runs.
 func TestTheScriptIsTheOneThatRuns(t *testing.T) {
 	for doc := range strings.SplitSeq(read(t, "test/e2e/manifests/requests.yaml"), "\n---\n") {
