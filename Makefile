@@ -20,7 +20,7 @@ BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
 # programs that take a certificate, Grafana's library.
-MODULES := . hack/tools hack/chart hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/cfssl \
+MODULES := . hack/tools hack/chart hack/controlplane/build hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/cfssl \
 	test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards
 
 ##@ Start here

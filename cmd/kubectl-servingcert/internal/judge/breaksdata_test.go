@@ -23,12 +23,12 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 	services[0].Serving.Changed = noon
 	AddStale(services, list(stale("old", "Deployment", "legacy", api.OnRotateReload, nil), stale("old", "Deployment", "held", api.OnRotateRestart, paused)))
 	seen := mounter("seen", api.OnRotateReload, "web-tls")
-	seen.Created = noon.Add(-time.Hour)
+	seen.Started = noon.Add(-time.Hour)
 	k := DistrustSituation{Services: services, Trust: &TrustStatus{Targets: 7}, Consumers: []Consumer{
 		seen, mounter("new", api.OnRotateReload, "web-tls"), mounter("rolled", api.OnRotateRestart, "web-tls"), mounter("client", api.OnRotateReload),
 		mounter("own", api.OnRotateRestart, pods.PodKey), mounter("own", api.OnRotateReload, pods.PodKey), mounter("ownRolled", api.OnRotateRestart, pods.PodKey),
 	}}
-	k.Consumers[1].Created = noon.Add(time.Hour) // younger than what was served
+	k.Consumers[1].Started = noon.Add(time.Hour) // younger than what was served
 	b := BreaksOf(k)
 	targets := 7
 	assert.Equal(t, Breaks{

@@ -21,7 +21,9 @@ type Consumer struct {
 	Restartable bool
 	Secrets     []string // those whose key it mounts
 	OnRotate    api.OnRotate
-	Created     time.Time
+	// Started is when a container of it was started last: it has read its files since then.
+	// Zero if none was.
+	Started time.Time
 }
 
 func (c Consumer) workload() workload { return workload{c.Namespace, c.Kind, c.Name} }
@@ -122,7 +124,7 @@ func uptakeOf(c Consumer, conditions map[string][]*Serving) uptake {
 		case slices.ContainsFunc(its, func(s *Serving) bool { return s.StaleUnknown != "" }):
 		case c.isRestarted():
 			seen = uptakeRestarted
-		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Created) }):
+		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Started) }):
 			seen = uptakeReloads
 		}
 		worst = max(worst, seen)

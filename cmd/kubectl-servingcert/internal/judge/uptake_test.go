@@ -22,7 +22,7 @@ func service(name string, status metav1.ConditionStatus, reason, message string)
 
 // mounter is a pod of a Deployment that is older than the certificate.
 func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer {
-	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Created: noon.Add(-time.Hour)}
+	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Started: noon.Add(-time.Hour)}
 }
 
 // list is a complete report of stale workloads.
@@ -55,8 +55,8 @@ func TestBreaking(t *testing.T) {
 		stale("old", "Deployment", "next", api.OnRotateRestart, turn),
 	))
 	young := mounter("young", api.OnRotateReload, "web-tls")
-	young.Created = noon.Add(time.Second)
-	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Created: noon} // nothing makes it anew
+	young.Started = noon.Add(time.Second)
+	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Started: noon} // nothing makes it anew
 	bare := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "bare", Secrets: []string{"new-tls"}}
 	got := breakingLines(breaking([]Consumer{
 		mounter("web", api.OnRotateReload, "web-tls"),
