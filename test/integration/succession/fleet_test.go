@@ -81,25 +81,8 @@ func dial(t *testing.T, pair tls.Certificate, roots *x509.CertPool) error {
 // docs/fleet.md, one by cert-manager from the Certificate of docs/import-ca.md. Their clients
 // verify each other's servers, also when cert-manager has renewed its intermediate.
 func TestClustersUnderOneRoot(t *testing.T) {
-	dir := t.TempDir()
-	for _, block := range shellBlocks(t, "../../../docs/fleet.md", 2) {
-		cmd := exec.Command("bash", "-euc", block)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CLUSTER=eu-west")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	file := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
-		return data
-	}
-	west := cluster(t, func(t *testing.T) {
-		_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName},
-			Data:       map[string][]byte{corev1.TLSCertKey: file("tls.crt"), corev1.TLSPrivateKeyKey: file("tls.key"), api.BundleKey: file("ca.crt")},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-	})
+	file := runBlocks(t, "../../../docs/fleet.md", "With openssl", "eu-west")
+	west := cluster(t, bringFiles(file))
 	var manager *certManager
 	north := cluster(t, func(t *testing.T) {
 		manager = startCertManager(t)
@@ -138,16 +121,55 @@ func issuer(t *testing.T, s member) *x509.Certificate {
 	return cert
 }
 
-// shellBlocks returns the n blocks of a page that are marked as sh.
-func shellBlocks(t *testing.T, page string, n int) (blocks []string) {
+// The commands for step do what those for openssl do.
+func TestIntermediateByStep(t *testing.T) {
+	if _, err := exec.LookPath("step"); err != nil {
+		t.Skip("step is not installed")
+	}
+	file := runBlocks(t, "../../../docs/fleet.md", "With step", "eu-south")
+	south := cluster(t, bringFiles(file))
+	made := issuer(t, south)
+	assert.Equal(t, []string{"eu-south"}, made.Subject.OrganizationalUnit)
+	assert.Equal(t, -1, made.MaxPathLen)
+	assert.True(t, made.PermittedDNSDomainsCritical)
+	require.NoError(t, dial(t, south.pair, south.roots))
+}
+
+// bringFiles makes the import Secret of files.
+func bringFiles(file func(name string) []byte) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName},
+			Data:       map[string][]byte{corev1.TLSCertKey: file("tls.crt"), corev1.TLSPrivateKeyKey: file("tls.key"), api.BundleKey: file("ca.crt")},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// runBlocks runs the blocks that are marked as sh below a heading of a page, for a cluster
+// of this name. It returns what reads a file that they made.
+func runBlocks(t *testing.T, page, heading, cluster string) func(name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	for _, match := range regexp.MustCompile("(?s)\n```sh\n(.*?)\n```").FindAllStringSubmatch(string(text), -1) {
-		blocks = append(blocks, match[1])
+	_, section, found := strings.Cut(string(text), "\n### "+heading+"\n")
+	require.True(t, found, heading)
+	section, _, _ = strings.Cut(section, "\n### ")
+	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)\n```").FindAllStringSubmatch(section, -1)
+	require.Len(t, blocks, 2, "one for the root, and one for an intermediate")
+	dir := t.TempDir()
+	for _, block := range blocks {
+		cmd := exec.Command("bash", "-euc", block[1])
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CLUSTER="+cluster)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
 	}
-	require.Len(t, blocks, n)
-	return blocks
+	return func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return data
+	}
 }
 
 // The signer publishes extra roots and the rotator distributes them; what cannot be read
