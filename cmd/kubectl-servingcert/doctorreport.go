@@ -46,7 +46,7 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 			continue
 		}
 		if ok++; passed {
-			_, _ = fmt.Fprintf(&b, "%s%s  %s\n", level(f.Level), f.ID, judge.EscapeLines(f.Message)) // a Builder does not fail
+			_, _ = fmt.Fprintf(&b, "%s%s  %s\n", level(f.Level), f.ID, f.Message) // a Builder does not fail
 		}
 	}
 	for _, f := range r.AtLeast(doctor.Info) {
