@@ -96,7 +96,7 @@ func wrap(text string, columns int) string {
 	var b strings.Builder
 	at := 0
 	for len(text) > 0 {
-		if colour := sgr.FindStringIndex(text); colour != nil && colour[0] == 0 {
+		if colour := sgr.FindStringIndex(text); len(colour) == 2 && colour[0] == 0 {
 			b.WriteString(text[:colour[1]])
 			text = text[colour[1]:]
 			continue
