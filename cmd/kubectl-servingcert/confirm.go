@@ -24,11 +24,13 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	if f.replaceLost {
 		known.Lost = judge.ParseCA(cm.Data).Problem
 	}
-	_, _ = io.WriteString(f.out, judge.Consequences(known))
+	_, _ = io.WriteString(f.text.out, judge.Consequences(known))
+	breaks := judge.BreaksOf(known)
+	f.done.Breaks = &breaks
 	if f.yes {
 		return nil
 	}
-	return agreed(f.streams)
+	return agreed(f.text)
 }
 
 // known reads who uses a certificate or the bundle.

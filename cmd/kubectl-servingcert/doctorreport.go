@@ -28,10 +28,17 @@ func writeDoctor(std streams, r doctor.Report, format string, passed bool) error
 	case "github":
 		return writeGitHub(std.out, r)
 	}
-	return writeDoctorText(std.out, r, passed)
+	return writeDoctorText(std.screen, r, passed)
 }
 
-func writeDoctorText(w io.Writer, r doctor.Report, passed bool) error {
+// levelStyles paint the level of a finding.
+var levelStyles = map[doctor.Level]style{doctor.OK: good, doctor.Info: plain, doctor.Warning: doubt, doctor.Error: bad}
+
+func writeDoctorText(s screen, r doctor.Report, passed bool) error {
+	// level is 8 columns wide, painted or not.
+	level := func(l doctor.Level) string {
+		return s.paint(string(l), levelStyles[l]) + strings.Repeat(" ", max(0, 8-len(l)))
+	}
 	var b strings.Builder
 	ok := 0
 	for _, f := range r.Findings {
@@ -39,21 +46,22 @@ func writeDoctorText(w io.Writer, r doctor.Report, passed bool) error {
 			continue
 		}
 		if ok++; passed {
-			_, _ = fmt.Fprintf(&b, "%-8s%s  %s\n", f.Level, f.ID, f.Message) // a Builder does not fail
+			_, _ = fmt.Fprintf(&b, "%s%s  %s\n", level(f.Level), f.ID, f.Message) // a Builder does not fail
 		}
 	}
 	for _, f := range r.AtLeast(doctor.Info) {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		head := slices.DeleteFunc([]string{fmt.Sprintf("%-8s%s", f.Level, f.ID), f.Where(), f.Object}, func(s string) bool { return s == "" })
-		_, _ = fmt.Fprintf(&b, "%s\n        %s\n        fix: %s\n        %s\n", strings.Join(head, " "), f.Message, f.Fix, f.Link)
+		head := slices.DeleteFunc([]string{string(f.ID), f.Where(), f.Object}, func(s string) bool { return s == "" })
+		text := fmt.Sprintf("%s\n        %s\n        fix: %s\n        %s\n", strings.Join(head, " "), f.Message, f.Fix, f.Link)
+		b.WriteString(level(f.Level) + judge.EscapeLines(text))
 	}
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
 	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", count(r.Errors, "error"), count(r.Warnings, "warning"), count(ok, "check"))
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(s.to, b.String())
 	return err
 }
 

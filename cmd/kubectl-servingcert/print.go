@@ -151,6 +151,19 @@ func (o outputs) String() string {
 	return fmt.Sprintf("%s or %s", strings.Join(o[:last], ", "), o[last])
 }
 
+// actionOutputs are the values of -o of verbs that change something.
+var actionOutputs = outputs{"text", "json", "yaml", "name"}
+
+// aside returns where text for people goes beside data in the format: to standard error,
+// without a progress bar.
+func (s streams) aside(output string) streams {
+	if output == "text" {
+		return s
+	}
+	s.out, s.screen = s.err, screen{to: s.err}
+	return s
+}
+
 // bar returns what shows progress; nil where there is no terminal to draw on.
 func (s streams) bar() *progress.Bar {
 	if s.screen.columns == 0 {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -28,14 +27,16 @@ type renewFlags struct {
 	selector           string
 	wait               bool
 	timeout            time.Duration
+	output             string
 	names              []string
 }
 
 func (p *plugin) renewCommand() *cobra.Command {
 	return verb{
-		about: "Renew the certificates of Services now, with new keys.",
-		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
-		args:  p.live(services),
+		about:   "Renew the certificates of Services now, with new keys.",
+		usage:   "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
+		outputs: actionOutputs,
+		args:    p.live(services),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := renewFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Services")
@@ -44,6 +45,7 @@ func (p *plugin) renewCommand() *cobra.Command {
 			fs.StringVarP(&f.selector, "selector", "l", "", "with --all: only Services with these labels")
 			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
+			fs.StringVarP(&f.output, "output", "o", "text", actionOutputs.String())
 			return func(ctx context.Context, args []string) error {
 				f.names = args
 				if err := f.validate(); err != nil {
@@ -69,6 +71,8 @@ func (f *renewFlags) validate() error {
 		return usagef("-l requires --all: Services are given by name or by label")
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
+	case actionOutputs.validate(f.output) != nil:
+		return actionOutputs.validate(f.output)
 	}
 	return validSelector(f.selector)
 }
@@ -81,62 +85,113 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	if !f.allNamespaces {
 		f.namespace = c.Namespace
 	}
-	chosen, err := f.choose(ctx, c, f.out)
+	text := f.aside(f.output)
+	chosen, left, err := f.choose(ctx, c)
+	for _, n := range left {
+		_, _ = fmt.Fprintf(text.out, "not renewed: %s\n", n.Why)
+	}
 	if err != nil {
 		return err
 	}
-	after := renewAfter(now())
+	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), NotRenewed: left}
 	for _, s := range chosen {
-		if err := renew(ctx, c, s, after); err != nil {
+		r.Services = append(r.Services, judge.RenewalOf(s))
+	}
+	failed := f.renew(ctx, c, r, text, now)
+	if err := f.write(r); err != nil {
+		return err
+	}
+	return failed
+}
+
+// renewals are what renew has done.
+type renewals struct {
+	header
+	// RenewAfter was written to each Service: a certificate from before it is renewed.
+	RenewAfter time.Time       `json:"renewAfter"`
+	Services   []judge.Renewal `json:"services"`
+	// NotRenewed are Services of which nobody can renew the certificates.
+	NotRenewed []notRenewed `json:"notRenewed,omitempty"`
+}
+
+type notRenewed struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Why       string `json:"why"`
+}
+
+// renew requests the renewals and waits for them, and keeps in r how far each is.
+func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, text streams, now func() time.Time) error {
+	for i := range r.Services {
+		if err := request(ctx, c, r.Services[i], r.RenewAfter); err != nil {
 			return err
 		}
+		r.Services[i].State = judge.RenewalRequested
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(f.out, "renewal requested for %d certificates\n", len(chosen))
+		_, err := fmt.Fprintf(text.out, "renewal requested for %d certificates\n", len(r.Services))
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	bar := f.bar()
-	w := follow.Watcher{Cluster: c, Out: bar.Above(f.out), Bar: bar, Now: now, Timeout: f.timeout}
-	return w.Renewal(ctx, chosen)
+	bar := text.bar()
+	w := follow.Watcher{Cluster: c, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout}
+	return w.Renewal(ctx, r.Services)
+}
+
+// write writes what was done as data, whether all of it succeeded or not.
+func (f *renewFlags) write(r renewals) error {
+	switch f.output {
+	case "json", "yaml":
+		return writeData(f.out, f.output, r)
+	case "name":
+		for _, s := range r.Services {
+			if s.State != judge.RenewalRequested && s.State != judge.RenewalDone {
+				continue
+			}
+			if _, err := fmt.Fprintf(f.out, "service/%s\n", s.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // renewAfter is the time to ask for at now: a certificate issued in this second
 // is older, as certificates count in whole seconds.
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
-// choose returns the Services that were asked for.
-func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster, out io.Writer) ([]judge.Service, error) {
+// choose returns the Services that were asked for, and those of which nobody can renew
+// the certificates.
+func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []judge.Service, left []notRenewed, err error) {
 	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, s := range all {
 		switch {
 		case !s.PodKeys:
 		case slices.Contains(f.names, s.Name):
-			return nil, errors.New(judge.CannotRenew(s))
+			return nil, nil, errors.New(judge.CannotRenew(s))
 		case f.all:
-			_, _ = fmt.Fprintf(out, "not renewed: %s\n", judge.CannotRenew(s))
+			left = append(left, notRenewed{s.Namespace, s.Name, judge.CannotRenew(s)})
 		}
 	}
 	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained: nobody asks for it; or its pods make their keys
 	if f.all {
 		if len(all) == 0 {
-			return nil, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
+			return nil, left, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
 		}
-		return all, nil
+		return all, left, nil
 	}
-	var chosen []judge.Service
 	for _, name := range f.names {
 		i := slices.IndexFunc(all, func(s judge.Service) bool { return s.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no Service %q asks for a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
+			return nil, nil, fmt.Errorf("no Service %q asks for a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
 		}
 		chosen = append(chosen, all[i])
 	}
-	return chosen, nil
+	return chosen, nil, nil
 }
 
 func in(namespace string) string {
@@ -146,7 +201,8 @@ func in(namespace string) string {
 	return fmt.Sprintf(" in namespace %q", namespace)
 }
 
-func renew(ctx context.Context, c *cluster.Cluster, s judge.Service, after time.Time) error {
+// request asks for a certificate that is issued after a time.
+func request(ctx context.Context, c *cluster.Cluster, s judge.Renewal, after time.Time) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{api.AnnotationRenewAfter: after.Format(time.RFC3339)},
 	}})
@@ -154,7 +210,7 @@ func renew(ctx context.Context, c *cluster.Cluster, s judge.Service, after time.
 		return err
 	}
 	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("renew %s/%s: %w", s.Namespace, s.Name, err)
+		return fmt.Errorf("renew %s: %w", s, err)
 	}
 	return nil
 }

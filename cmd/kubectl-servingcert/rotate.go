@@ -30,12 +30,17 @@ type rotateFlags struct {
 	proceed                      int
 	yes, wait                    bool
 	timeout                      time.Duration
+	output                       string
+
+	text streams // what is said to people; standard error beside data
+	done rotation
 }
 
 func (p *plugin) rotateCommand() *cobra.Command {
 	return verb{
-		about: "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
-		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
+		about:   "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
+		usage:   "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
+		outputs: actionOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := rotateFlags{plugin: p}
 			fs.StringVar(&f.reason, "reason", "", "why, in one line; repeating a reason in the same mode does not start another rotation")
@@ -46,6 +51,7 @@ func (p *plugin) rotateCommand() *cobra.Command {
 			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
+			fs.StringVarP(&f.output, "output", "o", "text", actionOutputs.String())
 			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -69,6 +75,8 @@ func (f *rotateFlags) validate(args []string) error {
 		return usagef("unexpected argument %q: give the reason with --reason", args[0])
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
+	case actionOutputs.validate(f.output) != nil:
+		return actionOutputs.validate(f.output)
 	case f.proceed < 0:
 		return usagef("--proceed %d: must be the number of a CA generation", f.proceed)
 	case f.proceed > 0 && (modes > 0 || f.reason != ""):
@@ -104,6 +112,16 @@ func (f *rotateFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.text, f.done = f.aside(f.output), rotationOf(f)
+	failed := f.rotate(ctx, c)
+	if err := f.done.write(f.out, f.output); err != nil {
+		return err
+	}
+	return failed
+}
+
+// rotate keeps what it does in f.done.
+func (f *rotateFlags) rotate(ctx context.Context, c *cluster.Cluster) error {
 	if f.proceed > 0 {
 		return f.letProceed(ctx, c)
 	}
@@ -113,12 +131,12 @@ func (f *rotateFlags) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c).Rotation(ctx, f.request(), before)
+	return f.done.followed(f.watcher(c).Rotation(ctx, f.request(), before))
 }
 
 func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
-	bar := f.bar()
-	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout}
+	bar := f.text.bar()
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout}
 }
 
 // ask makes the request, unless it was made before. It returns the leaves of
@@ -134,7 +152,8 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		if err != nil {
 			return nil, err
 		}
-		_, _ = io.WriteString(f.out, decision.Text)
+		_, _ = io.WriteString(f.text.out, decision.Text)
+		f.done.decided(cm, decision)
 		if decision.Over {
 			return nil, nil
 		}
@@ -154,7 +173,8 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		case err != nil:
 			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
-		_, _ = fmt.Fprintf(f.out, "requested: %s %q\n", f.request().Mode, f.request().Reason)
+		_, _ = fmt.Fprintf(f.text.out, "requested: %s %q\n", f.request().Mode, f.request().Reason)
+		f.done.Request = requestWritten
 		return before, nil
 	}
 }
@@ -212,13 +232,13 @@ func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error 
 	if err := f.allow(ctx, c); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(f.out, "generation %d may sign although some targets do not hold its root\n", f.proceed)
+	_, _ = fmt.Fprintf(f.text.out, "generation %d may sign although some targets do not hold its root\n", f.proceed)
 	if !f.wait {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	return f.watcher(c).Generation(ctx, f.proceed)
+	return f.done.followed(f.watcher(c).Generation(ctx, f.proceed))
 }
 
 func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
@@ -232,6 +252,8 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 		}
 		switch err := f.write(ctx, c, cm, api.PromoteDespiteAnnotations(f.proceed)); {
 		case err == nil:
+			f.done.decided(cm, judge.RequestDecision{Write: true})
+			f.done.Request = requestWritten
 			return nil
 		case !apierrors.IsConflict(err):
 			return fmt.Errorf("let generation %d sign: %w", f.proceed, err)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The binaries that can be asked for. CoreDNS and metrics-server are what pods of a
-// node run (package node), so they are static as the others are.
+// The binaries that can be asked for. CoreDNS, metrics-server and cert-manager are what
+// pods of a node run (package node), so they are static as the others are.
 const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
@@ -23,6 +23,7 @@ const (
 	Kubectl               = "kubectl"
 	CoreDNS               = "coredns"
 	MetricsServer         = "metrics-server"
+	CertManager           = "cert-manager"
 )
 
 const (
@@ -38,6 +39,7 @@ const (
 	kubernetesModule    = "hack/controlplane/build"
 	corednsModule       = "hack/node/build/coredns"
 	metricsServerModule = "hack/node/build/metrics-server"
+	certManagerModule   = "hack/node/build/cert-manager"
 )
 
 // source says what to build for a binary and, for the one line before a build,
@@ -58,6 +60,7 @@ var sources = map[string]source{
 	Kubectl:               {kubernetesModule, "k8s.io/kubernetes/cmd/kubectl", "half a minute"},
 	CoreDNS:               {corednsModule, ".", "a minute"},
 	MetricsServer:         {metricsServerModule, "sigs.k8s.io/metrics-server/cmd/metrics-server", "2 minutes"},
+	CertManager:           {certManagerModule, ".", "2 minutes"},
 }
 
 // inAssets are the binaries that envtest's archives have. Of a user's directory

@@ -1,12 +1,14 @@
 // Command termshot turns what a program wrote to a terminal into a picture: it reads text
 // with colours (SGR, ECMA-48 8.3.117) from standard input and writes SVG. The first
-// argument is the command that the picture shows above it.
+// argument is the command that the picture shows above it. Lines are wrapped as a terminal
+// of -columns does.
 //
 //	script -qec 'kubectl servingcert status -A' /dev/null | go run ./hack/termshot 'kubectl servingcert status -A' > status.svg
 package main
 
 import (
 	"encoding/xml"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -34,9 +36,11 @@ var fills = map[string]string{"31": "#f48771", "32": "#89d185", "33": "#e5c07b"}
 var sgr = regexp.MustCompile("\x1b\\[([0-9]*)m")
 
 func main() {
+	columns := flag.Int("columns", 0, "width of the terminal; 0: as wide as the text")
+	flag.Parse()
 	text, err := io.ReadAll(os.Stdin)
 	if err == nil {
-		_, err = io.WriteString(os.Stdout, draw(strings.Join(os.Args[1:], " "), string(text)))
+		_, err = io.WriteString(os.Stdout, draw(strings.Join(flag.Args(), " "), wrap(string(text), *columns)))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "termshot:", err)
@@ -81,6 +85,35 @@ func draw(command, text string) string {
 		put("</text>\n")
 	}
 	put("</svg>\n")
+	return b.String()
+}
+
+// wrap breaks lines that are longer than a number of columns; 0: none.
+func wrap(text string, columns int) string {
+	if columns <= 0 {
+		return text
+	}
+	var b strings.Builder
+	at := 0
+	for len(text) > 0 {
+		if colour := sgr.FindStringIndex(text); len(colour) == 2 && colour[0] == 0 {
+			b.WriteString(text[:colour[1]])
+			text = text[colour[1]:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '\n':
+			at = 0
+		case r != '\r' && at == columns:
+			b.WriteByte('\n')
+			at = 1
+		case r != '\r':
+			at++
+		}
+		b.WriteString(text[:size])
+		text = text[size:]
+	}
 	return b.String()
 }
 

@@ -15,3 +15,10 @@ func TestDraw(t *testing.T) {
 	assert.Contains(t, svg, `<tspan fill="#89d185" textLength="31.3">True</tspan><tspan fill="#dddddd" textLength="31.3"> &lt;&amp;&gt;</tspan>`)
 	assert.NotContains(t, svg, "\x1b")
 }
+
+func TestWrap(t *testing.T) {
+	const text = "\x1b[31mabcd\x1b[0mé\r\nabc\r\n"
+	assert.Equal(t, text, wrap(text, 0))
+	assert.Equal(t, text, wrap(text, 5), "colours take no room")
+	assert.Equal(t, "\x1b[31mabc\nd\x1b[0mé\r\nabc\r\n", wrap(text, 3))
+}

@@ -47,11 +47,13 @@ func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 		"a name of no kind": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.ExtraExtensions = []pkix.Extension{namesOf(t, c.DNSNames, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 9, Bytes: []byte("x")})}
 		}, "neither a DNS name nor an IP address: of an unknown kind"},
-		"a name as subject": {func(c *x509.Certificate, _ *pki.Authority) { c.Subject = pkix.Name{CommonName: "db.shop.svc"} }, `its common name is "db.shop.svc"`},
-		"a CA":              {func(c *x509.Certificate, _ *pki.Authority) { c.IsCA = true }, "it is a CA"},
-		"a usage more":      {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageCertSign }, "its key usage is 0x21, must be 0x1"},
-		"RSA's usage":       {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageKeyEncipherment }, "its key usage is 0x5, must be 0x1"},
-		"no usage":          {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage = 0 }, "its key usage is 0x0"},
+		"a name as subject":            {func(c *x509.Certificate, _ *pki.Authority) { c.Subject = pkix.Name{CommonName: "db.shop.svc"} }, `its common name is "db.shop.svc"`},
+		"a host and a time as subject": {func(c *x509.Certificate, _ *pki.Authority) { c.Subject = pkix.Name{CommonName: "web-0@1772366400"} }, `its common name is "web-0@1772366400"`},
+		"a short name":                 {func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, "web") }, "its names are"},
+		"a CA":                         {func(c *x509.Certificate, _ *pki.Authority) { c.IsCA = true }, "it is a CA"},
+		"a usage more":                 {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageCertSign }, "its key usage is 0x21, must be 0x1"},
+		"RSA's usage":                  {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageKeyEncipherment }, "its key usage is 0x5, must be 0x1"},
+		"no usage":                     {func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage = 0 }, "its key usage is 0x0"},
 		"client auth too": {func(c *x509.Certificate, _ *pki.Authority) {
 			c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 		}, "must be serverAuth only"},

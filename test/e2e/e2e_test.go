@@ -113,7 +113,12 @@ func TestScenes(t *testing.T) {
 	}
 	c.oneByOne(t, all)
 	unwoken.step(t, func(t *testing.T) { c.compareWaking(t, unwoken) })
-	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) }) // after it clients fail
+	for _, s := range all { // after it clients fail
+		if s.last != nil {
+			s.step(t, func(t *testing.T) { s.last(t, c) })
+		}
+	}
+	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) })
 	logs.step(t, func(t *testing.T) {
 		logs.note(c.checkLogs(t, true))
 		logs.note(c.checkEtcd(t))

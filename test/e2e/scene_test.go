@@ -34,6 +34,7 @@ type scene struct {
 	succeeded func(t *testing.T, c *cluster)                // another generation of the CA has signed its certificates
 	rebooted  func(t *testing.T, c *cluster)                // the whole control plane was gone and is back
 	alone     func(t *testing.T, c *cluster)                // what would disturb the others: they are at rest
+	last      func(t *testing.T, c *cluster)                // what makes clients of others fail
 
 	outcome
 }

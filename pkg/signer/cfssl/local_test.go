@@ -97,11 +97,35 @@ func TestCFSSLTakesOnlyTheKeyFromTheCSR(t *testing.T) {
 	assert.Empty(t, leaf.DNSNames, "asked for no name, it must not fall back to the CSR's")
 }
 
+// A certificate has no HOST@TIME as common name, whoever asks for it, and no short names: the
+// subject is empty, and neither the Service's name alone nor with its namespace is in it, or
+// would verify (docs/limits.md, "The subject is empty").
+func TestNoHostAtTimeAndNoShortNames(t *testing.T) {
+	ca, sign := testCA(t), cfsslSign(t)
+	hostAtTime := func(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+		csr := &x509.CertificateRequest{}
+		csr.Subject.CommonName = "web-0@1772366400"
+		request.CSR = requestFor(t, pki.ECDSAP256, csr).CSR
+		return sign(ctx, ca, request)
+	}
+	leaf, err := hostAtTime(context.Background(), ca, requestFor(t, pki.ECDSAP256, &x509.CertificateRequest{}))
+	require.NoError(t, err)
+	assert.Empty(t, leaf.Subject.String())
+
+	issued, err := signer.Issue(context.Background(), sign, ca, wantedBy(service("web")), epoch)
+	require.NoError(t, err)
+	assert.Empty(t, issued.Leaf.Subject.String())
+	assert.Equal(t, []string{"web.shop.svc", "web.shop.svc.cluster.local"}, issued.Leaf.DNSNames)
+	for _, short := range []string{"web", "web.shop"} {
+		require.ErrorContains(t, issued.Leaf.VerifyHostname(short), "not "+short, short)
+	}
+}
+
 // cfssl signs whatever it is asked to; the CA's name constraints, checked after
 // signing, let nothing out of it.
 func TestNamesOutsideTheConstraintsAreRefusedAfterSigning(t *testing.T) {
 	ca, sign := testCA(t), cfsslSign(t)
-	for _, name := range []string{"example.com", "*.example.com", "svc.example.com", "web.shop.svc.cluster.local.example.com", "xsvc", "xcluster.local"} {
+	for _, name := range []string{"web", "web.shop", "example.com", "*.example.com", "svc.example.com", "web.shop.svc.cluster.local.example.com", "xsvc", "xcluster.local"} {
 		wanted := wantedBy(service("web"))
 		wanted.DNSNames = []string{name}
 		_, err := signer.Issue(context.Background(), sign, ca, wanted, epoch)

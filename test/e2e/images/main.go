@@ -36,7 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), certManager(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -70,6 +70,15 @@ func kubernetes(ctx context.Context, out string) error {
 		errs = append(errs, ofBinary(out, name, known(name), binaries[name]))
 	}
 	return errors.Join(errs...)
+}
+
+// certManager is what issues certificates beside servingcert.
+func certManager(ctx context.Context, out string) error {
+	binaries, err := controlplane.Binaries(ctx, os.Stderr, controlplane.CertManager)
+	if err != nil {
+		return err
+	}
+	return ofBinary(out, controlplane.CertManager, ref(controlplane.CertManager), binaries[controlplane.CertManager])
 }
 
 // debian are programs as Debian has them; the manifests say how they are run.

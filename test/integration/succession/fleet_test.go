@@ -1,7 +1,6 @@
 package succession
 
 import (
-	"crypto"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
@@ -11,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,12 +27,11 @@ type member struct {
 	roots *x509.CertPool
 }
 
-// cluster starts a control plane whose CA is what the import Secret holds.
-func cluster(t *testing.T, imported *corev1.Secret) member {
+// cluster starts a control plane whose CA is in the import Secret, which bring makes.
+func cluster(t *testing.T, bring func(t *testing.T)) member {
 	t.Helper()
 	fresh(t)
-	_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), imported, metav1.CreateOptions{})
-	require.NoError(t, err)
+	bring(t)
 	start(t, "signer", fast...)
 	start(t, "rotator")
 	makeShop(t, admin, "shop", 1, nil)
@@ -81,26 +78,17 @@ func dial(t *testing.T, pair tls.Certificate, roots *x509.CertPool) error {
 }
 
 // Two clusters, each with an intermediate under one root: one made by the commands of
-// docs/fleet.md, one as a Secret of the form that cert-manager's issuer of kind CA writes.
-// Their clients verify each other's servers.
+// docs/fleet.md, one by cert-manager from the Certificate of docs/import-ca.md. Their clients
+// verify each other's servers, also when cert-manager has renewed its intermediate.
 func TestClustersUnderOneRoot(t *testing.T) {
-	dir := t.TempDir()
-	for _, block := range shellBlocks(t, "../../../docs/fleet.md", 2) {
-		cmd := exec.Command("bash", "-euc", block)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CLUSTER=eu-west")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	file := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
-		return data
-	}
-	west := cluster(t, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName},
-		Data:       map[string][]byte{corev1.TLSCertKey: file("tls.crt"), corev1.TLSPrivateKeyKey: file("tls.key"), api.BundleKey: file("ca.crt")},
+	file := runBlocks(t, "../../../docs/fleet.md", "With openssl", "eu-west")
+	west := cluster(t, bringFiles(file))
+	var manager *certManager
+	north := cluster(t, func(t *testing.T) {
+		manager = startCertManager(t)
+		manager.issuer(t, "example-root", file("ca.crt"), file("root-key.pem"))
+		manager.intermediate(t, "../../../docs/import-ca.md", "eu-north")
 	})
-	north := cluster(t, certManagers(t, file("ca.crt"), file("root-key.pem")))
 
 	assert.Equal(t, []string{"eu-west"}, issuer(t, west).Subject.OrganizationalUnit)
 	assert.Equal(t, []string{"eu-north"}, issuer(t, north).Subject.OrganizationalUnit)
@@ -111,6 +99,17 @@ func TestClustersUnderOneRoot(t *testing.T) {
 	none := x509.NewCertPool()
 	none.AddCert(stranger.cert)
 	require.ErrorContains(t, dial(t, west.pair, none), "certificate signed by unknown authority")
+
+	manager.renew(t, api.DefaultNamespace, "servingcert-ca")
+	require.Eventually(t, func() bool {
+		generations := stored(t).Generations
+		return len(generations) == 2 && generations[1].Origin == ca.OriginImport
+	}, waitFor, tick, "the intermediate that cert-manager has renewed is the next CA")
+	require.Eventually(t, func() bool { return !issuer(t, shopOf(t)).Equal(issuer(t, north)) }, waitFor, tick, "and signs")
+	renewed := shopOf(t)
+	assert.Equal(t, []string{"eu-north"}, issuer(t, renewed).Subject.OrganizationalUnit)
+	require.NoError(t, dial(t, renewed.pair, west.roots), "clients of the other cluster need nothing new")
+	require.NoError(t, dial(t, renewed.pair, north.roots))
 }
 
 // issuer is the certificate that is served after the leaf.
@@ -122,48 +121,54 @@ func issuer(t *testing.T, s member) *x509.Certificate {
 	return cert
 }
 
-// shellBlocks returns the n blocks of a page that are marked as sh.
-func shellBlocks(t *testing.T, page string, n int) (blocks []string) {
+// The commands for step do what those for openssl do.
+func TestIntermediateByStep(t *testing.T) {
+	if _, err := exec.LookPath("step"); err != nil {
+		t.Skip("step is not installed")
+	}
+	file := runBlocks(t, "../../../docs/fleet.md", "With step", "eu-south")
+	south := cluster(t, bringFiles(file))
+	made := issuer(t, south)
+	assert.Equal(t, []string{"eu-south"}, made.Subject.OrganizationalUnit)
+	assert.Equal(t, -1, made.MaxPathLen)
+	assert.True(t, made.PermittedDNSDomainsCritical)
+	require.NoError(t, dial(t, south.pair, south.roots))
+}
+
+// bringFiles makes the import Secret of files.
+func bringFiles(file func(name string) []byte) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName},
+			Data:       map[string][]byte{corev1.TLSCertKey: file("tls.crt"), corev1.TLSPrivateKeyKey: file("tls.key"), api.BundleKey: file("ca.crt")},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+}
+
+// runBlocks runs the blocks that are marked as sh below a heading of a page, for a cluster
+// of this name. It returns what reads a file that they made.
+func runBlocks(t *testing.T, page, heading, cluster string) func(name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	for _, match := range regexp.MustCompile("(?s)\n```sh\n(.*?)\n```").FindAllStringSubmatch(string(text), -1) {
-		blocks = append(blocks, match[1])
+	_, section, found := strings.Cut(string(text), "\n### "+heading+"\n")
+	require.True(t, found, heading)
+	section, _, _ = strings.Cut(section, "\n### ")
+	blocks := regexp.MustCompile("(?s)\n```sh\n(.*?)\n```").FindAllStringSubmatch(section, -1)
+	require.Len(t, blocks, 2, "one for the root, and one for an intermediate")
+	dir := t.TempDir()
+	for _, block := range blocks {
+		cmd := exec.Command("bash", "-euc", block[1])
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CLUSTER="+cluster)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
 	}
-	require.Len(t, blocks, n)
-	return blocks
-}
-
-// certManagers is the Secret of a Certificate with isCA, as cert-manager writes it: the
-// chain without the root, a key in SEC 1, the issuer's root in ca.crt, its labels and
-// annotations (pkg/apis/certmanager/v1/types.go).
-func certManagers(t *testing.T, rootPEM, rootKeyPEM []byte) *corev1.Secret {
-	t.Helper()
-	pair, err := tls.X509KeyPair(rootPEM, rootKeyPEM)
-	require.NoError(t, err)
-	signs, ok := pair.PrivateKey.(crypto.Signer)
-	require.True(t, ok)
-	root := &authority{cert: pair.Leaf, key: signs}
-	issuing := newAuthority(t, "Example serving CA", pki.ECDSAP256, root, func(c *x509.Certificate) {
-		c.Subject.OrganizationalUnit = []string{"eu-north"}
-		c.KeyUsage |= x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
-		c.NotBefore, c.NotAfter = time.Now(), time.Now().Add(8760*time.Hour)
-	})
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:   api.CAImportName,
-			Labels: map[string]string{"controller.cert-manager.io/fao": "true"},
-			Annotations: map[string]string{
-				"cert-manager.io/certificate-name": "servingcert-ca", "cert-manager.io/common-name": "Example serving CA",
-				"cert-manager.io/issuer-name": "example-root", "cert-manager.io/issuer-kind": "ClusterIssuer", "cert-manager.io/issuer-group": "cert-manager.io",
-				"cert-manager.io/alt-names": "", "cert-manager.io/ip-sans": "", "cert-manager.io/uri-sans": "",
-				"cert-manager.io/subject-organizationalunits": "eu-north",
-			},
-		},
-		Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{
-			corev1.TLSCertKey: pki.EncodeCertificates(issuing.cert), corev1.TLSPrivateKeyKey: traditional(t, issuing.key), api.BundleKey: rootPEM,
-		},
+	return func(name string) []byte {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return data
 	}
 }
 

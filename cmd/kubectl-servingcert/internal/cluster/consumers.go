@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,7 +48,7 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
 		return judge.Consumer{}, false
 	}
 	t := pods.FactsOf(pod).Template.Value()
-	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Created: pod.CreationTimestamp.Time}
+	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Started: started(pod)}
 	if t.Workload != (pods.Workload{}) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}
@@ -57,6 +58,17 @@ func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
 		}
 	}
 	return c, len(c.Secrets) > 0 || mountsBundle(pod)
+}
+
+// started returns when a container of a pod was started last, zero if none runs.
+func started(pod *corev1.Pod) time.Time {
+	var last time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Running != nil && s.State.Running.StartedAt.After(last) {
+			last = s.State.Running.StartedAt.Time
+		}
+	}
+	return last
 }
 
 // mountsBundle reports whether the ConfigMap with the bundle is in one of the

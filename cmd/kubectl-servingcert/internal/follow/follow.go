@@ -30,6 +30,7 @@ type Watcher struct {
 	Timeout   time.Duration // for error messages: the context ends the wait
 
 	last string // the last line
+	seen Outcome
 }
 
 // print writes a line with the time, if it differs from the one before.

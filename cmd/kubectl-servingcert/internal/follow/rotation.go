@@ -17,11 +17,18 @@ const settleTime = 15 * time.Second
 // Leaves are the leaves of Services, by NAMESPACE/NAME.
 type Leaves map[string]string
 
+// Outcome is what a Watcher has seen of a rotation last.
+type Outcome struct {
+	CA     *judge.CAStatus // nil: no status was seen
+	Served *judge.Served   // nil: it was not followed so far
+}
+
 // Rotation follows a request until the certificates are replaced and served. The
-// leaves are those from before it; only requests that break clients need them.
-func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before Leaves) error {
+// leaves are those from before it; only requests that break clients need them. The
+// outcome counts whether there is an error or not.
+func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before Leaves) (Outcome, error) {
 	defer w.Bar.Clear()
-	status, err := w.until(ctx, func(s judge.CAStatus) (bool, error) {
+	err := w.until(ctx, func(s judge.CAStatus) (bool, error) {
 		switch answered, refused := s.Answers(wanted); {
 		case !answered:
 			return false, nil
@@ -31,61 +38,66 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 		return s.SignsAlone(), nil
 	})
 	if err != nil {
-		return err
+		return w.seen, err
 	}
 	if !wanted.Breaks() {
-		w.settled(ctx, status)
+		w.settled(ctx)
 	} else if err := w.replaced(ctx, before); err != nil {
-		return err
+		return w.seen, err
 	}
-	return w.served(ctx, wanted.Breaks())
+	err = w.served(ctx, wanted.Breaks())
+	return w.seen, err
 }
 
 // Generation follows until the generation signs, and the certificates are replaced
-// and served.
-func (w *Watcher) Generation(ctx context.Context, number int) error {
+// and served. The outcome counts whether there is an error or not.
+func (w *Watcher) Generation(ctx context.Context, number int) (Outcome, error) {
 	defer w.Bar.Clear()
-	status, err := w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
+	err := w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
 	if err != nil {
-		return err
+		return w.seen, err
 	}
-	w.settled(ctx, status)
-	return w.served(ctx, false)
+	w.settled(ctx)
+	err = w.served(ctx, false)
+	return w.seen, err
 }
 
 // until reads the status until done returns true, and prints each change.
-func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, error)) (judge.CAStatus, error) {
+func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, error)) error {
 	for {
 		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
 		missing := cluster.NotInstalledError{}
 		switch {
 		case ctx.Err() != nil:
-			return judge.CAStatus{}, w.tooLong(ctx)
+			return w.tooLong(ctx)
 		case errors.As(err, &missing): // it is about to be written again
 		case err != nil:
-			return judge.CAStatus{}, err
+			return err
 		default:
 			status := judge.ParseCA(cm.Data)
+			w.seen.CA = &status
 			over, err := done(status)
 			if err != nil {
-				return status, err
+				return err
 			}
 			w.print(status.Progress())
 			if status.Replaced != nil && status.Certificates != nil {
 				w.Bar.Set(*status.Replaced, *status.Certificates, fmt.Sprintf("certificates are signed by generation %d", status.Generation))
 			}
 			if over {
-				return status, nil
+				return nil
 			}
 		}
 		if !pause(ctx, lookEvery) {
-			return judge.CAStatus{}, w.tooLong(ctx)
+			return w.tooLong(ctx)
 		}
 	}
 }
 
 // settled waits until the count is up to date and prints how many were replaced.
-func (w *Watcher) settled(ctx context.Context, status judge.CAStatus) {
+func (w *Watcher) settled(ctx context.Context) {
+	status := *w.seen.CA
+	defer func() { w.seen.CA = &status }()
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for status.Behind() {

@@ -25,6 +25,7 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 	changed, last := begin, ""
 	for {
 		u, err := w.uptake(ctx)
+		w.keep(u, err)
 		if progress := u.Progress(); progress != last {
 			changed, last = w.Now(), progress
 		}
@@ -37,7 +38,7 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 		case err != nil:
 			return err
 		case u.Unseen && u.Services > 0 && w.Now().Sub(begin) > servedGrace:
-			_, _ = fmt.Fprintln(w.Out, "served: unknown: the rotator does not verify what pods serve (--verify-consumers=false), or is not running")
+			_, _ = fmt.Fprintln(w.Out, "served: unknown: "+judge.NotVerified)
 			_, _ = fmt.Fprint(w.Out, u.PodKeysEnd(breaks))
 			return nil
 		case u.Over(), len(u.Waiting) == 0 && w.Now().Sub(changed) > servedGrace:
@@ -49,6 +50,17 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 		if !pause(ctx, servicesEvery) {
 			return w.tooLong(ctx)
 		}
+	}
+}
+
+// keep keeps the uptake that was seen last, or why none can be seen.
+func (w *Watcher) keep(u judge.Uptake, err error) {
+	switch {
+	case err == nil:
+		served := u.Served()
+		w.seen.Served = &served
+	case apierrors.IsForbidden(err):
+		w.seen.Served = &judge.Served{Unknown: judge.Escape(err.Error())}
 	}
 }
 

@@ -27,9 +27,9 @@ func Consequences(k DistrustSituation) string {
 	}
 	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Clients fail to verify servers until these have the new certificates and the new bundle:\n")
 	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))
-	workloads := breaking(k.Consumers, k.Services)
+	workloads := breakingLines(breaking(k.Consumers, k.Services))
 	b.WriteString(workloads)
-	podKeys := unrefreshed(k.Consumers)
+	podKeys := unrefreshedLines(unrefreshed(k.Consumers))
 	b.WriteString(podKeys)
 	const every = "workloads that mount a certificate or the bundle"
 	switch {
@@ -51,26 +51,33 @@ func Consequences(k DistrustSituation) string {
 	return b.String()
 }
 
-// unrefreshed returns the lines about the workloads whose pods have keys of their own, "" if
-// there are none.
-func unrefreshed(consumers []Consumer) string {
-	var restarted, others []string
+// unrefreshed returns the workloads whose pods have keys of their own, and whether all
+// those pods ask for a restart, which the rotator does.
+func unrefreshed(consumers []Consumer) map[workload]bool {
+	found := map[workload]bool{}
 	for _, c := range consumers {
-		switch {
-		case !slices.Contains(c.Secrets, pods.PodKey):
-		case c.isRestarted():
-			restarted = append(restarted, c.name())
-		default:
-			others = append(others, c.name())
+		if slices.Contains(c.Secrets, pods.PodKey) {
+			others, known := found[c.workload()]
+			found[c.workload()] = c.isRestarted() && (others || !known)
 		}
 	}
-	if len(restarted)+len(others) == 0 {
+	return found
+}
+
+// unrefreshedLines returns the lines about them, "" if there are none.
+func unrefreshedLines(workloads map[workload]bool) string {
+	var restarted, others []string
+	for w, isRestarted := range workloads {
+		if isRestarted {
+			restarted = append(restarted, w.String())
+		} else {
+			others = append(others, w.String())
+		}
+	}
+	if len(workloads) == 0 {
 		return ""
 	}
 	text := "  Some pods have keys of their own. Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n"
-	slices.Sort(restarted)
-	slices.Sort(others)
-	restarted, others = slices.Compact(restarted), slices.Compact(others) // a workload has many pods
 	if len(others) > 0 {
 		text += named("workloads with such pods that fail until somebody replaces the pods (kubectl rollout restart)", others)
 	}

@@ -3,7 +3,6 @@ package judge
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +15,8 @@ type Uptake struct {
 	Serving  int // of which every ready pod does
 	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
 	Waiting []string
-	// left are those of which that does not change by itself: NAMESPACE/NAME: why.
-	left []string
+	// left are those of which that does not change by itself.
+	left []NotServed
 	// held are the workloads whose restart is held until somebody does something,
 	// and why. Their Services are in left, or in Waiting because of other workloads.
 	held []string
@@ -62,7 +61,7 @@ func CountUptake(services []Service) Uptake {
 		case s.isAbout(api.ServingStale) && serving.restartFollows():
 			u.Waiting = append(u.Waiting, s.String())
 		default:
-			u.left = append(u.left, s.String()+": "+serving.Message)
+			u.left = append(u.left, NotServed{s.String(), serving.Message})
 			u.doubt = cmp.Or(u.doubt, serving.StaleUnknown)
 		}
 	}
@@ -125,7 +124,10 @@ func (u Uptake) End() string {
 	default:
 		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
 	}
-	for _, line := range append(slices.Clone(u.left), u.held...) {
+	for _, n := range u.left {
+		fmt.Fprintf(&b, "not served: %s: %s\n", n.Service, n.Why)
+	}
+	for _, line := range u.held {
 		fmt.Fprintf(&b, "not served: %s\n", line)
 	}
 	if u.doubt != "" {
@@ -147,3 +149,44 @@ func (u Uptake) PodKeysEnd(breaks bool) string {
 	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %d Services (%s): %s; kubectl servingcert status -A shows what they serve\n",
 		len(u.podKeys), Listed(u.podKeys), when)
 }
+
+// NotServed is a Service whose certificate is not served by all of its pods, and why.
+type NotServed struct {
+	Service string `json:"service"` // NAMESPACE/NAME
+	Why     string `json:"why"`
+}
+
+// Served is an Uptake in the form of -o json.
+type Served struct {
+	// Services have a certificate that somebody serves, or should; every pod of Serving does.
+	Services int `json:"services"`
+	Serving  int `json:"serving"`
+	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
+	Waiting   []string    `json:"waiting,omitempty"`
+	NotServed []NotServed `json:"notServed,omitempty"`
+	// Held are the workloads whose restart is held until somebody does something, and why.
+	Held []string `json:"held,omitempty"`
+	// PodKeys are the Services whose pods make their keys: their certificates are not
+	// replaced.
+	PodKeys []string `json:"podKeys,omitempty"`
+	// Last is the Service whose pods took it up last.
+	Last   string     `json:"last,omitempty"`
+	LastAt *time.Time `json:"lastAt,omitempty"`
+	// Unknown is why this is not known, or not all; "" if it is.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Served returns the uptake as data.
+func (u Uptake) Served() Served {
+	s := Served{
+		Services: u.Services, Serving: u.Serving, Waiting: u.Waiting, NotServed: u.left, Held: u.held, PodKeys: u.podKeys,
+		Last: u.last, LastAt: moment(u.at.UTC()), Unknown: u.doubt,
+	}
+	if u.Unseen && u.Services > 0 {
+		s.Unknown = NotVerified
+	}
+	return s
+}
+
+// NotVerified says that nobody looks at what pods serve.
+const NotVerified = "the rotator does not verify what pods serve (--verify-consumers=false), or is not running"

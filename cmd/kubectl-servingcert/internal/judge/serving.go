@@ -53,10 +53,11 @@ func (s *Serving) Column() string {
 	return s.Reason
 }
 
-// sawReload reports whether a pod of that age was seen to serve a certificate that
-// is younger than itself.
-func (s *Serving) sawReload(created time.Time) bool {
-	return s.isTrue() && s.Since != nil && created.Before(*s.Since)
+// sawReload reports whether a program that was started then was seen to serve a
+// certificate that is younger. A pod may be older than its first certificate, for which
+// the kubelet holds it, so that its age says nothing.
+func (s *Serving) sawReload(started time.Time) bool {
+	return s.isTrue() && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
 }
 
 // restartFollows reports whether the rotator restarts one of the stale workloads

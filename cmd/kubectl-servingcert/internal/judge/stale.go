@@ -127,8 +127,13 @@ func restarts(w api.StaleWorkload) bool { return w.OnRotate == api.OnRotateResta
 // isHeld reports whether its restart does not follow by itself.
 func isHeld(w api.StaleWorkload) bool { return w.Held != nil && !w.Held.Passes }
 
-func staleName(w api.StaleWorkload) string { return workloadName(w.Namespace, w.Kind, w.Name) }
+func staleName(w api.StaleWorkload) string { return workloadOf(w).String() }
 
-// workloadName is "shop Deployment/web", or "shop Pod/web-0" of a pod without a
+func workloadOf(w api.StaleWorkload) workload { return workload{w.Namespace, w.Kind, w.Name} }
+
+// workload is what made a pod. Kind is api.PodKind of a pod without a controller.
+type workload struct{ namespace, kind, name string }
+
+// String returns "shop Deployment/web", or "shop Pod/web-0" of a pod without a
 // controller.
-func workloadName(namespace, kind, name string) string { return namespace + " " + kind + "/" + name }
+func (w workload) String() string { return w.namespace + " " + w.kind + "/" + w.name }

@@ -38,7 +38,7 @@ func TestFiftyStaleWorkloads(t *testing.T) {
 	assert.Len(t, services[0].Serving.Stale, 50)
 	assert.Empty(t, Doubt(services))
 
-	assert.Equal(t, []string{"shop/old: " + sentence}, CountUptake(services).left)
+	assert.Equal(t, []NotServed{{"shop/old", sentence}}, CountUptake(services).left)
 	for i := range entries {
 		entries[i].OnRotate = api.OnRotateRestart
 		entries[i].Held = paused

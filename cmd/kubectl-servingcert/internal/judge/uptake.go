@@ -21,10 +21,12 @@ type Consumer struct {
 	Restartable bool
 	Secrets     []string // those whose key it mounts
 	OnRotate    api.OnRotate
-	Created     time.Time
+	// Started is when a container of it was started last: it has read its files since then.
+	// Zero if none was.
+	Started time.Time
 }
 
-func (c Consumer) name() string { return workloadName(c.Namespace, c.Kind, c.Name) }
+func (c Consumer) workload() workload { return workload{c.Namespace, c.Kind, c.Name} }
 
 // isRestarted reports whether the rotator may restart it.
 func (c Consumer) isRestarted() bool { return c.OnRotate == api.OnRotateRestart && c.Restartable }
@@ -41,24 +43,24 @@ const (
 	uptakeStale                   // it serves an older certificate now, and asks for no restart
 )
 
-// uptakes are the descriptions, in the order in which they are printed.
+// uptakes are the names in data and the descriptions, in the order in which they are
+// printed.
 var uptakes = []struct {
-	uptake uptake
-	what   string
+	uptake     uptake
+	name, what string
 }{
-	{uptakeStale, "workloads that already serve an older certificate, and break until somebody restarts them"},
-	{uptakeHeld, "workloads that already serve an older certificate, and whose restart is held"},
-	{uptakeUnseen, "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
-	{uptakeRestarted, "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
-	{uptakeReloads, "workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most)"},
-	{uptakeClient, "workloads that mount only the bundle, and have the new one within seconds (92 s at most)"},
+	{uptakeStale, "stale", "workloads that already serve an older certificate, and break until somebody restarts them"},
+	{uptakeHeld, "held", "workloads that already serve an older certificate, and whose restart is held"},
+	{uptakeUnseen, "unseen", "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
+	{uptakeRestarted, "restarted", "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
+	{uptakeReloads, "reloads", "workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most)"},
+	{uptakeClient, "client", "workloads that mount only the bundle, and have the new one within seconds (92 s at most)"},
 }
 
-// breaking returns a line for each way to take up a new certificate or bundle, with
-// the workloads that take it up this way: those of the consumers, and those that are
-// reported to be stale.
-func breaking(consumers []Consumer, services []Service) string {
-	known := map[string]uptake{} // by name, of workloads that are reported to be stale
+// breaking returns how each workload takes up a new certificate or bundle: those of the
+// consumers, and those that are reported to be stale.
+func breaking(consumers []Consumer, services []Service) map[workload]uptake {
+	known := map[workload]uptake{} // those that are reported to be stale
 	conditions := map[string][]*Serving{}
 	for _, s := range services {
 		if s.Serving == nil {
@@ -67,7 +69,7 @@ func breaking(consumers []Consumer, services []Service) string {
 		key := s.Namespace + "/" + s.HoldingSecret()
 		conditions[key] = append(conditions[key], s.Serving)
 		for _, w := range s.Serving.Stale {
-			known[staleName(w)] = max(known[staleName(w)], uptakeOfStale(w))
+			known[workloadOf(w)] = max(known[workloadOf(w)], uptakeOfStale(w))
 		}
 	}
 	worst := maps.Clone(known)
@@ -75,13 +77,19 @@ func breaking(consumers []Consumer, services []Service) string {
 		if slices.Contains(c.Secrets, pods.PodKey) {
 			continue // see unrefreshed
 		}
-		if _, isStale := known[c.name()]; !isStale {
-			worst[c.name()] = max(worst[c.name()], uptakeOf(c, conditions))
+		if _, isStale := known[c.workload()]; !isStale {
+			worst[c.workload()] = max(worst[c.workload()], uptakeOf(c, conditions))
 		}
 	}
+	return worst
+}
+
+// breakingLines returns a line for each way to take up a new certificate or bundle, with
+// the workloads that take it up this way.
+func breakingLines(workloads map[workload]uptake) string {
 	names := map[uptake][]string{}
-	for name, its := range worst {
-		names[its] = append(names[its], name)
+	for w, its := range workloads {
+		names[its] = append(names[its], w.String())
 	}
 	var b strings.Builder
 	for _, u := range uptakes {
@@ -116,7 +124,7 @@ func uptakeOf(c Consumer, conditions map[string][]*Serving) uptake {
 		case slices.ContainsFunc(its, func(s *Serving) bool { return s.StaleUnknown != "" }):
 		case c.isRestarted():
 			seen = uptakeRestarted
-		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Created) }):
+		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Started) }):
 			seen = uptakeReloads
 		}
 		worst = max(worst, seen)

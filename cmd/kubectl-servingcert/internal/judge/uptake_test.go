@@ -22,7 +22,7 @@ func service(name string, status metav1.ConditionStatus, reason, message string)
 
 // mounter is a pod of a Deployment that is older than the certificate.
 func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer {
-	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Created: noon.Add(-time.Hour)}
+	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Started: noon.Add(-time.Hour)}
 }
 
 // list is a complete report of stale workloads.
@@ -55,10 +55,10 @@ func TestBreaking(t *testing.T) {
 		stale("old", "Deployment", "next", api.OnRotateRestart, turn),
 	))
 	young := mounter("young", api.OnRotateReload, "web-tls")
-	young.Created = noon.Add(time.Second)
-	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Created: noon} // nothing makes it anew
+	young.Started = noon.Add(time.Second)
+	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Started: noon} // nothing makes it anew
 	bare := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "bare", Secrets: []string{"new-tls"}}
-	got := breaking([]Consumer{
+	got := breakingLines(breaking([]Consumer{
 		mounter("web", api.OnRotateReload, "web-tls"),
 		young,
 		mounter("legacy", api.OnRotateReload, "old-tls"),
@@ -72,7 +72,7 @@ func TestBreaking(t *testing.T) {
 		mounter("client", api.OnRotateReload),
 		bare,
 		undoable,
-	}, services)
+	}, services))
 	assert.Equal(t, `  workloads that already serve an older certificate, and break until somebody restarts them: 3: shop Deployment/legacy, shop Deployment/legacy-2, shop Pod/bare-stale
   workloads that already serve an older certificate, and whose restart is held: 1: shop Deployment/paused
   workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 6: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/undoable

@@ -1,0 +1,41 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// CertManagerCRDs returns the manifests of cert-manager's CustomResourceDefinitions, of the
+// version that CertManager is built from.
+func CertManagerCRDs(ctx context.Context) ([]byte, error) {
+	module, err := findModule(certManagerModule)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/cert-manager/cert-manager")
+	cmd.Dir, cmd.Env = module, goEnv()
+	said, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("in %s: go mod download: %w\n%s", module, err, said)
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(said, &downloaded); err != nil {
+		return nil, fmt.Errorf("in %s: go mod download -json: %w", module, err)
+	}
+	files, err := filepath.Glob(filepath.Join(downloaded.Dir, "deploy", "crds", "*.yaml"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no CustomResourceDefinitions in %s", downloaded.Dir)
+	}
+	var all []byte
+	for _, file := range files {
+		data, readErr := os.ReadFile(file)
+		err = errors.Join(err, readErr)
+		all = append(append(all, "---\n"...), data...)
+	}
+	return all, err
+}

@@ -1,0 +1,193 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// certManagerScene: a certificate of cert-manager's is mounted and served, and reloaded when
+// cert-manager has renewed it. The signer does not touch its Secret.
+func certManagerScene() *scene {
+	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
+	s := &scene{
+		name: "certmanager", about: "a real cert-manager's Secret, injected and reloaded", manifest: "certmanager.yaml",
+		leftOut: func(c *cluster) string {
+			if c.machine == nil {
+				return "installs cert-manager, which the cluster may have"
+			}
+			return ""
+		},
+	}
+	s.up = func(t *testing.T, c *cluster) {
+		crds, err := controlplane.CertManagerCRDs(t.Context())
+		require.NoError(t, err)
+		objects, err := deploy.Decode(crds)
+		require.NoError(t, err)
+		for _, crd := range objects {
+			require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(owner)))
+		}
+		c.apply(t, "certmanagerissued.yaml")
+		eventually(t, starting, web.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, web.namespace, "") })
+		c.servesForeign(t, web)
+		c.mountsForeign(t, web)
+		c.givesNothingAway(t, web)
+	}
+	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		old, err := c.foreign(t.Context(), web)
+		require.NoError(t, err)
+		processes, err := c.processesOf(t.Context(), web)
+		require.NoError(t, err)
+		start := time.Now()
+		c.renewForeign(t, web.namespace, "web")
+		eventually(t, settling, "cert-manager renews it", func(ctx context.Context) error {
+			now, err := c.foreign(ctx, web)
+			if err == nil && (now.leaf == old.leaf || slices.Equal(now.key, old.key)) {
+				err = errors.New("it is the same")
+			}
+			return err
+		})
+		renewed := time.Since(start)
+		took := c.servesForeign(t, web)
+		after, err := c.processesOf(t.Context(), web)
+		require.NoError(t, err)
+		assert.Equal(t, processes, after, "pods of the server, and restarts of each")
+		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(took)))
+	}
+	return s
+}
+
+// foreign is what a Secret holds that another issuer writes.
+type foreign struct {
+	leaf    string
+	key, ca []byte
+	labels  map[string]string
+}
+
+func (c *cluster) foreign(ctx context.Context, s server) (foreign, error) {
+	secret := &corev1.Secret{}
+	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: s.secret}, secret); err != nil {
+		return foreign{}, err
+	}
+	chain, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+	if err != nil {
+		return foreign{}, err
+	}
+	if _, ours := secret.Labels[api.LabelManagedBy]; ours {
+		return foreign{}, fmt.Errorf("Secret %s/%s was taken over: %v", s.namespace, s.secret, secret.Labels)
+	}
+	return foreign{leaf: pki.Fingerprint(chain[0]), key: secret.Data[corev1.TLSPrivateKeyKey], ca: secret.Data[api.BundleKey], labels: secret.Labels}, nil
+}
+
+// servesForeign fails the test unless the server serves what is in its Secret, to a client
+// that trusts the Secret's ca.crt. It returns how long that took.
+func (c *cluster) servesForeign(t *testing.T, s server) time.Duration {
+	t.Helper()
+	start := time.Now()
+	eventually(t, propagating, "fetch "+s.url("/"), func(ctx context.Context) error {
+		want, err := c.foreign(ctx, s)
+		if err != nil {
+			return err
+		}
+		got, err := c.fetchTrusting(ctx, s, "/", want.ca)
+		if err == nil && got != want.leaf {
+			err = fmt.Errorf("it serves leaf %s; want %s", got, want.leaf)
+		}
+		return err
+	})
+	return time.Since(start)
+}
+
+// mountsForeign fails the test unless the webhook has mounted the Secret's three files, of
+// which ca.crt is the issuer's and not the bundle, and has given the flags.
+func (c *cluster) mountsForeign(t *testing.T, s server) {
+	t.Helper()
+	pods, err := c.podsOf(t.Context(), s)
+	require.NoError(t, err)
+	for i := range pods {
+		assert.Subset(t, pods[i].Spec.Containers[0].Args, twoFlags)
+		var secrets, others []string
+		for _, v := range pods[i].Spec.Volumes {
+			if v.Projected == nil || len(v.Projected.Sources) == 0 || v.Projected.Sources[0].Secret == nil {
+				continue
+			}
+			for _, source := range v.Projected.Sources {
+				if source.Secret == nil {
+					others = append(others, v.Name)
+					continue
+				}
+				for _, item := range source.Secret.Items {
+					secrets = append(secrets, source.Secret.Name+" "+item.Path)
+				}
+			}
+		}
+		slices.Sort(secrets)
+		assert.Equal(t, []string{s.secret + " ca.crt", s.secret + " tls.crt", s.secret + " tls.key"}, secrets)
+		assert.Empty(t, others)
+	}
+}
+
+// givesNothingAway fails the test unless a Service that asks for the Secret is refused, the
+// command status says so, and the Secret stays as it is.
+func (c *cluster) givesNothingAway(t *testing.T, s server) {
+	t.Helper()
+	was, err := c.foreign(t.Context(), s)
+	require.NoError(t, err)
+	contested := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "contested", Annotations: map[string]string{api.AnnotationSecretName: s.secret}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
+	}
+	require.NoError(t, c.admin.Create(t.Context(), contested))
+	eventually(t, settling, "the Service is refused", func(ctx context.Context) error {
+		return c.says(ctx, s.namespace, contested.Name, api.ConditionReady, "False", "SecretConflict")
+	})
+	said, err := c.run(t.Context(), c.tools.plugin, "status", "-n", s.namespace, contested.Name)
+	require.NoError(t, err)
+	assert.Contains(t, said, `Secret "web-cm" exists and is not managed by this signer`)
+	require.NoError(t, c.admin.Delete(t.Context(), contested)) // or the renewal of all certificates waits for it
+	now, err := c.foreign(t.Context(), s)
+	require.NoError(t, err)
+	assert.Equal(t, was, now)
+}
+
+// renewForeign does what cmctl renew does: it asks by a condition of the Certificate.
+func (c *cluster) renewForeign(t *testing.T, namespace, name string) {
+	t.Helper()
+	certificate := &unstructured.Unstructured{}
+	certificate.SetAPIVersion("cert-manager.io/v1")
+	certificate.SetKind("Certificate")
+	eventually(t, settling, "ask for a renewal", func(ctx context.Context) error {
+		if err := c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, certificate); err != nil {
+			return err
+		}
+		conditions, _, err := unstructured.NestedSlice(certificate.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		conditions = append(conditions, map[string]any{
+			"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "asked for by the scene",
+			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+		})
+		if err := unstructured.SetNestedSlice(certificate.Object, conditions, "status", "conditions"); err != nil {
+			return err
+		}
+		return c.admin.Status().Update(ctx, certificate)
+	})
+}

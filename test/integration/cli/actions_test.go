@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// data reads what -o json printed.
+func data(t *testing.T, r result, kind string) map[string]any {
+	t.Helper()
+	var object map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.out), &object), r.out+r.err)
+	assert.Equal(t, "cli.servingcert.dev/v1", object["apiVersion"])
+	assert.Equal(t, kind, object["kind"])
+	return object
+}
+
+// What renew has done, as data: also of what it has not finished.
+func TestRenewalsAsData(t *testing.T) {
+	ns := newNamespace(t, "shop", nil)
+	for i, name := range []string{"api", "web"} {
+		makeService(t, ns, name)
+		require.NoError(t, setReady(t.Context(), ns, name, metav1.ConditionTrue, "Issued", leafMessage(hash(i))))
+	}
+	c := start(t, plane.KubeconfigFile(), "renew", "-n", ns, "--all", "-o", "json")
+	var after time.Time
+	for i, name := range []string{"api", "web"} {
+		after = renewAfter(t, ns, name)
+		require.NoError(t, setReady(t.Context(), ns, name, metav1.ConditionTrue, "Issued", leafMessage(hash(i+2))))
+	}
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.err, ns+"/web has a new certificate in Secret web-tls: leaf ", "what people are told is no data")
+	object := data(t, r, "Renewals")
+	assert.Equal(t, after.UTC().Format(time.RFC3339), object["renewAfter"])
+	assert.Equal(t, []any{
+		map[string]any{"namespace": ns, "name": "api", "secret": "api-tls", "state": "renewed", "leafBefore": hash(0), "leaf": hash(2)},
+		map[string]any{"namespace": ns, "name": "web", "secret": "web-tls", "state": "renewed", "leafBefore": hash(1), "leaf": hash(3)},
+	}, object["services"])
+
+	r = cli(t, "renew", "-n", ns, "web", "-o", "yaml", "--wait=false")
+	assert.Zero(t, r.code, r.err)
+	assert.Equal(t, "renewal requested for 1 certificates\n", r.err)
+	var got struct{ Services []map[string]string }
+	require.NoError(t, yaml.Unmarshal([]byte(r.out), &got))
+	assert.Equal(t, []map[string]string{{"namespace": ns, "name": "web", "secret": "web-tls", "state": "requested", "leafBefore": hash(3)}}, got.Services)
+	r = cli(t, "renew", "-n", ns, "web", "api", "-o", "name", "--wait=false")
+	assert.Equal(t, "service/web\nservice/api\n", r.out)
+
+	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionFalse, "SigningFailed", "no"))
+	r = cli(t, "renew", "-n", ns, "web", "-o", "json", "--timeout", "1s")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "not renewed after 1s: "+ns+"/web (Ready=False SigningFailed: no)")
+	assert.Equal(t, []any{
+		map[string]any{"namespace": ns, "name": "web", "secret": "web-tls", "state": "requested", "ready": "False", "reason": "SigningFailed", "message": "no"},
+	}, data(t, r, "Renewals")["services"])
+
+	r = cli(t, "renew", "-n", ns, "web", "-o", "wide")
+	assert.Equal(t, 2, r.code)
+	assert.Contains(t, r.err, `-o "wide": must be text, json, yaml or name`)
+	r = cli(t, "renew", "-n", ns, "missing", "-o", "json")
+	assert.Equal(t, 1, r.code)
+	assert.Empty(t, r.out, "nothing was done")
+}
+
+// Services whose pods make their keys are in the data too.
+func TestNotRenewedAsData(t *testing.T) {
+	ns := newNamespace(t, "shop", nil)
+	makeService(t, ns, "web")
+	svc, err := admin.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "own", Annotations: map[string]string{api.AnnotationKeySource: string(api.KeySourcePod)}},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	r := cli(t, "renew", "-n", ns, "--all", "-o", "json", "--wait=false")
+	assert.Zero(t, r.code, r.err)
+	left, ok := data(t, r, "Renewals")["notRenewed"].([]any)
+	require.True(t, ok, r.out)
+	require.Len(t, left, 1)
+	only, ok := left[0].(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, svc.Name, only["name"])
+	assert.Contains(t, only["why"], "the pods of Service "+ns+"/own make their keys")
+}
+
+// What rotate-ca has done, as data: to its end, asked again, and what it left unsaid.
+func TestRotationAsData(t *testing.T) {
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	makeService(t, ns, "web")
+	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(0))))
+	setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", time.Now())
+	s.ca(t, stable())
+	args := []string{"rotate-ca", "-n", s.namespace, "--reason", "drill", "-o", "json"}
+	c := start(t, plane.KubeconfigFile(), args...)
+	require.Equal(t, "overlap:drill", s.asked(t))
+	s.ca(t, with(stable(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and signs",
+		api.CAGeneration, "2", api.CAPhase, api.PhaseRetire, api.CALeaves, "1", api.CAReplaced, "1"))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Contains(t, r.err, "done: all 1 certificates are signed by generation 2\n")
+	object := data(t, r, "Rotation")
+	assert.Equal(t, []any{"overlap", "drill", "written"}, []any{object["mode"], object["reason"], object["request"]})
+	assert.NotContains(t, object, "breaks")
+	ca, ok := object["ca"].(map[string]any)
+	require.True(t, ok)
+	assert.EqualValues(t, 2, ca["generation"])
+	served, ok := object["served"].(map[string]any)
+	require.True(t, ok)
+	assert.GreaterOrEqual(t, served["serving"], 1.0)
+
+	assert.Equal(t, "answered", data(t, cli(t, args...), "Rotation")["request"])
+	assert.Equal(t, "configmap/"+api.CAStatusName+"\n", cli(t, append(args[:5:5], "-o", "name")...).out)
+
+	waiting := with(stable(), api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet", api.CAPhase, api.PhaseWait, api.CANextGeneration, "2")
+	s.ca(t, waiting)
+	r = cli(t, append(args, "--timeout", "1s")...)
+	assert.Equal(t, 1, r.code, "it takes too long")
+	object = data(t, r, "Rotation")
+	assert.Equal(t, "open", object["request"])
+	assert.NotContains(t, object, "served")
+
+	r = cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "2", "--wait=false", "-o", "json")
+	assert.Zero(t, r.code, r.err)
+	object = data(t, r, "Rotation")
+	assert.EqualValues(t, 2, object["generation"])
+	assert.Equal(t, "written", object["request"])
+	assert.NotContains(t, object, "mode")
+
+	r = cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "7", "-o", "json")
+	assert.Equal(t, 1, r.code)
+	assert.Empty(t, r.out, "nothing was decided")
+}
+
+// What would break is known without doing it.
+func TestDistrustAsDataChangesNothing(t *testing.T) {
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	s.ca(t, stable())
+	require.NoError(t, s.publish(t.Context(), api.TrustStatusName, map[string]string{api.TrustTargets: "7"}))
+	makeService(t, ns, "web")
+	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(1))))
+	makePod(t, ns, "server", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}})
+	args := []string{"rotate-ca", "-n", s.namespace, "--distrust-now", "--reason", "stolen"}
+	r := cli(t, append(args, "-o", "json")...)
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "use --yes to skip the question. Nothing was changed")
+	object := data(t, r, "Rotation")
+	assert.Equal(t, "notWritten", object["request"])
+	breaks, ok := object["breaks"].(map[string]any)
+	require.True(t, ok)
+	assert.EqualValues(t, 7, breaks["targets"])
+	assert.Contains(t, breaks["services"], ns+"/web")
+	assert.Contains(t, breaks["workloads"], map[string]any{"namespace": ns, "kind": "Pod", "name": "server", "uptake": "unseen"})
+	assert.Empty(t, cli(t, append(args, "-o", "name")...).out, "no object has the request")
+	assert.Empty(t, s.status(t).Annotations)
+
+	r = cli(t, append(args, "-o", "json", "--yes", "--wait=false")...)
+	assert.Zero(t, r.code, r.err)
+	object = data(t, r, "Rotation")
+	assert.Equal(t, []any{"distrust-now", "written"}, []any{object["mode"], object["request"]})
+	assert.Contains(t, object, "breaks")
+	assert.NotContains(t, object, "served")
+}
