@@ -135,6 +135,6 @@ func refuse(w http.ResponseWriter, status metav1.Status) {
 // discard is an answer that nobody hears.
 type discard struct{ header http.Header }
 
-func (d discard) Header() http.Header           { return d.header }
+func (d discard) Header() http.Header          { return d.header }
 func (discard) Write(data []byte) (int, error) { return len(data), nil }
-func (discard) WriteHeader(int)                 {}
+func (discard) WriteHeader(int)                {}
