@@ -75,13 +75,13 @@ func TestTCP(t *testing.T) {
 // TestAPIServer: each answer is what it says, and only what was not cut before was carried out.
 func TestAPIServer(t *testing.T) {
 	var carriedOut atomic.Int64
-	real := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	genuine := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		carriedOut.Add(1)
 		_, _ = io.WriteString(w, r.Header.Get("Authorization"))
 	}))
-	t.Cleanup(real.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: real.Certificate().Raw})
-	p, err := NewAPIServer(real.URL, ca)
+	t.Cleanup(genuine.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: genuine.Certificate().Raw})
+	p, err := NewAPIServer(genuine.URL, ca)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	roots := x509.NewCertPool()

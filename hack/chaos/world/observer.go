@@ -50,7 +50,7 @@ func (o *Observer) close() {
 func (o *Observer) fresh(ctx context.Context) context.Context {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	ctx, o.again = context.WithCancel(ctx) //nolint:govet // Rewound calls it, or the parent ends
+	ctx, o.again = context.WithCancel(ctx)
 	return ctx
 }
 

@@ -157,7 +157,8 @@ func (p *Process) Usage(ctx context.Context) (invariant.Usage, error) {
 	if err != nil {
 		return invariant.Usage{}, err
 	}
-	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64) // proc_pid_statm(5)
+	// The second field is what is resident, in pages: proc_pid_statm(5).
+	pages, err := strconv.ParseInt(strings.Fields(string(statm))[1], 10, 64)
 	return invariant.Usage{Goroutines: int(goroutines), Resident: pages * int64(os.Getpagesize())}, err
 }
 
