@@ -178,17 +178,13 @@ func deleteCA(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	if err := secrets.Delete(ctx, backup.Name, metav1.DeleteOptions{}); err != nil {
 		return "", err
 	}
-	pause(ctx, hold)
-	status, err := w.CAStatus(ctx)
-	if err != nil {
+	if err := w.AwaitProblem(ctx, api.CALost); err != nil {
 		return "", err
 	}
-	if status.Problem.Reason != api.CALost {
-		return "", fmt.Errorf("the status says %q, not that the CA is lost", status.Problem.Reason)
-	}
+	pause(ctx, hold)
 	restored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: backup.Name, Labels: backup.Labels, Annotations: backup.Annotations}, Type: backup.Type, Data: backup.Data}
 	_, err = secrets.Create(ctx, restored, metav1.CreateOptions{})
-	return "the status said " + status.Problem.Reason, err
+	return "the status said " + api.CALost, err
 }
 
 // rewind puts the cluster back to before Services were created, certificates renewed, and
@@ -221,6 +217,7 @@ func rewind(ctx context.Context, w *world.World, work *world.Work, hold time.Dur
 	if err := w.Restore(ctx, copied); err != nil {
 		return "", err
 	}
+	w.Ask(work, "rewound", hold)
 	pause(ctx, hold)
 	for _, p := range w.Processes {
 		if err := p.Kill(); err != nil {
@@ -241,10 +238,10 @@ func fillDisk(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 900<<10)}}
 	written := 0
 	for ; w.ControlPlane.PIDs()["etcd"] != 0 && written < 400 && ctx.Err() == nil; written++ {
-		_, err := configMaps.Create(ctx, large, metav1.CreateOptions{})
-		if err == nil {
-			err = configMaps.Delete(ctx, large.Name, metav1.DeleteOptions{})
-		}
+		try, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := configMaps.Create(try, large, metav1.CreateOptions{})
+		_ = configMaps.Delete(try, large.Name, metav1.DeleteOptions{}) // it may be there from before
+		cancel()
 		if err != nil {
 			pause(ctx, 100*time.Millisecond)
 		}

@@ -148,7 +148,9 @@ func suffer(ctx context.Context, w *world.World, b breakage, hold time.Duration)
 	if r.settled, err = w.Settle(ctx, work); err != nil {
 		r.violations = append(r.violations, err.Error())
 	}
-	r.created, r.renewed, r.slowest = work.End()
+	if r.created, r.renewed, r.slowest = work.End(); r.created != world.Asks || r.renewed != world.Asks {
+		r.violations = append(r.violations, fmt.Sprintf("%d Services were created and %d renewed, not %d each", r.created, r.renewed, world.Asks))
+	}
 	var last string
 	if r.ends, last = w.Ends(); r.ends > endsBefore {
 		step("%s: a process ended: %s", b.name, last)

@@ -50,6 +50,17 @@ func (w *World) CAStatus(ctx context.Context) (api.CAStatus, error) {
 	return api.ParseCAStatus(m.Data), nil
 }
 
+// AwaitProblem waits until the signer says that it has that problem with its CA.
+func (w *World) AwaitProblem(ctx context.Context, reason string) error {
+	return w.until(ctx, "problem "+reason, func(ctx context.Context) error {
+		status, err := w.CAStatus(ctx)
+		if err == nil && status.Problem.Reason != reason {
+			err = fmt.Errorf("the status says %q", status.Problem)
+		}
+		return err
+	})
+}
+
 // sound is nil if each Service has its one valid Secret.
 func (w *World) sound(ctx context.Context) error {
 	c, err := w.look(ctx)

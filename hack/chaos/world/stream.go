@@ -81,7 +81,9 @@ func (s *stream) create(ctx context.Context, at place) {
 	}
 	pods := s.clientset.CoreV1().Pods(at.namespace)
 	for refused := time.Duration(0); ; {
-		stored, err := pods.Create(ctx, pod, options)
+		try, cancel := context.WithTimeout(ctx, attempt)
+		stored, err := pods.Create(try, pod, options)
+		cancel()
 		if ctx.Err() != nil {
 			return
 		}

@@ -15,13 +15,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// asks is how many Services are created, and how many renewed, in each fault.
-const asks = 5
+// Asks is how many Services are created, and how many renewed, in each fault.
+const Asks = 5
 
 // Work is what people ask for during a fault. The API server may be away then: they try
 // again until it answers.
 type Work struct {
 	asking sync.WaitGroup
+	ctx    context.Context // ends what is not asked for yet
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
@@ -30,27 +31,36 @@ type Work struct {
 	slowest time.Duration    // from a new Service to its Secret
 }
 
-// StartWork creates Services and asks for renewals, spread over d.
+// StartWork creates Services, which are named after the fault, and asks for renewals, spread
+// over d.
 func (w *World) StartWork(ctx context.Context, fault string, d time.Duration) *Work {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	work := &Work{cancel: cancel, created: map[place]time.Time{}, renewed: map[place]string{}}
-	first := w.renewed
-	w.renewed += asks
-	work.asking.Go(func() {
-		for i := range asks {
-			at := place{namespaceOf(i % w.options.Namespaces), fmt.Sprintf("new-%s-%d", fault, i)}
-			work.insist(ctx, func() error { return w.ask(ctx, work, at) })
-			renew := w.places[(first+i)%len(w.places)]
-			work.insist(ctx, func() error { return w.renew(ctx, work, renew) })
-			sleep(ctx, d/asks)
-		}
-	})
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	work := &Work{ctx: ctx, cancel: cancel, created: map[place]time.Time{}, renewed: map[place]string{}}
+	w.Ask(work, fault, d)
 	return work
 }
 
+// Ask asks for as much again.
+func (w *World) Ask(work *Work, fault string, d time.Duration) {
+	first := w.renewed
+	w.renewed += Asks
+	work.asking.Go(func() {
+		for i := range Asks {
+			at := place{namespaceOf(i % w.options.Namespaces), fmt.Sprintf("new-%s-%d", fault, i)}
+			work.insist(func(ctx context.Context) error { return w.ask(ctx, work, at) })
+			renew := w.places[(first+i)%len(w.places)]
+			work.insist(func(ctx context.Context) error { return w.renew(ctx, work, renew) })
+			sleep(work.ctx, d/Asks)
+		}
+	})
+}
+
 // insist does something until the API server has heard of it.
-func (work *Work) insist(ctx context.Context, do func() error) {
-	for do() != nil && sleep(ctx, poll) {
+func (work *Work) insist(do func(ctx context.Context) error) {
+	for again := true; again; {
+		ctx, cancel := context.WithTimeout(work.ctx, attempt)
+		again = do(ctx) != nil && sleep(work.ctx, poll)
+		cancel()
 	}
 }
 

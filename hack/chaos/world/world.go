@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -34,6 +35,8 @@ const (
 	// diskSize is that of the disk under etcd: two segments of its log, and some data.
 	diskSize = 384 << 20
 	port     = 8443
+	// attempt is how long one request of those that are repeated may take.
+	attempt = 10 * time.Second
 	// patience is how long anything may take that is waited for.
 	patience = 90 * time.Second
 	poll     = 100 * time.Millisecond
@@ -353,11 +356,15 @@ func (w *World) until(ctx context.Context, what string, probe func(context.Conte
 	}
 }
 
-// freeAddress returns a host:port of loopback that nobody listens on.
+// freeAddress returns a host:port of loopback that nobody listens on, and that the kernel
+// gives to no client: a process that was killed finds it free again.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("find a port that nobody listens on: %w", err)
 }
