@@ -35,10 +35,10 @@ func breakages() []breakage {
 		{name: "kill-rotator", what: "kill -9 of the leading rotator", do: killLeader("rotator")},
 		{name: "kill-webhook", what: "kill -9 of one of two webhooks", refuses: true, do: killWebhook},
 		{name: "kill-all", what: "kill -9 of all six processes", refuses: true, do: killAll},
-		{name: "apiserver", what: "kube-apiserver killed, and started again", do: restartAPIServer},
+		{name: "apiserver", what: "kube-apiserver killed, and started again", refuses: true, do: restartAPIServer},
 		{name: "etcd", what: "etcd killed, and started again", do: restartEtcd},
 		{name: "etcd-slow", what: "etcd gets each burst of writes 50 to 200 ms late", do: slowEtcd},
-		{name: "api-errors", what: "20 % of the processes' requests: 429, 409, 500, no answer, cut, answer lost", do: failRequests},
+		{name: "api-errors", what: "20 % of the processes' requests fail while all certificates are replaced by a new CA", do: failRequests},
 		{name: "clock-ahead", what: "clocks of signers and rotators an hour ahead", do: moveClock(time.Hour)},
 		{name: "clock-behind", what: "the same an hour behind", do: moveClock(-time.Hour)},
 		{name: "ca-deleted", what: "Secret servingcert-ca deleted, and restored from a backup", do: deleteCA},
@@ -146,17 +146,26 @@ func slowEtcd(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	return "", nil
 }
 
+// failRequests has all certificates replaced meanwhile, so that there is something to fail.
 func failRequests(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
+	const reason = "chaos: requests fail meanwhile"
+	if err := w.Rotate(ctx, reason); err != nil {
+		return "", err
+	}
 	before := w.APIServer.Count()
 	w.APIServer.SetShare(0.2)
 	defer w.APIServer.SetShare(0)
-	pause(ctx, 3*hold)
+	if err := w.AwaitRotation(ctx, reason); err != nil {
+		return "", err
+	}
+	pause(ctx, 2*hold)
 	var said []string
 	for answer, n := range w.APIServer.Count() {
 		said = append(said, fmt.Sprintf("%s %d", answer, n-before[answer]))
 	}
 	slices.Sort(said)
-	return strings.Join(said, ", "), nil
+	status, err := w.CAStatus(ctx)
+	return fmt.Sprintf("generation %d signs; requests: %s", status.Generation, strings.Join(said, ", ")), err
 }
 
 func moveClock(ahead time.Duration) func(context.Context, *world.World, *world.Work, time.Duration) (string, error) {

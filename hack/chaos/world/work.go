@@ -16,7 +16,7 @@ import (
 )
 
 // Asks is how many Services are created, and how many renewed, in each fault.
-const Asks = 5
+const Asks = 10
 
 // Work is what people ask for during a fault. The API server may be away then: they try
 // again until it answers.
