@@ -78,6 +78,8 @@ func TestEtcd(t *testing.T) {
 	require.Equal(t, dir, cp.EtcdDir())
 	client := kubernetes.NewForConfigOrDie(cp.AdminConfig())
 	get := func(name string) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // without etcd, kube-apiserver takes a minute to say so
+		defer cancel()
 		_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		return err
 	}
