@@ -120,7 +120,7 @@ FAULTS ?=
 SHORT  ?=
 .PHONY: chaos
 chaos: controlplane-binaries ## break processes, API server, etcd, clocks and the CA, and look what becomes of 500 Services; FAULTS=kill-all,etcd for some, SHORT=1 in 4 minutes
-	go run ./hack/chaos --faults "$(FAULTS)" $(if $(SHORT),--services 150 --hold 3s)
+	go run ./hack/chaos --faults "$(FAULTS)" $(if $(SHORT),--short)
 
 .PHONY: controlplane
 controlplane: ## run a control plane to try things on, until Ctrl-C

@@ -22,6 +22,7 @@ type breakage struct {
 	// tries again.
 	refuses bool
 	root    bool // it takes root
+	alike   bool // a short run leaves it out: another fault is like it
 	// do breaks something, holds it for a time, and mends it. It returns what else there
 	// is to say.
 	do func(ctx context.Context, w *world.World, work *world.Work, hold time.Duration) (string, error)
@@ -32,7 +33,7 @@ type breakage struct {
 func breakages() []breakage {
 	return []breakage{
 		{name: "kill-signer", what: "kill -9 of the leading signer while a new CA is introduced", do: killSigner},
-		{name: "kill-rotator", what: "kill -9 of the leading rotator", do: killLeader("rotator")},
+		{name: "kill-rotator", what: "kill -9 of the leading rotator", alike: true, do: killLeader("rotator")},
 		{name: "kill-webhook", what: "kill -9 of one of two webhooks", refuses: true, do: killWebhook},
 		{name: "kill-all", what: "kill -9 of all six processes", refuses: true, do: killAll},
 		{name: "apiserver", what: "kube-apiserver killed, and started again", refuses: true, do: restartAPIServer},
@@ -40,7 +41,7 @@ func breakages() []breakage {
 		{name: "etcd-slow", what: "etcd gets each burst of writes 50 to 200 ms late", do: slowEtcd},
 		{name: "api-errors", what: "20 % of the processes' requests fail while all certificates are replaced by a new CA", do: failRequests},
 		{name: "clock-ahead", what: "clocks of signers and rotators an hour ahead", do: moveClock(time.Hour)},
-		{name: "clock-behind", what: "the same an hour behind", do: moveClock(-time.Hour)},
+		{name: "clock-behind", what: "the same an hour behind", alike: true, do: moveClock(-time.Hour)},
 		{name: "ca-deleted", what: "Secret servingcert-ca deleted, and restored from a backup", do: deleteCA},
 		{name: "etcd-rewound", what: "etcd put back to a copy from before a new CA, then all six restarted", refuses: true, do: rewind},
 		{name: "disk-full", what: "disk full under etcd, then etcd started again", root: true, do: fillDisk},
@@ -246,7 +247,7 @@ func fillDisk(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	configMaps := w.Clientset.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 900<<10)}}
 	written := 0
-	for ; w.ControlPlane.PIDs()["etcd"] != 0 && written < 400 && ctx.Err() == nil; written++ {
+	for deadline := time.Now().Add(time.Minute); w.ControlPlane.PIDs()["etcd"] != 0 && time.Now().Before(deadline) && ctx.Err() == nil; written++ {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := configMaps.Create(try, large, metav1.CreateOptions{})
 		_ = configMaps.Delete(try, large.Name, metav1.DeleteOptions{}) // it may be there from before

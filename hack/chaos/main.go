@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -74,14 +75,19 @@ func run() int {
 func parse(args []string) (options, error) {
 	var o options
 	var names string
+	var short bool
 	fs := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
 	fs.IntVar(&o.services, "services", 500, "how many Services there are from the beginning; at least 50")
 	fs.IntVar(&o.namespaces, "namespaces", 10, "in how many namespaces")
 	fs.DurationVar(&o.hold, "hold", 8*time.Second, "how long a fault is held at least; at least 1s")
 	fs.StringVar(&names, "faults", "", "names of faults, comma-separated (default: all)")
+	fs.BoolVar(&short, "short", false, "150 Services, 3s, and without the faults that are like another one, unless other flags say so")
 	fs.StringVar(&o.keepLogs, "logs", "", "directory that the logs of all processes are copied to")
 	if err := fs.Parse(args); err != nil {
 		return o, err
+	}
+	if short {
+		o.shorten(fs.Changed)
 	}
 	switch {
 	case o.services < 50:
@@ -93,7 +99,20 @@ func parse(args []string) (options, error) {
 	}
 	var err error
 	o.faults, err = choose(names)
+	if short && names == "" {
+		o.faults = slices.DeleteFunc(o.faults, func(b breakage) bool { return b.alike })
+	}
 	return o, err
+}
+
+// shorten sets what was not given.
+func (o *options) shorten(given func(name string) bool) {
+	if !given("services") {
+		o.services = 150
+	}
+	if !given("hold") {
+		o.hold = 3 * time.Second
+	}
 }
 
 // play runs everything. There may be a report and an error.

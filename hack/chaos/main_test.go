@@ -29,6 +29,15 @@ func TestParse(t *testing.T) {
 	o, err := parse(nil)
 	require.NoError(t, err)
 	assert.Equal(t, 500, o.services)
+	o, err = parse([]string{"--short", "--services=60"})
+	require.NoError(t, err)
+	assert.Equal(t, 60, o.services)
+	assert.Equal(t, 3*time.Second, o.hold)
+	assert.Len(t, o.faults, len(breakages())-2)
+	o, err = parse([]string{"--short", "--faults=clock-behind"})
+	require.NoError(t, err)
+	assert.Equal(t, 150, o.services)
+	assert.Len(t, o.faults, 1)
 	for args, want := range map[string]string{
 		"--services=1":    "--services 1: must be at least 50",
 		"--namespaces=99": "--namespaces 99: must be 1 to 50",
