@@ -141,6 +141,13 @@ ATTACKS  ?=
 hostile: controlplane-binaries ## one tenant runs all attacks while another works, and what the other measures, DURATION each alone and attacked; ATTACKS=tarpits,rollouts for some
 	go run ./hack/hostile --duration $(DURATION) --attacks "$(ATTACKS)"
 
+# All faults are listed in docs/reliability.md.
+FAULTS ?=
+SHORT  ?=
+.PHONY: chaos
+chaos: controlplane-binaries ## break processes, API server, etcd, clocks and the CA, and look what becomes of 500 Services; FAULTS=kill-all,etcd for some, SHORT=1 in 4 minutes
+	go run ./hack/chaos --faults "$(FAULTS)" $(if $(SHORT),--short)
+
 .PHONY: controlplane
 controlplane: ## run a control plane to try things on, until Ctrl-C
 	@go build -o $(BIN)/controlplane ./hack/controlplane/cmd/controlplane

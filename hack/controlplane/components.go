@@ -36,8 +36,9 @@ var controllers = []string{
 	"validatingadmissionpolicy-status-controller",
 }
 
+// startEtcd starts etcd for the first time and so chooses the addresses that it keeps.
 func (cp *ControlPlane) startEtcd(ctx context.Context) error {
-	return retryPorts(func() error {
+	err := retryPorts(func() error {
 		client, err := freePort()
 		if err != nil {
 			return err
@@ -47,13 +48,14 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 			return err
 		}
 		// A first member that could not bind has written its peer address down.
-		if err := os.RemoveAll(cp.path("etcd")); err != nil {
+		if err := os.RemoveAll(cp.EtcdDir()); err != nil {
 			return err
 		}
 		clientURL, peerURL := "http://"+client, "http://"+peer
+		cp.etcdHost = client
 		cp.etcd = cp.newProcess(Etcd,
 			"--name=default",
-			"--data-dir="+cp.path("etcd"),
+			"--data-dir="+cp.EtcdDir(),
 			"--listen-client-urls="+clientURL,
 			"--advertise-client-urls="+clientURL,
 			"--listen-peer-urls="+peerURL,
@@ -62,9 +64,18 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 			"--unsafe-no-fsync=true",
 			"--log-level=warn",
 		)
-		return cp.etcd.start(ctx, func(ctx context.Context) error {
-			return GetOK(ctx, http.DefaultClient, clientURL+"/health")
-		})
+		return cp.launchEtcd(ctx)
+	})
+	if err == nil && cp.opts.EtcdVia != nil {
+		cp.etcdHost, err = cp.opts.EtcdVia(cp.etcdHost)
+	}
+	return err
+}
+
+// launchEtcd runs etcd with the arguments that startEtcd chose.
+func (cp *ControlPlane) launchEtcd(ctx context.Context) error {
+	return cp.etcd.start(ctx, func(ctx context.Context) error {
+		return GetOK(ctx, http.DefaultClient, cp.EtcdURL()+"/health")
 	})
 }
 
@@ -89,7 +100,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, more ...string) err
 		return err
 	}
 	args := []string{
-		"--etcd-servers=" + cp.EtcdURL(),
+		"--etcd-servers=http://" + cp.etcdHost,
 		"--bind-address=" + host,
 		"--secure-port=" + port,
 		"--cert-dir=" + cp.path("apiserver"),

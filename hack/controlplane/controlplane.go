@@ -47,6 +47,14 @@ type Options struct {
 	// flag with one value the last wins.
 	ExtraAPIServerArgs []string
 
+	// EtcdDir is the data directory of etcd, which may be on a file system of its own. It
+	// must not exist; its parent must. Default: a directory in Dir.
+	EtcdDir string
+
+	// EtcdVia is called once with etcd's address, host:port, and returns the one at which
+	// kube-apiserver is to reach it: that of a proxy. Default: etcd itself.
+	EtcdVia func(address string) (string, error)
+
 	// AuditUsers are those whose requests kube-apiserver writes down, without their
 	// content, for AuditEvents. Default: nobody's.
 	AuditUsers []string
@@ -88,6 +96,7 @@ type ControlPlane struct {
 
 	serviceIP netip.Addr // the ClusterIP of Service default/kubernetes
 	host      string     // host:port of kube-apiserver; stays the same across restarts
+	etcdHost  string     // host:port at which kube-apiserver reaches etcd
 
 	mu        sync.Mutex
 	etcd      *process
@@ -203,11 +212,11 @@ func (cp *ControlPlane) Stop() error {
 		return nil
 	}
 	if cp.ownsDir {
-		return os.RemoveAll(cp.dir)
+		return errors.Join(os.RemoveAll(cp.EtcdDir()), os.RemoveAll(cp.dir))
 	}
 	var errs []error
-	for _, made := range []string{"etcd", "pki", "logs", "apiserver"} {
-		errs = append(errs, os.RemoveAll(cp.path(made)))
+	for _, made := range []string{cp.path("etcd"), cp.EtcdDir(), cp.path("pki"), cp.path("logs"), cp.path("apiserver")} {
+		errs = append(errs, os.RemoveAll(made))
 	}
 	return errors.Join(errs...)
 }
@@ -230,6 +239,34 @@ func (cp *ControlPlane) StartAPIServer(ctx context.Context, more ...string) erro
 		return errors.New("start kube-apiserver: it is running already")
 	}
 	return cp.launchAPIServer(ctx, more...)
+}
+
+// StopEtcd takes etcd away, as a crash does. Its data stays. kube-apiserver goes on, and
+// fails whatever it is asked.
+func (cp *ControlPlane) StopEtcd() {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.etcd.kill()
+}
+
+// StartEtcd brings etcd back at the same address with what is in EtcdDir, and returns when
+// it is healthy. It is an error if it is running.
+func (cp *ControlPlane) StartEtcd(ctx context.Context) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	if cp.etcd.running() {
+		return errors.New("start etcd: it is running already")
+	}
+	return cp.launchEtcd(ctx)
+}
+
+// EtcdDir is the data directory of etcd. Of an etcd that does not run it may be copied, and
+// replaced by a copy.
+func (cp *ControlPlane) EtcdDir() string {
+	if cp.opts.EtcdDir != "" {
+		return cp.opts.EtcdDir
+	}
+	return cp.path("etcd")
 }
 
 // Host is kube-apiserver's address, https://127.0.0.1:PORT.

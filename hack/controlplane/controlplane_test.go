@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -62,6 +63,81 @@ func TestControlPlane(t *testing.T) {
 		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "%s still runs", name)
 	}
 	require.NoDirExists(t, dir)
+}
+
+// TestEtcd: kube-apiserver reaches etcd where it is told to, and etcd comes back with its
+// data, or with a copy of it.
+func TestEtcd(t *testing.T) {
+	ctx := t.Context()
+	dir := filepath.Join(t.TempDir(), "etcd")
+	var carried atomic.Int64
+	cp, err := Start(ctx, Options{EtcdDir: dir, EtcdVia: func(address string) (string, error) { return forward(t, address, &carried) }})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = cp.Stop() })
+	require.Positive(t, carried.Load(), "connections")
+	require.Equal(t, dir, cp.EtcdDir())
+	client := kubernetes.NewForConfigOrDie(cp.AdminConfig())
+	get := func(name string) error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // without etcd, kube-apiserver takes a minute to say so
+		defer cancel()
+		_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		return err
+	}
+
+	makeNamespace(t, client, "before")
+	require.ErrorContains(t, cp.StartEtcd(ctx), "it is running already")
+	cp.StopEtcd()
+	require.NotContains(t, cp.PIDs(), Etcd)
+	require.Error(t, get("before"))
+	copied := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	require.NoError(t, cp.StartEtcd(ctx))
+	require.Eventually(t, func() bool { return get("before") == nil }, 30*time.Second, 50*time.Millisecond)
+
+	makeNamespace(t, client, "after")
+	cp.StopAPIServer()
+	cp.StopEtcd()
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(copied)))
+	require.NoError(t, os.Chmod(dir, 0o700)) //nolint:gosec // a directory
+	require.NoError(t, cp.StartEtcd(ctx))
+	require.NoError(t, cp.StartAPIServer(ctx))
+	require.NoError(t, get("before"))
+	require.True(t, apierrors.IsNotFound(get("after")), "it was made after the copy")
+
+	require.NoError(t, cp.Stop())
+	require.NoDirExists(t, dir)
+}
+
+// forward carries connections to an address, counts them, and returns its own address.
+func forward(t *testing.T, to string, count *atomic.Int64) (string, error) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp4", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			count.Add(1)
+			for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
+				go func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					_ = pair[0].Close()
+				}()
+			}
+		}
+	}()
+	return l.Addr().String(), nil
 }
 
 func TestControllerManager(t *testing.T) {

@@ -189,6 +189,9 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 		{name: "a moment before it is due", change: func(w *scene) { use(good)(w); at(due.Add(-1))(w) }},
 		{name: "due", action: Reissue, reason: reasonDue, message: due.Format(time.RFC3339), change: func(w *scene) { use(good)(w); at(due)(w) }},
 		{name: "expired", action: Reissue, reason: reasonExpired, change: at(epoch.Add(31 * day))},
+		{name: "issued by a clock that was ahead", action: Reissue, reason: reasonNotYetValid, message: "not valid before " + good.Leaf.NotBefore.Format(time.RFC3339),
+			change: func(w *scene) { use(good)(w); at(good.Leaf.NotBefore.Add(-1))(w) }},
+		{name: "valid from now on", change: func(w *scene) { use(good)(w); at(good.Leaf.NotBefore)(w) }},
 
 		{name: "headless now", action: Reissue, reason: reasonNames, message: "*.web.shop.svc", change: headless},
 		{name: "extra name", action: Reissue, reason: reasonNames, change: asks(api.AnnotationExtraDNSNames, "a.web.shop.svc")},

@@ -61,7 +61,7 @@ const tokensOfRSA4096 = 15
 // byItself are the reasons that are not the doing of the namespace's users, or not
 // only: many Secrets may have them at the same time.
 var byItself = map[Reason]bool{
-	reasonFirst: true, reasonDue: true, reasonExpired: true, reasonSucceeded: true,
+	reasonFirst: true, reasonDue: true, reasonExpired: true, reasonNotYetValid: true, reasonSucceeded: true,
 	reasonOtherCA: true, reasonChainChanged: true,
 }
 

@@ -197,7 +197,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	for reason, want := range map[Reason]int{
-		reasonFirst: 0, reasonDue: 0, reasonExpired: 0, reasonSucceeded: 0, reasonOtherCA: 0, reasonChainChanged: 0,
+		reasonFirst: 0, reasonDue: 0, reasonExpired: 0, reasonNotYetValid: 0, reasonSucceeded: 0, reasonOtherCA: 0, reasonChainChanged: 0,
 		reasonMissing: 1, reasonEmpty: 1, reasonKeyMissing: 1, reasonGarbage: 1, reasonMismatch: 1,
 		reasonWrongUsage: 1, reasonNames: 1, reasonAlgorithm: 1, reasonDuration: 1, reasonRequested: 1,
 	} {

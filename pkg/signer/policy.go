@@ -36,6 +36,7 @@ var brokenChecks = []check{
 	isSignedByOther,
 	hasWrongUsage,
 	hasOtherChain,
+	isNotYetValid,
 	isExpired,
 	isDue,
 	isSucceeded,
@@ -103,6 +104,15 @@ func hasOtherChain(c candidate) (Reason, string, time.Time) {
 		return good()
 	}
 	return reasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, of %d certificates", len(c.by.issuer.Chain)), time.Time{}
+}
+
+// isNotYetValid replaces what was issued while the clock was ahead. A clock that is behind
+// now does not get here: nothing is signed by it.
+func isNotYetValid(c candidate) (Reason, string, time.Time) {
+	if !c.now.Before(c.secret.Leaf.NotBefore) {
+		return good()
+	}
+	return reasonNotYetValid, "not valid before " + c.secret.Leaf.NotBefore.Format(time.RFC3339), time.Time{}
 }
 
 func isExpired(c candidate) (Reason, string, time.Time) {

@@ -28,6 +28,7 @@ const (
 	reasonRequested    Reason = "RenewRequested"
 	reasonDue          Reason = "RenewalDue"
 	reasonExpired      Reason = "Expired"
+	reasonNotYetValid  Reason = "NotYetValid"
 	reasonSucceeded    Reason = "CASucceeded"
 )
 

@@ -14,14 +14,31 @@ import (
 const maxSkew = 2 * time.Minute
 
 // Skew watches how far the local clock is from the API server's, by the Date of
-// every answer that passes through Wrap.
+// every answer that passes through Wrap. Between two answers the API server's clock
+// is taken to go on as the monotonic clock does, so that a local clock which somebody
+// sets is wrong at once.
 type Skew struct {
-	clock  func() time.Time
-	behind atomic.Int64 // how much later the server's clock is, in nanoseconds
+	clock   func() time.Time
+	elapsed func() time.Duration // since some moment, whatever the clock is set to
+	last    atomic.Pointer[dated]
 }
 
-// NewSkew returns a Skew for the given local clock.
-func NewSkew(clock func() time.Time) *Skew { return &Skew{clock: clock} }
+// dated is the last answer that had a date.
+type dated struct {
+	date time.Time
+	at   time.Duration // by elapsed
+}
+
+// NewSkew returns a Skew for the given local clock, whose times have a monotonic
+// reading if they are time.Now's.
+func NewSkew(clock func() time.Time) *Skew {
+	start := clock()
+	return newSkew(clock, func() time.Duration { return clock().Sub(start) })
+}
+
+func newSkew(clock func() time.Time, elapsed func() time.Duration) *Skew {
+	return &Skew{clock: clock, elapsed: elapsed}
+}
 
 // Wrap observes the answers of rt; the form is that of rest.Config's Wrap.
 func (s *Skew) Wrap(rt http.RoundTripper) http.RoundTripper {
@@ -29,7 +46,7 @@ func (s *Skew) Wrap(rt http.RoundTripper) http.RoundTripper {
 		response, err := rt.RoundTrip(r)
 		if err == nil {
 			if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-				s.behind.Store(int64(date.Sub(s.clock())))
+				s.last.Store(&dated{date, s.elapsed()})
 			}
 		}
 		return response, err
@@ -42,7 +59,12 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // Check returns a *skewError if the clocks differ by more than maxSkew.
 func (s *Skew) Check() error {
-	if behind := time.Duration(s.behind.Load()); behind.Abs() > maxSkew {
+	last := s.last.Load()
+	if last == nil {
+		return nil
+	}
+	server := last.date.Add(s.elapsed() - last.at)
+	if behind := server.Sub(s.clock()); behind.Abs() > maxSkew {
 		return &skewError{Behind: behind}
 	}
 	return nil

@@ -53,4 +53,25 @@ func TestSkew(t *testing.T) {
 	require.NoError(t, err)
 	require.Error(t, skew.Check(), "an answer without a date neither")
 	require.NoError(t, ask(now), "the clock was set right")
+	now = now.Add(time.Hour)
+	require.NoError(t, skew.Check(), "time passed")
+}
+
+// TestSkewOfAClockThatIsSet: between two answers somebody sets the clock.
+func TestSkewOfAClockThatIsSet(t *testing.T) {
+	wall, elapsed := epoch, 3*time.Hour
+	skew := newSkew(func() time.Time { return wall }, func() time.Duration { return elapsed })
+	through := skew.Wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{Header: http.Header{"Date": {wall.Format(http.TimeFormat)}}}, nil
+	}))
+	_, err := through.RoundTrip(nil)
+	require.NoError(t, err)
+	wall, elapsed = wall.Add(time.Hour), elapsed+time.Hour
+	require.NoError(t, skew.Check(), "an hour without an answer")
+	wall = wall.Add(time.Hour)
+	require.ErrorContains(t, skew.Check(), "ahead of the API server's")
+	wall = wall.Add(-2 * time.Hour)
+	require.ErrorContains(t, skew.Check(), "behind the API server's")
+	wall = wall.Add(time.Hour)
+	require.NoError(t, skew.Check(), "it was set right")
 }
