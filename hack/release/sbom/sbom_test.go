@@ -23,7 +23,7 @@ func document(t *testing.T) (Document, *buildinfo.BuildInfo) {
 		Deps: []*debug.Module{
 			{Path: "k8s.io/api", Version: "v0.37.2", Sum: "h1:aaa="},
 			{Path: "gopkg.in/inf/v0", Version: "v0.9.1", Sum: "h1:bbb="},
-			{Path: "gopkg.in/inf/v0", Version: "v0.9.1", Sum: "h1:ccc="},
+			{Path: "gopkg.in/inf-v0", Version: "v0.9.1", Sum: "h1:ccc="},
 		},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "GOOS", Value: "linux"}, {Key: "GOARCH", Value: "arm64"}},
 	}
