@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
+	"io"
+	"log"
 	"syscall"
 	"time"
-
-	cfssllog "github.com/cloudflare/cfssl/log"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -23,7 +23,7 @@ type bareCrypto struct {
 }
 
 func newCrypto() (*bareCrypto, error) {
-	cfssllog.Level = cfssllog.LevelError // else it tells of every certificate
+	log.SetOutput(io.Discard) // where cfssl tells of every certificate
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
 		return nil, err
