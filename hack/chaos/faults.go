@@ -155,16 +155,16 @@ func failRequests(ctx context.Context, w *world.World, _ *world.Work, hold time.
 	}
 	before := w.APIServer.Count()
 	w.APIServer.SetShare(0.2)
-	defer w.APIServer.SetShare(0)
-	if err := w.AwaitRotation(ctx, reason); err != nil {
-		return "", err
-	}
-	pause(ctx, 2*hold)
+	pause(ctx, 3*hold)
+	w.APIServer.SetShare(0)
 	var said []string
 	for answer, n := range w.APIServer.Count() {
 		said = append(said, fmt.Sprintf("%s %d", answer, n-before[answer]))
 	}
 	slices.Sort(said)
+	if err := w.AwaitRotation(ctx, reason); err != nil {
+		return "", err
+	}
 	status, err := w.CAStatus(ctx)
 	return fmt.Sprintf("generation %d signs; requests: %s", status.Generation, strings.Join(said, ", ")), err
 }

@@ -134,9 +134,12 @@ func play(ctx context.Context, o options) (r *report, err error) {
 			continue
 		}
 		row, err := suffer(ctx, w, b, o.hold)
-		r.rows = append(r.rows, row)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", b.name, err)
+			row.violations = append(row.violations, err.Error())
+		}
+		r.rows = append(r.rows, row)
+		if ctx.Err() != nil {
+			return r, fmt.Errorf("%s: %w", b.name, ctx.Err())
 		}
 	}
 	pause(ctx, 2*o.hold)
