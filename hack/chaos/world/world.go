@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -200,6 +201,7 @@ func (w *World) install(ctx context.Context) error {
 }
 
 func (w *World) startProcesses(ctx context.Context) error {
+	w.atEnd(w.stopProcesses)
 	for _, kind := range kinds {
 		if kind == "webhook" {
 			if err := w.keepVolume(ctx); err != nil {
@@ -301,9 +303,19 @@ func (w *World) run(ctx context.Context, kind string, n int) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	w.atEnd(p.stop)
 	w.Processes = append(w.Processes, p)
 	return nil
+}
+
+// stopProcesses ends those that were started, at once: a webhook takes its time.
+func (w *World) stopProcesses() error {
+	errs := make([]error, len(w.Processes))
+	var stopping sync.WaitGroup
+	for n, p := range w.Processes {
+		stopping.Go(func() { errs[n] = p.stop() })
+	}
+	stopping.Wait()
+	return errors.Join(errs...)
 }
 
 // environment returns the variables of the Deployment's container.
