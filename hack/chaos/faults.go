@@ -39,7 +39,7 @@ func breakages() []breakage {
 		{name: "kill-all", what: "kill -9 of all six processes", refuses: true, do: killAll},
 		{name: "etcd-rewound", what: "etcd put back to a copy from before a new CA, then all controllers restarted", refuses: true, rewinds: true, do: rewind},
 		{name: "apiserver", what: "kube-apiserver killed, and started again", refuses: true, do: restartAPIServer},
-		{name: "etcd", what: "etcd killed, and started again", do: restartEtcd},
+		{name: "etcd", what: "etcd killed, and started again", alike: true, do: restartEtcd},
 		{name: "etcd-slow", what: "etcd gets each burst of writes 50 to 200 ms late", do: slowEtcd},
 		{name: "api-errors", what: "20 % of the processes' requests fail while all certificates are replaced by a new CA", do: failRequests},
 		{name: "clock-ahead", what: "clocks of signers and rotators an hour ahead", do: moveClock(time.Hour)},
@@ -189,7 +189,7 @@ func deleteCA(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	if err := secrets.Delete(ctx, backup.Name, metav1.DeleteOptions{}); err != nil {
 		return "", err
 	}
-	if err := w.AwaitProblem(ctx, api.CALost); err != nil {
+	if err := errors.Join(w.AwaitProblem(ctx, api.CALost), w.NoteInterim(ctx)); err != nil {
 		return "", err
 	}
 	pause(ctx, hold)

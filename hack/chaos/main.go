@@ -148,7 +148,7 @@ func play(ctx context.Context, o options) (r *report, err error) {
 	}
 	seen := w.Observer.Seen()
 	r.seen = world.Summary(seen)
-	r.violations = append(invariant.Keys(seen), invariant.Generations(seen)...)
+	r.violations = append(invariant.Keys(seen), invariant.Generations(seen, w.Interim)...)
 	r.violations = append(r.violations, invariant.Leaks(r.before, r.after)...)
 	return r, nil
 }

@@ -68,6 +68,7 @@ type World struct {
 	Observer     *Observer
 	Processes    []*Process
 	Clientset    kubernetes.Interface // of cluster-admin, directly at kube-apiserver
+	Interim      map[string]bool      // key ids of interim CAs, see NoteInterim
 
 	options  Options
 	dir      string
@@ -83,7 +84,7 @@ type World struct {
 // New returns a world in which every Service has its Secret. If there is an error, the world
 // still has to be stopped.
 func New(ctx context.Context, o Options) (*World, error) {
-	w := &World{options: o}
+	w := &World{options: o, Interim: map[string]bool{}}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "servingcert-chaos-"); err != nil {
 		return w, err
