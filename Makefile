@@ -145,7 +145,7 @@ hostile: controlplane-binaries ## one tenant runs all attacks while another work
 FAULTS ?=
 SHORT  ?=
 .PHONY: chaos
-chaos: controlplane-binaries ## break processes, API server, etcd, clocks and the CA, and look what becomes of 500 Services; FAULTS=kill-all,etcd for some, SHORT=1 in 4 minutes
+chaos: controlplane-binaries ## break processes, API server, etcd, clocks and the CA, and look what becomes of 500 Services; FAULTS=kill-all,etcd for some; about eight minutes, SHORT=1 about four
 	go run ./hack/chaos --faults "$(FAULTS)" $(if $(SHORT),--short)
 
 .PHONY: controlplane

@@ -23,27 +23,28 @@ type breakage struct {
 	refuses bool
 	root    bool // it takes root
 	alike   bool // a short run leaves it out: another fault is like it
+	rewinds bool // the cluster forgets what it knew
 	// do breaks something, holds it for a time, and mends it. It returns what else there
 	// is to say.
 	do func(ctx context.Context, w *world.World, work *world.Work, hold time.Duration) (string, error)
 }
 
-// breakages are the faults, in their order: first those that end processes, so that the ones
-// that are there afterwards live through all the others.
+// breakages are the faults, in their order: first those that end processes of ours, so that
+// the ones that are there afterwards live through all the others.
 func breakages() []breakage {
 	return []breakage{
 		{name: "kill-signer", what: "kill -9 of the leading signer while a new CA is introduced", do: killSigner},
 		{name: "kill-rotator", what: "kill -9 of the leading rotator", alike: true, do: killLeader("rotator")},
 		{name: "kill-webhook", what: "kill -9 of one of two webhooks", refuses: true, do: killWebhook},
 		{name: "kill-all", what: "kill -9 of all six processes", refuses: true, do: killAll},
+		{name: "etcd-rewound", what: "etcd put back to a copy from before a new CA, then all controllers restarted", refuses: true, rewinds: true, do: rewind},
 		{name: "apiserver", what: "kube-apiserver killed, and started again", refuses: true, do: restartAPIServer},
-		{name: "etcd", what: "etcd killed, and started again", do: restartEtcd},
+		{name: "etcd", what: "etcd killed, and started again", alike: true, do: restartEtcd},
 		{name: "etcd-slow", what: "etcd gets each burst of writes 50 to 200 ms late", do: slowEtcd},
 		{name: "api-errors", what: "20 % of the processes' requests fail while all certificates are replaced by a new CA", do: failRequests},
 		{name: "clock-ahead", what: "clocks of signers and rotators an hour ahead", do: moveClock(time.Hour)},
 		{name: "clock-behind", what: "the same an hour behind", alike: true, do: moveClock(-time.Hour)},
 		{name: "ca-deleted", what: "Secret servingcert-ca deleted, and restored from a backup", do: deleteCA},
-		{name: "etcd-rewound", what: "etcd put back to a copy from before a new CA, then all six restarted", refuses: true, do: rewind},
 		{name: "disk-full", what: "disk full under etcd, then etcd started again", root: true, do: fillDisk},
 	}
 }
@@ -188,7 +189,7 @@ func deleteCA(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	if err := secrets.Delete(ctx, backup.Name, metav1.DeleteOptions{}); err != nil {
 		return "", err
 	}
-	if err := w.AwaitProblem(ctx, api.CALost); err != nil {
+	if err := errors.Join(w.AwaitProblem(ctx, api.CALost), w.NoteInterim(ctx)); err != nil {
 		return "", err
 	}
 	pause(ctx, hold)

@@ -148,7 +148,7 @@ func play(ctx context.Context, o options) (r *report, err error) {
 	}
 	seen := w.Observer.Seen()
 	r.seen = world.Summary(seen)
-	r.violations = append(invariant.Keys(seen), invariant.Generations(seen)...)
+	r.violations = append(invariant.Keys(seen), invariant.Generations(seen, w.Interim)...)
 	r.violations = append(r.violations, invariant.Leaks(r.before, r.after)...)
 	return r, nil
 }
@@ -169,6 +169,9 @@ func suffer(ctx context.Context, w *world.World, b breakage, hold time.Duration)
 	work.Wait()
 	if r.settled, err = w.Settle(ctx, work); err != nil {
 		r.violations = append(r.violations, err.Error())
+	}
+	if b.rewinds { // what was signed before its controllers were restarted is gone by now
+		w.Observer.Rewound()
 	}
 	if r.created, r.renewed, r.slowest = work.End(); r.created != world.Asks || r.renewed != world.Asks {
 		r.violations = append(r.violations, fmt.Sprintf("%d Services were created and %d renewed, not %d each", r.created, r.renewed, world.Asks))

@@ -152,6 +152,11 @@ func (cp *ControlPlane) startManager(ctx context.Context) error {
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
 	)
+	return cp.launchManager(ctx)
+}
+
+// launchManager runs kube-controller-manager with the arguments that startManager chose.
+func (cp *ControlPlane) launchManager(ctx context.Context) error {
 	// It serves nothing. That its ServiceAccount controller has done something is
 	// the better sign of life, and waitForDefaultAccount waits for that.
 	return cp.manager.start(ctx, func(ctx context.Context) error { return cp.hasDefaultAccount(ctx) })

@@ -260,6 +260,28 @@ func (cp *ControlPlane) StartEtcd(ctx context.Context) error {
 	return cp.launchEtcd(ctx)
 }
 
+// StopControllerManager takes kube-controller-manager away, as a crash does.
+func (cp *ControlPlane) StopControllerManager() {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.manager.kill()
+}
+
+// StartControllerManager brings back the kube-controller-manager of Options, with what it
+// reads anew. It returns when the process runs: it says nowhere that it is ready. It is an
+// error if it is running, or never was.
+func (cp *ControlPlane) StartControllerManager(ctx context.Context) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	switch {
+	case cp.manager == nil:
+		return errors.New("start kube-controller-manager: Options have none")
+	case cp.manager.running():
+		return errors.New("start kube-controller-manager: it is running already")
+	}
+	return cp.launchManager(ctx)
+}
+
 // EtcdDir is the data directory of etcd. Of an etcd that does not run it may be copied, and
 // replaced by a copy.
 func (cp *ControlPlane) EtcdDir() string {

@@ -86,6 +86,7 @@ func TestEtcd(t *testing.T) {
 
 	makeNamespace(t, client, "before")
 	require.ErrorContains(t, cp.StartEtcd(ctx), "it is running already")
+	require.ErrorContains(t, cp.StartControllerManager(ctx), "Options have none")
 	cp.StopEtcd()
 	require.NotContains(t, cp.PIDs(), Etcd)
 	require.Error(t, get("before"))
@@ -167,7 +168,12 @@ func TestControllerManager(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return pods() == 2 }, 30*time.Second, 50*time.Millisecond)
 
+	require.ErrorContains(t, cp.StartControllerManager(ctx), "it is running already")
+	cp.StopControllerManager()
+	require.NotContains(t, cp.PIDs(), KubeControllerManager)
 	require.NoError(t, client.AppsV1().Deployments("shop").Delete(ctx, "web", metav1.DeleteOptions{}))
+	require.Equal(t, 2, pods(), "nobody collects garbage")
+	require.NoError(t, cp.StartControllerManager(ctx))
 	require.Eventually(t, func() bool { return pods() == 0 }, 30*time.Second, 50*time.Millisecond, "garbage collection")
 
 	require.NoError(t, client.CoreV1().Namespaces().Delete(ctx, "shop", metav1.DeleteOptions{}))

@@ -104,7 +104,7 @@ func TestSightings(t *testing.T) {
 	first, second := ca.Issue(t, now, "a"), ca.Issue(t, now, "a")
 	seen := []Sighting{See(0, "shop/a", first.Leaf), See(0, "shop/a", second.Leaf), See(1, "shop/a", first.Leaf)}
 	assert.Empty(t, Keys(seen), "an old certificate may come back")
-	assert.Empty(t, Generations(seen))
+	assert.Empty(t, Generations(seen, nil))
 
 	same := reissue(t, first.Leaf)
 	assert.Equal(t, []string{"one key is in 2 certificates, of shop/a and shop/b"}, Keys(append(seen, See(1, "shop/b", same))))
@@ -112,9 +112,10 @@ func TestSightings(t *testing.T) {
 
 	one := Sighting{Issuer: "servingcert CA 2 aaaaaaaa", IssuerKey: "a"}
 	other := Sighting{Issuer: "servingcert CA 2 bbbbbbbb", IssuerKey: "b"}
-	assert.Equal(t, []string{"generation 2, epoch 0: 2 CAs signed"}, Generations([]Sighting{one, other}))
+	assert.Equal(t, []string{"generation 2, epoch 0: 2 CAs signed"}, Generations([]Sighting{one, other}, map[string]bool{"c": true}))
+	assert.Empty(t, Generations([]Sighting{one, other}, map[string]bool{"b": true}), "an interim CA is no generation")
 	other.Epoch = 1
-	assert.Empty(t, Generations([]Sighting{one, other}), "what was put back has another successor")
+	assert.Empty(t, Generations([]Sighting{one, other}, nil), "what was put back has another successor")
 }
 
 // reissue returns another certificate for the key.

@@ -56,13 +56,14 @@ func Keys(seen []Sighting) []string {
 // generation finds the number in the name of a CA.
 var generation = regexp.MustCompile(`^servingcert CA (\d+) `)
 
-// Generations checks that in no epoch two CAs with the number of one generation signed.
-func Generations(seen []Sighting) []string {
+// Generations checks that in no epoch two CAs with the number of one generation signed. It is
+// given the key ids of interim CAs, which are named like the first generation and are none.
+func Generations(seen []Sighting, interim map[string]bool) []string {
 	signed := map[string]map[string]bool{}
 	for _, s := range seen {
 		m := generation.FindStringSubmatch(s.Issuer)
-		if m == nil {
-			continue // a CA from outside, or an interim one
+		if m == nil || interim[s.IssuerKey] {
+			continue // a CA from outside, or one beside the generations
 		}
 		number := fmt.Sprintf("generation %s, epoch %d", m[1], s.Epoch)
 		if signed[number] == nil {

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
 )
 
 // look returns what is in the cluster.
@@ -56,6 +58,22 @@ func (w *World) AwaitProblem(ctx context.Context, reason string) error {
 		status, err := w.CAStatus(ctx)
 		if err == nil && status.Problem.Reason != reason {
 			err = fmt.Errorf("the status says %q", status.Problem)
+		}
+		return err
+	})
+}
+
+// NoteInterim waits for the CA that signs for servingcert's own namespace while the other is
+// lost, and notes its key.
+func (w *World) NoteInterim(ctx context.Context) error {
+	return w.until(ctx, "an interim CA", func(ctx context.Context) error {
+		secret, err := w.Clientset.CoreV1().Secrets(system).Get(ctx, api.CAInterimName, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		state, err := ca.ParseState(secret.Data)
+		for _, g := range state.Generations {
+			w.Interim[hex.EncodeToString(g.Root.SubjectKeyId)] = true
 		}
 		return err
 	})

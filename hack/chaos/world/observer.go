@@ -54,7 +54,7 @@ func (o *Observer) fresh(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Rewound has what is seen from now on belong to another epoch.
+// Rewound has what is seen from now on belong to another epoch, what is there now too.
 func (o *Observer) Rewound() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

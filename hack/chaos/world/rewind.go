@@ -20,7 +20,8 @@ func (w *World) Backup(ctx context.Context) (string, error) {
 	return copied, w.startAgain(ctx)
 }
 
-// Restore has etcd hold what it held when the copy was made. The other processes go on.
+// Restore has etcd hold what it held when the copy was made, and restarts the controllers of
+// Kubernetes, as its documentation says. The other processes go on.
 func (w *World) Restore(ctx context.Context, copied string) error {
 	w.ControlPlane.StopAPIServer()
 	w.ControlPlane.StopEtcd()
@@ -35,7 +36,11 @@ func (w *World) Restore(ctx context.Context, copied string) error {
 	if err := os.Chmod(dir, 0o700); err != nil { // etcd insists
 		return err
 	}
-	return w.startAgain(ctx)
+	w.ControlPlane.StopControllerManager()
+	if err := w.startAgain(ctx); err != nil {
+		return err
+	}
+	return w.ControlPlane.StartControllerManager(ctx)
 }
 
 func (w *World) startAgain(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -67,6 +68,7 @@ type World struct {
 	Observer     *Observer
 	Processes    []*Process
 	Clientset    kubernetes.Interface // of cluster-admin, directly at kube-apiserver
+	Interim      map[string]bool      // key ids of interim CAs, see NoteInterim
 
 	options  Options
 	dir      string
@@ -82,7 +84,7 @@ type World struct {
 // New returns a world in which every Service has its Secret. If there is an error, the world
 // still has to be stopped.
 func New(ctx context.Context, o Options) (*World, error) {
-	w := &World{options: o}
+	w := &World{options: o, Interim: map[string]bool{}}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "servingcert-chaos-"); err != nil {
 		return w, err
@@ -200,6 +202,7 @@ func (w *World) install(ctx context.Context) error {
 }
 
 func (w *World) startProcesses(ctx context.Context) error {
+	w.atEnd(w.stopProcesses)
 	for _, kind := range kinds {
 		if kind == "webhook" {
 			if err := w.keepVolume(ctx); err != nil {
@@ -301,9 +304,19 @@ func (w *World) run(ctx context.Context, kind string, n int) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	w.atEnd(p.stop)
 	w.Processes = append(w.Processes, p)
 	return nil
+}
+
+// stopProcesses ends those that were started, at once: a webhook takes its time.
+func (w *World) stopProcesses() error {
+	errs := make([]error, len(w.Processes))
+	var stopping sync.WaitGroup
+	for n, p := range w.Processes {
+		stopping.Go(func() { errs[n] = p.stop() })
+	}
+	stopping.Wait()
+	return errors.Join(errs...)
 }
 
 // environment returns the variables of the Deployment's container.
