@@ -13,18 +13,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const root = "../.."
+const (
+	root  = "../.."
+	ciRun = ".ci/run"
+)
 
 // workflow is the part of GitHub's format that the files use. Other keys are an error.
 type workflow struct {
 	Name        string
-	On          map[string]*trigger
+	On          map[string]any
 	Permissions map[string]string
 	Concurrency map[string]string
 	Jobs        map[string]job
 }
-
-type trigger struct{ Branches, Tags []string }
 
 type job struct {
 	RunsOn      string `yaml:"runs-on"`
@@ -60,7 +61,7 @@ func workflows(t *testing.T) map[string]workflow {
 	for _, path := range paths {
 		all[filepath.Base(path)] = parse(t, path)
 	}
-	require.Len(t, all, 2)
+	require.Len(t, all, 3)
 	return all
 }
 
@@ -91,8 +92,8 @@ func TestSteps(t *testing.T) {
 				case s.Uses != "":
 					require.Empty(t, s.Run, name)
 					require.Regexp(t, pinned, s.Uses, name)
-				case s.Run == ".ci/run":
-					info, err := os.Stat(filepath.Join(root, s.Run))
+				case s.Run == ciRun, s.Run == ciRun+" install":
+					info, err := os.Stat(filepath.Join(root, ciRun))
 					require.NoError(t, err)
 					require.NotZero(t, info.Mode()&0o100, "it can be run")
 				default:
@@ -105,17 +106,19 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestPermissions: what a pull request runs may read, and nothing else. Who publishes
+// TestPermissions: what runs for every change, and weekly, may read and nothing else. Who publishes
 // may do just that, and only for a tag.
 func TestPermissions(t *testing.T) {
 	all := workflows(t)
-	ci, release := all["ci.yaml"], all["release.yaml"]
-	require.Equal(t, map[string]string{"contents": "read"}, ci.Permissions)
-	for id, j := range ci.Jobs {
-		require.Empty(t, j.Permissions, id)
+	for _, reads := range []workflow{all["ci.yaml"], all["weekly.yaml"]} {
+		require.Equal(t, map[string]string{"contents": "read"}, reads.Permissions)
+		for id, j := range reads.Jobs {
+			require.Empty(t, j.Permissions, id)
+		}
 	}
+	release := all["release.yaml"]
 	require.Empty(t, release.Permissions)
-	require.Equal(t, map[string]*trigger{"push": {Tags: []string{"v*"}}}, release.On)
+	require.Equal(t, map[string]any{"push": map[string]any{"tags": []any{"v*"}}}, release.On)
 	require.Equal(t, map[string]string{
 		"contents": "write", "packages": "write", "id-token": "write", "attestations": "write",
 	}, release.Jobs["release"].Permissions)

@@ -38,6 +38,7 @@ var (
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
 		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
+		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/judge.RenewalState"}},
 	}
 	// unseen are constants of which nobody sees the values.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/timeline.LaneKind",

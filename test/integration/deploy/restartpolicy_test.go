@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -125,6 +126,10 @@ func TestWhatTheRotatorMayChangeOfAWorkload(t *testing.T) {
 		for _, w := range workloads(namespace) {
 			t.Run(fmt.Sprintf("%s of a %T", test.name, w), func(t *testing.T) {
 				require.NoError(t, patch(w, restart))
+				err := admin.Patch(t.Context(), w.DeepCopyObject().(client.Object), client.RawPatch(types.StrategicMergePatchType, []byte(test.patch)), client.DryRunAll)
+				if test.name == "history" && apierrors.IsInvalid(err) {
+					t.Skipf("nobody may change that of a StatefulSet in this version: %v", err)
+				}
 				refusedWith(t, patch(w, test.patch), test.refusal)
 			})
 		}

@@ -177,7 +177,7 @@ func TestQuotaForbidsTheSecret(t *testing.T) {
 	c := waitReady(t, ns, "web", metav1.ConditionFalse, "WriteRefused")
 	assert.Contains(t, c.Message, `secrets "web-tls" is forbidden: exceeded quota: few`)
 	waitEvent(t, ns, "web", "Warning WriteRefused: ")
-	setQuota(t, ns, "1")
+	setQuota(t, ns, "2") // one that the signer makes at once, and the probe's
 	r.waitGood(t, ns, "web", "web-tls")
 }
 

@@ -16,12 +16,6 @@ type Cluster struct {
 	Namespace string // the context's; "default" if it has none
 }
 
-// Limits on the requests of one run: a list takes a request for every 500 objects.
-const (
-	queriesPerSecond = 50
-	burst            = 100
-)
-
 // Connect returns the cluster that kubectl's flags name, as the user that they name. It
 // sends no request.
 func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
@@ -46,6 +40,8 @@ func Config(flags genericclioptions.RESTClientGetter) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
-	cfg.QPS, cfg.Burst = queriesPerSecond, burst
+	// The API server gives its clients fair shares. A limit of our own would have a wait that
+	// nears its end say so in words of the limiter's.
+	cfg.QPS = -1
 	return cfg, nil
 }
