@@ -224,8 +224,16 @@ func rewind(ctx context.Context, w *world.World, work *world.Work, hold time.Dur
 	if err != nil {
 		return "", err
 	}
+	stale, err := w.Secrets(ctx, lost)
+	if err != nil {
+		return "", err
+	}
 	work.Forget()
 	if err := w.Restore(ctx, copied); err != nil {
+		return "", err
+	}
+	// A signer may do this until it is restarted: it knows Services that are gone.
+	if err := w.PutBack(ctx, stale); err != nil {
 		return "", err
 	}
 	w.Ask(work, "rewound", hold)
