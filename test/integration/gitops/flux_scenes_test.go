@@ -79,17 +79,18 @@ func fluxHealth(t *testing.T, tool *flux) {
 			app := application{name: namespace, files: map[string][]byte{"app.yaml": []byte(strings.ReplaceAll(c.manifest, "NAME", namespace))}, spec: spec}
 			start := time.Now()
 			tool.apply(t, app)
-			harness.Eventually(t, func() error {
+			var said []string // Flux looks for half a minute each time, and an attempt may fail for want of time
+			require.Eventually(t, func() bool {
 				got, err := tool.get(t.Context(), namespace)
 				if err != nil {
-					return err
+					return false
 				}
 				status, message := conditionOf(got, "Ready")
-				if status != c.flux.status || !strings.Contains(message, c.flux.message) {
-					return fmt.Errorf("Ready is %s: %s", status, message)
+				if last := status + ": " + message; len(said) == 0 || said[len(said)-1] != last {
+					said = append(said, last)
 				}
-				return nil
-			})
+				return status == c.flux.status && strings.Contains(message, c.flux.message)
+			}, 3*harness.Soon, harness.Tick, "Ready was %q", &said)
 			t.Logf("%s after %s", c.flux.message, time.Since(start).Round(100*time.Millisecond))
 			tool.remove(t, namespace)
 		})
