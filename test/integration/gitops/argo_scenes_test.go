@@ -50,7 +50,7 @@ func TestArgoCD(t *testing.T) {
 		generated.files["more.yaml"] = []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more, namespace: generated}\n")
 		tool.deliver(t, generated) // a synchronization of all
 		targetsHold(t, "generated")
-		tool.remove(t, "generated")
+		tool.abandon(t, "generated")
 	})
 	t.Run("Health", func(t *testing.T) { argoHealth(t, tool) })
 	t.Run("DeletedAndBack", func(t *testing.T) {
@@ -73,7 +73,7 @@ func argoHealth(t *testing.T, tool *argo) {
 				}
 				return err
 			})
-			tool.remove(t, namespace)
+			tool.abandon(t, namespace)
 		})
 	}
 	// A load balancer without an address is what it is without the script.
@@ -89,5 +89,5 @@ func argoHealth(t *testing.T, tool *argo) {
 		return err
 	})
 	assert.NotNil(t, api.Condition(serviceOf(t, "balancer", "web"), api.ConditionReady))
-	tool.remove(t, "balancer")
+	tool.abandon(t, "balancer")
 }

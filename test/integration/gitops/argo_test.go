@@ -47,6 +47,10 @@ func newArgo(t *testing.T) *argo {
 		applyFile(t, crd)
 	}
 	configureArgo(t)
+	const verify = "git-verify-wrapper.sh" // its image has it in PATH; files of a module cannot be run
+	script, err := os.ReadFile(filepath.Join(moduleDir(t, argoModule, "github.com/argoproj/argo-cd/v3"), "hack", verify))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, verify), script, 0o755))
 
 	work := workDir(t)
 	a := &argo{repositories: filepath.Join(work, "repositories"), revision: map[string]string{}}
@@ -60,7 +64,7 @@ func newArgo(t *testing.T) *argo {
 
 	repositories, metrics := freePort(t), freePort(t)
 	a.launch(t, work, "argocd-repo-server", "--address=127.0.0.1", "--port="+repositories, "--metrics-address=127.0.0.1", "--metrics-port="+metrics,
-		"--disable-tls", "--redis="+redis, "--logformat=text").answers(t, "http://127.0.0.1:"+metrics+"/healthz")
+		"--disable-tls", "--client-ca-path=", "--redis="+redis, "--logformat=text").answers(t, "http://127.0.0.1:"+metrics+"/healthz")
 	metrics = freePort(t)
 	a.launch(t, work, "argocd-application-controller", "--namespace="+argoNamespace, "--metrics-port="+metrics, "--repo-server=127.0.0.1:"+repositories,
 		"--repo-server-plaintext", "--redis="+redis, "--logformat=text", "--persist-resource-health", "--self-heal-backoff-timeout-seconds=0", "--app-resync-jitter=0").
@@ -252,6 +256,15 @@ func (a *argo) health(ctx context.Context, app, kind, name string) (status, mess
 	}
 	health, _, _ := unstructured.NestedStringMap(resources[i].(map[string]any), "health")
 	return health["status"], health["message"], nil
+}
+
+// abandon deletes the Application, and nothing of what it delivered: a namespace of it could
+// not go, as the API server has an APIService that nobody answers for.
+func (a *argo) abandon(t *testing.T, app string) {
+	t.Helper()
+	obj := object(applications, "Application", argoNamespace, app)
+	require.NoError(t, admin.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	a.remove(t, app)
 }
 
 func (a *argo) remove(t *testing.T, app string) {

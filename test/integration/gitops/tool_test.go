@@ -158,7 +158,7 @@ func isGone(t *testing.T, obj client.Object) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("%s %s is still there: %w", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
+		return fmt.Errorf("%s %s is still there (%v)", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
 	})
 }
 
