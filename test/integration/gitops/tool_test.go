@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -155,10 +154,10 @@ func isGone(t *testing.T, obj client.Object) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		err := admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj)
-		if apierrors.IsNotFound(err) {
-			return nil
+		if err == nil {
+			return fmt.Errorf("%s %s is still there", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName())
 		}
-		return fmt.Errorf("%s %s is still there (%v)", obj.GetObjectKind().GroupVersionKind().Kind, obj.GetName(), err)
+		return client.IgnoreNotFound(err)
 	})
 }
 
