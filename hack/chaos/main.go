@@ -81,7 +81,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.namespaces, "namespaces", 10, "in how many namespaces")
 	fs.DurationVar(&o.hold, "hold", 8*time.Second, "how long a fault is held at least; at least 1s")
 	fs.StringVar(&names, "faults", "", "names of faults, comma-separated (default: all)")
-	fs.BoolVar(&short, "short", false, "150 Services, 3s, and without the faults that are like another one, unless other flags say so")
+	fs.BoolVar(&short, "short", false, "150 Services, 3s, and without faults of clocks and those that are like another one, unless other flags say so")
 	fs.StringVar(&o.keepLogs, "logs", "", "directory that the logs of all processes are copied to")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -100,7 +100,7 @@ func parse(args []string) (options, error) {
 	var err error
 	o.faults, err = choose(names)
 	if short && names == "" {
-		o.faults = slices.DeleteFunc(o.faults, func(b breakage) bool { return b.alike })
+		o.faults = slices.DeleteFunc(o.faults, func(b breakage) bool { return b.alike || b.clock })
 	}
 	return o, err
 }
@@ -117,7 +117,10 @@ func (o *options) shorten(given func(name string) bool) {
 
 // play runs everything. There may be a report and an error.
 func play(ctx context.Context, o options) (r *report, err error) {
-	w, err := world.New(ctx, world.Options{Services: o.services, Namespaces: o.namespaces, Log: os.Stderr})
+	w, err := world.New(ctx, world.Options{
+		Services: o.services, Namespaces: o.namespaces, Log: os.Stderr,
+		MoveClock: slices.ContainsFunc(o.faults, func(b breakage) bool { return b.clock }),
+	})
 	defer func() { err = errors.Join(err, w.Stop(o.keepLogs)) }()
 	if err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ var flags = map[string][]string{
 // Options says how large the world is.
 type Options struct {
 	Services, Namespaces int
+	MoveClock            bool      // signer and rotator have a clock that can be moved
 	Log                  io.Writer // progress
 }
 
@@ -141,17 +142,21 @@ func (w *World) say(format string, args ...any) {
 }
 
 func (w *World) build(ctx context.Context) error {
-	w.say("building signer and rotator with a clock that can be moved, and webhook")
+	w.say("building signer, rotator and webhook")
 	if err := os.Mkdir(w.path("bin"), 0o700); err != nil {
 		return err
 	}
 	const cmd = "github.com/servingcert/servingcert/cmd/"
-	if err := fault.BuildWithClock(ctx, w.path("bin"), cmd+"signer", cmd+"rotator"); err != nil {
-		return err
+	packages := []string{cmd + "webhook", cmd + "signer", cmd + "rotator"}
+	if w.options.MoveClock {
+		if err := fault.BuildWithClock(ctx, w.path("bin"), packages[1:]...); err != nil {
+			return err
+		}
+		packages = packages[:1]
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", w.path("bin", "webhook"), cmd+"webhook")
+	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", w.path("bin") + string(filepath.Separator)}, packages...)...)
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build cmd/webhook: %w\n%s", err, out)
+		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	var err error
 	w.Clock, err = fault.NewClock(w.path("clock"))
