@@ -45,12 +45,12 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries cfssl-servers helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
+test: controlplane-binaries cfssl-servers cert-manager helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
 	$(call run-tests,-race $(PKG))
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
-test-oldest: controlplane-binaries cfssl-servers helm ## what runs a control plane, on the oldest version that is supported, without the race detector
+test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported, without the race detector
 	$(call run-tests,$(ON_CONTROLPLANE))
 
 # run-tests also prints what was skipped because the version is too old, which go test does not
@@ -245,6 +245,10 @@ controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from
 .PHONY: cfssl-servers
 cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache
 	@CGO_ENABLED=0 GOFLAGS= go build -C hack/cfssl -trimpath -o /dev/null tool
+
+.PHONY: cert-manager
+cert-manager: ## cert-manager's controllers, which issue an intermediate in the tests of a fleet, into Go's build cache
+	@CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -C hack/node/build/cert-manager -trimpath -o /dev/null .
 
 .PHONY: helm
 helm: ## helm, which the tests install the chart with, into Go's build cache
