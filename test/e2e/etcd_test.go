@@ -47,7 +47,8 @@ func (c *cluster) noKeyInEtcd(t *testing.T, namespace string) {
 }
 
 // checkEtcd fails the test if etcd holds a private key anywhere but in the CA's Secret
-// and in those that the signer writes. It returns how much it has read.
+// and in those that the signer, or the cert-manager of a scene, writes. It returns how
+// much it has read.
 func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	t.Helper()
 	if c.machine == nil {
@@ -55,16 +56,21 @@ func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	}
 	holding, objects, size, err := c.inEtcd(t.Context())
 	require.NoError(t, err)
-	var secrets corev1.SecretList
-	require.NoError(t, c.admin.List(t.Context(), &secrets, client.HasLabels{api.LabelManagedBy}))
 	expected := []string{storedSecret(api.DefaultNamespace, api.CASecretName)}
-	for i := range secrets.Items {
-		expected = append(expected, storedSecret(secrets.Items[i].Namespace, secrets.Items[i].Name))
+	for _, label := range []string{api.LabelManagedBy, labelOfCertManager} {
+		var secrets corev1.SecretList
+		require.NoError(t, c.admin.List(t.Context(), &secrets, client.HasLabels{label}))
+		for i := range secrets.Items {
+			expected = append(expected, storedSecret(secrets.Items[i].Namespace, secrets.Items[i].Name))
+		}
 	}
 	// All of them are found, or the search would find nothing elsewhere either.
 	assert.ElementsMatch(t, expected, holding, "objects in etcd with a private key")
 	return fmt.Sprintf("%d objects in etcd, %d kB, a key in %d Secrets and nowhere else", objects, size>>10, len(holding))
 }
+
+// labelOfCertManager is on each Secret that cert-manager writes.
+const labelOfCertManager = "controller.cert-manager.io/fao"
 
 func storedSecret(namespace, name string) string {
 	return strings.Join([]string{"/registry/secrets", namespace, name}, "/")
