@@ -23,7 +23,7 @@ type bareCrypto struct {
 }
 
 func newCrypto() (*bareCrypto, error) {
-	log.SetOutput(io.Discard) // where cfssl tells of every certificate
+	log.SetOutput(io.Discard) // cfssl logs every certificate there
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
 		return nil, err

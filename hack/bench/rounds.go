@@ -30,7 +30,7 @@ func (c cold) gcShare() float64 { return c.collected.cpu.Seconds() / c.total.cpu
 // heapEach is the live heap for one certificate, in bytes.
 func (c cold) heapEach() float64 { return c.collected.live / float64(c.n) }
 
-// rounds measures each once a round, each in another place of the round every time: what
+// runRounds measures the floors and the signer once a round, each in another place of the round every time: what
 // came before has filled etcd and warmed the API server.
 func (b *bench) runRounds(ctx context.Context) ([]round, error) {
 	rounds := make([]round, b.rounds)
@@ -125,7 +125,7 @@ func (b *bench) waitFirst(ctx context.Context, p *process) (n int, err error) {
 	return n, err
 }
 
-// waitIssued waits until all Secrets are there, and then until the signer has told of all.
+// waitIssued waits until all Secrets are there, and then until all conditions are written.
 // Each question takes from what is measured, so it is asked seldom: after half of the time
 // that is left at the rate so far. A scrape looks at every certificate and comes last.
 func (b *bench) waitIssued(ctx context.Context, p *process, start time.Time, first int) error {
