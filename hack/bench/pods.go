@@ -13,12 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 func (a *asking) makePod(ctx context.Context, name string) (*corev1.Pod, error) {
-	return a.client.CoreV1().Pods(podsOf).Create(ctx, &corev1.Pod{
+	return a.Client.CoreV1().Pods(podsOf).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
 			NodeName: nodeName, ServiceAccountName: "server",
@@ -105,7 +106,7 @@ func (a *asking) podFloor(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	requests := a.client.CertificatesV1beta1().PodCertificateRequests(podsOf)
+	requests := a.Client.CertificatesV1beta1().PodCertificateRequests(podsOf)
 	start := time.Now()
 	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
 		_, err := requests.Patch(ctx, "floor-"+strconv.Itoa(i), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
@@ -116,7 +117,7 @@ func (a *asking) podFloor(ctx context.Context) (float64, error) {
 
 // answerPods has the signer answer requests that were there before it, and then those of a
 // burst.
-func (a *asking) answerPods(ctx context.Context) (u usage, took time.Duration, err error) {
+func (a *asking) answerPods(ctx context.Context) (u measure.Usage, took time.Duration, err error) {
 	ask, err := a.makePods(ctx, "web-", api.SignerName, a.requests)
 	if err != nil {
 		return u, 0, err
@@ -129,14 +130,14 @@ func (a *asking) answerPods(ctx context.Context) (u usage, took time.Duration, e
 	if err != nil {
 		return u, 0, err
 	}
-	defer p.kill()
-	if err := p.waitFor(ctx, issued, a.requests); err != nil {
+	defer p.Kill()
+	if err := waitFor(ctx, p, issued, a.requests); err != nil {
 		return u, 0, err
 	}
-	if u, err = p.usage(); err != nil {
+	if u, err = p.Usage(); err != nil {
 		return u, 0, err
 	}
-	u.n = a.requests
+	u.N = a.requests
 	if ask, err = a.makePods(ctx, "burst-", api.SignerName, burst); err != nil {
 		return u, 0, err
 	}
@@ -144,8 +145,8 @@ func (a *asking) answerPods(ctx context.Context) (u usage, took time.Duration, e
 	if err := a.each(ctx, burst, ask); err != nil {
 		return u, 0, err
 	}
-	if err := p.waitFor(ctx, issued, a.requests+burst); err != nil {
+	if err := waitFor(ctx, p, issued, a.requests+burst); err != nil {
 		return u, 0, err
 	}
-	return u, p.reached.Sub(start), p.stop()
+	return u, p.Reached.Sub(start), p.Stop()
 }
