@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/measure/requests"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -27,7 +28,7 @@ type results struct {
 	warm        measure.Usage // a restart
 	warmForeign measure.Usage // beside foreign Secrets
 	p50, p99    time.Duration
-	answered    answered
+	answered    requests.Answered
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -62,7 +63,7 @@ func (b *bench) run(ctx context.Context) error {
 		return fmt.Errorf("restart: %w", err)
 	}
 	if b.requests > 0 {
-		if r.answered, err = b.runRequests(ctx); err != nil {
+		if r.answered, err = requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests}); err != nil {
 			return err
 		}
 	}

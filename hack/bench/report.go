@@ -8,6 +8,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/measure/requests"
 )
 
 // report prints the table; every row holds what was measured and the budget.
@@ -77,6 +78,17 @@ func (b *bench) reportSigner(row func(what, measured, budget string), r results)
 	row("live heap a certificate", of(r.rounds, func(r round) float64 { return r.cold.heapEach() / 1024 }).format("%.1f")+" KiB", "≤ 2.5 (at 10 000)")
 	row(fmt.Sprintf("peak RSS issuing %d", b.n), of(r.rounds, func(r round) float64 { return r.cold.total.Peak / (1 << 20) }).format("%.1f")+" MiB", "≤ 110 MiB (at 10 000)")
 	row("signer: from its start to its first certificate", of(r.rounds, func(r round) float64 { return r.cold.started.Seconds() }).format("%.1f")+" s", "")
+}
+
+// reportRequests prints the rows of requests.
+func (b *bench) reportRequests(row func(what, measured, budget string), r requests.Answered) {
+	row("bare client: PodCertificateRequest status patch, per second", fmt.Sprintf("%.0f", r.PodFloor), "(the floor)")
+	row(fmt.Sprintf("signer: %d PodCertificateRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.Pods.Rate(), r.Pods.Took.Seconds()), "")
+	row("ratio", fmt.Sprintf("%.2f", r.Pods.Rate()/r.PodFloor), "")
+	row(fmt.Sprintf("%d pods at once: until the last has its certificate", requests.Burst), fmt.Sprintf("%.1f s", r.Burst.Seconds()), "")
+	row("bare client: CSR approval + status patch, per second", fmt.Sprintf("%.0f", r.CSRFloor), "(the floor)")
+	row(fmt.Sprintf("signer: %d CertificateSigningRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.CSRs.Rate(), r.CSRs.Took.Seconds()), "")
+	row("ratio", fmt.Sprintf("%.2f", r.CSRs.Rate()/r.CSRFloor), "")
 }
 
 func mib(bytes float64) string   { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }

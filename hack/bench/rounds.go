@@ -81,7 +81,7 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 		return c, err
 	}
 	defer p.Kill()
-	first, err := b.waitFirst(ctx, p)
+	first, err := b.WaitFirst(ctx, p, coldNamespace, 0)
 	if err != nil {
 		return c, err
 	}
@@ -90,7 +90,7 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 		return c, err
 	}
 	c.started = m.Start.Sub(p.Started)
-	if err := b.waitIssued(ctx, p, m.Start, first); err != nil {
+	if err := b.WaitIssued(ctx, p, measure.Issued{Namespace: coldNamespace, N: b.n, First: first, Start: m.Start}); err != nil {
 		return c, err
 	}
 	if c.Phase, err = m.End(ctx, b.n-first); err != nil {
@@ -114,43 +114,4 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 	}
 	c.collected, err = measure.ReadCollections(log)
 	return c, errors.Join(err, log.Close())
-}
-
-// waitFirst waits for the signer's first Secrets, and returns how many there are.
-func (b *bench) waitFirst(ctx context.Context, p *measure.Process) (n int, err error) {
-	err = p.Wait(ctx, "first Secret", func() (time.Duration, bool) {
-		n, err = b.CountSecrets(ctx, coldNamespace)
-		return shortPoll, err == nil && n > 0
-	})
-	return n, err
-}
-
-// waitIssued waits until all Secrets are there, and then until all conditions are written.
-// Each question takes from what is measured, so it is asked seldom: after half of the time
-// that is left at the rate so far. A scrape looks at every certificate and comes last.
-func (b *bench) waitIssued(ctx context.Context, p *measure.Process, start time.Time, first int) error {
-	err := p.Wait(ctx, fmt.Sprintf("%d Secrets", b.n), func() (time.Duration, bool) {
-		n, err := b.CountSecrets(ctx, coldNamespace)
-		return pollAfter(n-first, b.n-first, time.Since(start)), err == nil && n == b.n
-	})
-	if err != nil {
-		return err
-	}
-	return p.Wait(ctx, fmt.Sprintf("%d conditions", b.n), func() (time.Duration, bool) {
-		m, err := p.Scrape()
-		written := m.Sum("rest_client_requests_total", "method", "PATCH")
-		return pollAfter(int(written), b.n, time.Since(start)), err == nil && written >= float64(b.n)
-	})
-}
-
-// shortPoll is the shortest pause between two questions.
-const shortPoll = 20 * time.Millisecond
-
-// pollAfter returns when to ask again of what did done of n since its start: after half of
-// the time that the rest will take.
-func pollAfter(done, n int, since time.Duration) time.Duration {
-	if done <= 0 {
-		return shortPoll
-	}
-	return max(shortPoll, since*time.Duration(n-done)/time.Duration(done)/2)
 }

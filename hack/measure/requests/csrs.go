@@ -1,4 +1,4 @@
-package main
+package requests
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func (a *asking) makeCSR(ctx context.Context, name, signerName string) error {
 // csrFloor approves and signs CertificateSigningRequests, and returns how many a second.
 func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 	name := func(i int) string { return "floor-" + strconv.Itoa(i) }
-	if err := a.each(ctx, a.requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, name(i), nobodys) }); err != nil {
+	if err := a.each(ctx, a.Requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, name(i), nobodys) }); err != nil {
 		return 0, err
 	}
 	leaf, err := a.leaf()
@@ -45,7 +45,7 @@ func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 	}
 	requests := a.Client.CertificatesV1().CertificateSigningRequests()
 	start := time.Now()
-	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
+	err = a.each(ctx, a.Requests, func(ctx context.Context, i int) error {
 		o, err := requests.Get(ctx, name(i), metav1.GetOptions{}) // an approval is of the whole object
 		if err != nil {
 			return err
@@ -59,13 +59,13 @@ func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 		_, err = requests.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
-	return float64(a.requests) / time.Since(start).Seconds(), err
+	return float64(a.Requests) / time.Since(start).Seconds(), err
 }
 
 // answerCSRs has the signer answer CertificateSigningRequests that were there before it. One
 // pod asks for all of them, so there is no limit for one.
 func (a *asking) answerCSRs(ctx context.Context) (measure.Usage, error) {
-	if err := a.each(ctx, a.requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, "web-"+strconv.Itoa(i), api.SignerName) }); err != nil {
+	if err := a.each(ctx, a.Requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, "web-"+strconv.Itoa(i), api.SignerName) }); err != nil {
 		return measure.Usage{}, err
 	}
 	p, err := a.startSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0")
@@ -73,13 +73,13 @@ func (a *asking) answerCSRs(ctx context.Context) (measure.Usage, error) {
 		return measure.Usage{}, err
 	}
 	defer p.Kill()
-	if err := waitFor(ctx, p, "servingcert_csr_issued_total", a.requests); err != nil {
+	if err := waitFor(ctx, p, "servingcert_csr_issued_total", a.Requests); err != nil {
 		return measure.Usage{}, err
 	}
 	u, err := p.Usage()
 	if err != nil {
 		return measure.Usage{}, err
 	}
-	u.N = a.requests
+	u.N = a.Requests
 	return u, p.Stop()
 }

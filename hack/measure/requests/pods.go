@@ -1,4 +1,4 @@
-package main
+package requests
 
 import (
 	"context"
@@ -83,11 +83,11 @@ func (a *asking) leaf() (*x509.Certificate, error) {
 // podFloor answers PodCertificateRequests with one write each, of the same size, and
 // returns how many a second.
 func (a *asking) podFloor(ctx context.Context) (float64, error) {
-	ask, err := a.makePods(ctx, "floor-", nobodys, a.requests)
+	ask, err := a.makePods(ctx, "floor-", nobodys, a.Requests)
 	if err != nil {
 		return 0, err
 	}
-	if err := a.each(ctx, a.requests, ask); err != nil {
+	if err := a.each(ctx, a.Requests, ask); err != nil {
 		return 0, err
 	}
 	leaf, err := a.leaf()
@@ -108,21 +108,21 @@ func (a *asking) podFloor(ctx context.Context) (float64, error) {
 	}
 	requests := a.Client.CertificatesV1beta1().PodCertificateRequests(podsOf)
 	start := time.Now()
-	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
+	err = a.each(ctx, a.Requests, func(ctx context.Context, i int) error {
 		_, err := requests.Patch(ctx, "floor-"+strconv.Itoa(i), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
-	return float64(a.requests) / time.Since(start).Seconds(), err
+	return float64(a.Requests) / time.Since(start).Seconds(), err
 }
 
 // answerPods has the signer answer requests that were there before it, and then those of a
 // burst.
 func (a *asking) answerPods(ctx context.Context) (u measure.Usage, took time.Duration, err error) {
-	ask, err := a.makePods(ctx, "web-", api.SignerName, a.requests)
+	ask, err := a.makePods(ctx, "web-", api.SignerName, a.Requests)
 	if err != nil {
 		return u, 0, err
 	}
-	if err := a.each(ctx, a.requests, ask); err != nil {
+	if err := a.each(ctx, a.Requests, ask); err != nil {
 		return u, 0, err
 	}
 	const issued = "servingcert_pod_certificates_issued_total"
@@ -131,21 +131,21 @@ func (a *asking) answerPods(ctx context.Context) (u measure.Usage, took time.Dur
 		return u, 0, err
 	}
 	defer p.Kill()
-	if err := waitFor(ctx, p, issued, a.requests); err != nil {
+	if err := waitFor(ctx, p, issued, a.Requests); err != nil {
 		return u, 0, err
 	}
 	if u, err = p.Usage(); err != nil {
 		return u, 0, err
 	}
-	u.N = a.requests
-	if ask, err = a.makePods(ctx, "burst-", api.SignerName, burst); err != nil {
+	u.N = a.Requests
+	if ask, err = a.makePods(ctx, "burst-", api.SignerName, Burst); err != nil {
 		return u, 0, err
 	}
 	start := time.Now()
-	if err := a.each(ctx, burst, ask); err != nil {
+	if err := a.each(ctx, Burst, ask); err != nil {
 		return u, 0, err
 	}
-	if err := waitFor(ctx, p, issued, a.requests+burst); err != nil {
+	if err := waitFor(ctx, p, issued, a.Requests+Burst); err != nil {
 		return u, 0, err
 	}
 	return u, p.Reached.Sub(start), p.Stop()
