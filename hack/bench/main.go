@@ -1,7 +1,7 @@
 // Command bench measures the signer against the budgets of docs/benchmarks.md on
 // a real kube-apiserver and etcd, all in one run, so that what a figure is
-// compared with was measured on the same machine in the same minute. With
-// --consumers it measures the rotator instead: what it costs to see what pods serve.
+// compared with was measured on the same machine in the same minute.
+// How that grows, and what the rotator needs, is measured by hack/scale.
 package main
 
 import (
@@ -27,8 +27,6 @@ type options struct {
 	// requests is how many PodCertificateRequests and CertificateSigningRequests are
 	// answered.
 	requests int
-	// consumers is how many pods serve, in Services of 10; 0: the signer is measured.
-	consumers int
 }
 
 func main() {
@@ -39,16 +37,9 @@ func main() {
 	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
 	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each; 0: none")
-	pflag.IntVar(&o.consumers, "consumers", 0, "pods that the rotator is to look at, instead of the signer's work")
-	serve := pflag.String("serve", "", "be those pods: a file with what to serve (for the bench itself)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if *serve != "" {
-		err = beServers(ctx, *serve)
-	} else {
-		err = run(ctx, o)
-	}
+	err := run(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -62,12 +53,8 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	what := "signer"
-	if o.consumers > 0 {
-		what = "rotator"
-	}
-	measure.Step("building the %s", what)
-	binary, err := measure.Build(ctx, dir, what)
+	measure.Step("building the signer")
+	binary, err := measure.Build(ctx, dir, "signer")
 	if err != nil {
 		return err
 	}
@@ -85,8 +72,5 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}()
 	b := &bench{options: o, Cluster: cluster, binary: binary}
-	if o.consumers > 0 {
-		return b.runConsumers(ctx)
-	}
 	return b.run(ctx)
 }

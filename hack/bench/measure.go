@@ -81,16 +81,13 @@ func (b *bench) startSigner(ctx context.Context, flags ...string) (*measure.Proc
 	return b.RunSigner(ctx, b.binary, b.workers, flags...)
 }
 
-// theSigner is its name among the processes whose CPU time is read.
-const theSigner = "signer"
-
 // begin starts to measure a phase. signer is the process that works, nil if it is the
 // bench alone.
 func (b *bench) begin(ctx context.Context, signer *measure.Process) (*measure.Meter, error) {
 	if signer == nil {
 		return b.Begin(ctx, nil)
 	}
-	return b.Begin(ctx, map[string]*measure.Process{theSigner: signer})
+	return b.Begin(ctx, map[string]*measure.Process{measure.TheSigner: signer})
 }
 
 // clear leaves the cluster as it was: what the floor made is not to be in the

@@ -56,7 +56,7 @@ func (b *bench) reportRates(row func(what, measured, budget string), r results) 
 	row("ratio to the bare client", ratio(kinds[0].of).format("%.2f"), "≥ 0.75")
 	for _, k := range kinds {
 		var each []string
-		for _, process := range []string{controlplane.KubeAPIServer, controlplane.Etcd, measure.TheBench, theSigner} {
+		for _, process := range []string{controlplane.KubeAPIServer, controlplane.Etcd, measure.TheBench, measure.TheSigner} {
 			if _, ran := k.of(r.rounds[0]).CPU[process]; ran {
 				each = append(each, fmt.Sprintf("%s %.2f", process, of(r.rounds, func(r round) float64 { return k.of(r).CPUEach(process) }).median()))
 			}
@@ -70,7 +70,7 @@ func (b *bench) reportRates(row func(what, measured, budget string), r results) 
 
 // reportSigner prints what the signer itself needs.
 func (b *bench) reportSigner(row func(what, measured, budget string), r results) {
-	inSigner := of(r.rounds, func(r round) float64 { return r.cold.CPUEach(theSigner) })
+	inSigner := of(r.rounds, func(r round) float64 { return r.cold.CPUEach(measure.TheSigner) })
 	row("cryptography of a certificate alone: key, CSR, cfssl, one verification", fmt.Sprintf("%.2f ms", ms(r.bare)), "")
 	row("CPU a certificate in the signer", inSigner.format("%.2f")+" ms", "")
 	row("  as a multiple of its cryptography", fmt.Sprintf("%.1f", inSigner.median()/ms(r.bare)), "≤ 2.0")

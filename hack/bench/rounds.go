@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/servingcert/servingcert/hack/measure"
@@ -108,10 +106,6 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 	if err := p.Stop(); err != nil {
 		return c, err
 	}
-	log, err := os.Open(p.Log)
-	if err != nil {
-		return c, err
-	}
-	c.collected, err = measure.ReadCollections(log)
-	return c, errors.Join(err, log.Close())
+	c.collected, err = p.Collections()
+	return c, err
 }

@@ -26,8 +26,12 @@ func (p Phase) CPUEach(process string) float64 {
 	return p.CPU[process].Seconds() * 1000 / float64(p.N)
 }
 
-// TheBench is the program that measures, among the processes whose CPU time is read.
-const TheBench = "bench"
+// Names of processes whose CPU time is read, beside those of the control plane.
+const (
+	TheBench   = "bench" // the program that measures
+	TheSigner  = "signer"
+	TheRotator = "rotator"
+)
 
 // Meter measures a phase.
 type Meter struct {
@@ -71,21 +75,26 @@ func (m *Meter) End(ctx context.Context, n int) (Phase, error) {
 	return p, err
 }
 
-// cpuTimes reads the CPU time of processes from the process table, in steps of 10 ms.
+// cpuTimes reads the CPU time of processes.
 func cpuTimes(pids map[string]int) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for who, pid := range pids {
-		proc, err := procfs.NewProc(pid)
-		if err != nil {
+		var err error
+		if times[who], err = CPUTime(pid); err != nil {
 			return nil, fmt.Errorf("CPU time of %s: %w", who, err)
 		}
-		stat, err := proc.Stat()
-		if err != nil {
-			return nil, fmt.Errorf("CPU time of %s: %w", who, err)
-		}
-		times[who] = time.Duration(stat.CPUTime() * float64(time.Second))
 	}
 	return times, nil
+}
+
+// CPUTime reads the CPU time of a process from the process table, in steps of 10 ms.
+func CPUTime(pid int) (time.Duration, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, err
+	}
+	stat, err := proc.Stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
 // Stored is how many bytes of etcd's database are in use.

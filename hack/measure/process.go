@@ -52,7 +52,13 @@ func (c *Cluster) RunSigner(ctx context.Context, binary string, workers int, fla
 	return c.Run(ctx, binary, []string{"GOMEMLIMIT=112MiB", "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(workers))...)
 }
 
-// Run starts a binary of cmd on the cluster, as its administrator.
+// RunRotator starts the rotator with the limits of deploy/install.yaml.
+func (c *Cluster) RunRotator(ctx context.Context, binary string, flags ...string) (*Process, error) {
+	return c.Run(ctx, binary, []string{"GOMEMLIMIT=200MiB", "GODEBUG=gctrace=1"}, flags...)
+}
+
+// Run starts a binary of cmd on the cluster, as its administrator unless the arguments name
+// another kubeconfig.
 func (c *Cluster) Run(ctx context.Context, binary string, env []string, args ...string) (*Process, error) {
 	metrics, err := FreeAddress()
 	if err != nil {
@@ -63,7 +69,7 @@ func (c *Cluster) Run(ctx context.Context, binary string, env []string, args ...
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, binary, append(args, "--kubeconfig", c.Plane.KubeconfigFile(), "--metrics-addr", metrics, "--metrics-insecure", "--health-addr", "0")...)
+	cmd := exec.CommandContext(ctx, binary, append([]string{"--kubeconfig", c.Plane.KubeconfigFile(), "--metrics-addr", metrics, "--metrics-insecure", "--health-addr", "0"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	p := &Process{cmd: cmd, metrics: "http://" + metrics + "/metrics", Log: log.Name(), Started: time.Now()}
@@ -130,9 +136,7 @@ func (p *Process) Usage() (Usage, error) {
 	}
 	u := Usage{Took: p.Reached.Sub(p.Started)}
 	u.CPU = time.Duration(m.Sum("process_cpu_seconds_total") * float64(time.Second))
-	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
-		u.Writes += m.Sum("rest_client_requests_total", "method", method)
-	}
+	u.Writes = m.Writes()
 	u.Reads = m.Sum("rest_client_requests_total", "method", http.MethodGet)
 	u.Peak, err = PeakRSS(p.cmd.Process.Pid)
 	return u, err
@@ -193,4 +197,22 @@ func (m Families) Sum(name string, labels ...string) float64 {
 		}
 	}
 	return total
+}
+
+// Writes is how many requests that write a process has made.
+func (m Families) Writes() (n float64) {
+	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
+		n += m.Sum("rest_client_requests_total", "method", method)
+	}
+	return n
+}
+
+// Collections reads from the log of a process what its garbage collector did so far.
+func (p *Process) Collections() (Collections, error) {
+	log, err := os.Open(p.Log)
+	if err != nil {
+		return Collections{}, err
+	}
+	c, err := ReadCollections(log)
+	return c, errors.Join(err, log.Close())
 }
