@@ -28,6 +28,7 @@ type results struct {
 	warm        measure.Usage // a restart
 	warmForeign measure.Usage // beside foreign Secrets
 	p50, p99    time.Duration
+	backlog     backlog
 	answered    requests.Answered
 }
 
@@ -61,6 +62,10 @@ func (b *bench) run(ctx context.Context) error {
 	}
 	if r.warmForeign, err = b.restart(ctx); err != nil {
 		return fmt.Errorf("restart: %w", err)
+	}
+	measure.Step("new Services and deleted Secrets while %d certificates are replaced", b.n)
+	if r.backlog, err = b.behindRenewals(ctx); err != nil {
+		return fmt.Errorf("behind renewals: %w", err)
 	}
 	if b.requests > 0 {
 		if r.answered, err = requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests}); err != nil {

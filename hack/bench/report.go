@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ func (b *bench) report(r results) {
 	row(fmt.Sprintf("  the same with %d foreign Secrets of 1 MB", b.foreign), fmt.Sprintf("%s (%+.1f MiB)", mib(r.warmForeign.Peak), (r.warmForeign.Peak-r.warm.Peak)/(1<<20)), "≤ +5 MiB")
 	row("  API requests: reads, writes (the Lease, the status)", fmt.Sprintf("%.0f, %.0f", r.warm.Reads, r.warm.Writes), "")
 	row("Service created → Secret there, one at a time, p50 / p99", fmt.Sprintf("%.1f / %.1f ms", ms(r.p50), ms(r.p99)), "10 / 50 ms")
+	b.reportBacklog(row, r.backlog)
 	if b.requests > 0 {
 		b.reportRequests(row, r.answered)
 	}
@@ -78,6 +80,17 @@ func (b *bench) reportSigner(row func(what, measured, budget string), r results)
 	row("live heap a certificate", of(r.rounds, func(r round) float64 { return r.cold.heapEach() / 1024 }).format("%.1f")+" KiB", "≤ 2.5 (at 10 000)")
 	row(fmt.Sprintf("peak RSS issuing %d", b.n), of(r.rounds, func(r round) float64 { return r.cold.total.Peak / (1 << 20) }).format("%.1f")+" MiB", "≤ 110 MiB (at 10 000)")
 	row("signer: from its start to its first certificate", of(r.rounds, func(r round) float64 { return r.cold.started.Seconds() }).format("%.1f")+" s", "")
+}
+
+// reportBacklog prints for how long others wait behind renewals.
+func (b *bench) reportBacklog(row func(what, measured, budget string), r backlog) {
+	worst := func(took []time.Duration) string {
+		sorted := slices.Sorted(slices.Values(took))
+		return fmt.Sprintf("%.0f / %.0f ms", ms(sorted[len(sorted)/2]), ms(sorted[len(sorted)-1]))
+	}
+	row("all certificates of a namespace are replaced: renewals in the queue", fmt.Sprintf("%.0f (%.1f s)", r.queued, r.took.Seconds()), "")
+	row(fmt.Sprintf("  meanwhile, a new Service of it → Secret there, median / longest of %d", len(r.made)), worst(r.made), "1000 ms")
+	row("  meanwhile, a Secret of it deleted → there again", worst(r.healed), "1000 ms")
 }
 
 // reportRequests prints the rows of requests.
