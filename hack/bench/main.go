@@ -1,24 +1,20 @@
 // Command bench measures the signer against the budgets of docs/benchmarks.md on
 // a real kube-apiserver and etcd, all in one run, so that what a figure is
-// compared with was measured on the same machine in the same minute. With
-// --consumers it measures the rotator instead: what it costs to see what pods serve.
+// compared with was measured on the same machine in the same minute.
+// How that grows, and what the rotator needs, is measured by hack/scale.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/measure"
 )
 
 // options are what may be asked of a run.
@@ -31,8 +27,6 @@ type options struct {
 	// requests is how many PodCertificateRequests and CertificateSigningRequests are
 	// answered.
 	requests int
-	// consumers is how many pods serve, in Services of 10; 0: the signer is measured.
-	consumers int
 }
 
 func main() {
@@ -43,16 +37,9 @@ func main() {
 	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
 	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each; 0: none")
-	pflag.IntVar(&o.consumers, "consumers", 0, "pods that the rotator is to look at, instead of the signer's work")
-	serve := pflag.String("serve", "", "be those pods: a file with what to serve (for the bench itself)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if *serve != "" {
-		err = beServers(ctx, *serve)
-	} else {
-		err = run(ctx, o)
-	}
+	err := run(ctx, o)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -66,18 +53,13 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	what := "signer"
-	if o.consumers > 0 {
-		what = "rotator"
+	measure.Step("building the signer")
+	binary, err := measure.Build(ctx, dir, "signer")
+	if err != nil {
+		return err
 	}
-	binary := filepath.Join(dir, what)
-	step("building the %s", what)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/"+what).CombinedOutput(); err != nil {
-		return fmt.Errorf("build the %s: %w\n%s", what, err, out)
-	}
-	step("starting etcd and kube-apiserver")
-	cp, err := controlplane.Start(ctx, controlplane.Options{
-		Dir:                filepath.Join(dir, "controlplane"),
+	measure.Step("starting etcd and kube-apiserver")
+	cluster, err := measure.Start(ctx, dir, controlplane.Options{
 		Features:           []controlplane.Feature{controlplane.PodCertificates},
 		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 	})
@@ -85,23 +67,10 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() {
-		if stopErr := cp.Stop(); err == nil {
+		if stopErr := cluster.Plane.Stop(); err == nil {
 			err = stopErr
 		}
 	}()
-	cfg := rest.CopyConfig(cp.AdminConfig())
-	cfg.QPS, cfg.ContentType = -1, "application/vnd.kubernetes.protobuf"
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	meta, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	b := &bench{options: o, plane: cp, client: client, metadata: meta, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
-	if o.consumers > 0 {
-		return b.runConsumers(ctx)
-	}
+	b := &bench{options: o, Cluster: cluster, binary: binary}
 	return b.run(ctx)
 }

@@ -10,6 +10,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -137,20 +139,28 @@ func (s *informerSource[T]) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Start implements source.Source.
+// Start implements source.Source. What is there already when the controller starts has a low
+// priority in a queue that has priorities, as it has from controller-runtime's own sources.
 func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
 	var none T
-	_, err := s.informer.informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) {
+	changes := handler.TypedFuncs[T, reconcile.Request]{
+		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q Queue) { s.handler(ctx, q, none, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q Queue) {
+			s.handler(ctx, q, e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q Queue) { s.handler(ctx, q, e.Object, none) },
+	}
+	_, err := s.informer.informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(object any, initial bool) {
 			if after, ok := object.(T); ok {
-				s.handler(ctx, q, none, after)
+				changes.Create(ctx, event.TypedCreateEvent[T]{Object: after, IsInInitialList: initial}, q)
 			}
 		},
 		UpdateFunc: func(old, object any) {
 			before, ok := old.(T)
 			after, ok2 := object.(T)
 			if ok && ok2 {
-				s.handler(ctx, q, before, after)
+				changes.Update(ctx, event.TypedUpdateEvent[T]{ObjectOld: before, ObjectNew: after}, q)
 			}
 		},
 		DeleteFunc: func(object any) {
@@ -158,7 +168,7 @@ func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
 				object = tombstone.Obj
 			}
 			if before, ok := object.(T); ok {
-				s.handler(ctx, q, before, none)
+				changes.Delete(ctx, event.TypedDeleteEvent[T]{Object: before}, q)
 			}
 		},
 	})

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -101,4 +103,36 @@ func TestInformerSource(t *testing.T) {
 	source.Delete(secret("web-tls", "api"))
 	assert.Equal(t, "api -", next())
 	assert.Equal(t, 1, queue.Len())
+}
+
+// What is there when a controller starts waits behind what changes later.
+func TestWhatIsThereAtTheStartHasALowPriority(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	source.Add(secret("old-tls", "old"))
+	informer := started(t, source)
+	queue := priorityqueue.New[reconcile.Request]("")
+	defer queue.ShutDown()
+	s := informer.Source("Secrets", func(_ context.Context, q facts.Queue, before, after *metav1.PartialObjectMetadata) {
+		for _, m := range []*metav1.PartialObjectMetadata{before, after} {
+			if m != nil {
+				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: m.Name}})
+			}
+		}
+	})
+	require.NoError(t, s.Start(t.Context(), queue))
+	require.NoError(t, s.WaitForSync(t.Context()))
+	next := func(wantName string, wantPriority int) {
+		t.Helper()
+		request, priority, _ := queue.GetWithPriority()
+		assert.Equal(t, wantName, request.Name)
+		assert.Equal(t, wantPriority, priority)
+		queue.Done(request)
+	}
+	next("old-tls", handler.LowPriority)
+	source.Add(secret("new-tls", "new"))
+	next("new-tls", 0)
+	source.Modify(secret("old-tls", "another"))
+	next("old-tls", 0)
+	source.Delete(secret("old-tls", "another"))
+	next("old-tls", 0)
 }

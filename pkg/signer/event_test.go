@@ -47,9 +47,11 @@ func TestSettleReports(t *testing.T) {
 	assert.Empty(t, reasons(settled), "a first issue")
 	assert.Equal(t, written.Leaf.Fingerprint, settled.Leaf)
 	assert.Equal(t, due, settled.NextAt)
+	assert.Equal(t, PriorityRenewal, settled.Priority())
 	settled = Settle(s, d, Outcome{Err: errors.New("no")})
 	assert.Equal(t, []string{string(ReasonSignFailed)}, reasons(settled))
 	assert.Equal(t, ReasonSignFailed, settled.Failure)
+	assert.Equal(t, PriorityAwaited, settled.Priority())
 	require.Len(t, settled.Services, 1)
 	assert.Empty(t, settled.Services[0].Failure, "counted as the attempt that it was")
 

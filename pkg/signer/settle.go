@@ -31,6 +31,14 @@ type Settlement struct {
 	NextAt time.Time
 }
 
+// Priority is that with which the Secret is looked at again at NextAt.
+func (s Settlement) Priority() int {
+	if s.Leaf == "" {
+		return PriorityAwaited
+	}
+	return PriorityRenewal
+}
+
 // ServiceStatus is what a Service is to say of its certificate.
 type ServiceStatus struct {
 	Service     *corev1.Service

@@ -7,6 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Priorities of a Secret that waits for its turn.
+const (
+	// PriorityOwn is that of servingcert's own Secrets after a change of the CA.
+	PriorityOwn = 1
+	// PriorityAwaited is that of a Secret that somebody may wait for: its Service was made or
+	// changed, or the Secret was.
+	PriorityAwaited = 0
+	// PriorityRenewal is that of a Secret that is looked at since its time has come or the CA
+	// has changed. What it holds goes on working meanwhile. It equals the priority that
+	// controller-runtime gives to what is there already when a process starts.
+	PriorityRenewal = -100
+)
+
 // Turns holds the Secrets that are to be worked on, and decides which is next, so that
 // no namespace delays another by how many Secrets it has or how often they change.
 //
@@ -15,8 +28,7 @@ import (
 // namespace may so occupy all workers, but only while no other one has work.
 //
 // Within a namespace, Secrets of a higher priority come first, and then those that were
-// added first. A priority above zero goes before the share of a namespace: it is for
-// servingcert's own Secrets alone.
+// added first. A priority above zero goes before the share of a namespace.
 //
 // The zero value is ready to use. It is not safe for concurrent use.
 type Turns struct {

@@ -59,7 +59,7 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: c.requeueAfter(s, settlement)}, nil
+	return reconcile.Result{RequeueAfter: c.requeueAfter(s, settlement), Priority: new(settlement.Priority())}, nil
 }
 
 // requeueAfter returns when the Secret is to be looked at again without a change,

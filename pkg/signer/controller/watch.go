@@ -105,24 +105,26 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 	return nil
 }
 
-// ownPriority is the priority of Secrets of servingcert's own namespace after a change
-// of the CA. All others have 0.
-const ownPriority = 1
-
-// enqueueAll enqueues the requests, those of servingcert's own namespace first. The
-// webhook's certificate is among them: after all earlier roots were dropped, no pod is
-// created in an opted-in namespace until it is replaced. The order of calls does not
-// suffice for that: namespaces that wait for a turn already would come before it.
+// enqueueAll enqueues the requests after a change of the CA, those of servingcert's own
+// namespace first. The webhook's certificate is among them: after all earlier roots were
+// dropped, no pod is created in an opted-in namespace until it is replaced. The order of
+// calls does not suffice for that: namespaces that wait for a turn already would come
+// before it. All others go after what somebody waits for: thousands of them would keep a
+// new Service of their namespace without a certificate until the last is done.
 func enqueueAll(q facts.Queue, requests []reconcile.Request, own string) {
-	if first, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+	byPriority, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
+	if !ok {
 		for _, r := range requests {
-			if r.Namespace == own {
-				first.AddWithOpts(priorityqueue.AddOpts{Priority: new(ownPriority)}, r)
-			}
+			q.Add(r)
 		}
+		return
 	}
 	for _, r := range requests {
-		q.Add(r)
+		priority := signer.PriorityRenewal
+		if r.Namespace == own {
+			priority = signer.PriorityOwn
+		}
+		byPriority.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
 	}
 }
 

@@ -1,12 +1,15 @@
 package controller
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
@@ -34,5 +37,26 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 			first, _ := q.Get()
 			assert.Equal(t, tt.first, first.Namespace)
 		})
+	}
+}
+
+// Thousands of Secrets of a namespace whose time has come, or whose CA has changed, do not
+// delay one that a Service or a deletion asks for.
+func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
+	assert.Equal(t, handler.LowPriority, signer.PriorityRenewal)
+	shop := func(name string) reconcile.Request { return requestOf("shop", name) }
+	q := queue.New("", queue.Retries())
+	defer q.ShutDown()
+	var requests []reconcile.Request
+	for i := range 100 {
+		requests = append(requests, shop(fmt.Sprint(i)))
+	}
+	enqueueAll(q, requests, "servingcert-system")
+
+	enqueue(q, "shop", "57")
+	enqueue(q, "shop", "new")
+	for _, want := range []string{"57", "new", "0", "1"} {
+		got, _ := q.Get()
+		assert.Equal(t, want, got.Name)
 	}
 }

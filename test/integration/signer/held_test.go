@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -32,20 +33,29 @@ func (h *held) set(ca *pki.Authority) {
 	h.changed <- struct{}{}
 }
 
+// heldWorkers is how many Secrets such a signer works on at a time.
+const heldWorkers = 4
+
 // startUnder runs a signer in this process under a CA of the test's.
 func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *controller.Controller) {
 	t.Helper()
-	d := newDeployment(t)
-	r := &running{deployment: d, log: &harness.Log{}, clock: &clock{}, registry: prometheus.NewRegistry()}
 	cfg := plane.AdminConfig()
 	if wrap != nil {
 		cfg.Wrap(wrap)
 	}
+	return startAs(t, cfg, h, sign, limits)
+}
+
+// startAs runs such a signer as the user of cfg.
+func startAs(t *testing.T, cfg *rest.Config, h *held, sign signer.Sign, limits api.Limits) (*running, *controller.Controller) {
+	t.Helper()
+	d := newDeployment(t)
+	r := &running{deployment: d, log: &harness.Log{}, clock: &clock{}, registry: prometheus.NewRegistry()}
 	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	issuer, err := controller.Setup(ctx, mgr, controller.Config{
-		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
+		Instance: d.instance, Limits: limits, Workers: heldWorkers, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
 		AuthorityChanged: h.changed, Clock: r.clock.now, Registerer: r.registry,
 	})

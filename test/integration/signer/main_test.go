@@ -43,7 +43,14 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(context.Background(), dir, "signer"); err != nil {
 		return 1, err
 	}
-	if plane, err = controlplane.Start(context.Background(), controlplane.Options{ControllerManager: true}); err != nil {
+	if plane, err = controlplane.Start(context.Background(), controlplane.Options{
+		ControllerManager: true,
+		ExtraAPIServerArgs: []string{
+			// kube-apiserver's defaults. Administrators are exempt.
+			"--enable-priority-and-fairness=true", "--max-requests-inflight=400", "--max-mutating-requests-inflight=200",
+			"--request-timeout=5m", // see occupy
+		},
+	}); err != nil {
 		return 1, err
 	}
 	defer func() { _ = plane.Stop() }()

@@ -1,4 +1,4 @@
-package main
+package consumers
 
 import (
 	"bufio"
@@ -12,21 +12,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 )
 
-// servers is what a process of servers does: at each address the pair of the
-// name that a client asks for.
+// servers is what a process of servers does: at the port of every address of loopback, the
+// pair of the name that a client asks for.
 type servers struct {
-	Addresses []string
-	Pairs     map[string]pairPEM // by name
+	Port  uint16
+	Pairs map[string]pairPEM // by name
 }
 
 type pairPEM struct{ Cert, Key []byte }
 
-// beServers serves what the file says until stdin ends; whenever a line comes it
-// reads the file again, and answers with a line.
-func beServers(ctx context.Context, file string) error {
+// Serve serves what the file says until stdin ends; whenever a line comes it reads the file
+// again, and answers with a line.
+func Serve(ctx context.Context, file string) error {
 	var pairs atomic.Pointer[map[string]*tls.Certificate]
 	s, err := readServers(file, &pairs)
 	if err != nil {
@@ -35,13 +36,13 @@ func beServers(ctx context.Context, file string) error {
 	cfg := &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return (*pairs.Load())[hello.ServerName], nil
 	}}
-	for _, address := range s.Addresses {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err != nil {
-			return err
-		}
-		go accept(tls.NewListener(l, cfg))
+	// One socket for all addresses: as many pods as are wanted would take as many files.
+	l, err := (&net.ListenConfig{Control: onLoopbackOnly}).Listen(ctx, "tcp4", ":"+strconv.Itoa(int(s.Port)))
+	if err != nil {
+		return err
 	}
+	defer l.Close()
+	go accept(tls.NewListener(l, cfg))
 	fmt.Println("ready")
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -87,7 +88,7 @@ func accept(l net.Listener) {
 	}
 }
 
-// serverProcess runs beServers in a process of its own, so that what the servers
+// serverProcess runs Serve in a process of its own, so that what the servers
 // use is not counted.
 type serverProcess struct {
 	cmd   *exec.Cmd
@@ -148,3 +149,11 @@ func (p *serverProcess) reload(s servers) error {
 }
 
 func (p *serverProcess) stop() error { return errors.Join(p.in.Close(), p.cmd.Wait()) }
+
+// kill ends servers that were not stopped.
+func (p *serverProcess) kill() {
+	if p.cmd.ProcessState == nil {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	}
+}
