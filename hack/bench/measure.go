@@ -58,6 +58,10 @@ func (b *bench) run(ctx context.Context) error {
 	if r.rounds, err = b.runRounds(ctx); err != nil {
 		return err
 	}
+	if b.profile != "" {
+		b.report(r)
+		return nil
+	}
 	step("%d Services one by one", b.single)
 	if r.p50, r.p99, err = b.oneByOne(ctx); err != nil {
 		return fmt.Errorf("one by one: %w", err)

@@ -40,7 +40,15 @@ type usage struct {
 func (u usage) rate() float64 { return float64(u.n) / u.took.Seconds() }
 
 func (b *bench) startSigner(ctx context.Context, flags ...string) (*process, error) {
-	return b.start(ctx, []string{"GOMEMLIMIT=112MiB", "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(b.workers))...) // as in deploy/install.yaml
+	env := []string{"GOMEMLIMIT=112MiB", "GODEBUG=gctrace=1"}
+	if b.profile != "" {
+		dir, err := b.profileDir()
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, "SERVINGCERT_BENCH_PROFILE="+dir)
+	}
+	return b.start(ctx, env, append(flags, "--workers", strconv.Itoa(b.workers))...) // as in deploy/install.yaml
 }
 
 func (b *bench) start(ctx context.Context, env []string, args ...string) (*process, error) {

@@ -105,6 +105,9 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 	if c.total.events, err = b.countEvents(ctx); err != nil {
 		return c, err
 	}
+	if err := b.writeProfile(ctx, p); err != nil {
+		return c, err
+	}
 	if err := p.stop(); err != nil {
 		return c, err
 	}
