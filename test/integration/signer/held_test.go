@@ -44,7 +44,7 @@ func startUnder(t *testing.T, h *held, sign signer.Sign, limits api.Limits, wrap
 	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	issuer, err := controller.Setup(ctx, mgr, controller.Config{
+	issuer, err := controller.Setup(mgr, controller.Config{
 		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
 		AuthorityChanged: h.changed, Clock: r.clock.now, Registerer: r.registry,
