@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -26,17 +27,42 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 	if after == nil {
 		c.wroteStatus.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
 	}
+	told := c.toldByUs(before, after)
 	for _, svc := range []*corev1.Service{before, after} {
 		if svc == nil {
 			continue
 		}
-		if name, ok := secretOf(svc); ok {
+		name, ok := secretOf(svc)
+		if ok && !told {
 			enqueue(q, svc.Namespace, name)
 		}
 		for _, f := range c.ownedBy(svc) {
-			enqueue(q, f.Namespace, f.Name)
+			if !told || f.Name != name {
+				enqueue(q, f.Namespace, f.Name)
+			}
 		}
 	}
+}
+
+// toldByUs reports whether the change is what this process wrote to the Service, and nothing
+// else. Whoever wrote it has looked at everything that it follows from.
+func (c *Controller) toldByUs(before, after *corev1.Service) bool {
+	if before == nil || after == nil || !sameBesideStatus(before, after) {
+		return false
+	}
+	_, echo := c.wroteStatus.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock())
+	return echo
+}
+
+// sameBesideStatus reports whether what is kept of a Service is the same, but for what the
+// signer writes.
+func sameBesideStatus(before, after *corev1.Service) bool {
+	a, b := *before, *after
+	for _, svc := range []*corev1.Service{&a, &b} {
+		svc.ResourceVersion, svc.Status = "", corev1.ServiceStatus{}
+		svc.Annotations = signer.ForeignAnnotations(svc)
+	}
+	return equality.Semantic.DeepEqual(&a, &b)
 }
 
 // namespaceHandler enqueues every Secret of a namespace that was opted in or out, and ends
@@ -124,7 +150,11 @@ func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, aft
 		c.enqueueOwners(q, before)
 		return
 	}
-	enqueue(q, after.Namespace, after.Name)
+	if ours, echo := c.wroteSecret.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock()); echo {
+		after.TakeVerification(ours) // whoever wrote it goes on with what follows from it
+	} else {
+		enqueue(q, after.Namespace, after.Name)
+	}
 	if before != nil && !before.SameOwners(after) {
 		c.enqueueOwners(q, before)
 	}
