@@ -10,17 +10,17 @@ import (
 // object; only of the others there is a set.
 type index[T Object] struct {
 	values func(T) []string
-	one    map[string]types.NamespacedName
-	more   map[string]map[types.NamespacedName]struct{} // beside the one
+	one    map[string]name
+	more   map[string]map[name]struct{} // beside the one
 }
 
 func newIndex[T Object](values func(T) []string) *index[T] {
-	return &index[T]{values, map[string]types.NamespacedName{}, map[string]map[types.NamespacedName]struct{}{}}
+	return &index[T]{values, map[string]name{}, map[string]map[name]struct{}{}}
 }
 
 // change brings the index from what the facts of the object were to what they are; both may
 // be the zero T.
-func (x *index[T]) change(key types.NamespacedName, before, after T) {
+func (x *index[T]) change(key name, before, after T) {
 	var none T
 	var had, has []string
 	if before != none {
@@ -39,20 +39,20 @@ func (x *index[T]) change(key types.NamespacedName, before, after T) {
 	}
 }
 
-func (x *index[T]) add(value string, key types.NamespacedName) {
+func (x *index[T]) add(value string, key name) {
 	switch one, there := x.one[value]; {
 	case one == key && there:
 	case !there:
 		x.one[value] = key
 	default:
 		if x.more[value] == nil {
-			x.more[value] = map[types.NamespacedName]struct{}{}
+			x.more[value] = map[name]struct{}{}
 		}
 		x.more[value][key] = struct{}{}
 	}
 }
 
-func (x *index[T]) remove(value string, key types.NamespacedName) {
+func (x *index[T]) remove(value string, key name) {
 	more := x.more[value]
 	if x.one[value] != key {
 		delete(more, key)
@@ -75,9 +75,9 @@ func (x *index[T]) find(value string) []types.NamespacedName {
 	if !there {
 		return nil
 	}
-	keys := append(make([]types.NamespacedName, 0, 1+len(x.more[value])), one)
+	keys := append(make([]types.NamespacedName, 0, 1+len(x.more[value])), one.key())
 	for key := range x.more[value] {
-		keys = append(keys, key)
+		keys = append(keys, key.key())
 	}
 	return keys
 }

@@ -72,10 +72,10 @@ func NewPacked[O runtime.Object, T Object, P any](o Options[O, T], pack func(T) 
 	}
 	s := &store[O, T, P]{
 		derive: o.Derive, pack: pack, unpack: unpack,
-		items: map[types.NamespacedName]P{}, names: map[string]string{}, indices: map[string]*index[T]{},
+		items: map[name]P{}, indices: map[string]*index[T]{},
 	}
-	for name, values := range o.Indexers {
-		s.indices[name] = newIndex(values)
+	for by, values := range o.Indexers {
+		s.indices[by] = newIndex(values)
 	}
 	return &Informer[T]{s, toolscache.NewReflectorWithOptions(o.Objects, o.Example, s, toolscache.ReflectorOptions{}), o.LeaderOnly}, nil
 }

@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 	"sync"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,8 +26,7 @@ type store[O any, T Object, P any] struct {
 	handlers []func(before, after T)
 
 	mu      sync.RWMutex
-	items   map[types.NamespacedName]P
-	names   map[string]string // of namespaces: one string for all objects
+	items   map[name]P
 	indices map[string]*index[T]
 	synced  bool
 }
@@ -131,11 +131,11 @@ func (s *store[O, T, P]) put(key types.NamespacedName, value P, after T) {
 		return // it was listed again
 	}
 	s.mu.Lock()
-	key.Namespace = s.oneString(key.Namespace)
+	named := nameOf(key)
 	for _, index := range s.indices {
-		index.change(key, before, after)
+		index.change(named, before, after)
 	}
-	s.items[key] = value
+	s.items[named] = value
 	s.mu.Unlock()
 	s.tell(before, after)
 }
@@ -149,9 +149,9 @@ func (s *store[O, T, P]) remove(key types.NamespacedName) (before T, there bool)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, index := range s.indices {
-		index.change(key, before, none)
+		index.change(nameOf(key), before, none)
 	}
-	delete(s.items, key)
+	delete(s.items, nameOf(key))
 	return before, true
 }
 
@@ -181,7 +181,7 @@ func (s *store[O, T, P]) hasSynced() bool {
 // get returns the facts of an object, or the zero T.
 func (s *store[O, T, P]) get(key types.NamespacedName) (facts T) {
 	s.mu.RLock()
-	value, ok := s.items[key]
+	value, ok := s.items[nameOf(key)]
 	s.mu.RUnlock()
 	if !ok {
 		return facts
@@ -193,28 +193,32 @@ func (s *store[O, T, P]) keys() []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	keys := make([]types.NamespacedName, 0, len(s.items))
-	for key := range s.items {
-		keys = append(keys, key)
+	for named := range s.items {
+		keys = append(keys, named.key())
 	}
 	return keys
 }
 
 // found returns the keys of the objects for which an index has the value.
-func (s *store[O, T, P]) found(name, value string) []types.NamespacedName {
+func (s *store[O, T, P]) found(by, value string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	index, ok := s.indices[name]
+	index, ok := s.indices[by]
 	if !ok {
-		panic("no index " + name)
+		panic("no index " + by)
 	}
 	return index.find(value)
 }
 
-// oneString returns the namespace as the string that all keys share.
-func (s *store[O, T, P]) oneString(namespace string) string {
-	if shared, ok := s.names[namespace]; ok {
-		return shared
-	}
-	s.names[namespace] = namespace
-	return namespace
+// name is a types.NamespacedName, of which many objects share the namespace: each comes from
+// the API server with a copy.
+type name struct {
+	namespace unique.Handle[string]
+	name      string
+}
+
+func nameOf(key types.NamespacedName) name { return name{unique.Make(key.Namespace), key.Name} }
+
+func (n name) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: n.namespace.Value(), Name: n.name}
 }

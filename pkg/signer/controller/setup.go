@@ -86,6 +86,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             queue.Retries(),
 		NewQueue:                queue.New,
+		LogConstructor:          queue.Logs(mgr.GetLogger(), "signer"),
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
