@@ -17,10 +17,10 @@ import (
 // Go's own pace: a collection when the heap has grown by as much as is live.
 const usual = 100
 
-// share is the part of the memory limit, as a divisor, up to which the heap may grow without
-// a collection. What is left is for stacks, the program itself, what is allocated during
+// share is the part of the memory limit, in percent, up to which the heap may grow without a
+// collection. What is left is for stacks, the program itself, what is allocated during
 // a collection, and the first list of all objects.
-const share = 2
+const share = 40
 
 // Seldom lets the heap of this process grow to a share of GOMEMLIMIT before it is collected.
 // It does nothing if there is no limit, or if GOGC says what the operator wants.
@@ -29,7 +29,7 @@ func Seldom() {
 	if limit == math.MaxInt64 || os.Getenv("GOGC") != "" {
 		return
 	}
-	p := &pacer{goal: uint64(limit) / share, set: func(percent int) { debug.SetGCPercent(percent) }, percent: usual}
+	p := &pacer{goal: uint64(limit) / 100 * share, set: func(percent int) { debug.SetGCPercent(percent) }, percent: usual}
 	p.afterEach(live)
 }
 

@@ -87,16 +87,7 @@ func (e *expiry) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	byName := map[string]int{} // CAs may bear the same
-	for issuer, n := range e.leavesByIssuer() {
-		if issuer == nil {
-			byName[""] += n
-		} else {
-			byName[issuer.Certificate.Subject.CommonName] += n
-		}
-	}
-	for name, n := range byName {
-		ch <- prometheus.MustNewConstMetric(e.leaves, prometheus.GaugeValue, float64(n), name)
-	}
+	ca := e.known.Load()
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
 	for f := range e.secrets.All() {
 		if !f.Leaf.Exists() {
@@ -104,9 +95,24 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 		}
 		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
 		ch <- prometheus.MustNewConstMetric(e.renewAt, prometheus.GaugeValue, seconds(f.Leaf.RenewAt), f.Namespace, f.Name)
-		if e.isRetained(f) {
+		owners := e.services.ownersOf(f)
+		if len(owners) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) }) {
 			ch <- prometheus.MustNewConstMetric(e.retained, prometheus.GaugeValue, 1, f.Namespace, f.Name)
 		}
+		if ca == nil { // of a replica that does not lead
+			continue
+		}
+		if issuer := f.SignedBy(ca); issuer == nil {
+			byName[""]++
+		} else {
+			byName[issuer.Certificate.Subject.CommonName]++
+		}
+	}
+	for name, n := range byName {
+		ch <- prometheus.MustNewConstMetric(e.leaves, prometheus.GaugeValue, float64(n), name)
 	}
 }
 
@@ -114,13 +120,6 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 // renewed, so that its certificate is never replaced by one of another CA.
 func (c *Controller) owned(f *signer.SecretFacts) bool {
 	return len(c.services.ownersOf(f)) > 0
-}
-
-// isRetained reports whether owners of the Secret live and none of them asks for
-// it.
-func (e *expiry) isRetained(f *signer.SecretFacts) bool {
-	owners := e.services.ownersOf(f)
-	return len(owners) > 0 && !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
 }
 
 // Leaves returns how many of the managed Secrets of Services that live hold a certificate of each

@@ -78,11 +78,13 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 // serviceHandler enqueues what may have waited for a Service.
 func serviceHandler[R Request](affected func(namespace string) []R) facts.Handler[*corev1.Service] {
 	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
-		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
+		if after == nil || !api.Asks(after) {
 			return
 		}
-		for _, r := range pending(affected(after.Namespace)) {
-			q.Add(r)
+		if waiting := pending(affected(after.Namespace)); len(waiting) > 0 && (before == nil || matters(before, after)) {
+			for _, r := range waiting {
+				q.Add(r)
+			}
 		}
 	}
 }
