@@ -169,3 +169,13 @@ func TestSignsAs(t *testing.T) {
 		assert.Equal(t, c.want, signsAs(c.ca, ca.Certificate), name)
 	}
 }
+
+// BenchmarkPacked is what it costs to read a Secret of the cache.
+func BenchmarkPacked(b *testing.B) {
+	web := service("web")
+	packed := FactsOf(managed(issue(b, testCA(b), wantedBy(web), epoch), web), api.DefaultInstance).Pack()
+	b.ReportMetric(float64(len(packed.facts)), "B/Secret")
+	for b.Loop() {
+		packed.Unpack()
+	}
+}
