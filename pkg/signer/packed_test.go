@@ -13,12 +13,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // drawManaged draws a Secret with anything in it that facts are remembered of.
@@ -178,4 +180,23 @@ func BenchmarkPacked(b *testing.B) {
 	for b.Loop() {
 		packed.Unpack()
 	}
+}
+
+// TestPackedServicesAreTheServices: whatever is kept of a Service comes out as it went in.
+func TestPackedServicesAreTheServices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		svc := signertest.DrawService(t, "web")
+		svc.ResourceVersion = "7"
+		svc.CreationTimestamp = metav1.Unix(1e9, 0)
+		if svc.DeletionTimestamp != nil { // the API server counts in seconds
+			svc.DeletionTimestamp = new(metav1.Unix(2e9, 0))
+		}
+		if rapid.Bool().Draw(t, "ready") {
+			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: "m", LastTransitionTime: metav1.Unix(3e9, 0)}}
+		}
+		want := api.StripService(svc, Keep(svc))
+		got := PackService(want).Unpack()
+		require.True(t, equality.Semantic.DeepEqual(want, got), "%v, must be %v", got, want)
+		require.Equal(t, PackService(want), PackService(got), "equal Services are equal bytes")
+	})
 }
