@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/servingcert/servingcert/cmd/internal/collect"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
@@ -25,6 +26,7 @@ import (
 )
 
 func run(ctx context.Context, cfg *Config) error {
+	collect.Seldom()
 	bridgeLogs(ctrl.Log.WithName("cfssl"))
 	skew := signercontroller.NewSkew(cfg.clock)
 	mgr, err := newManager(ctx, cfg, skew)
@@ -56,10 +58,10 @@ func run(ctx context.Context, cfg *Config) error {
 	}
 	issuing.Interim = authority.Interim
 	issuing.Sign, issuing.Available = signs.sign, signs.available
-	if issuer, err = signercontroller.Setup(ctx, mgr, issuing); err != nil {
+	if issuer, err = signercontroller.Setup(mgr, issuing); err != nil {
 		return err
 	}
-	if err := answerRequests(ctx, mgr, cfg, issuing, issuer.Pace(), changed[1], changed[2]); err != nil {
+	if err := answerRequests(mgr, cfg, issuing, issuer, changed[1], changed[2]); err != nil {
 		return err
 	}
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
@@ -74,13 +76,10 @@ func run(ctx context.Context, cfg *Config) error {
 
 // answerRequests adds the controllers that answer requests, with the CA and the limits of the
 // signer's controller.
-func answerRequests(ctx context.Context, mgr manager.Manager, cfg *Config, issuing signercontroller.Config, pace *signer.Pace, podsChanged, csrsChanged <-chan struct{}) error {
-	cluster, err := requests.NewCluster(ctx, mgr)
-	if err != nil {
-		return err
-	}
+func answerRequests(mgr manager.Manager, cfg *Config, issuing signercontroller.Config, issuer *signercontroller.Controller, podsChanged, csrsChanged <-chan struct{}) error {
 	shared := cfg.requestConfig()
-	shared.Cluster, shared.Pace, shared.Sign, shared.Authority = cluster, pace, issuing.Sign, issuing.Authority
+	shared.Cluster, shared.Pace = requests.NewCluster(mgr, issuer.Services()), issuer.Pace()
+	shared.Sign, shared.Authority = issuing.Sign, issuing.Authority
 	pods := cfg.podConfig()
 	pods.Config = shared
 	pods.AuthorityChanged = podsChanged

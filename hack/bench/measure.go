@@ -49,6 +49,10 @@ func (b *bench) run(ctx context.Context) error {
 	if r.rounds, err = b.runRounds(ctx); err != nil {
 		return err
 	}
+	if b.profile != "" {
+		b.report(r)
+		return nil
+	}
 	measure.Step("%d Services one by one", b.single)
 	if r.p50, r.p99, err = b.oneByOne(ctx); err != nil {
 		return fmt.Errorf("one by one: %w", err)
@@ -83,6 +87,9 @@ func (b *bench) each(ctx context.Context, n int, f func(ctx context.Context, i i
 
 // startSigner starts the signer as deploy/install.yaml does.
 func (b *bench) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
+	if err := b.makeProfileDir(); err != nil {
+		return nil, err
+	}
 	return b.RunSigner(ctx, b.binary, b.workers, flags...)
 }
 

@@ -103,6 +103,9 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 	if c.total.Events, err = b.countEvents(ctx); err != nil {
 		return c, err
 	}
+	if err := b.writeProfile(ctx, p); err != nil {
+		return c, err
+	}
 	if err := p.Stop(); err != nil {
 		return c, err
 	}

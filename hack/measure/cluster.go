@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -51,10 +52,12 @@ func (c *Cluster) connect() (err error) {
 	return err
 }
 
-// Build builds a program of cmd into dir, and returns its file.
-func Build(ctx context.Context, dir, program string) (string, error) {
+// Build builds a program of cmd into dir, with the arguments for go build, and returns its
+// file.
+func Build(ctx context.Context, dir, program string, args ...string) (string, error) {
 	binary := filepath.Join(dir, program)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/"+program).CombinedOutput(); err != nil {
+	args = slices.Concat([]string{"build", "-o", binary}, args, []string{"github.com/servingcert/servingcert/cmd/" + program})
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the %s: %w\n%s", program, err, out)
 	}
 	return binary, nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,8 +21,14 @@ import (
 // Queue is the queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Options says what an Informer holds: facts T, a pointer type, of objects O.
-type Options[O runtime.Object, T client.Object] struct {
+// Object is facts of an object, a pointer type.
+type Object interface {
+	comparable
+	client.Object
+}
+
+// Options says what an Informer holds: facts T of objects O.
+type Options[O runtime.Object, T Object] struct {
 	// Objects lists and watches the objects, and Example is one of them, empty.
 	Objects toolscache.ListerWatcher
 	Example O
@@ -36,39 +44,47 @@ type Options[O runtime.Object, T client.Object] struct {
 
 // Informer holds the facts of the objects that it watches. It is a Runnable of a
 // manager. Facts that it returns must not be changed.
-type Informer[T client.Object] struct {
-	informer   toolscache.SharedIndexInformer
+type Informer[T Object] struct {
+	store      holder[T]
+	reflector  *toolscache.Reflector
 	leaderOnly bool
 }
 
+// holder is a store, in whatever form it holds the facts.
+type holder[T Object] interface {
+	toolscache.ReflectorStore
+	get(key types.NamespacedName) T
+	keys() []types.NamespacedName
+	found(index, value string) []types.NamespacedName
+	handle(change[T])
+	hasSynced() bool
+}
+
 // NewInformer returns an Informer, which watches once it is started.
-func NewInformer[O runtime.Object, T client.Object](o Options[O, T]) (*Informer[T], error) {
-	indexers := toolscache.Indexers{}
-	for name, index := range o.Indexers {
-		indexers[name] = func(object any) ([]string, error) {
-			facts, ok := object.(T)
-			if !ok {
-				return nil, fmt.Errorf("index %q: unexpected %T", name, object)
-			}
-			return index(facts), nil
-		}
+func NewInformer[O runtime.Object, T Object](o Options[O, T]) (*Informer[T], error) {
+	same := func(facts T) T { return facts }
+	return NewPacked(o, same, same)
+}
+
+// NewPacked returns an Informer that keeps facts as pack returns them: for facts that are
+// many, seldom read, and smaller in that form. Whatever reads them gets a copy.
+func NewPacked[O runtime.Object, T Object, P any](o Options[O, T], pack func(T) P, unpack func(P) T) (*Informer[T], error) {
+	if o.Objects == nil || o.Derive == nil {
+		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
 	}
-	informer := toolscache.NewSharedIndexInformer(o.Objects, o.Example, 0, indexers)
-	err := informer.SetTransform(func(object any) (any, error) {
-		if original, ok := object.(O); ok {
-			return o.Derive(original), nil
-		}
-		return object, nil // facts already, or a tombstone of them
-	})
-	if err != nil {
-		return nil, fmt.Errorf("derive facts of %T: %w", o.Example, err)
+	s := &store[O, T, P]{
+		derive: o.Derive, pack: pack, unpack: unpack,
+		items: map[name]P{}, indices: map[string]*index[T]{},
 	}
-	return &Informer[T]{informer, o.LeaderOnly}, nil
+	for by, values := range o.Indexers {
+		s.indices[by] = newIndex(values)
+	}
+	return &Informer[T]{s, toolscache.NewReflectorWithOptions(o.Objects, o.Example, s, toolscache.ReflectorOptions{}), o.LeaderOnly}, nil
 }
 
 // Start watches until ctx ends; a manager calls it.
 func (i *Informer[T]) Start(ctx context.Context) error {
-	i.informer.RunWithContext(ctx)
+	i.reflector.RunWithContext(ctx)
 	return nil
 }
 
@@ -76,45 +92,38 @@ func (i *Informer[T]) Start(ctx context.Context) error {
 func (i *Informer[T]) NeedLeaderElection() bool { return i.leaderOnly }
 
 // HasSynced reports whether the facts of all objects are there.
-func (i *Informer[T]) HasSynced() bool { return i.informer.HasSynced() }
+func (i *Informer[T]) HasSynced() bool { return i.store.hasSynced() }
 
 // Get returns the facts of an object, or the zero T if there are none.
-func (i *Informer[T]) Get(key types.NamespacedName) T {
-	name := key.String()
-	if key.Namespace == "" {
-		name = key.Name // as MetaNamespaceKeyFunc writes it
-	}
-	object, _, _ := i.informer.GetStore().GetByKey(name) // the store does not fail
-	facts, _ := object.(T)
-	return facts
-}
+func (i *Informer[T]) Get(key types.NamespacedName) T { return i.store.get(key) }
+
+// All yields all facts, in no order. What changes meanwhile may be among them or not.
+func (i *Informer[T]) All() iter.Seq[T] { return i.of(i.store.keys()) }
 
 // List returns all facts, in no order.
-func (i *Informer[T]) List() []T { return factsIn[T](i.informer.GetStore().List()) }
+func (i *Informer[T]) List() []T { return slices.Collect(i.All()) }
 
 // ByIndex returns the facts for which an indexer gave the value, in no order. The
 // index must be one of those of the Options.
 func (i *Informer[T]) ByIndex(index, value string) []T {
-	objects, err := i.informer.GetIndexer().ByIndex(index, value)
-	if err != nil {
-		panic(err) // only an index that does not exist fails
-	}
-	return factsIn[T](objects)
+	return slices.Collect(i.of(i.store.found(index, value)))
 }
 
-func factsIn[T client.Object](objects []any) []T {
-	facts := make([]T, 0, len(objects))
-	for _, object := range objects {
-		if f, ok := object.(T); ok {
-			facts = append(facts, f)
+// of yields the facts of those objects that are there.
+func (i *Informer[T]) of(keys []types.NamespacedName) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		var none T
+		for _, key := range keys {
+			if facts := i.store.get(key); facts != none && !yield(facts) {
+				return
+			}
 		}
 	}
-	return facts
 }
 
 // Handler is called with the facts of an object before and after a change: before
 // is the zero T if the object was added, after if it was deleted.
-type Handler[T client.Object] func(ctx context.Context, q Queue, before, after T)
+type Handler[T Object] func(ctx context.Context, q Queue, before, after T)
 
 // Source returns a source for a controller, which waits until all facts are there
 // and calls h for each change. The name is for logs.
@@ -122,7 +131,7 @@ func (i *Informer[T]) Source(name string, h Handler[T]) source.SyncingSource {
 	return &informerSource[T]{i, name, h}
 }
 
-type informerSource[T client.Object] struct {
+type informerSource[T Object] struct {
 	informer *Informer[T]
 	name     string
 	handler  Handler[T]
@@ -150,30 +159,15 @@ func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
 		},
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q Queue) { s.handler(ctx, q, e.Object, none) },
 	}
-	_, err := s.informer.informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(object any, initial bool) {
-			if after, ok := object.(T); ok {
-				changes.Create(ctx, event.TypedCreateEvent[T]{Object: after, IsInInitialList: initial}, q)
-			}
-		},
-		UpdateFunc: func(old, object any) {
-			before, ok := old.(T)
-			after, ok2 := object.(T)
-			if ok && ok2 {
-				changes.Update(ctx, event.TypedUpdateEvent[T]{ObjectOld: before, ObjectNew: after}, q)
-			}
-		},
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			if before, ok := object.(T); ok {
-				changes.Delete(ctx, event.TypedDeleteEvent[T]{Object: before}, q)
-			}
-		},
+	s.informer.store.handle(func(before, after T, initial bool) {
+		switch {
+		case before == none:
+			changes.Create(ctx, event.TypedCreateEvent[T]{Object: after, IsInInitialList: initial}, q)
+		case after == none:
+			changes.Delete(ctx, event.TypedDeleteEvent[T]{Object: before}, q)
+		default:
+			changes.Update(ctx, event.TypedUpdateEvent[T]{ObjectOld: before, ObjectNew: after}, q)
+		}
 	})
-	if err != nil {
-		return fmt.Errorf("watch %s: %w", s.name, err)
-	}
 	return nil
 }

@@ -11,14 +11,21 @@ import (
 // keep names. With openShift, keep is given the Service as api.Translate returns
 // it, and what is kept is of that Service.
 func ServiceTransform(openShift bool, keep func(*corev1.Service) api.Keep) toolscache.TransformFunc {
+	strip := StrippedService(openShift, keep)
 	return func(object any) (any, error) {
-		svc, ok := object.(*corev1.Service)
-		if !ok {
-			return object, nil // a tombstone
+		if svc, ok := object.(*corev1.Service); ok {
+			return strip(svc), nil
 		}
+		return object, nil // a tombstone
+	}
+}
+
+// StrippedService returns what does the same to one Service.
+func StrippedService(openShift bool, keep func(*corev1.Service) api.Keep) func(*corev1.Service) *corev1.Service {
+	return func(svc *corev1.Service) *corev1.Service {
 		if openShift {
 			svc = api.Translate(svc)
 		}
-		return api.StripService(svc, keep(svc)), nil
+		return api.StripService(svc, keep(svc))
 	}
 }

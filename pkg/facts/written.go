@@ -18,6 +18,14 @@ const WrittenFor = 30 * time.Second
 type Written[T any] struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]entry[T]
+	echoes  []echoed // in the order of their times
+}
+
+// echoed is a write that the cache has seen.
+type echoed struct {
+	key     types.NamespacedName
+	version uint64
+	until   time.Time
 }
 
 type entry[T any] struct {
@@ -54,6 +62,30 @@ func (w *Written[T]) Newer(key types.NamespacedName, cachedVersion string, now t
 		delete(w.entries, key)
 		return e.value, false
 	}
+	return e.value, true
+}
+
+// echoFor is how long a write is remembered after the cache has seen it: longer than anybody
+// needs who has read the cache before that, and asks Newer afterwards.
+const echoFor = 5 * time.Second
+
+// Echo returns what was written to the object if that gave it the resource version: the cache
+// has now seen that write, and nothing else. It is forgotten a little later, whether or not
+// anybody asks for it.
+func (w *Written[T]) Echo(key types.NamespacedName, resourceVersion string, now time.Time) (value T, echo bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.echoes) > 0 && now.After(w.echoes[0].until) {
+		if first := w.echoes[0]; w.entries[first.key].version == first.version {
+			delete(w.entries, first.key)
+		}
+		w.echoes = w.echoes[1:]
+	}
+	e, ok := w.entries[key]
+	if !ok || e.version == 0 || e.version != version(resourceVersion) {
+		return value, false
+	}
+	w.echoes = append(w.echoes, echoed{key, e.version, now.Add(echoFor)})
 	return e.value, true
 }
 

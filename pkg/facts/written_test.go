@@ -60,3 +60,48 @@ func TestWrittenAndDeletedSince(t *testing.T) {
 	_, behind = w.Newer(web, "", noon)
 	assert.False(t, behind, "what was written last is what was deleted")
 }
+
+// A write that the cache has seen is known to those who read the cache before, and forgotten
+// without anybody asking for it.
+func TestEchoOfAWrite(t *testing.T) {
+	w := facts.NewWritten[string]()
+	_, echo := w.Echo(web, "10", noon)
+	assert.False(t, echo, "nothing was written")
+	w.Put(web, "10", "mine", noon)
+	for _, other := range []string{"9", "11", "", "x"} {
+		_, echo = w.Echo(web, other, noon)
+		assert.False(t, echo, "version %q is of another write", other)
+	}
+	value, echo := w.Echo(web, "10", noon)
+	assert.True(t, echo)
+	assert.Equal(t, "mine", value)
+	value, behind := w.Newer(web, "9", noon.Add(5*time.Second))
+	assert.True(t, behind, "the cache was read before it saw the write")
+	assert.Equal(t, "mine", value)
+
+	other := types.NamespacedName{Namespace: "shop", Name: "other"}
+	w.Echo(other, "12", noon.Add(5*time.Second+1)) // time passes
+	_, behind = w.Newer(web, "9", noon.Add(5*time.Second+1))
+	assert.False(t, behind)
+}
+
+// What was written since an echo is not forgotten with it.
+func TestAnEchoIsOfOneWrite(t *testing.T) {
+	w := facts.NewWritten[string]()
+	w.Put(web, "10", "first", noon)
+	_, echo := w.Echo(web, "10", noon)
+	require.True(t, echo)
+	w.Put(web, "13", "second", noon.Add(time.Second))
+	w.Echo(web, "10", noon.Add(time.Minute))
+	value, behind := w.Newer(web, "12", noon.Add(2*time.Second))
+	assert.True(t, behind)
+	assert.Equal(t, "second", value)
+}
+
+// What is no number is the version of no write.
+func TestAnEchoHasAVersion(t *testing.T) {
+	w := facts.NewWritten[string]()
+	w.Put(web, "x", "mine", noon)
+	_, echo := w.Echo(web, "x", noon)
+	assert.False(t, echo)
+}

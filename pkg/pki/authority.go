@@ -80,8 +80,10 @@ type Window struct{ From, Until time.Time }
 
 // At returns the certificate's moment in the window: a pure function of its
 // bytes, independent of RenewAt, so that many certificates are spread evenly.
-func (w Window) At(cert []byte) time.Time {
-	sum := sha256.Sum256(cert)
+func (w Window) At(cert []byte) time.Time { return w.AtOf(sha256.Sum256(cert)) }
+
+// AtOf is At for a certificate of which the SHA-256 of its bytes is known.
+func (w Window) AtOf(sum [sha256.Size]byte) time.Time {
 	u := float64(binary.BigEndian.Uint64(sum[8:16])>>11) / (1 << 53)
 	return w.From.Add(time.Duration(u * float64(max(0, w.Until.Sub(w.From)))))
 }

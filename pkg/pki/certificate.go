@@ -35,11 +35,16 @@ func Lifetime(cert *x509.Certificate) time.Duration { return cert.NotAfter.Sub(c
 // computes the same time, a restart moves none, and certificates issued at the
 // same moment are renewed over a fifth of their lifetime.
 func RenewAt(cert *x509.Certificate) time.Time {
-	sum := sha256.Sum256(cert.Raw)
+	return RenewAtOf(sha256.Sum256(cert.Raw), cert.NotBefore, cert.NotAfter)
+}
+
+// RenewAtOf is RenewAt for a certificate of which that much is known: the SHA-256 of its
+// bytes, and its validity.
+func RenewAtOf(sum [sha256.Size]byte, notBefore, notAfter time.Time) time.Time {
 	u := float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
-	lifetime := Lifetime(cert)
-	byFraction := cert.NotBefore.Add(time.Duration(math.Round(float64(lifetime) * (0.7 + 0.2*u))))
-	byRest := cert.NotAfter.Add(-max(5*time.Minute, lifetime/10))
+	lifetime := notAfter.Sub(notBefore)
+	byFraction := notBefore.Add(time.Duration(math.Round(float64(lifetime) * (0.7 + 0.2*u))))
+	byRest := notAfter.Add(-max(5*time.Minute, lifetime/10))
 	if byRest.Before(byFraction) {
 		return byRest
 	}

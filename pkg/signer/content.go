@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -172,6 +173,7 @@ func (c Content) Facts(written *metav1.ObjectMeta, before *SecretFacts, ca *pki.
 		return f
 	}
 	f.Leaf, f.Combined = leafFacts(c.issued.Leaf, ca.Chain), combinedDigest(c.issued.CertPEM, c.issued.KeyPEM)
-	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true})
+	f.verified = &atomic.Pointer[verification]{}
+	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true, signer: ca.Certificate})
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,14 +43,15 @@ type SecretFacts struct {
 	Leaf      LeafFacts
 
 	moreFinalizers int // beside ObjectMeta.Finalizers
-	verified       atomic.Pointer[verification]
+	// verified is shared by all copies of the facts. Nil: there is no leaf.
+	verified *atomic.Pointer[verification]
 }
 
 // LeafFacts is what is remembered of a leaf. Zero where there is none that can
 // be read.
 type LeafFacts struct {
-	Raw          []byte // DER: what signature checks need
-	Fingerprint  string // as pki.Fingerprint
+	Sum          [sha256.Size]byte // of its DER
+	Fingerprint  string            // as pki.Fingerprint
 	DNSNames     []string
 	IPs          []netip.Addr
 	KeyAlgorithm pki.KeyAlgorithm
@@ -59,16 +61,25 @@ type LeafFacts struct {
 	RenewAt      time.Time
 	Usages       error    // why the extensions are not those of a serving certificate
 	Chain        [32]byte // digest of what is served after the leaf, as chainDigest
+	SelfIssued   bool     // it names itself as its issuer
 }
+
+// Exists reports whether there is a leaf that can be read.
+func (l *LeafFacts) Exists() bool { return l.Fingerprint != "" }
 
 // verification remembers what follows from the leaf under one Authority.
 type verification struct {
-	by     *pki.Authority
-	issuer *pki.Issuer // one of by, whose key signed the leaf; nil if none's did
+	by     *pki.Authority // nil: it was not verified
+	issuer *pki.Issuer    // one of by, whose key signed the leaf; nil if none's did
 	// chained: what is served after the leaf is what the issuer's clients need.
 	chained bool
 	// tail: and some of what is ending.
 	tail bool
+	// signer is the CA whose key signed the leaf, known to by or to an Authority before;
+	// nil if that was never found out. Of a leaf whose signer is known nothing has to be
+	// verified any more.
+	signer *x509.Certificate
+	raw    []byte // DER of the leaf, as long as its signer is not known
 }
 
 // succeeded reports whether the leaf's issuer is one that no longer signs.
@@ -142,6 +153,8 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 		return
 	}
 	f.Leaf = leafFacts(certs[0], certs[1:])
+	f.verified = &atomic.Pointer[verification]{}
+	f.verified.Store(&verification{raw: certs[0].Raw})
 	if len(keyPEM) == 0 {
 		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
 		return
@@ -158,18 +171,20 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 
 func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 	algorithm, _ := pki.AlgorithmOf(leaf.PublicKey)
+	sum := sha256.Sum256(leaf.Raw)
 	return LeafFacts{
-		Raw:          leaf.Raw,
-		Fingerprint:  pki.Fingerprint(leaf),
+		Sum:          sum,
+		Fingerprint:  hex.EncodeToString(sum[:]),
 		DNSNames:     sortedNames(leaf),
 		IPs:          sortedIPs(leaf),
 		KeyAlgorithm: algorithm,
 		NotBefore:    leaf.NotBefore,
 		NotAfter:     leaf.NotAfter,
 		IssuedAt:     pki.IssuedAt(leaf),
-		RenewAt:      pki.RenewAt(leaf),
+		RenewAt:      pki.RenewAtOf(sum, leaf.NotBefore, leaf.NotAfter),
 		Usages:       checkUsages(leaf, algorithm),
 		Chain:        chainDigest(chain),
+		SelfIssued:   bytes.Equal(leaf.RawIssuer, leaf.RawSubject),
 	}
 }
 
@@ -177,21 +192,23 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 // Expired leaves and issuers count: whose a Secret is does not end.
 func (f *SecretFacts) SignedBy(ca *pki.Authority) *pki.Issuer { return f.verify(ca).issuer }
 
-// verify checks the leaf under ca, once. A signature that was good under the
-// Authority before is not checked again: most that changes is not the issuer.
+// verify checks the leaf under ca, once. Its signature is checked until it is known who
+// made it: most that changes is not the issuer.
 func (f *SecretFacts) verify(ca *pki.Authority) *verification {
+	if f.verified == nil {
+		return &verification{by: ca}
+	}
 	last := f.verified.Load()
-	if last != nil && last.by == ca {
+	if last.by == ca {
 		return last
 	}
-	v := &verification{by: ca}
+	v := &verification{by: ca, signer: last.signer, raw: last.raw}
 	for i := range 1 + len(ca.Older) {
 		issuer := &ca.Issuer
 		if i > 0 {
 			issuer = &ca.Older[i-1]
 		}
-		known := last != nil && last.issuer != nil && last.issuer.Certificate.Equal(issuer.Certificate)
-		if !known && !f.Leaf.signedBy(issuer.Certificate) {
+		if !v.signedBy(issuer.Certificate) {
 			continue
 		}
 		// Of two certificates of one key, the one that the chain is for.
@@ -208,17 +225,33 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 
 // TakeVerification takes over who signed the leaf, which is the same in both, so
 // that its signature is not checked again.
-func (f *SecretFacts) TakeVerification(from *SecretFacts) { f.verified.Store(from.verified.Load()) }
-
-func (l LeafFacts) signedBy(ca *x509.Certificate) bool {
-	leaf, err := x509.ParseCertificate(l.Raw)
-	return err == nil && bytes.Equal(leaf.RawIssuer, ca.RawSubject) && leaf.CheckSignatureFrom(ca) == nil
+func (f *SecretFacts) TakeVerification(from *SecretFacts) {
+	switch {
+	case from.verified == nil:
+	case f.verified == nil:
+		f.verified = from.verified
+	default:
+		f.verified.Store(from.verified.Load())
+	}
 }
 
-// signedByItself reports whether the leaf names itself as its issuer.
-func (l LeafFacts) signedByItself() bool {
-	leaf, err := x509.ParseCertificate(l.Raw)
-	return err != nil || bytes.Equal(leaf.RawIssuer, leaf.RawSubject)
+// signedBy reports whether the key of the CA signed the leaf, and remembers it if it did.
+func (v *verification) signedBy(ca *x509.Certificate) bool {
+	if v.signer != nil {
+		return signsAs(ca, v.signer)
+	}
+	leaf, err := x509.ParseCertificate(v.raw)
+	if err != nil || !bytes.Equal(leaf.RawIssuer, ca.RawSubject) || leaf.CheckSignatureFrom(ca) != nil {
+		return false
+	}
+	v.signer, v.raw = ca, nil
+	return true
+}
+
+// signsAs reports whether ca may sign and has the name and the key of another CA.
+func signsAs(ca, other *x509.Certificate) bool {
+	maySign := ca.BasicConstraintsValid && ca.IsCA && (ca.KeyUsage == 0 || ca.KeyUsage&x509.KeyUsageCertSign != 0)
+	return ca.Equal(other) || maySign && bytes.Equal(ca.RawSubject, other.RawSubject) && bytes.Equal(ca.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo)
 }
 
 // chainedTo reports whether what is served after the leaf is the issuer's chain,

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"net/netip"
@@ -38,7 +39,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 	assert.Equal(t, []string{"b", "ca.crt"}, sortedKeys(f.Other))
 	assert.Empty(t, f.Defect)
 	assert.Equal(t, LeafFacts{
-		Raw: issued.Leaf.Raw, Fingerprint: pki.Fingerprint(issued.Leaf),
+		Sum: sha256.Sum256(issued.Leaf.Raw), Fingerprint: pki.Fingerprint(issued.Leaf),
 		DNSNames: []string{"web.shop.svc", "web.shop.svc.cluster.local"}, KeyAlgorithm: pki.ECDSAP256,
 		NotBefore: time.Date(2026, 3, 1, 11, 55, 0, 0, time.UTC), NotAfter: time.Date(2026, 3, 31, 11, 55, 0, 0, time.UTC),
 		IssuedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), RenewAt: pki.RenewAt(issued.Leaf), Chain: chainDigest(nil),

@@ -16,7 +16,7 @@ func Plausible(secret *corev1.Secret, instance string) bool {
 	if !f.Labelled || f.Type != corev1.SecretTypeTLS || f.Empty || f.Defect != "" || f.Leaf.Usages != nil {
 		return false
 	}
-	return !f.Leaf.signedByItself() && slices.ContainsFunc(f.Leaf.DNSNames, func(name string) bool {
+	return !f.Leaf.SelfIssued && slices.ContainsFunc(f.Leaf.DNSNames, func(name string) bool {
 		_, domain, _ := strings.Cut(name, ".")
 		return domain == secret.Namespace+".svc" || strings.HasPrefix(domain, secret.Namespace+".svc.") || strings.HasSuffix(domain, "."+secret.Namespace+".svc")
 	})

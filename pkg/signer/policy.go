@@ -142,7 +142,7 @@ func isSucceeded(c candidate) (Reason, string, time.Time) {
 	if !c.by.succeeded() {
 		return good()
 	}
-	if at := c.ca.Reissue.At(c.secret.Leaf.Raw); c.now.Before(at) {
+	if at := c.ca.Reissue.AtOf(c.secret.Leaf.Sum); c.now.Before(at) {
 		return "", "", at
 	}
 	return reasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer)), time.Time{}
@@ -154,7 +154,7 @@ func isShortened(c candidate) (Reason, string, time.Time) {
 	if !c.by.tail {
 		return good()
 	}
-	if at := c.by.issuer.Shorten.At(c.secret.Leaf.Raw); c.now.Before(at) {
+	if at := c.by.issuer.Shorten.AtOf(c.secret.Leaf.Sum); c.now.Before(at) {
 		return "", "", at
 	}
 	return reasonChainChanged, "a certificate in the chain after the leaf is about to expire", time.Time{}

@@ -3,7 +3,6 @@ package signer
 import (
 	"context"
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -70,7 +69,7 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 	if err != nil {
 		return Issued{}, fmt.Errorf("generate key: %w", err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	der, err := pki.NewCSR(key)
 	if err != nil {
 		return Issued{}, fmt.Errorf("create certificate request: %w", err)
 	}

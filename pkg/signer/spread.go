@@ -10,7 +10,7 @@ import (
 
 // spread returns when a certificate gets other names for which nobody has asked anew: what
 // clients accept has changed. That concerns many Secrets at the same time.
-func (s Situation) spread() time.Time { return s.Widened.At(s.Secret.Leaf.Raw) }
+func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
 
 // sameRequest reports whether the Services say of the certificate that it was issued for
 // what they ask for now, so that only the CA can have changed which names it gets.

@@ -37,7 +37,7 @@ func TestNamesThatWaitedAreSpread(t *testing.T) {
 		w := waitingScene(t, fmt.Sprint("web-", i))
 		s := w.situation()
 		s.Widened = window
-		at := window.At(s.Secret.Leaf.Raw)
+		at := window.AtOf(s.Secret.Leaf.Sum)
 		minutes[int(at.Sub(epoch)/time.Minute)] = true
 
 		d := Decide(s)

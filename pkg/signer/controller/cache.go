@@ -29,10 +29,9 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// CacheOptions are those of the manager that the controller runs in: Services
-// stripped to what a request depends on, opted-in Namespaces, and the names of
-// the Secrets that are not ours, which may be in the way. Our own Secrets are
-// not in it: see newSecretCache.
+// CacheOptions are those of the manager that the controller runs in: opted-in Namespaces,
+// and the names of the Secrets that are not ours, which may be in the way. Services and our
+// own Secrets are not in it: see Services and newSecretCache.
 func (c Config) CacheOptions() (cache.Options, error) {
 	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{c.Instance})
 	if err != nil {
@@ -42,7 +41,6 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	return cache.Options{
 		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with their data
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Service{}: {Transform: facts.ServiceTransform(c.OpenShift, signer.Keep), UnsafeDisableDeepCopy: &noCopy},
 			metadataOf(namespaceKind): {
 				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 				Transform:             facts.KeepOwners,
@@ -57,36 +55,16 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	}, nil
 }
 
-// Indices.
-const (
-	// bySecret finds the Services that name a Secret; under namesNone those that name
-	// none, and have our condition or pods that make their keys.
-	bySecret  = "servingcert.secret"
-	namesNone = "\x00none" // no annotation value that kubectl can write
-	// byOwner finds the managed Secrets that a Service's UID owns.
-	byOwner = "owner"
-)
-
-func indexService(object client.Object) []string {
-	svc, ok := object.(*corev1.Service)
-	if !ok {
-		return nil
-	}
-	if name, asks := api.Wants(svc); asks {
-		return []string{name}
-	}
-	if _, unnamed := secretOf(svc); unnamed && svc.DeletionTimestamp == nil {
-		return []string{namesNone}
-	}
-	return nil
-}
-
 func indexOwner(f *signer.SecretFacts) []string {
 	var uids []string
 	for _, r := range f.ServiceOwners() {
 		uids = append(uids, string(r.UID))
 	}
 	return uids
+}
+
+func allServices(rest toolscache.Getter) toolscache.ListerWatcher {
+	return toolscache.NewFilteredListWatchFromClient(rest, "services", metav1.NamespaceAll, func(*metav1.ListOptions) {})
 }
 
 // ourSecrets lists and watches the Secrets with our label.
@@ -97,10 +75,10 @@ func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatche
 
 // newSecretCache returns a cache of the facts of our Secrets.
 func newSecretCache(secrets toolscache.ListerWatcher, instance string) (*facts.Informer[*signer.SecretFacts], error) {
-	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
+	return facts.NewPacked(facts.Options[*corev1.Secret, *signer.SecretFacts]{
 		Objects:  secrets,
 		Example:  &corev1.Secret{},
 		Derive:   func(secret *corev1.Secret) *signer.SecretFacts { return signer.FactsOf(secret, instance) },
 		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
-	})
+	}, (*signer.SecretFacts).Pack, signer.PackedSecret.Unpack)
 }

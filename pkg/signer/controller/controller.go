@@ -22,7 +22,8 @@ type Controller struct {
 	config   Config
 	client   client.Client // writes
 	live     client.Reader // the API server itself
-	services serviceReader
+	metadata client.Reader // of Namespaces, and of Secrets that are not ours
+	services *Services
 	secrets  *facts.Informer[*signer.SecretFacts]
 	events   events.EventRecorder
 	metrics  *metrics
@@ -38,6 +39,9 @@ type Controller struct {
 // Pace is what was used of Config.Rates, for controllers that take from the same.
 func (c *Controller) Pace() *signer.Pace { return c.pace }
 
+// Services is the cache of Services, for controllers that depend on them too.
+func (c *Controller) Services() *Services { return c.services }
+
 // Reconcile brings one Secret, and the conditions of the Services that have a
 // part in it, to what they should be.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -46,11 +50,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	if request.Name == "" { // see secretOf
-		unnamed, err := c.gatherUnnamed(ctx, s)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		if err := c.settle(ctx, request.Namespace, signer.Settlement{Services: signer.SettleUnnamed(unnamed)}); err != nil {
+		if err := c.settle(ctx, request.Namespace, signer.Settlement{Services: signer.SettleUnnamed(c.gatherUnnamed(s))}); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -88,6 +88,8 @@ func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decisi
 	if !d.Issues() {
 		return s, d
 	}
-	s.Slot = c.pace.Reserve(s.Key, d.Tokens(), s.Now)
+	if s.Slot = c.pace.Reserve(s.Key, d.Tokens(), s.Now); !s.Slot.At().After(s.Now) {
+		return s, d // a slot that is there changes nothing
+	}
 	return s, signer.Decide(s)
 }

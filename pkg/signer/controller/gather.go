@@ -37,7 +37,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 		s.Limits.FormerDomains = known.FormerDomains
 	}
 	namespace, obstacle := metadataOf(namespaceKind), metadataOf(secretKind)
-	switch err := c.services.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {
+	switch err := c.metadata.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {
 	case err == nil:
 		s.OptedIn, s.Terminating = true, namespace.DeletionTimestamp != nil
 	case !apierrors.IsNotFound(err):
@@ -46,39 +46,34 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 
 	s.Secret = c.secret(key, s.Now)
 	if s.Secret == nil {
-		switch err := c.services.Get(ctx, key, obstacle); {
+		switch err := c.metadata.Get(ctx, key, obstacle); {
 		case err == nil:
 			s.Obstacle = &obstacle.ObjectMeta
 		case !apierrors.IsNotFound(err):
 			return s, fmt.Errorf("get metadata of Secret %s: %w", key, err)
 		}
 	}
-	return s, c.gatherServices(ctx, &s)
+	c.gatherServices(&s)
+	return s, nil
 }
 
 // gatherServices collects the Services that have, or may want, a part in the
 // Secret.
-func (c *Controller) gatherServices(ctx context.Context, s *signer.Situation) error {
+func (c *Controller) gatherServices(s *signer.Situation) {
 	known := s.Secret
 	if known == nil {
 		known = &signer.SecretFacts{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
 	}
-	var err error
-	if s.Asking, s.Owning, err = c.services.partIn(ctx, known); err != nil {
-		return err
-	}
+	s.Asking, s.Owning = c.services.partIn(known)
 	c.gatherKept(s)
-	return nil
 }
 
 // gatherUnnamed turns the situation of the empty name into that of the Services that
 // name no Secret, and have our condition or pods that make their keys.
-func (c *Controller) gatherUnnamed(ctx context.Context, s signer.Situation) (signer.Situation, error) {
-	var err error
-	s.Owning = nil
-	s.Asking, err = c.services.indexed(ctx, s.Key.Namespace, namesNone)
+func (c *Controller) gatherUnnamed(s signer.Situation) signer.Situation {
+	s.Asking, s.Owning = c.services.naming(s.Key.Namespace, namesNone), nil
 	c.gatherKept(&s)
-	return s, err
+	return s
 }
 
 // gatherKept collects what the Services say now, and the other Secrets that they own.

@@ -11,59 +11,66 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fcache "k8s.io/client-go/tools/cache/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// withSecrets is a controller whose cache holds a Secret for each of the pairs.
+// withSecrets is a controller whose caches hold Service web, and a Secret of it for each of
+// the pairs.
 func withSecrets(t testing.TB, pairs ...signer.Issued) *Controller {
-	source := fcache.NewFakeControllerSource()
+	return withOwned(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "uid-of-web"}}, pairs...)
+}
+
+func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...signer.Issued) *Controller {
+	source, services := fcache.NewFakeControllerSource(), fcache.NewFakeControllerSource()
 	for i, issued := range pairs {
 		secret := managed(issued)
 		secret.Name = fmt.Sprint("s", i)
-		secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "uid-of-web"}}
+		secret.OwnerReferences = owners
 		source.Add(secret)
 	}
-	secrets, err := newSecretCache(source, api.DefaultInstance)
+	services.Add(service("web"))
+	secretCache, err := newSecretCache(source, api.DefaultInstance)
 	require.NoError(t, err)
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { defer close(done); _ = secrets.Start(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	require.Eventually(t, secrets.HasSynced, time.Minute, time.Millisecond)
-	return &Controller{secrets: secrets, services: serviceReader{oneService{}}}
+	serviceCache, err := newServices(services, false)
+	require.NoError(t, err)
+	start(t, secretCache)
+	start(t, serviceCache.Informer)
+	return &Controller{secrets: secretCache, services: serviceCache}
 }
 
-// oneService is a cache that holds Service web and no other object.
-type oneService struct{ client.Reader }
-
-func (oneService) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	if key.Name != "web" {
-		return apierrors.NewNotFound(corev1.Resource("services"), key.Name)
-	}
-	service("web").DeepCopyInto(object.(*corev1.Service))
-	return nil
+// start has the informer hold what there is.
+func start[T facts.Object](t testing.TB, informer *facts.Informer[T]) {
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { defer close(done); _ = informer.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, informer.HasSynced, time.Minute, time.Millisecond)
 }
 
 // Nobody renews a Secret without an owner, so that it would be waited for without end
 // before a CA counts as replaced.
 func TestLeavesOfNobodyDoNotCount(t *testing.T) {
 	l, wanted := generations(t, 2), wantedBy(service("web"))
-	c := withSecrets(t, issue(t, l.At(epoch, 2), wanted))
-	c.known.Store(l.At(epoch, 2))
-	require.Len(t, c.Leaves(), 1)
-	for _, owners := range [][]metav1.OwnerReference{nil, {{APIVersion: "v1", Kind: "Service", Name: "gone", UID: "1"}}, {{APIVersion: "v1", Kind: "Service", Name: "web", UID: "of-the-one-before"}}} {
-		for _, f := range c.secrets.List() {
-			f.OwnerReferences = owners
-		}
-		assert.Empty(t, c.Leaves(), "%v", owners)
+	issued := issue(t, l.At(epoch, 2), wanted)
+	for name, c := range map[string]struct {
+		owners []metav1.OwnerReference
+		want   int
+	}{
+		"its Service":         {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "uid-of-web"}}, 1},
+		"nobody":              {nil, 0},
+		"one that is gone":    {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "gone", UID: "1"}}, 0},
+		"the one before it":   {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "of-the-one-before"}}, 0},
+		"something of a kind": {[]metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "web", UID: "uid-of-web"}}, 0},
+	} {
+		controller := withOwned(t, c.owners, issued)
+		controller.known.Store(l.At(epoch, 2))
+		assert.Len(t, controller.Leaves(), c.want, name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -88,41 +87,39 @@ func (e *expiry) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	byName := map[string]int{} // CAs may bear the same
-	for issuer, n := range e.leavesByIssuer() {
-		if issuer == nil {
-			byName[""] += n
-		} else {
-			byName[issuer.Certificate.Subject.CommonName] += n
-		}
-	}
-	for name, n := range byName {
-		ch <- prometheus.MustNewConstMetric(e.leaves, prometheus.GaugeValue, float64(n), name)
-	}
+	ca := e.known.Load()
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
-	for _, f := range e.secrets.List() {
-		if len(f.Leaf.Raw) == 0 {
+	for f := range e.secrets.All() {
+		if !f.Leaf.Exists() {
 			continue
 		}
 		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
 		ch <- prometheus.MustNewConstMetric(e.renewAt, prometheus.GaugeValue, seconds(f.Leaf.RenewAt), f.Namespace, f.Name)
-		if e.isRetained(f) {
+		owners := e.services.ownersOf(f)
+		if len(owners) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) }) {
 			ch <- prometheus.MustNewConstMetric(e.retained, prometheus.GaugeValue, 1, f.Namespace, f.Name)
 		}
+		if ca == nil { // of a replica that does not lead
+			continue
+		}
+		if issuer := f.SignedBy(ca); issuer == nil {
+			byName[""]++
+		} else {
+			byName[issuer.Certificate.Subject.CommonName]++
+		}
+	}
+	for name, n := range byName {
+		ch <- prometheus.MustNewConstMetric(e.leaves, prometheus.GaugeValue, float64(n), name)
 	}
 }
 
 // owned reports whether an owner of the Secret lives. A Secret without one is not
 // renewed, so that its certificate is never replaced by one of another CA.
 func (c *Controller) owned(f *signer.SecretFacts) bool {
-	owners, err := c.services.ownersOf(context.Background(), f)
-	return err != nil || len(owners) > 0
-}
-
-// isRetained reports whether owners of the Secret live and none of them asks for
-// it.
-func (e *expiry) isRetained(f *signer.SecretFacts) bool {
-	owners, err := e.services.ownersOf(context.Background(), f)
-	return err == nil && len(owners) > 0 && !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
+	return len(c.services.ownersOf(f)) > 0
 }
 
 // Leaves returns how many of the managed Secrets of Services that live hold a certificate of each
@@ -152,8 +149,8 @@ func (c *Controller) leavesByIssuer() map[*pki.Issuer]int {
 	if ca == nil {
 		return leaves
 	}
-	for _, f := range c.secrets.List() {
-		if len(f.Leaf.Raw) > 0 && c.owned(f) {
+	for f := range c.secrets.All() {
+		if f.Leaf.Exists() && c.owned(f) {
 			leaves[f.SignedBy(ca)]++
 		}
 	}

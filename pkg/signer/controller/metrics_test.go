@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,14 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
-
-// noServices is a cache without Services.
-type noServices struct{ client.Reader }
-
-func (noServices) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // Namespaces that come and go leave no series behind.
 func TestFailuresOfANamespaceEndWithIt(t *testing.T) {
@@ -29,7 +22,7 @@ func TestFailuresOfANamespaceEndWithIt(t *testing.T) {
 	metrics.failed("shop", "")
 
 	c := withSecrets(t)
-	c.metrics, c.services = metrics, serviceReader{noServices{}}
+	c.metrics = metrics
 	gone := metadataOf(namespaceKind)
 	gone.ObjectMeta = metav1.ObjectMeta{Name: "gone"}
 	c.namespaceHandler().Delete(t.Context(), event.DeleteEvent{Object: gone}, nil) // nothing is enqueued

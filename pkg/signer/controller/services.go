@@ -1,62 +1,101 @@
 package controller
 
 import (
-	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// serviceReader finds Services in the cache. What it returns is not to be
-// changed.
-type serviceReader struct{ client.Reader }
+// Services is the cache of Services, stripped to what a request depends on. What it
+// returns are copies.
+type Services struct {
+	*facts.Informer[*corev1.Service]
+}
 
-func (r serviceReader) indexed(ctx context.Context, namespace, value string) ([]*corev1.Service, error) {
-	var list corev1.ServiceList
-	if err := r.List(ctx, &list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(bySecret, value)}); err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
+// Indices.
+const (
+	// bySecret finds the Services that name a Secret, by NAMESPACE/NAME; under namesNone those
+	// that name none, and have our condition or pods that make their keys.
+	bySecret  = "secret"
+	namesNone = "\x00none" // no annotation value that kubectl can write
+	// byAsking finds the Services of a namespace that ask for a certificate.
+	byAsking = "asking"
+	// byOwner finds the managed Secrets that a Service's UID owns.
+	byOwner = "owner"
+)
+
+func newServices(lw toolscache.ListerWatcher, openShift bool) (*Services, error) {
+	strip := facts.StrippedService(openShift, signer.Keep)
+	informer, err := facts.NewPacked(facts.Options[*corev1.Service, *corev1.Service]{
+		Objects:  lw,
+		Example:  &corev1.Service{},
+		Derive:   strip,
+		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService, byAsking: indexAsking},
+	}, signer.PackService, signer.PackedService.Unpack)
+	return &Services{informer}, err
+}
+
+func indexService(svc *corev1.Service) []string {
+	if name, asks := api.Wants(svc); asks {
+		return []string{svc.Namespace + "/" + name}
 	}
-	services := make([]*corev1.Service, len(list.Items))
-	for i := range list.Items {
-		services[i] = &list.Items[i]
+	if _, unnamed := secretOf(svc); unnamed && svc.DeletionTimestamp == nil {
+		return []string{svc.Namespace + "/" + namesNone}
 	}
-	return services, nil
+	return nil
+}
+
+func indexAsking(svc *corev1.Service) []string {
+	if api.Asks(svc) {
+		return []string{svc.Namespace}
+	}
+	return nil
+}
+
+// Asking returns the Services of the namespace that ask for a certificate; those of all
+// namespaces if it is metav1.NamespaceAll.
+func (s *Services) Asking(namespace string) []*corev1.Service {
+	if namespace != metav1.NamespaceAll {
+		return s.ByIndex(byAsking, namespace)
+	}
+	var asking []*corev1.Service
+	for svc := range s.All() {
+		if api.Asks(svc) {
+			asking = append(asking, svc)
+		}
+	}
+	return asking
+}
+
+// naming returns the Services of the namespace that name the Secret, or namesNone.
+func (s *Services) naming(namespace, secret string) []*corev1.Service {
+	return s.ByIndex(bySecret, namespace+"/"+secret)
 }
 
 // partIn returns the Services that name a Secret and, if it exists, those of
 // its owners that live and do not name it.
-func (r serviceReader) partIn(ctx context.Context, f *signer.SecretFacts) (asking, owning []*corev1.Service, err error) {
-	if asking, err = r.indexed(ctx, f.Namespace, f.Name); err != nil {
-		return nil, nil, err
-	}
-	owners, err := r.ownersOf(ctx, f)
-	owning = slices.DeleteFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
-	return asking, owning, err
+func (s *Services) partIn(f *signer.SecretFacts) (asking, owning []*corev1.Service) {
+	owning = slices.DeleteFunc(s.ownersOf(f), func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
+	return s.naming(f.Namespace, f.Name), owning
 }
 
 // ownersOf returns the owners of a Secret that live.
-func (r serviceReader) ownersOf(ctx context.Context, f *signer.SecretFacts) ([]*corev1.Service, error) {
+func (s *Services) ownersOf(f *signer.SecretFacts) []*corev1.Service {
 	var owners []*corev1.Service
 	for _, ref := range f.ServiceOwners() {
-		svc := &corev1.Service{}
-		err := r.Get(ctx, types.NamespacedName{Namespace: f.Namespace, Name: ref.Name}, svc)
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("get Service %s/%s: %w", f.Namespace, ref.Name, err)
-		case svc.UID == ref.UID && svc.DeletionTimestamp == nil:
+		svc := s.Get(types.NamespacedName{Namespace: f.Namespace, Name: ref.Name})
+		if svc != nil && svc.UID == ref.UID && svc.DeletionTimestamp == nil {
 			owners = append(owners, svc)
 		}
 	}
-	return owners, nil
+	return owners
 }
 
 func asksFor(svc *corev1.Service, secret string) bool {

@@ -1,10 +1,8 @@
 package controller
 
 import (
-	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -20,16 +18,26 @@ import (
 
 // Setup makes the controller and adds it to the manager, whose cache must have
 // been made with CacheOptions.
-func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, error) {
+func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	secrets, err := managedSecrets(mgr, cfg.Instance)
+	core, err := coreClient(mgr)
 	if err != nil {
 		return nil, err
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, bySecret, indexService); err != nil {
-		return nil, fmt.Errorf("index Services: %w", err)
+	services, err := newServices(allServices(core), cfg.OpenShift)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance)
+	if err != nil {
+		return nil, err
+	}
+	for _, informer := range []manager.Runnable{services, secrets} {
+		if err := mgr.Add(informer); err != nil {
+			return nil, fmt.Errorf("add a cache: %w", err)
+		}
 	}
 	metrics, err := newMetrics(cfg.Registerer)
 	if err != nil {
@@ -39,7 +47,8 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, e
 		config:      cfg,
 		client:      mgr.GetClient(),
 		live:        mgr.GetAPIReader(),
-		services:    serviceReader{mgr.GetCache()},
+		metadata:    mgr.GetCache(),
+		services:    services,
 		secrets:     secrets,
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
@@ -58,21 +67,17 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, e
 	return c, c.watch(mgr)
 }
 
-// managedSecrets starts a cache of our Secrets with the manager. It uses protobuf,
-// in which a Secret is half as long as in JSON.
-func managedSecrets(mgr manager.Manager, instance string) (*facts.Informer[*signer.SecretFacts], error) {
+// coreClient returns a client for what is watched here. It uses protobuf, in which a Secret
+// is half as long as in JSON.
+func coreClient(mgr manager.Manager) (rest.Interface, error) {
 	cfg := rest.CopyConfig(mgr.GetConfig())
 	cfg.ContentType = runtime.ContentTypeProtobuf
 	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	core, err := corev1client.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
 	if err != nil {
-		return nil, fmt.Errorf("client for Secrets: %w", err)
+		return nil, fmt.Errorf("client for Secrets and Services: %w", err)
 	}
-	secrets, err := newSecretCache(ourSecrets(core.RESTClient(), instance), instance)
-	if err != nil {
-		return nil, fmt.Errorf("cache of Secrets: %w", err)
-	}
-	return secrets, mgr.Add(secrets)
+	return core.RESTClient(), nil
 }
 
 func (c *Controller) watch(mgr manager.Manager) error {
@@ -81,6 +86,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             queue.Retries(),
 		NewQueue:                queue.New,
+		LogConstructor:          queue.Logs(mgr.GetLogger(), "signer"),
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
@@ -96,7 +102,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 // sources are what the controller watches.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
-		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, c.serviceHandler()),
+		c.services.Source("Services", c.serviceChanged),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler()),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler()),
 		c.secrets.Source("managed Secrets", c.secretChanged),

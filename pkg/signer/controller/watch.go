@@ -19,39 +19,56 @@ func enqueue(q facts.Queue, namespace, name string) {
 	q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 }
 
-// serviceHandler enqueues the Secret that a Service names, the one that it named
+// serviceChanged enqueues the Secret that a Service names, the one that it named
 // before, and those that it owns. The empty name stands for the Services of the
 // namespace that name none and may still have our condition.
-func (c *Controller) serviceHandler() handler.EventHandler {
-	changed := func(q facts.Queue, objects ...client.Object) {
-		for _, o := range objects {
-			svc, ok := o.(*corev1.Service)
-			if !ok {
-				continue
-			}
-			if name, ok := secretOf(svc); ok {
-				enqueue(q, svc.Namespace, name)
-			}
-			for _, f := range c.ownedBy(svc) {
+func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, after *corev1.Service) {
+	if after == nil {
+		c.wroteStatus.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
+	}
+	told := c.toldByUs(before, after)
+	for _, svc := range []*corev1.Service{before, after} {
+		if svc == nil {
+			continue
+		}
+		name, ok := secretOf(svc)
+		if ok && !told {
+			enqueue(q, svc.Namespace, name)
+		}
+		for _, f := range c.ownedBy(svc) {
+			if !told || f.Name != name {
 				enqueue(q, f.Namespace, f.Name)
 			}
 		}
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { changed(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) { changed(q, e.ObjectOld, e.ObjectNew) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) {
-			c.wroteStatus.Deleted(client.ObjectKeyFromObject(e.Object), e.Object.GetResourceVersion())
-			changed(q, e.Object)
-		},
+}
+
+// toldByUs reports whether the change is what this process wrote to the Service, and nothing
+// else. Whoever wrote it has looked at everything that it follows from.
+func (c *Controller) toldByUs(before, after *corev1.Service) bool {
+	if before == nil || after == nil || !sameBesideStatus(before, after) {
+		return false
 	}
+	_, echo := c.wroteStatus.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock())
+	return echo
+}
+
+// sameBesideStatus reports whether what is kept of a Service is the same, but for what the
+// signer writes.
+func sameBesideStatus(before, after *corev1.Service) bool {
+	a, b := *before, *after
+	for _, svc := range []*corev1.Service{&a, &b} {
+		svc.ResourceVersion, svc.Status = "", corev1.ServiceStatus{}
+		svc.Annotations = signer.ForeignAnnotations(svc)
+	}
+	return signer.PackService(&a) == signer.PackService(&b)
 }
 
 // namespaceHandler enqueues every Secret of a namespace that was opted in or out, and ends
 // the metrics of one that was deleted.
 func (c *Controller) namespaceHandler() handler.EventHandler {
-	enqueueAll := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
-		return c.requestsIn(ctx, o.GetName())
+	enqueueAll := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return c.requestsIn(o.GetName())
 	})
 	return handler.Funcs{
 		CreateFunc: enqueueAll.Create,
@@ -68,17 +85,14 @@ func (c *Controller) namespaceHandler() handler.EventHandler {
 func obstacleHandler() handler.EventHandler { return &handler.EnqueueRequestForObject{} }
 
 // requestsIn returns the requests of a namespace, or of all if it is empty.
-func (c *Controller) requestsIn(ctx context.Context, namespace string) []reconcile.Request {
+func (c *Controller) requestsIn(namespace string) []reconcile.Request {
 	seen := map[types.NamespacedName]bool{}
-	var list corev1.ServiceList
-	if err := c.services.List(ctx, &list, client.InNamespace(namespace)); err == nil { // the cache does not fail
-		for i := range list.Items {
-			if name, ok := secretOf(&list.Items[i]); ok {
-				seen[types.NamespacedName{Namespace: list.Items[i].Namespace, Name: name}] = true
-			}
+	for svc := range c.services.All() {
+		if name, ok := secretOf(svc); ok && (namespace == "" || svc.Namespace == namespace) {
+			seen[types.NamespacedName{Namespace: svc.Namespace, Name: name}] = true
 		}
 	}
-	for _, f := range c.secrets.List() {
+	for f := range c.secrets.All() {
 		if namespace == "" || f.Namespace == namespace {
 			seen[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = true
 		}
@@ -98,7 +112,7 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 			case <-ctx.Done():
 				return
 			case <-c.config.AuthorityChanged:
-				enqueueAll(q, c.requestsIn(ctx, ""), c.config.Namespace)
+				enqueueAll(q, c.requestsIn(""), c.config.Namespace)
 			}
 		}
 	}()
@@ -130,27 +144,28 @@ func enqueueAll(q facts.Queue, requests []reconcile.Request, own string) {
 
 // secretChanged enqueues a managed Secret, and the Secrets that those who owned it
 // ask for now.
-func (c *Controller) secretChanged(ctx context.Context, q facts.Queue, before, after *signer.SecretFacts) {
+func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, after *signer.SecretFacts) {
 	if after == nil {
 		c.wroteSecret.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
 		enqueue(q, before.Namespace, before.Name)
-		c.enqueueOwners(ctx, q, before)
+		c.enqueueOwners(q, before)
 		return
 	}
-	enqueue(q, after.Namespace, after.Name)
+	if ours, echo := c.wroteSecret.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock()); echo {
+		after.TakeVerification(ours) // whoever wrote it goes on with what follows from it
+	} else {
+		enqueue(q, after.Namespace, after.Name)
+	}
 	if before != nil && !before.SameOwners(after) {
-		c.enqueueOwners(ctx, q, before)
+		c.enqueueOwners(q, before)
 	}
 }
 
 // enqueueOwners enqueues the Secrets that the owners of one ask for now, and the
 // others that they own: their conditions report it if it is another. One that asks
 // for none any more is filed under the empty name, and may have nothing of ours left.
-func (c *Controller) enqueueOwners(ctx context.Context, q facts.Queue, f *signer.SecretFacts) {
-	_, owning, err := c.services.partIn(ctx, f)
-	if err != nil {
-		return // the cache does not fail
-	}
+func (c *Controller) enqueueOwners(q facts.Queue, f *signer.SecretFacts) {
+	_, owning := c.services.partIn(f)
 	for _, svc := range owning {
 		if name, ok := secretOf(svc); ok {
 			enqueue(q, svc.Namespace, name)

@@ -6,9 +6,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
@@ -59,4 +65,92 @@ func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
 		got, _ := q.Get()
 		assert.Equal(t, want, got.Name)
 	}
+}
+
+// waiting takes what is in the queue.
+func waiting(q facts.Queue) (names []string) {
+	for q.Len() > 0 {
+		r, _ := q.Get()
+		names = append(names, r.Name)
+		q.Done(r)
+	}
+	return names
+}
+
+// What this process wrote is no reason to look at a Secret again: it went on with it.
+func TestWhatWeWroteToASecretIsNotLookedAtAgain(t *testing.T) {
+	ca := testCA(t)
+	issued := issue(t, ca, wantedBy(service("web")))
+	c := withSecrets(t)
+	c.config.Clock, c.wroteSecret = func() time.Time { return epoch }, facts.NewWritten[*signer.SecretFacts]()
+	q := queue.New("", queue.Retries())
+	defer q.ShutDown()
+	secret := func(version string) *signer.SecretFacts {
+		s := managed(issued)
+		s.ResourceVersion = version
+		return signer.FactsOf(s, api.DefaultInstance)
+	}
+	c.secretChanged(t.Context(), q, nil, secret("9"))
+	assert.Equal(t, []string{"web-tls"}, waiting(q), "somebody else wrote it")
+
+	ours := secret("10")
+	require.NotNil(t, ours.SignedBy(ca))
+	c.wroteSecret.Put(client.ObjectKeyFromObject(ours), "10", ours, epoch)
+	seen := secret("10")
+	c.secretChanged(t.Context(), q, secret("9"), seen)
+	assert.Empty(t, waiting(q))
+	assert.Equal(t, ours.SignedBy(ca), seen.SignedBy(ca), "who signed it is known")
+	c.secretChanged(t.Context(), q, seen, secret("11"))
+	assert.Equal(t, []string{"web-tls"}, waiting(q), "somebody changed it afterwards")
+	c.secretChanged(t.Context(), q, secret("11"), nil)
+	assert.Equal(t, []string{"web-tls"}, waiting(q), "it was deleted")
+}
+
+// The same of a Service: unless something else has changed with the condition.
+func TestWhatWeWroteToAServiceIsNotLookedAtAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		version string
+		change  func(*corev1.Service)
+		want    []string
+	}{
+		"only what we wrote":          {"10", func(*corev1.Service) {}, nil},
+		"with annotations of ours":    {"10", func(svc *corev1.Service) { svc.Annotations[api.OpenShiftSignedBy] = "CA" }, nil},
+		"another write":               {"11", func(*corev1.Service) {}, []string{"web-tls"}},
+		"another lifetime is asked":   {"10", func(svc *corev1.Service) { svc.Annotations[api.AnnotationDuration] = "1h" }, []string{"web-tls"}},
+		"another Secret is asked for": {"10", func(svc *corev1.Service) { svc.Annotations[api.AnnotationSecretName] = "new" }, []string{"web-tls", "new"}},
+		"another selector":            {"10", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "x"} }, []string{"web-tls"}},
+		"it is being deleted":         {"10", func(svc *corev1.Service) { svc.DeletionTimestamp = new(metav1.Now()) }, []string{"web-tls", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := withSecrets(t)
+			c.config.Clock, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[stated]()
+			q := queue.New("", queue.Retries())
+			defer q.ShutDown()
+			before := service("web")
+			before.ResourceVersion = "9"
+			after := before.DeepCopy()
+			after.ResourceVersion = tt.version
+			after.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue}}
+			c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
+			tt.change(after)
+			c.serviceChanged(t.Context(), q, before, after)
+			assert.Equal(t, tt.want, waiting(q))
+		})
+	}
+}
+
+// Of a Service that owns several Secrets the others are looked at: they may say that they
+// are kept.
+func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
+	issued := issue(t, testCA(t), wantedBy(service("web")))
+	c := withSecrets(t, issued, issued) // s0 and s1
+	c.config.Clock, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[stated]()
+	q := queue.New("", queue.Retries())
+	defer q.ShutDown()
+	before := service("web", api.AnnotationSecretName, "s1")
+	after := before.DeepCopy()
+	after.ResourceVersion = "10"
+	c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
+	c.serviceChanged(t.Context(), q, before, after)
+	assert.Equal(t, []string{"s0"}, waiting(q))
 }

@@ -7,37 +7,35 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // Cluster reads what decisions about requests depend on. What it returns must not be
 // changed.
 type Cluster struct {
-	cache client.Reader // Services, and the opted-in Namespaces
-	live  client.Reader // the API server itself
+	cache    client.Reader // the opted-in Namespaces
+	live     client.Reader // the API server itself
+	services Services
 }
 
-// byAsking finds the Services that ask for a certificate.
-const byAsking = "servingcert.asking"
+// Services is the cache of Services of the signer's controller.
+type Services interface {
+	// Asking returns the Services of the namespace that ask for a certificate; those of all
+	// namespaces if it is metav1.NamespaceAll.
+	Asking(namespace string) []*corev1.Service
+	Source(name string, h facts.Handler[*corev1.Service]) source.SyncingSource
+}
 
 // NewCluster returns the Cluster of the manager, whose cache must be that of the signer's
-// controller. It may be called once for a manager.
-func NewCluster(ctx context.Context, mgr manager.Manager) (*Cluster, error) {
-	index := func(o client.Object) []string {
-		if svc, ok := o.(*corev1.Service); ok && api.Asks(svc) {
-			return []string{"true"}
-		}
-		return nil
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Service{}, byAsking, index); err != nil {
-		return nil, fmt.Errorf("index Services: %w", err)
-	}
-	return &Cluster{cache: mgr.GetCache(), live: mgr.GetAPIReader()}, nil
+// controller.
+func NewCluster(mgr manager.Manager, services Services) *Cluster {
+	return &Cluster{cache: mgr.GetCache(), live: mgr.GetAPIReader(), services: services}
 }
 
 // namespaceKind is the kind of which the cache holds the metadata of opted-in objects.
@@ -100,18 +98,7 @@ func namespaces(ctx context.Context, r client.Reader, options ...client.ListOpti
 
 // Asking returns the Services of the namespace that ask for a certificate; those of all
 // namespaces if it is metav1.NamespaceAll.
-func (c *Cluster) Asking(ctx context.Context, namespace string) ([]*corev1.Service, error) {
-	var list corev1.ServiceList
-	asking := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(byAsking, "true")}
-	if err := c.cache.List(ctx, &list, client.InNamespace(namespace), asking); err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
-	}
-	services := make([]*corev1.Service, len(list.Items))
-	for i := range list.Items {
-		services[i] = &list.Items[i]
-	}
-	return services, nil
-}
+func (c *Cluster) Asking(namespace string) []*corev1.Service { return c.services.Asking(namespace) }
 
 // Pod reads what the API server has under a pod's name, or nil.
 func (c *Cluster) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {

@@ -11,7 +11,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -49,7 +48,7 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 	})
 	for _, s := range []source.Source{
 		f.requests.Source(name, f.changed),
-		source.Kind[client.Object](mgr.GetCache(), &corev1.Service{}, serviceHandler(affected)),
+		f.config.Cluster.services.Source("Services", serviceHandler(affected)),
 		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace),
 		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
 	} {
@@ -77,29 +76,22 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 }
 
 // serviceHandler enqueues what may have waited for a Service.
-func serviceHandler[R Request](affected func(namespace string) []R) handler.EventHandler {
-	enqueue := func(q facts.Queue, o client.Object) {
-		if svc, ok := o.(*corev1.Service); ok && api.Asks(svc) {
-			for _, r := range pending(affected(svc.Namespace)) {
+func serviceHandler[R Request](affected func(namespace string) []R) facts.Handler[*corev1.Service] {
+	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
+		if after == nil || !api.Asks(after) {
+			return
+		}
+		if waiting := pending(affected(after.Namespace)); len(waiting) > 0 && (before == nil || matters(before, after)) {
+			for _, r := range waiting {
 				q.Add(r)
 			}
 		}
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { enqueue(q, e.Object) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) {
-			if matters(e.ObjectOld, e.ObjectNew) {
-				enqueue(q, e.ObjectNew)
-			}
-		},
-	}
 }
 
 // matters reports whether the change of a Service can make a request right.
-func matters(old, object client.Object) bool {
-	before, ok := old.(*corev1.Service)
-	after, ok2 := object.(*corev1.Service)
-	return !ok || !ok2 || api.HasPodKeys(before) != api.HasPodKeys(after) ||
+func matters(before, after *corev1.Service) bool {
+	return api.HasPodKeys(before) != api.HasPodKeys(after) ||
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 

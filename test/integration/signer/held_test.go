@@ -54,7 +54,7 @@ func startAs(t *testing.T, cfg *rest.Config, h *held, sign signer.Sign, limits a
 	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	issuer, err := controller.Setup(ctx, mgr, controller.Config{
+	issuer, err := controller.Setup(mgr, controller.Config{
 		Instance: d.instance, Limits: limits, Workers: heldWorkers, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
 		AuthorityChanged: h.changed, Clock: r.clock.now, Registerer: r.registry,

@@ -121,7 +121,7 @@ func here(d deployment, o options) (*running, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = controller.Setup(ctx, mgr, controller.Config{
+	_, err = controller.Setup(mgr, controller.Config{
 		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.now, Registerer: r.registry,

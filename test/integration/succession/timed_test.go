@@ -79,7 +79,7 @@ func startTimed(t *testing.T) *timed {
 	require.NoError(t, err)
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
-	issuer, err = signercontroller.Setup(t.Context(), issuing, signercontroller.Config{
+	issuer, err = signercontroller.Setup(issuing, signercontroller.Config{
 		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.now, Registerer: prometheus.NewRegistry(),
 		Authority: func() (*pki.Authority, error) { return authority.Authority() }, AuthorityChanged: changed,
 	})

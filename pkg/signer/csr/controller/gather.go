@@ -35,8 +35,7 @@ func (c *Controller) services(ctx context.Context, scope csr.Scope) (optedIn map
 		if optedIn, err = c.config.Cluster.OptedIn(ctx); err != nil {
 			return nil, nil, err
 		}
-		services, err = c.config.Cluster.Asking(ctx, metav1.NamespaceAll)
-		return optedIn, services, err
+		return optedIn, c.config.Cluster.Asking(metav1.NamespaceAll), nil
 	}
 	optedIn = map[string]bool{}
 	for _, name := range scope.Namespaces {
@@ -48,11 +47,7 @@ func (c *Controller) services(ctx context.Context, scope csr.Scope) (optedIn map
 			continue
 		}
 		optedIn[name] = labelled
-		asking, err := c.config.Cluster.Asking(ctx, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		services = append(services, asking...)
+		services = append(services, c.config.Cluster.Asking(name)...)
 	}
 	return optedIn, services, nil
 }

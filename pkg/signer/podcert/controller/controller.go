@@ -99,9 +99,7 @@ func (c *Controller) gather(ctx context.Context, r *podcert.Request) (s podcert.
 	if s.OptedIn, s.Terminating, err = c.config.Cluster.LiveNamespace(ctx, r.Namespace); err != nil {
 		return s, err
 	}
-	if s.Services, err = c.config.Cluster.Asking(ctx, r.Namespace); err != nil {
-		return s, err
-	}
+	s.Services = c.config.Cluster.Asking(r.Namespace)
 	s.Pod, err = c.config.Cluster.Pod(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName})
 	return s, err
 }

@@ -1,0 +1,229 @@
+package facts
+
+import (
+	"fmt"
+	"sync"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// store holds the facts of objects O, of type T, in the form P, and tells handlers of each
+// change. A reflector fills it. client-go's own store keeps a set for every value of an
+// index, which for values that are nearly unique is larger than the facts, and queues every
+// change twice before a handler sees it.
+type store[O any, T Object, P any] struct {
+	derive func(O) T
+	pack   func(T) P
+	unpack func(P) T
+
+	// changes is held while a change is made and its handlers run, so that each handler sees
+	// all changes in their order.
+	changes  sync.Mutex
+	handlers []change[T]
+
+	mu      sync.RWMutex
+	items   map[name]P
+	indices map[string]*index[T]
+	synced  bool
+}
+
+// change is called with the facts of an object before and after a change, as a Handler is.
+// initial is true of what was there when the store, or whoever handles its changes, started.
+type change[T Object] func(before, after T, initial bool)
+
+var _ toolscache.TransformingStore = (*store[any, *metav1.PartialObjectMetadata, any])(nil)
+
+// packed is what is kept of an object until it is in the store: a reflector collects the
+// objects that are there when it starts.
+type packed[P any] struct {
+	key   types.NamespacedName
+	value P
+}
+
+// GetObjectMeta makes the reflector know the object by its name.
+func (p *packed[P]) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}
+}
+
+// Transformer implements toolscache.TransformingStore.
+func (s *store[O, T, P]) Transformer() toolscache.TransformFunc {
+	return func(object any) (any, error) {
+		if original, ok := object.(O); ok {
+			facts := s.derive(original)
+			return &packed[P]{client.ObjectKeyFromObject(facts), s.pack(facts)}, nil
+		}
+		return object, nil // packed already
+	}
+}
+
+// Add implements toolscache.ReflectorStore.
+func (s *store[O, T, P]) Add(object any) error { return s.Update(object) }
+
+// Update implements toolscache.ReflectorStore.
+func (s *store[O, T, P]) Update(object any) error {
+	original, ok := object.(O)
+	if !ok {
+		return fmt.Errorf("unexpected %T", object)
+	}
+	after := s.derive(original)
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.put(client.ObjectKeyFromObject(after), s.pack(after), after)
+	return nil
+}
+
+// Delete implements toolscache.ReflectorStore. Handlers get the facts of the object as it was
+// deleted, whose resource version is that of the deletion.
+func (s *store[O, T, P]) Delete(object any) error {
+	original, ok := object.(O)
+	if !ok {
+		return fmt.Errorf("unexpected %T", object)
+	}
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	last := s.derive(original)
+	if _, there := s.remove(client.ObjectKeyFromObject(last)); there {
+		var none T
+		s.tell(last, none)
+	}
+	return nil
+}
+
+// Replace implements toolscache.ReflectorStore: what is there is what is listed.
+func (s *store[O, T, P]) Replace(objects []any, _ string) error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	listed := make(map[types.NamespacedName]bool, len(objects))
+	for i, object := range objects {
+		object, err := s.Transformer()(object)
+		if err != nil {
+			return err
+		}
+		p, ok := object.(*packed[P])
+		if !ok {
+			return fmt.Errorf("unexpected %T", object)
+		}
+		objects[i] = nil // it need not be kept until all are in the store
+		listed[p.key] = true
+		s.put(p.key, p.value, s.unpack(p.value))
+	}
+	for _, key := range s.keys() {
+		if !listed[key] {
+			before, _ := s.remove(key)
+			var none T
+			s.tell(before, none)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.synced = true
+	return nil
+}
+
+// Resync implements toolscache.ReflectorStore: nothing changes by itself.
+func (s *store[O, T, P]) Resync() error { return nil }
+
+// put keeps the facts of an object and tells it, unless nothing has changed.
+func (s *store[O, T, P]) put(key types.NamespacedName, value P, after T) {
+	before := s.get(key)
+	var none T
+	if before != none && before.GetResourceVersion() == after.GetResourceVersion() && before.GetUID() == after.GetUID() {
+		return // it was listed again
+	}
+	s.mu.Lock()
+	named := nameOf(key)
+	for _, index := range s.indices {
+		index.change(named, before, after)
+	}
+	s.items[named] = value
+	s.mu.Unlock()
+	s.tell(before, after)
+}
+
+// remove removes an object, and returns its facts and whether it was there.
+func (s *store[O, T, P]) remove(key types.NamespacedName) (before T, there bool) {
+	var none T
+	if before = s.get(key); before == none {
+		return before, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, index := range s.indices {
+		index.change(nameOf(key), before, none)
+	}
+	delete(s.items, nameOf(key))
+	return before, true
+}
+
+func (s *store[O, T, P]) tell(before, after T) {
+	initial := !s.hasSynced()
+	for _, handler := range s.handlers {
+		handler(before, after, initial)
+	}
+}
+
+// handle calls the handler for each object, and from then on for each change.
+func (s *store[O, T, P]) handle(handler change[T]) {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	var none T
+	for _, key := range s.keys() {
+		handler(none, s.get(key), true)
+	}
+	s.handlers = append(s.handlers, handler)
+}
+
+func (s *store[O, T, P]) hasSynced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.synced
+}
+
+// get returns the facts of an object, or the zero T.
+func (s *store[O, T, P]) get(key types.NamespacedName) (facts T) {
+	s.mu.RLock()
+	value, ok := s.items[nameOf(key)]
+	s.mu.RUnlock()
+	if !ok {
+		return facts
+	}
+	return s.unpack(value)
+}
+
+func (s *store[O, T, P]) keys() []types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	keys := make([]types.NamespacedName, 0, len(s.items))
+	for named := range s.items {
+		keys = append(keys, named.key())
+	}
+	return keys
+}
+
+// found returns the keys of the objects for which an index has the value.
+func (s *store[O, T, P]) found(by, value string) []types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	index, ok := s.indices[by]
+	if !ok {
+		panic("no index " + by)
+	}
+	return index.find(value)
+}
+
+// name is a types.NamespacedName, of which many objects share the namespace: each comes from
+// the API server with a copy.
+type name struct {
+	namespace unique.Handle[string]
+	name      string
+}
+
+func nameOf(key types.NamespacedName) name { return name{unique.Make(key.Namespace), key.Name} }
+
+func (n name) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: n.namespace.Value(), Name: n.name}
+}
