@@ -35,6 +35,9 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, e
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	if err := facts.Warm(ctx, mgr.GetCache(), metadataOf(namespaceKind), metadataOf(secretKind)); err != nil {
+		return nil, err
+	}
 	c := &Controller{
 		config:      cfg,
 		client:      mgr.GetClient(),
@@ -51,7 +54,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (*Controller, e
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if cfg.Namespace != "" {
-		if err := addConventional(mgr, cfg.Namespace); err != nil {
+		if err := addConventional(ctx, mgr, cfg.Namespace); err != nil {
 			return nil, err
 		}
 	}
