@@ -29,12 +29,13 @@ type Pattern struct {
 // Patterns are those of the page on scale.
 func Patterns() []Pattern {
 	atOnce := func(int, int) time.Duration { return 0 }
-	workday := func(i, n int) time.Duration { return 8 * time.Hour * time.Duration(i) / time.Duration(n) }
-	evenly := func(i, n int) time.Duration { return month * time.Duration(i) / time.Duration(n) }
+	over := func(d time.Duration) func(i, n int) time.Duration {
+		return func(i, n int) time.Duration { return time.Duration(float64(d) * float64(i) / float64(n)) }
+	}
 	return []Pattern{
 		{"all created at once", atOnce, 0},
-		{"all deployed in eight hours of one day", workday, 0},
-		{"as many created every minute of a month", evenly, 0},
+		{"all deployed in eight hours of one day", over(8 * time.Hour), 0},
+		{"as many created every minute of a month", over(month), 0},
 		{"all created at once, succession of the CA on day 15", atOnce, 15 * day},
 	}
 }

@@ -38,6 +38,15 @@ func TestASuccessionIsSpreadOverItsWindow(t *testing.T) {
 	assert.Zero(t, PeakOf(load.Renewed[:first+int(20*day/time.Minute)]).Total, "what was replaced on day 15 is not due for three weeks")
 }
 
+func TestEveryPatternIssuesEachCertificateOnceInItsMonth(t *testing.T) {
+	for _, p := range Patterns() {
+		for _, n := range []int{3, 100_000} {
+			load := Simulate(p, n, month, month)
+			assert.Equal(t, n, PeakOf(load.Created).Total, p.Name)
+		}
+	}
+}
+
 func TestPeakOf(t *testing.T) {
 	minutes := make([]int, 120)
 	minutes[0], minutes[59], minutes[60], minutes[119] = 6, 60, 120, 6
