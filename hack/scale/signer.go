@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -64,7 +65,7 @@ func (r *run) makeServices(ctx context.Context) error {
 // issue starts the signer, and measures from its first certificate to its last condition.
 func (r *run) issue(ctx context.Context) error {
 	const part = "Cold issue"
-	p, err := r.RunSigner(ctx, r.signer, r.workers)
+	p, err := r.startSigner(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,6 +108,13 @@ func (r *run) issue(ctx context.Context) error {
 	return r.setPlaneRSS(part)
 }
 
+// startSigner starts the signer with as much memory for each certificate as deploy/install.yaml
+// requests for 10 000, and not with less than that.
+func (r *run) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
+	limit := fmt.Sprintf("GOMEMLIMIT=%dMiB", max(112, 112*r.n/10_000))
+	return r.Run(ctx, r.signer, []string{limit, "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(r.workers))...)
+}
+
 // setCPU notes the CPU time of the control plane and of some processes for each of what.
 func (r *run) setCPU(part, what string, phase measure.Phase, processes ...string) {
 	for _, process := range append(processes, controlplane.KubeAPIServer, controlplane.Etcd) {
@@ -135,7 +143,7 @@ func (r *run) runAs(ctx context.Context, user string) (*measure.Process, error) 
 	if err := controlplane.WriteKubeconfig(file, cfg); err != nil {
 		return nil, err
 	}
-	return r.RunSigner(ctx, r.signer, r.workers, "--kubeconfig", file)
+	return r.startSigner(ctx, "--kubeconfig", file)
 }
 
 // restart starts the signer beside the certificates that are there, until it has looked at
@@ -311,7 +319,7 @@ func next(ctx context.Context, w watch.Interface) error {
 // its certificates are not spread over time.
 func (r *run) succession(ctx context.Context) error {
 	const part = "Succession of the CA"
-	signer, err := r.RunSigner(ctx, r.signer, r.workers, "--ca-soak=1s", "--ca-reissue-window=1s")
+	signer, err := r.startSigner(ctx, "--ca-soak=1s", "--ca-reissue-window=1s")
 	if err != nil {
 		return err
 	}
