@@ -48,11 +48,12 @@ func TestCount(t *testing.T) {
 		event(userA, "watch", "ResponseStarted", "/api/v1/services?sendInitialEvents=true&watch=true"),
 		event(userA, "watch", "ResponseComplete", "/api/v1/services?sendInitialEvents=true&watch=true"),
 		event(userA, "watch", "ResponseStarted", "/api/v1/services?resourceVersion=7&watch=true"),
+		event(userA, "watch", "ResponseStarted", "/api/v1/namespaces?sendInitialEvents=true&watch=true"),
 		event(userA, "get", "ResponseComplete", "/api/v1/namespaces/x/configmaps/y"),
 		event(userA, "update", "ResponseComplete", "/apis/coordination.k8s.io/v1/namespaces/x/leases/y"),
 		event(userA, "patch", "ResponseComplete", "/api/v1/namespaces/x/services/y/status"),
 	}
-	assert.Equal(t, counted{streamed: 1, lists: 2, watches: 1, gets: 1, writes: 2, events: 10}, count(events, userA, 1))
-	assert.Equal(t, counted{lists: 1, events: 10}, count(events, userB, 0))
-	assert.Equal(t, counted{events: 10}, count(events, userA, 10))
+	assert.Equal(t, counted{streamed: 2, lists: 2, watches: 1, gets: 1, writes: 2, events: 11}, count(events, userA, 1))
+	assert.Equal(t, counted{lists: 1, events: 11}, count(events, userB, 0))
+	assert.Equal(t, counted{events: 11}, count(events, userA, 11))
 }

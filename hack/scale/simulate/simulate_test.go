@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -101,4 +103,51 @@ func TestShardsOfEqualNamespacesAreBalanced(t *testing.T) {
 		}
 		assert.Equal(t, len(namespaces), total, "each namespace has one owner")
 	}
+}
+
+func TestExtrapolation(t *testing.T) {
+	c := Constants{
+		IssueCPU: 2, IssueRate: 200, SuccessionRate: 100, SuccessionAPI: 8, RestartEach: 0.5,
+		SignerBase: 40, SignerEach: 4, RotatorBase: 50, RotatorEach: 2, DialCPU: 1, EtcdBytesEach: 4096,
+	}
+	e := c.For(20_480, 36_000, 100*time.Hour, time.Hour)
+	assert.InDelta(t, 20_480/(80*3600.0), e.RenewalsASecond, 1e-9, "renewed after 0.8 of the lifetime, in the mean")
+	assert.Equal(t, 102400*time.Millisecond, e.Issue)
+	assert.Equal(t, 204800*time.Millisecond, e.Succession)
+	assert.Equal(t, 10240*time.Millisecond, e.Restart)
+	assert.InDelta(t, 40+80, e.SignerMiB, 1e-9)
+	assert.InDelta(t, 80, e.EtcdMiB, 1e-9)
+	assert.InDelta(t, e.RenewalsASecond*0.002, e.SignerCores, 1e-12)
+	assert.InDelta(t, 10+36_000/(80*3600.0), e.DialsASecond, 1e-9, "one a pod an hour, and one a renewal")
+	assert.InDelta(t, e.DialsASecond*0.001, e.RotatorCores, 1e-12)
+	assert.InDelta(t, 50+36_000*2/1024.0, e.RotatorMiB, 1e-9)
+}
+
+func TestASuccessionTakesAsLongAsTheLargestShardOrTheAPIServer(t *testing.T) {
+	c := Constants{SuccessionRate: 100, SuccessionAPI: 8}
+	took, apiServer := c.SuccessionOf([]int{1000, 4000, 1000}, 4)
+	assert.Equal(t, 40*time.Second, took)
+	assert.False(t, apiServer, "12 s of four cores")
+	took, apiServer = c.SuccessionOf([]int{2000, 2000, 2000, 2000}, 2)
+	assert.Equal(t, 32*time.Second, took)
+	assert.True(t, apiServer, "20 s of each signer, 64 s of two cores")
+}
+
+func TestAShareOfTheCertificatesMoves(t *testing.T) {
+	namespaces := []Namespace{}
+	for i := range 1000 {
+		namespaces = append(namespaces, Namespace{fmt.Sprint("tenant-", i), 1})
+	}
+	moving := slices.IndexFunc(namespaces, func(ns Namespace) bool { return Rendezvous(ns.Name, 5) == 4 })
+	namespaces[moving].Certificates = 9001
+	m := Grow(namespaces, 4, Rendezvous)
+	assert.InDelta(t, (m.Namespaces*1000+9000)/10_000, m.Certificates, 1e-9)
+}
+
+// The balance is limited by what cannot be divided.
+func TestTheLargestNamespaceIsTheLeastThatAShardHas(t *testing.T) {
+	namespaces := Zipf(1000, 10_000, 1)
+	loads := Loads(namespaces, 16, Rendezvous)
+	assert.GreaterOrEqual(t, loads[Rendezvous(namespaces[0].Name, 16)], namespaces[0].Certificates)
+	assert.Greater(t, namespaces[0].Certificates, 10_000/16)
 }

@@ -103,7 +103,7 @@ func (c *Controller) newCache(mgr manager.Manager, configMap string) (cache.Cach
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	if err := mgr.Add(made); err != nil {
+	if err := facts.AddCache(mgr, made); err != nil {
 		return nil, fmt.Errorf("add cache: %w", err)
 	}
 	return made, nil

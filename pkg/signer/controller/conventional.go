@@ -57,7 +57,7 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string)
 	if err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
 	}
-	if err := mgr.Add(secrets); err != nil {
+	if err := facts.AddCache(mgr, secrets); err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
 	}
 	if err := facts.Warm(ctx, secrets, metadataOf(secretKind)); err != nil {
