@@ -5,20 +5,19 @@ import "time"
 // Constants are what one of a thing costs, as measured by this program on two cores that run
 // etcd, kube-apiserver and servingcert together. docs/scale.md has the run.
 type Constants struct {
-	IssueCPU        float64 // ms of the signer's CPU a certificate
-	IssueAPIServer  float64 // ms of kube-apiserver's and etcd's CPU a certificate
-	IssueRate       float64 // certificates a second, on those two cores
-	SuccessionRate  float64 // the same when the CA is replaced
-	SuccessionAPI   float64 // ms of kube-apiserver's and etcd's CPU a certificate, then
-	RestartEach     float64 // ms a certificate until a restarted signer has looked at it
-	SignerBase      float64 // MiB that a signer with no certificate needs
-	SignerEach      float64 // KiB of RSS a certificate
-	RotatorBase     float64 // MiB
-	RotatorEach     float64 // KiB of RSS a followed pod
-	DialCPU         float64 // ms of the rotator's CPU a dial
-	RenewalAPI      float64 // ms of kube-apiserver's and etcd's CPU a pod when its certificate is renewed
-	EtcdBytesEach   float64 // bytes a certificate: its Secret and its condition
-	BundleAPIServer float64 // ms of kube-apiserver's and etcd's CPU a ConfigMap of a bundle
+	IssueCPU       float64 // ms of the signer's CPU a certificate
+	IssueAPIServer float64 // ms of kube-apiserver's and etcd's CPU a certificate
+	IssueRate      float64 // certificates a second, on those two cores
+	SuccessionRate float64 // the same when the CA is replaced
+	SuccessionCPU  float64 // ms of the signer's and the rotator's CPU a certificate, then
+	SuccessionAPI  float64 // ms of kube-apiserver's and etcd's CPU a certificate, then
+	RestartEach    float64 // ms a certificate until a restarted signer has looked at it
+	SignerBase     float64 // MiB that a signer with no certificate needs
+	SignerEach     float64 // KiB of RSS a certificate
+	RotatorBase    float64 // MiB
+	RotatorEach    float64 // KiB of RSS a followed pod
+	DialCPU        float64 // ms of the rotator's CPU a dial
+	EtcdBytesEach  float64 // bytes a certificate: its Secret and its condition
 }
 
 // Extrapolated is what a cluster of some size would need.
@@ -57,8 +56,8 @@ func (c Constants) For(services, pods int, lifetime, dialEvery time.Duration) Ex
 	return e
 }
 
-// SuccessionOf returns how long a succession takes with shards that have so many certificates
-// each: the largest shard, at the rate that one signer has, or the API server, if it has
+// SuccessionOf returns how long a succession takes at least with shards that have so many
+// certificates each: the largest shard on one core of its own, or the API server, if it has
 // fewer cores than they all ask for.
 func (c Constants) SuccessionOf(loads []int, apiServerCores float64) (took time.Duration, apiServerLimits bool) {
 	total, largest := 0, 0
@@ -66,7 +65,7 @@ func (c Constants) SuccessionOf(loads []int, apiServerCores float64) (took time.
 		total += n
 		largest = max(largest, n)
 	}
-	bySigner := seconds(float64(largest) / c.SuccessionRate)
+	bySigner := seconds(float64(largest) * c.SuccessionCPU / 1000)
 	byAPIServer := seconds(float64(total) * c.SuccessionAPI / 1000 / apiServerCores)
 	if byAPIServer > bySigner {
 		return byAPIServer, true

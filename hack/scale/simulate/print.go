@@ -68,7 +68,7 @@ func printShards(out io.Writer) {
 			largest = max(largest, ns.Certificates)
 		}
 		fmt.Fprintf(out, "\n### %d certificates in %d namespaces, the i-th with 1/i^%g of the first: the largest has %d\n\n", total, tenants, s, largest)
-		fmt.Fprintln(out, "| shards | largest shard | over the mean | memory of it | succession, 2 cores for the API server | 16 cores | moves to one more shard: namespaces | certificates | between old shards | by modulo: namespaces |")
+		fmt.Fprintln(out, "| shards | largest shard | over the mean | memory of it | succession, 2 cores for API server and etcd | 16 cores | moves to one more shard: namespaces | certificates | between old shards | by modulo: namespaces |")
 		fmt.Fprintln(out, "| --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |")
 		for _, k := range []int{1, 2, 3, 4, 8, 16} {
 			loads := Loads(namespaces, k, Rendezvous)

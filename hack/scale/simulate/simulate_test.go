@@ -124,7 +124,7 @@ func TestExtrapolation(t *testing.T) {
 }
 
 func TestASuccessionTakesAsLongAsTheLargestShardOrTheAPIServer(t *testing.T) {
-	c := Constants{SuccessionRate: 100, SuccessionAPI: 8}
+	c := Constants{SuccessionCPU: 10, SuccessionAPI: 8}
 	took, apiServer := c.SuccessionOf([]int{1000, 4000, 1000}, 4)
 	assert.Equal(t, 40*time.Second, took)
 	assert.False(t, apiServer, "12 s of four cores")
