@@ -20,8 +20,8 @@ func Measured() Constants {
 		SuccessionCPU: 2.69, SuccessionAPI: 10.4,
 		RestartEach: 0.3,
 		SignerBase:  52, SignerEach: 8.9,
-		RotatorBase: 55, RotatorEach: 6,
-		DialCPU:       1.4,
+		RotatorBase: 50, RotatorEach: 5.8,
+		DialCPU:       0.8,
 		EtcdBytesEach: 4150,
 	}
 	c.IssueRate = cores * 1000 / (c.IssueCPU + c.IssueAPIServer)
