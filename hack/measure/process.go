@@ -20,7 +20,7 @@ import (
 )
 
 // Patience bounds every wait for a process.
-const Patience = 10 * time.Minute
+const Patience = 20 * time.Minute
 
 // Process is a running signer, or rotator.
 type Process struct {

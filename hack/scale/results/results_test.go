@@ -47,6 +47,7 @@ func TestPrint(t *testing.T) {
 	r.Set("Restart", "lists", "", 500, 3)
 	r.Set("Cold issue", "time", "s", 500, 1)
 	r.Set("Cold issue", "time", "s", 500, 10) // measured again
+	r.Set("Restart", "time", "s", 500, 3)
 	r.Set("Cold issue", "CPU a certificate", "ms", 500, 1.2345)
 	r.Set("Cold issue", "CPU a certificate", "ms", 2000, 12.345)
 	r.Set("Cold issue", "bytes in etcd", "", 2000, 4143.4)
@@ -66,6 +67,7 @@ func TestPrint(t *testing.T) {
 | what | 500 | exponent |
 | --- | --: | --: |
 | lists | 3 |  |
+| time | 3 s |  |
 `, out.String())
 	require.NoError(t, r.Save(), "kept nowhere")
 }

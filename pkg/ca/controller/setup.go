@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // controllerName names the controller in logs, metrics and events.
@@ -62,12 +64,19 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
+	ctx := context.Background() // of calls that do not wait
+	if err := errors.Join(
+		facts.Warm(ctx, watched, metadataOf("Secret"), metadataOf("ConfigMap")),
+		facts.Warm(ctx, extra, metadataOf("ConfigMap")),
+	); err != nil {
+		return err
+	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named(controllerName).
 		WatchesRawSource(source.Func(once)).
-		WatchesRawSource(metadataOf(watched, "Secret")).
-		WatchesRawSource(metadataOf(watched, "ConfigMap")).
-		WatchesRawSource(metadataOf(extra, "ConfigMap")).
+		WatchesRawSource(sourceOf(watched, "Secret")).
+		WatchesRawSource(sourceOf(watched, "ConfigMap")).
+		WatchesRawSource(sourceOf(extra, "ConfigMap")).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestWait),
@@ -94,7 +103,7 @@ func (c *Controller) newCache(mgr manager.Manager, configMap string) (cache.Cach
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	if err := mgr.Add(made); err != nil {
+	if err := facts.AddCache(mgr, made); err != nil {
 		return nil, fmt.Errorf("add cache: %w", err)
 	}
 	return made, nil
@@ -109,10 +118,14 @@ func once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcil
 	return nil
 }
 
-func metadataOf(watched cache.Cache, kind string) source.Source {
+func metadataOf(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return source.Kind(watched, object, handler.TypedEnqueueRequestsFromMapFunc(
+	return object
+}
+
+func sourceOf(watched cache.Cache, kind string) source.Source {
+	return source.Kind(watched, metadataOf(kind), handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
 			if !slices.Contains([]string{api.CASecretName, api.CAInterimName, api.CAImportName, api.CAStatusName, api.ExtraRootsName}, object.Name) {
 				return nil

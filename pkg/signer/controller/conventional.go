@@ -43,7 +43,7 @@ const (
 
 // addConventional adds the publisher to the manager. Its cache is its own: the
 // manager's holds Secrets by another selector.
-func addConventional(mgr manager.Manager, namespace string) error {
+func addConventional(ctx context.Context, mgr manager.Manager, namespace string) error {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ByObject: map[client.Object]cache.ByObject{
@@ -57,8 +57,11 @@ func addConventional(mgr manager.Manager, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
 	}
-	if err := mgr.Add(secrets); err != nil {
+	if err := facts.AddCache(mgr, secrets); err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
+	}
+	if err := facts.Warm(ctx, secrets, metadataOf(secretKind)); err != nil {
+		return err
 	}
 	anyName := true // several managers run in one process of a test
 	c, err := controller.New("conventional-secrets", mgr, controller.Options{

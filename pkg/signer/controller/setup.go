@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +44,10 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	ctx := context.Background() // of calls that do not wait
+	if err := facts.Warm(ctx, mgr.GetCache(), metadataOf(namespaceKind), metadataOf(secretKind)); err != nil {
+		return nil, err
+	}
 	c := &Controller{
 		config:      cfg,
 		client:      mgr.GetClient(),
@@ -60,7 +65,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if cfg.Namespace != "" {
-		if err := addConventional(mgr, cfg.Namespace); err != nil {
+		if err := addConventional(ctx, mgr, cfg.Namespace); err != nil {
 			return nil, err
 		}
 	}
