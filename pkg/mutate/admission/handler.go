@@ -213,7 +213,7 @@ func answer(patch mutate.Patch, report mutate.Report) (*admissionv1.AdmissionRes
 		}
 		resp.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
 	}
-	data, err := patch.JSON()
+	data, err := patchJSON(patch)
 	if err != nil {
 		return nil, fmt.Errorf("write the patch: %w", err)
 	}
