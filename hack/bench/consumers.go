@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -39,7 +40,7 @@ type watched struct {
 // when all certificates are renewed and served at once, and when they are served
 // as late as a kubelet may bring them.
 func (b *bench) runConsumers(ctx context.Context) error {
-	port, err := freeAddress()
+	port, err := measure.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -47,35 +48,35 @@ func (b *bench) runConsumers(ctx context.Context) error {
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	if f.servers, err = startServers(ctx, b.dir, f.s); err != nil {
+	if f.servers, err = startServers(ctx, b.Dir, f.s); err != nil {
 		return err
 	}
-	p, err := b.start(ctx, []string{"GOMEMLIMIT=off"}, "--pod-cidrs=127.0.0.0/8")
+	p, err := b.Run(ctx, b.binary, []string{"GOMEMLIMIT=off"}, "--pod-cidrs=127.0.0.0/8")
 	if err != nil {
 		return err
 	}
-	defer p.kill()
-	step("a new leader, %d pods", b.consumers)
+	defer p.Kill()
+	measure.Step("a new leader, %d pods", b.consumers)
 	cold, err := f.until(ctx, p, watched{})
 	if err != nil {
 		return err
 	}
-	step("a rotation that is served at once")
+	measure.Step("a rotation that is served at once")
 	atOnce, err := f.rotate(ctx, p, 0)
 	if err != nil {
 		return err
 	}
-	step("a rotation that is served after %s", kubelet)
+	measure.Step("a rotation that is served after %s", kubelet)
 	late, err := f.rotate(ctx, p, kubelet)
 	if err != nil {
 		return err
 	}
-	peak, err := peakRSS(p.cmd.Process.Pid)
+	peak, err := measure.PeakRSS(p.PID())
 	if err != nil {
 		return err
 	}
 	f.report(cold, atOnce, late, peak)
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		return err
 	}
 	return f.servers.stop()
@@ -113,13 +114,12 @@ func (f *field) services() int { return f.consumers / podsPerService }
 
 func (f *field) prepare(ctx context.Context) error {
 	for _, ns := range []string{api.DefaultNamespace, "cold"} {
-		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-		if _, err := f.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		if err := f.MakeNamespace(ctx, ns, nil); err != nil {
 			return err
 		}
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	if _, err := f.client.CoreV1().ServiceAccounts("cold").Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := f.Client.CoreV1().ServiceAccounts("cold").Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	var err error
@@ -131,10 +131,10 @@ func (f *field) prepare(ctx context.Context) error {
 		return err
 	}
 	status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: api.CAStatusName}, Data: map[string]string{api.BundleKey: string(pki.NewBundle(f.root).PEM())}}
-	if _, err := f.client.CoreV1().ConfigMaps(api.DefaultNamespace).Create(ctx, status, metav1.CreateOptions{}); err != nil {
+	if _, err := f.Client.CoreV1().ConfigMaps(api.DefaultNamespace).Create(ctx, status, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	step("%d Services and %d pods", f.services(), f.consumers)
+	measure.Step("%d Services and %d pods", f.services(), f.consumers)
 	if err := f.each(ctx, f.services(), f.newService); err != nil {
 		return err
 	}
@@ -154,10 +154,10 @@ func (f *field) address(i int) netip.AddrPort {
 }
 
 func (f *field) newService(ctx context.Context, i int) error {
-	_, err := f.client.CoreV1().Services(coldNamespace).Create(ctx, &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name(i), Annotations: map[string]string{api.AnnotationSecretName: name(i) + "-tls"}},
+	_, err := f.Client.CoreV1().Services(coldNamespace).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: measure.Name(i), Annotations: map[string]string{api.AnnotationSecretName: measure.Name(i) + "-tls"}},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": name(i)},
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": measure.Name(i)},
 			Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(int32(f.port))}},
 		},
 	}, metav1.CreateOptions{})
@@ -165,7 +165,7 @@ func (f *field) newService(ctx context.Context, i int) error {
 }
 
 func (f *field) makePod(ctx context.Context, i int) error {
-	app, yes := name(i/podsPerService), true
+	app, yes := measure.Name(i/podsPerService), true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: app + "-abc-" + strconv.Itoa(i), Labels: map[string]string{"app": app, "pod-template-hash": "abc"},
@@ -176,7 +176,7 @@ func (f *field) makePod(ctx context.Context, i int) error {
 			Volumes:    []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: app + "-tls"}}}},
 		},
 	}
-	if _, err := f.client.CoreV1().Pods("cold").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+	if _, err := f.Client.CoreV1().Pods("cold").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	ip := f.address(i).Addr().String()
@@ -186,7 +186,7 @@ func (f *field) makePod(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.client.CoreV1().Pods("cold").Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = f.Client.CoreV1().Pods("cold").Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -194,7 +194,7 @@ func (f *field) makePod(ctx context.Context, i int) error {
 func (f *field) renew(ctx context.Context) error {
 	leaves := make([]string, f.services())
 	for i := range leaves {
-		host := name(i) + ".cold.svc"
+		host := measure.Name(i) + ".cold.svc"
 		key, err := pki.GenerateKey(pki.ECDSAP256)
 		if err != nil {
 			return err
@@ -222,23 +222,23 @@ func (f *field) renew(ctx context.Context) error {
 	}
 	return f.each(ctx, f.services(), func(ctx context.Context, i int) error {
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{{
-			Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: api.ReadyFacts{Secret: name(i) + "-tls", Leaf: leaves[i]}.Message("issued"),
+			Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: api.ReadyFacts{Secret: measure.Name(i) + "-tls", Leaf: leaves[i]}.Message("issued"),
 		}}}})
 		if err != nil {
 			return err
 		}
-		_, err = f.client.CoreV1().Services(coldNamespace).Patch(ctx, name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err = f.Client.CoreV1().Services(coldNamespace).Patch(ctx, measure.Name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
 }
 
 // rotate renews everything, and has it served after a while.
-func (f *field) rotate(ctx context.Context, p *process, after time.Duration) (watched, error) {
+func (f *field) rotate(ctx context.Context, p *measure.Process, after time.Duration) (watched, error) {
 	before, err := observe(p)
 	if err != nil {
 		return watched{}, err
 	}
-	p.started = time.Now()
+	p.Started = time.Now()
 	if err := f.renew(ctx); err != nil {
 		return watched{}, err
 	}
@@ -255,19 +255,19 @@ func (f *field) rotate(ctx context.Context, p *process, after time.Duration) (wa
 
 // until waits until every Service says that what it should be is served, and
 // returns what the rotator has done since before.
-func (f *field) until(ctx context.Context, p *process, before watched) (watched, error) {
-	err := p.wait(ctx, "conditions that say that all is served", func() (time.Duration, bool) { return 200 * time.Millisecond, f.allServed(ctx, p) })
+func (f *field) until(ctx context.Context, p *measure.Process, before watched) (watched, error) {
+	err := p.Wait(ctx, "conditions that say that all is served", func() (time.Duration, bool) { return 200 * time.Millisecond, f.allServed(ctx, p) })
 	if err != nil {
 		return watched{}, err
 	}
-	took := time.Since(p.started)
+	took := time.Since(p.Started)
 	now, err := observe(p)
 	return watched{took, now.cpu - before.cpu, now.dials - before.dials, now.patches - before.patches}, err
 }
 
 // allServed reports whether every Service says that what it should be is served.
-func (f *field) allServed(ctx context.Context, p *process) bool {
-	list, err := f.client.CoreV1().Services(coldNamespace).List(ctx, metav1.ListOptions{})
+func (f *field) allServed(ctx context.Context, p *measure.Process) bool {
+	list, err := f.Client.CoreV1().Services(coldNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false
 	}
@@ -278,17 +278,17 @@ func (f *field) allServed(ctx context.Context, p *process) bool {
 			return false
 		}
 	}
-	m, err := p.scrape()
-	return err == nil && m.sum("servingcert_consumers", "state", "current") == float64(f.consumers)
+	m, err := p.Scrape()
+	return err == nil && m.Sum("servingcert_consumers", "state", "current") == float64(f.consumers)
 }
 
-func observe(p *process) (watched, error) {
-	m, err := p.scrape()
+func observe(p *measure.Process) (watched, error) {
+	m, err := p.Scrape()
 	if err != nil {
 		return watched{}, err
 	}
 	return watched{
-		cpu:   time.Duration(m.sum("process_cpu_seconds_total") * float64(time.Second)),
-		dials: m.sum("servingcert_probes_total"), patches: m.sum("rest_client_requests_total", "method", http.MethodPatch),
+		cpu:   time.Duration(m.Sum("process_cpu_seconds_total") * float64(time.Second)),
+		dials: m.Sum("servingcert_probes_total"), patches: m.Sum("rest_client_requests_total", "method", http.MethodPatch),
 	}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -28,50 +28,50 @@ func condition(now time.Time) metav1.Condition {
 
 // floor makes the writes that the signer makes, of the same size, and nothing else.
 // Watched, it holds the three watches that the signer holds beside them.
-func (b *bench) floor(ctx context.Context, namespace string, watched bool) (phase, error) {
-	if err := b.each(ctx, b.n, func(ctx context.Context, i int) error { return b.makeService(ctx, namespace, i, false) }); err != nil {
-		return phase{}, err
+func (b *bench) floor(ctx context.Context, namespace string, watched bool) (measure.Phase, error) {
+	if err := b.each(ctx, b.n, func(ctx context.Context, i int) error { return b.MakeService(ctx, namespace, i, false) }); err != nil {
+		return measure.Phase{}, err
 	}
 	certPEM, keyPEM, err := pair()
 	if err != nil {
-		return phase{}, err
+		return measure.Phase{}, err
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{condition(time.Now())}}})
 	if err != nil {
-		return phase{}, err
+		return measure.Phase{}, err
 	}
 	if watched {
 		stop, err := b.watchAsTheSigner(ctx)
 		if err != nil {
-			return phase{}, err
+			return measure.Phase{}, err
 		}
 		defer stop()
 	}
 	m, err := b.begin(ctx, nil)
 	if err != nil {
-		return phase{}, err
+		return measure.Phase{}, err
 	}
 	err = b.each(ctx, b.n, func(ctx context.Context, i int) error {
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: name(i) + "-tls", Labels: map[string]string{"made-by": "bench"},
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: name(i), UID: types.UID("00000000-0000-0000-0000-000000000000")}},
+				Namespace: namespace, Name: measure.Name(i) + "-tls", Labels: map[string]string{"made-by": "bench"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: measure.Name(i), UID: types.UID("00000000-0000-0000-0000-000000000000")}},
 			},
 			Type: corev1.SecretTypeTLS,
 			Data: map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM},
 		}
-		if _, err := b.client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
+		if _, err := b.Client.CoreV1().Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 			return err
 		}
-		_, err := b.client.CoreV1().Services(namespace).Patch(ctx, name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+		_, err := b.Client.CoreV1().Services(namespace).Patch(ctx, measure.Name(i), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
 	if err != nil {
-		return phase{}, err
+		return measure.Phase{}, err
 	}
-	p, err := m.end(ctx, b.n)
+	p, err := m.End(ctx, b.n)
 	if err != nil {
-		return phase{}, err
+		return measure.Phase{}, err
 	}
 	return p, b.clear(ctx, namespace)
 }
@@ -104,15 +104,15 @@ func (b *bench) watchAsTheSigner(ctx context.Context) (stop func(), err error) {
 	// What the floor makes has the label of the watch whose events hold the whole Secret, as
 	// the signer's have.
 	ours, others := metav1.ListOptions{LabelSelector: "made-by=bench"}, metav1.ListOptions{LabelSelector: "made-by!=bench"}
-	if err := drain(b.client.CoreV1().Services("").Watch(ctx, metav1.ListOptions{})); err != nil {
+	if err := drain(b.Client.CoreV1().Services("").Watch(ctx, metav1.ListOptions{})); err != nil {
 		stop()
 		return nil, err
 	}
-	if err := drain(b.client.CoreV1().Secrets("").Watch(ctx, ours)); err != nil {
+	if err := drain(b.Client.CoreV1().Secrets("").Watch(ctx, ours)); err != nil {
 		stop()
 		return nil, err
 	}
-	if err := drain(b.metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Watch(ctx, others)); err != nil {
+	if err := drain(b.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Watch(ctx, others)); err != nil {
 		stop()
 		return nil, err
 	}
@@ -134,6 +134,3 @@ func pair() (certPEM, keyPEM []byte, err error) {
 	keyPEM, err = pki.EncodeKey(key)
 	return pki.EncodeCertificates(cert), keyPEM, err
 }
-
-// optedIn labels a namespace whose Services the signer is to serve.
-var optedIn = map[string]string{api.LabelInject: api.InjectEnabled}

@@ -8,17 +8,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/measure"
 )
 
 // options are what may be asked of a run.
@@ -70,14 +66,13 @@ func run(ctx context.Context, o options) (err error) {
 	if o.consumers > 0 {
 		what = "rotator"
 	}
-	binary := filepath.Join(dir, what)
-	step("building the %s", what)
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/servingcert/servingcert/cmd/"+what).CombinedOutput(); err != nil {
-		return fmt.Errorf("build the %s: %w\n%s", what, err, out)
+	measure.Step("building the %s", what)
+	binary, err := measure.Build(ctx, dir, what)
+	if err != nil {
+		return err
 	}
-	step("starting etcd and kube-apiserver")
-	cp, err := controlplane.Start(ctx, controlplane.Options{
-		Dir:                filepath.Join(dir, "controlplane"),
+	measure.Step("starting etcd and kube-apiserver")
+	cluster, err := measure.Start(ctx, dir, controlplane.Options{
 		Features:           []controlplane.Feature{controlplane.PodCertificates},
 		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 	})
@@ -85,21 +80,11 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() {
-		if stopErr := cp.Stop(); err == nil {
+		if stopErr := cluster.Plane.Stop(); err == nil {
 			err = stopErr
 		}
 	}()
-	cfg := rest.CopyConfig(cp.AdminConfig())
-	cfg.QPS, cfg.ContentType = -1, "application/vnd.kubernetes.protobuf"
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	meta, err := metadata.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
-	b := &bench{options: o, plane: cp, client: client, metadata: meta, binary: binary, dir: dir, kubeconfig: cp.KubeconfigFile()}
+	b := &bench{options: o, Cluster: cluster, binary: binary}
 	if o.consumers > 0 {
 		return b.runConsumers(ctx)
 	}

@@ -7,62 +7,52 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 
-	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/measure/requests"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
 type bench struct {
 	options
-	plane      *controlplane.ControlPlane
-	client     kubernetes.Interface
-	metadata   metadata.Interface
-	binary     string // of what is measured
-	dir        string
-	kubeconfig string
+	*measure.Cluster
+	binary string // of what is measured
 }
 
 // results is what a run of the bench measured.
 type results struct {
 	bare        time.Duration // the cryptography of a certificate
 	rounds      []round
-	warm        usage // a restart
-	warmForeign usage // beside foreign Secrets
+	warm        measure.Usage // a restart
+	warmForeign measure.Usage // beside foreign Secrets
 	p50, p99    time.Duration
-	answered    answered
+	answered    requests.Answered
 }
-
-// patience bounds every wait for the signer.
-const patience = 10 * time.Minute
 
 func (b *bench) run(ctx context.Context) error {
 	var r results
 	var err error
 	for ns, labels := range map[string]map[string]string{
-		api.DefaultNamespace: nil, "floor": nil, "floor-watched": nil, coldNamespace: optedIn, "single": optedIn, "foreign": nil,
+		api.DefaultNamespace: nil, "floor": nil, "floor-watched": nil, coldNamespace: measure.OptedIn(), "single": measure.OptedIn(), "foreign": nil,
 	} {
-		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: labels}}
-		if _, err := b.client.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		if err := b.MakeNamespace(ctx, ns, labels); err != nil {
 			return err
 		}
 	}
-	step("the cryptography alone")
+	measure.Step("the cryptography alone")
 	if r.bare, err = bare(ctx, 2000); err != nil {
 		return fmt.Errorf("cryptography: %w", err)
 	}
 	if r.rounds, err = b.runRounds(ctx); err != nil {
 		return err
 	}
-	step("%d Services one by one", b.single)
+	measure.Step("%d Services one by one", b.single)
 	if r.p50, r.p99, err = b.oneByOne(ctx); err != nil {
 		return fmt.Errorf("one by one: %w", err)
 	}
-	step("restarting the signer with %d certificates", b.n)
+	measure.Step("restarting the signer with %d certificates", b.n)
 	if r.warm, err = b.restart(ctx); err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
@@ -73,7 +63,7 @@ func (b *bench) run(ctx context.Context) error {
 		return fmt.Errorf("restart: %w", err)
 	}
 	if b.requests > 0 {
-		if r.answered, err = b.runRequests(ctx); err != nil {
+		if r.answered, err = requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests}); err != nil {
 			return err
 		}
 	}
@@ -83,37 +73,31 @@ func (b *bench) run(ctx context.Context) error {
 
 // each runs f for 0 … n-1, as many at a time as the signer has workers.
 func (b *bench) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(b.workers)
-	for i := range n {
-		g.Go(func() error { return f(ctx, i) })
-	}
-	return g.Wait()
+	return measure.Each(ctx, n, b.workers, f)
 }
 
-func name(i int) string { return fmt.Sprintf("service-%05d", i) }
+// startSigner starts the signer as deploy/install.yaml does.
+func (b *bench) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
+	return b.RunSigner(ctx, b.binary, b.workers, flags...)
+}
 
-func (b *bench) makeService(ctx context.Context, namespace string, i int, annotated bool) error {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name(i)},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, // 10 000 addresses are not what is measured
-			Selector:  map[string]string{"app": name(i)},
-			Ports:     []corev1.ServicePort{{Name: "https", Port: 443}},
-		},
+// theSigner is its name among the processes whose CPU time is read.
+const theSigner = "signer"
+
+// begin starts to measure a phase. signer is the process that works, nil if it is the
+// bench alone.
+func (b *bench) begin(ctx context.Context, signer *measure.Process) (*measure.Meter, error) {
+	if signer == nil {
+		return b.Begin(ctx, nil)
 	}
-	if annotated {
-		svc.Annotations = map[string]string{api.AnnotationSecretName: name(i) + "-tls"}
-	}
-	_, err := b.client.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{})
-	return err
+	return b.Begin(ctx, map[string]*measure.Process{theSigner: signer})
 }
 
 // clear leaves the cluster as it was: what the floor made is not to be in the
 // signer's caches.
 func (b *bench) clear(ctx context.Context, namespace string) error {
 	for _, resource := range []string{"secrets", "services"} {
-		if err := b.client.CoreV1().RESTClient().Delete().Namespace(namespace).Resource(resource).Do(ctx).Error(); err != nil {
+		if err := b.Client.CoreV1().RESTClient().Delete().Namespace(namespace).Resource(resource).Do(ctx).Error(); err != nil {
 			return fmt.Errorf("delete the %s of namespace %s: %w", resource, namespace, err)
 		}
 	}
@@ -121,7 +105,7 @@ func (b *bench) clear(ctx context.Context, namespace string) error {
 }
 
 func (b *bench) checkReady(ctx context.Context, n int) error {
-	list, err := b.client.CoreV1().Services(coldNamespace).List(ctx, metav1.ListOptions{})
+	list, err := b.Client.CoreV1().Services(coldNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -138,7 +122,7 @@ func (b *bench) checkReady(ctx context.Context, n int) error {
 }
 
 func (b *bench) countEvents(ctx context.Context) (int, error) {
-	list, err := b.client.EventsV1().Events(coldNamespace).List(ctx, metav1.ListOptions{})
+	list, err := b.Client.EventsV1().Events(coldNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, err
 	}
@@ -148,17 +132,17 @@ func (b *bench) countEvents(ctx context.Context) (int, error) {
 // oneByOne creates a Service, waits for its Secret, and so on; the time counts
 // from before the request to create it.
 func (b *bench) oneByOne(ctx context.Context) (p50, p99 time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, measure.Patience)
 	defer cancel()
 	p, err := b.startSigner(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer p.kill()
-	if err := p.waitReconciled(ctx, b.n); err != nil {
+	defer p.Kill()
+	if err := p.WaitReconciled(ctx, b.n); err != nil {
 		return 0, 0, err
 	}
-	w, err := b.client.CoreV1().Secrets("single").Watch(ctx, metav1.ListOptions{})
+	w, err := b.Client.CoreV1().Secrets("single").Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -166,7 +150,7 @@ func (b *bench) oneByOne(ctx context.Context) (p50, p99 time.Duration, err error
 	took := make([]time.Duration, 0, b.single)
 	for i := range b.single {
 		start := time.Now()
-		if err := b.makeService(ctx, "single", i, true); err != nil {
+		if err := b.MakeService(ctx, "single", i, true); err != nil {
 			return 0, 0, err
 		}
 		if _, ok := <-w.ResultChan(); !ok {
@@ -175,33 +159,33 @@ func (b *bench) oneByOne(ctx context.Context) (p50, p99 time.Duration, err error
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
-	return took[len(took)/2], took[len(took)*99/100], p.stop()
+	return took[len(took)/2], took[len(took)*99/100], p.Stop()
 }
 
 // restart starts the signer on what it has issued, lets it look at everything,
 // and stops it.
-func (b *bench) restart(ctx context.Context) (usage, error) {
+func (b *bench) restart(ctx context.Context) (measure.Usage, error) {
 	p, err := b.startSigner(ctx)
 	if err != nil {
-		return usage{}, err
+		return measure.Usage{}, err
 	}
-	defer p.kill()
-	if err := p.waitReconciled(ctx, b.n+b.single); err != nil {
-		return usage{}, err
+	defer p.Kill()
+	if err := p.WaitReconciled(ctx, b.n+b.single); err != nil {
+		return measure.Usage{}, err
 	}
-	u, err := p.usage()
+	u, err := p.Usage()
 	if err != nil {
-		return usage{}, err
+		return measure.Usage{}, err
 	}
-	return u, p.stop()
+	return u, p.Stop()
 }
 
 func (b *bench) makeForeign(ctx context.Context) error {
-	step("%d foreign Secrets of 1 MB", b.foreign)
+	measure.Step("%d foreign Secrets of 1 MB", b.foreign)
 	data := make([]byte, 1_000_000)
 	return b.each(ctx, b.foreign, func(ctx context.Context, i int) error {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "foreign", Name: name(i)}, Data: map[string][]byte{"data": data}}
-		_, err := b.client.CoreV1().Secrets("foreign").Create(ctx, secret, metav1.CreateOptions{})
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "foreign", Name: measure.Name(i)}, Data: map[string][]byte{"data": data}}
+		_, err := b.Client.CoreV1().Secrets("foreign").Create(ctx, secret, metav1.CreateOptions{})
 		return err
 	})
 }

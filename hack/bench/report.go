@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/measure/requests"
 )
 
 // report prints the table; every row holds what was measured and the budget.
@@ -20,13 +21,13 @@ func (b *bench) report(r results) {
 	b.reportRates(row, r)
 	b.reportSigner(row, r)
 	last := r.rounds[len(r.rounds)-1].cold.total
-	row("API writes per certificate (POST + PATCH + PUT)", fmt.Sprintf("%.3f", last.writes/float64(b.n)), "2")
-	row("API reads per certificate (GET, lists and watches included)", fmt.Sprintf("%.3f", last.reads/float64(b.n)), "0")
-	row("events written", fmt.Sprintf("%d", last.events), "0")
-	row(fmt.Sprintf("restart with %d certificates: until all were looked at", b.n), fmt.Sprintf("%.1f s", r.warm.took.Seconds()), "")
-	row("  peak RSS", mib(r.warm.peak), "")
-	row(fmt.Sprintf("  the same with %d foreign Secrets of 1 MB", b.foreign), fmt.Sprintf("%s (%+.1f MiB)", mib(r.warmForeign.peak), (r.warmForeign.peak-r.warm.peak)/(1<<20)), "≤ +5 MiB")
-	row("  API requests: reads, writes (the Lease, the status)", fmt.Sprintf("%.0f, %.0f", r.warm.reads, r.warm.writes), "")
+	row("API writes per certificate (POST + PATCH + PUT)", fmt.Sprintf("%.3f", last.Writes/float64(b.n)), "2")
+	row("API reads per certificate (GET, lists and watches included)", fmt.Sprintf("%.3f", last.Reads/float64(b.n)), "0")
+	row("events written", fmt.Sprintf("%d", last.Events), "0")
+	row(fmt.Sprintf("restart with %d certificates: until all were looked at", b.n), fmt.Sprintf("%.1f s", r.warm.Took.Seconds()), "")
+	row("  peak RSS", mib(r.warm.Peak), "")
+	row(fmt.Sprintf("  the same with %d foreign Secrets of 1 MB", b.foreign), fmt.Sprintf("%s (%+.1f MiB)", mib(r.warmForeign.Peak), (r.warmForeign.Peak-r.warm.Peak)/(1<<20)), "≤ +5 MiB")
+	row("  API requests: reads, writes (the Lease, the status)", fmt.Sprintf("%.0f, %.0f", r.warm.Reads, r.warm.Writes), "")
 	row("Service created → Secret there, one at a time, p50 / p99", fmt.Sprintf("%.1f / %.1f ms", ms(r.p50), ms(r.p99)), "10 / 50 ms")
 	if b.requests > 0 {
 		b.reportRequests(row, r.answered)
@@ -39,46 +40,56 @@ const measured = "measured"
 func (b *bench) reportRates(row func(what, measured, budget string), r results) {
 	kinds := []struct {
 		what string
-		of   func(round) phase
+		of   func(round) measure.Phase
 	}{
-		{"bare client: Secret create + Service status patch", func(r round) phase { return r.bare }},
-		{"the same beside the signer's watches", func(r round) phase { return r.watched }},
-		{"signer: from its first certificate to its last condition", func(r round) phase { return r.cold.phase }},
+		{"bare client: Secret create + Service status patch", func(r round) measure.Phase { return r.bare }},
+		{"the same beside the signer's watches", func(r round) measure.Phase { return r.watched }},
+		{"signer: from its first certificate to its last condition", func(r round) measure.Phase { return r.cold.Phase }},
 	}
 	for _, k := range kinds {
-		row(k.what+", per second", of(r.rounds, func(r round) float64 { return k.of(r).rate() }).format("%.0f"), "")
+		row(k.what+", per second", of(r.rounds, func(r round) float64 { return k.of(r).Rate() }).format("%.0f"), "")
 	}
-	ratio := func(floor func(round) phase) spread {
-		return of(r.rounds, func(r round) float64 { return r.cold.rate() / floor(r).rate() })
+	ratio := func(floor func(round) measure.Phase) spread {
+		return of(r.rounds, func(r round) float64 { return r.cold.Rate() / floor(r).Rate() })
 	}
 	row("ratio to the bare client beside watches", ratio(kinds[1].of).format("%.2f"), "≥ 0.8")
 	row("ratio to the bare client", ratio(kinds[0].of).format("%.2f"), "≥ 0.75")
 	for _, k := range kinds {
 		var each []string
-		for _, process := range []string{controlplane.KubeAPIServer, controlplane.Etcd, theBench, theSigner} {
-			if _, ran := k.of(r.rounds[0]).cpu[process]; ran {
-				each = append(each, fmt.Sprintf("%s %.2f", process, of(r.rounds, func(r round) float64 { return k.of(r).cpuEach(process) }).median()))
+		for _, process := range []string{controlplane.KubeAPIServer, controlplane.Etcd, measure.TheBench, theSigner} {
+			if _, ran := k.of(r.rounds[0]).CPU[process]; ran {
+				each = append(each, fmt.Sprintf("%s %.2f", process, of(r.rounds, func(r round) float64 { return k.of(r).CPUEach(process) }).median()))
 			}
 		}
 		row("CPU a certificate, ms: "+k.what, strings.Join(each, ", "), "")
 	}
 	for _, k := range kinds {
-		row("bytes in etcd a certificate: "+k.what, of(r.rounds, func(r round) float64 { return k.of(r).stored / float64(k.of(r).n) }).format("%.0f"), "")
+		row("bytes in etcd a certificate: "+k.what, of(r.rounds, func(r round) float64 { return k.of(r).Stored / float64(k.of(r).N) }).format("%.0f"), "")
 	}
 }
 
 // reportSigner prints what the signer itself needs.
 func (b *bench) reportSigner(row func(what, measured, budget string), r results) {
-	inSigner := of(r.rounds, func(r round) float64 { return r.cold.cpuEach(theSigner) })
+	inSigner := of(r.rounds, func(r round) float64 { return r.cold.CPUEach(theSigner) })
 	row("cryptography of a certificate alone: key, CSR, cfssl, one verification", fmt.Sprintf("%.2f ms", ms(r.bare)), "")
 	row("CPU a certificate in the signer", inSigner.format("%.2f")+" ms", "")
 	row("  as a multiple of its cryptography", fmt.Sprintf("%.1f", inSigner.median()/ms(r.bare)), "≤ 2.0")
 	row("  the part of it that collects garbage", of(r.rounds, func(r round) float64 { return 100 * r.cold.gcShare() }).format("%.0f")+" %", "≤ 10 %")
 	row("live heap a certificate", of(r.rounds, func(r round) float64 { return r.cold.heapEach() / 1024 }).format("%.1f")+" KiB", "≤ 2.5 (at 10 000)")
-	row(fmt.Sprintf("peak RSS issuing %d", b.n), of(r.rounds, func(r round) float64 { return r.cold.total.peak / (1 << 20) }).format("%.1f")+" MiB", "≤ 110 MiB (at 10 000)")
+	row(fmt.Sprintf("peak RSS issuing %d", b.n), of(r.rounds, func(r round) float64 { return r.cold.total.Peak / (1 << 20) }).format("%.1f")+" MiB", "≤ 110 MiB (at 10 000)")
 	row("signer: from its start to its first certificate", of(r.rounds, func(r round) float64 { return r.cold.started.Seconds() }).format("%.1f")+" s", "")
 }
 
-func mib(bytes float64) string     { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }
-func ms(d time.Duration) float64   { return float64(d) / float64(time.Millisecond) }
-func step(format string, a ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", a...) }
+// reportRequests prints the rows of requests.
+func (b *bench) reportRequests(row func(what, measured, budget string), r requests.Answered) {
+	row("bare client: PodCertificateRequest status patch, per second", fmt.Sprintf("%.0f", r.PodFloor), "(the floor)")
+	row(fmt.Sprintf("signer: %d PodCertificateRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.Pods.Rate(), r.Pods.Took.Seconds()), "")
+	row("ratio", fmt.Sprintf("%.2f", r.Pods.Rate()/r.PodFloor), "")
+	row(fmt.Sprintf("%d pods at once: until the last has its certificate", requests.Burst), fmt.Sprintf("%.1f s", r.Burst.Seconds()), "")
+	row("bare client: CSR approval + status patch, per second", fmt.Sprintf("%.0f", r.CSRFloor), "(the floor)")
+	row(fmt.Sprintf("signer: %d CertificateSigningRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.CSRs.Rate(), r.CSRs.Took.Seconds()), "")
+	row("ratio", fmt.Sprintf("%.2f", r.CSRs.Rate()/r.CSRFloor), "")
+}
+
+func mib(bytes float64) string   { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,4 +1,4 @@
-package main
+package requests
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -31,7 +32,7 @@ func (a *asking) makeCSR(ctx context.Context, name, signerName string) error {
 // csrFloor approves and signs CertificateSigningRequests, and returns how many a second.
 func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 	name := func(i int) string { return "floor-" + strconv.Itoa(i) }
-	if err := a.each(ctx, a.requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, name(i), nobodys) }); err != nil {
+	if err := a.each(ctx, a.Requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, name(i), nobodys) }); err != nil {
 		return 0, err
 	}
 	leaf, err := a.leaf()
@@ -42,9 +43,9 @@ func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	requests := a.client.CertificatesV1().CertificateSigningRequests()
+	requests := a.Client.CertificatesV1().CertificateSigningRequests()
 	start := time.Now()
-	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
+	err = a.each(ctx, a.Requests, func(ctx context.Context, i int) error {
 		o, err := requests.Get(ctx, name(i), metav1.GetOptions{}) // an approval is of the whole object
 		if err != nil {
 			return err
@@ -58,27 +59,27 @@ func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 		_, err = requests.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
-	return float64(a.requests) / time.Since(start).Seconds(), err
+	return float64(a.Requests) / time.Since(start).Seconds(), err
 }
 
 // answerCSRs has the signer answer CertificateSigningRequests that were there before it. One
 // pod asks for all of them, so there is no limit for one.
-func (a *asking) answerCSRs(ctx context.Context) (usage, error) {
-	if err := a.each(ctx, a.requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, "web-"+strconv.Itoa(i), api.SignerName) }); err != nil {
-		return usage{}, err
+func (a *asking) answerCSRs(ctx context.Context) (measure.Usage, error) {
+	if err := a.each(ctx, a.Requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, "web-"+strconv.Itoa(i), api.SignerName) }); err != nil {
+		return measure.Usage{}, err
 	}
 	p, err := a.startSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0")
 	if err != nil {
-		return usage{}, err
+		return measure.Usage{}, err
 	}
-	defer p.kill()
-	if err := p.waitFor(ctx, "servingcert_csr_issued_total", a.requests); err != nil {
-		return usage{}, err
+	defer p.Kill()
+	if err := waitFor(ctx, p, "servingcert_csr_issued_total", a.Requests); err != nil {
+		return measure.Usage{}, err
 	}
-	u, err := p.usage()
+	u, err := p.Usage()
 	if err != nil {
-		return usage{}, err
+		return measure.Usage{}, err
 	}
-	u.n = a.requests
-	return u, p.stop()
+	u.N = a.Requests
+	return u, p.Stop()
 }

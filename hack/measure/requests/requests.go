@@ -1,4 +1,7 @@
-package main
+// Package requests has the signer answer PodCertificateRequests and
+// CertificateSigningRequests, and measures how many a second, beside a bare client that
+// writes as much.
+package requests
 
 import (
 	"context"
@@ -16,12 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// burst is how many pods start at once.
-const burst = 500
+// Burst is how many pods start at once.
+const Burst = 500
 
 const (
 	nodeName = "node-1"
@@ -30,45 +34,78 @@ const (
 	nobodys  = "bench.example/floor" // the signer of requests that the bare client answers
 )
 
-// answered is what came of requests for keys that others hold.
-type answered struct {
-	podFloor, csrFloor float64 // answers of the bare client, a second
-	pods, csrs         usage
-	burst              time.Duration // until each pod of a burst has its certificate
+// Config says what is asked of whom.
+type Config struct {
+	*measure.Cluster
+	Signer   string // the binary
+	Workers  int    // of the signer, and of the bare client
+	Requests int    // of each kind
+}
+
+// Answered is what came of requests for keys that others hold.
+type Answered struct {
+	PodFloor, CSRFloor float64 // answers of the bare client, a second
+	Pods, CSRs         measure.Usage
+	Burst              time.Duration // until each pod of a burst has its certificate
 }
 
 // asking is who asks: the kubelet of a node, and a pod with its token.
 type asking struct {
-	*bench
+	Config
 	node, pod kubernetes.Interface
 	key       crypto.Signer
 	csr       []byte // PKCS #10 for webName, in DER
 	template  *certificatesv1beta1.PodCertificateRequest
 }
 
-// runRequests has the bare client and the signer answer requests of both kinds.
-func (b *bench) runRequests(ctx context.Context) (r answered, err error) {
-	a := &asking{bench: b}
+// each runs f as many at a time as the signer has workers.
+func (a *asking) each(ctx context.Context, n int, f func(context.Context, int) error) error {
+	return measure.Each(ctx, n, a.Workers, f)
+}
+
+func (a *asking) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
+	return a.RunSigner(ctx, a.Signer, a.Workers, flags...)
+}
+
+// Run has the bare client and the signer answer requests of both kinds.
+func Run(ctx context.Context, c Config) (r Answered, err error) {
+	a := &asking{Config: c}
 	if err := a.prepare(ctx); err != nil {
 		return r, err
 	}
-	step("bare answers to %d PodCertificateRequests", b.requests)
-	if r.podFloor, err = a.podFloor(ctx); err != nil {
-		return r, fmt.Errorf("floor of PodCertificateRequests: %w", err)
+	if err := a.runPods(ctx, &r); err != nil {
+		return r, err
 	}
-	step("the signer's answers to as many, and to %d more at once", burst)
-	if r.pods, r.burst, err = a.answerPods(ctx); err != nil {
-		return r, fmt.Errorf("PodCertificateRequests: %w", err)
-	}
-	step("bare answers to %d CertificateSigningRequests", b.requests)
-	if r.csrFloor, err = a.csrFloor(ctx); err != nil {
+	measure.Step("bare answers to %d CertificateSigningRequests", c.Requests)
+	if r.CSRFloor, err = a.csrFloor(ctx); err != nil {
 		return r, fmt.Errorf("floor of CertificateSigningRequests: %w", err)
 	}
-	step("the signer's answers to as many")
-	if r.csrs, err = a.answerCSRs(ctx); err != nil {
+	measure.Step("the signer's answers to as many")
+	if r.CSRs, err = a.answerCSRs(ctx); err != nil {
 		return r, fmt.Errorf("CertificateSigningRequests: %w", err)
 	}
 	return r, nil
+}
+
+// RunPods is Run of PodCertificateRequests alone.
+func RunPods(ctx context.Context, c Config) (r Answered, err error) {
+	a := &asking{Config: c}
+	if err := a.prepare(ctx); err != nil {
+		return r, err
+	}
+	return r, a.runPods(ctx, &r)
+}
+
+func (a *asking) runPods(ctx context.Context, r *Answered) (err error) {
+	measure.Step("bare answers to %d PodCertificateRequests", a.Requests)
+	if r.PodFloor, err = a.podFloor(ctx); err != nil {
+		return fmt.Errorf("floor of PodCertificateRequests: %w", err)
+	}
+	measure.Step("the signer's answers to as many, and to %d more at once", Burst)
+	if r.Pods, r.Burst, err = a.answerPods(ctx); err != nil {
+		return fmt.Errorf("PodCertificateRequests: %w", err)
+	}
+	return nil
 }
 
 // prepare makes a Service, its first pod, and those who ask.
@@ -80,7 +117,7 @@ func (a *asking) prepare(ctx context.Context) error {
 	if a.csr, err = x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{webName}}, a.key); err != nil {
 		return err
 	}
-	c := a.client.CoreV1()
+	c := a.Client.CoreV1()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podsOf, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
 	if _, err := c.Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
 		return err
@@ -112,7 +149,7 @@ func (a *asking) prepare(ctx context.Context) error {
 
 // connect makes the clients of those who ask.
 func (a *asking) connect(ctx context.Context) error {
-	kubelet, err := a.plane.UserConfig("system:node:"+nodeName, "system:nodes")
+	kubelet, err := a.Plane.UserConfig("system:node:"+nodeName, "system:nodes")
 	if err != nil {
 		return err
 	}
@@ -127,22 +164,22 @@ func (a *asking) connect(ctx context.Context) error {
 	bound := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
-	token, err := a.client.CoreV1().ServiceAccounts(podsOf).CreateToken(ctx, "server", bound, metav1.CreateOptions{})
+	token, err := a.Client.CoreV1().ServiceAccounts(podsOf).CreateToken(ctx, "server", bound, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	of := rest.AnonymousClientConfig(a.plane.AdminConfig())
+	of := rest.AnonymousClientConfig(a.Plane.AdminConfig())
 	of.BearerToken, of.QPS = token.Status.Token, -1
 	if a.pod, err = kubernetes.NewForConfig(of); err != nil {
 		return err
 	}
 	meta := metav1.ObjectMeta{Name: "bench-requesters"}
-	if _, err := a.client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+	if _, err := a.Client.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"certificates.k8s.io"}, Resources: []string{"certificatesigningrequests"}, Verbs: []string{"create"},
 	}}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	_, err = a.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+	_, err = a.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: podsOf, Name: "server"}},
 	}, metav1.CreateOptions{})
@@ -150,20 +187,9 @@ func (a *asking) connect(ctx context.Context) error {
 }
 
 // waitFor waits until a counter of the signer has the value.
-func (p *process) waitFor(ctx context.Context, counter string, n int) error {
-	return p.wait(ctx, fmt.Sprintf("%s of %d", counter, n), func() (time.Duration, bool) {
-		m, err := p.scrape()
-		return 50 * time.Millisecond, err == nil && m.sum(counter) >= float64(n)
+func waitFor(ctx context.Context, p *measure.Process, counter string, n int) error {
+	return p.Wait(ctx, fmt.Sprintf("%s of %d", counter, n), func() (time.Duration, bool) {
+		m, err := p.Scrape()
+		return 50 * time.Millisecond, err == nil && m.Sum(counter) >= float64(n)
 	})
-}
-
-// reportRequests prints the rows of requests.
-func (b *bench) reportRequests(row func(what, measured, budget string), r answered) {
-	row("bare client: PodCertificateRequest status patch, per second", fmt.Sprintf("%.0f", r.podFloor), "(the floor)")
-	row(fmt.Sprintf("signer: %d PodCertificateRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.pods.rate(), r.pods.took.Seconds()), "")
-	row("ratio", fmt.Sprintf("%.2f", r.pods.rate()/r.podFloor), "")
-	row(fmt.Sprintf("%d pods at once: until the last has its certificate", burst), fmt.Sprintf("%.1f s", r.burst.Seconds()), "")
-	row("bare client: CSR approval + status patch, per second", fmt.Sprintf("%.0f", r.csrFloor), "(the floor)")
-	row(fmt.Sprintf("signer: %d CertificateSigningRequests from cold, per second", b.requests), fmt.Sprintf("%.0f (%.1f s from process start)", r.csrs.rate(), r.csrs.took.Seconds()), "")
-	row("ratio", fmt.Sprintf("%.2f", r.csrs.rate()/r.csrFloor), "")
 }

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"bufio"
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// collections is what the garbage collector of a process did, as GODEBUG=gctrace=1 tells.
-type collections struct {
-	n    int
-	cpu  time.Duration
-	live float64 // bytes that the last one left
+// Collections is what the garbage collector of a process did, as GODEBUG=gctrace=1 tells.
+type Collections struct {
+	N    int
+	CPU  time.Duration
+	Live float64 // bytes that the last one left
 }
 
 // traceLine is a line of gctrace; see the documentation of package runtime:
@@ -21,9 +21,9 @@ type collections struct {
 //	gc 12 @1.306s 2%: 0.024+3.1+0.012 ms clock, 0.049+0.41/2.9/0+0.024 ms cpu, 9->10->5 MB, 11 MB goal, …
 var traceLine = regexp.MustCompile(`^gc \d+ @.* ms clock, ([0-9.+/e-]+) ms cpu, \d+->\d+->(\d+) MB`)
 
-// readCollections reads the lines of gctrace among those of a log.
-func readCollections(log io.Reader) (collections, error) {
-	var c collections
+// ReadCollections reads the lines of gctrace among those of a log.
+func ReadCollections(log io.Reader) (Collections, error) {
+	var c Collections
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -34,16 +34,16 @@ func readCollections(log io.Reader) (collections, error) {
 		for part := range strings.FieldsFuncSeq(match[1], func(r rune) bool { return r == '+' || r == '/' }) {
 			took, err := strconv.ParseFloat(part, 64)
 			if err != nil {
-				return collections{}, err
+				return Collections{}, err
 			}
-			c.cpu += time.Duration(took * float64(time.Millisecond))
+			c.CPU += time.Duration(took * float64(time.Millisecond))
 		}
 		megabytes, err := strconv.ParseFloat(match[2], 64)
 		if err != nil {
-			return collections{}, err
+			return Collections{}, err
 		}
-		c.n++
-		c.live = megabytes * (1 << 20)
+		c.N++
+		c.Live = megabytes * (1 << 20)
 	}
 	return c, lines.Err()
 }

@@ -1,4 +1,4 @@
-package main
+package requests
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 func (a *asking) makePod(ctx context.Context, name string) (*corev1.Pod, error) {
-	return a.client.CoreV1().Pods(podsOf).Create(ctx, &corev1.Pod{
+	return a.Client.CoreV1().Pods(podsOf).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
 			NodeName: nodeName, ServiceAccountName: "server",
@@ -82,11 +83,11 @@ func (a *asking) leaf() (*x509.Certificate, error) {
 // podFloor answers PodCertificateRequests with one write each, of the same size, and
 // returns how many a second.
 func (a *asking) podFloor(ctx context.Context) (float64, error) {
-	ask, err := a.makePods(ctx, "floor-", nobodys, a.requests)
+	ask, err := a.makePods(ctx, "floor-", nobodys, a.Requests)
 	if err != nil {
 		return 0, err
 	}
-	if err := a.each(ctx, a.requests, ask); err != nil {
+	if err := a.each(ctx, a.Requests, ask); err != nil {
 		return 0, err
 	}
 	leaf, err := a.leaf()
@@ -105,23 +106,23 @@ func (a *asking) podFloor(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	requests := a.client.CertificatesV1beta1().PodCertificateRequests(podsOf)
+	requests := a.Client.CertificatesV1beta1().PodCertificateRequests(podsOf)
 	start := time.Now()
-	err = a.each(ctx, a.requests, func(ctx context.Context, i int) error {
+	err = a.each(ctx, a.Requests, func(ctx context.Context, i int) error {
 		_, err := requests.Patch(ctx, "floor-"+strconv.Itoa(i), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
-	return float64(a.requests) / time.Since(start).Seconds(), err
+	return float64(a.Requests) / time.Since(start).Seconds(), err
 }
 
 // answerPods has the signer answer requests that were there before it, and then those of a
 // burst.
-func (a *asking) answerPods(ctx context.Context) (u usage, took time.Duration, err error) {
-	ask, err := a.makePods(ctx, "web-", api.SignerName, a.requests)
+func (a *asking) answerPods(ctx context.Context) (u measure.Usage, took time.Duration, err error) {
+	ask, err := a.makePods(ctx, "web-", api.SignerName, a.Requests)
 	if err != nil {
 		return u, 0, err
 	}
-	if err := a.each(ctx, a.requests, ask); err != nil {
+	if err := a.each(ctx, a.Requests, ask); err != nil {
 		return u, 0, err
 	}
 	const issued = "servingcert_pod_certificates_issued_total"
@@ -129,23 +130,23 @@ func (a *asking) answerPods(ctx context.Context) (u usage, took time.Duration, e
 	if err != nil {
 		return u, 0, err
 	}
-	defer p.kill()
-	if err := p.waitFor(ctx, issued, a.requests); err != nil {
+	defer p.Kill()
+	if err := waitFor(ctx, p, issued, a.Requests); err != nil {
 		return u, 0, err
 	}
-	if u, err = p.usage(); err != nil {
+	if u, err = p.Usage(); err != nil {
 		return u, 0, err
 	}
-	u.n = a.requests
-	if ask, err = a.makePods(ctx, "burst-", api.SignerName, burst); err != nil {
+	u.N = a.Requests
+	if ask, err = a.makePods(ctx, "burst-", api.SignerName, Burst); err != nil {
 		return u, 0, err
 	}
 	start := time.Now()
-	if err := a.each(ctx, burst, ask); err != nil {
+	if err := a.each(ctx, Burst, ask); err != nil {
 		return u, 0, err
 	}
-	if err := p.waitFor(ctx, issued, a.requests+burst); err != nil {
+	if err := waitFor(ctx, p, issued, a.Requests+Burst); err != nil {
 		return u, 0, err
 	}
-	return u, p.reached.Sub(start), p.stop()
+	return u, p.Reached.Sub(start), p.Stop()
 }
