@@ -1,7 +1,8 @@
 // Command bench measures the signer against the budgets of docs/benchmarks.md on
 // a real kube-apiserver and etcd, all in one run, so that what a figure is
 // compared with was measured on the same machine in the same minute. With
-// --consumers it measures the rotator instead: what it costs to see what pods serve.
+// --consumers it measures the rotator instead: what it costs to see what pods serve. With
+// --reviews it measures the webhook: how long the reviews of pods take.
 package main
 
 import (
@@ -29,6 +30,9 @@ type options struct {
 	requests int
 	// consumers is how many pods serve, in Services of 10; 0: the signer is measured.
 	consumers int
+	// reviews is how many annotated Services there are while pods are created; 0: the signer
+	// is measured.
+	reviews int
 }
 
 func main() {
@@ -40,6 +44,7 @@ func main() {
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
 	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each; 0: none")
 	pflag.IntVar(&o.consumers, "consumers", 0, "pods that the rotator is to look at, instead of the signer's work")
+	pflag.IntVar(&o.reviews, "reviews", 0, "annotated Services beside which the webhook is to review pods, instead of the signer's work")
 	serve := pflag.String("serve", "", "be those pods: a file with what to serve (for the bench itself)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -63,8 +68,11 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	what := "signer"
-	if o.consumers > 0 {
+	switch {
+	case o.consumers > 0:
 		what = "rotator"
+	case o.reviews > 0:
+		what = "webhook"
 	}
 	measure.Step("building the %s", what)
 	binary, err := measure.Build(ctx, dir, what)
@@ -87,6 +95,9 @@ func run(ctx context.Context, o options) (err error) {
 	b := &bench{options: o, Cluster: cluster, binary: binary}
 	if o.consumers > 0 {
 		return b.runConsumers(ctx)
+	}
+	if o.reviews > 0 {
+		return b.runReviews(ctx)
 	}
 	return b.run(ctx)
 }
