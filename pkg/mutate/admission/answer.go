@@ -19,12 +19,28 @@ import (
 // one buffer: encoding/json would look up each type, and copy patch and answer on the way.
 // What is not ordinary is left to encoding/json.
 
-// writeReview answers with the AdmissionReview that has the response.
-func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) error {
-	buffer := buffers.Get().(*[]byte)
-	defer buffers.Put(buffer)
-	data, err := appendReview((*buffer)[:0], resp)
+// answer is an AdmissionResponse whose patch is not written yet.
+type answer struct {
+	admissionv1.AdmissionResponse // without Patch and PatchType
+
+	patch mutate.Patch // empty if the pod stays as it is
+}
+
+// writeReview answers with the AdmissionReview that has the response, or with an HTTP error
+// if that cannot be written as JSON.
+func writeReview(w http.ResponseWriter, a *answer) error {
+	buffer, forPatch := buffers.Get().(*[]byte), buffers.Get().(*[]byte)
+	defer func() {
+		buffers.Put(buffer)
+		buffers.Put(forPatch)
+	}()
+	patch, err := appendPatch((*forPatch)[:0], a.patch)
+	var data []byte
+	if err == nil {
+		data, err = appendReview((*buffer)[:0], &a.AdmissionResponse, patch)
+	}
 	if err != nil {
+		http.Error(w, noAnswer+"write the answer: "+err.Error(), http.StatusInternalServerError)
 		return err
 	}
 	w.Header().Set("Content-Type", jsonType)
@@ -33,8 +49,9 @@ func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) err
 	return err
 }
 
-// appendReview appends the AdmissionReview (admission.k8s.io/v1) that has the response.
-func appendReview(dst []byte, resp *admissionv1.AdmissionResponse) ([]byte, error) {
+// appendReview appends the AdmissionReview (admission.k8s.io/v1) that has the response and
+// the JSON patch, which may be empty.
+func appendReview(dst []byte, resp *admissionv1.AdmissionResponse, patch []byte) ([]byte, error) {
 	dst = append(dst, `{"apiVersion":"`+apiVersion+`","kind":"AdmissionReview","response":{"uid":`...)
 	dst = appendText(dst, string(resp.UID))
 	dst = append(dst, `,"allowed":`...)
@@ -45,12 +62,9 @@ func appendReview(dst []byte, resp *admissionv1.AdmissionResponse) ([]byte, erro
 			return nil, err
 		}
 	}
-	if len(resp.Patch) > 0 {
-		dst = base64.StdEncoding.AppendEncode(append(dst, `,"patch":"`...), resp.Patch)
-		dst = append(dst, '"')
-	}
-	if resp.PatchType != nil {
-		dst = appendText(append(dst, `,"patchType":`...), string(*resp.PatchType))
+	if len(patch) > 0 {
+		dst = append(dst, `,"patchType":"`+string(admissionv1.PatchTypeJSONPatch)+`","patch":"`...)
+		dst = append(base64.StdEncoding.AppendEncode(dst, patch), '"')
 	}
 	if len(resp.AuditAnnotations) > 0 {
 		dst = appendTexts(append(dst, `,"auditAnnotations":`...), resp.AuditAnnotations)
@@ -61,19 +75,13 @@ func appendReview(dst []byte, resp *admissionv1.AdmissionResponse) ([]byte, erro
 	return append(dst, "}}"...), nil
 }
 
-// patchRoom is how many bytes the patch of an ordinary pod has, with some to spare.
-const patchRoom = 1 << 11
-
-// patchJSON returns what patch.JSON returns: text may be escaped in another way.
-func patchJSON(patch mutate.Patch) ([]byte, error) {
+// appendPatch appends what patch.JSON returns; text may be escaped in another way.
+func appendPatch(dst []byte, patch mutate.Patch) ([]byte, error) {
 	if len(patch) == 0 {
-		return nil, nil
+		return dst, nil
 	}
-	dst := append(make([]byte, 0, patchRoom), '[')
 	for i, o := range patch {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+		dst = append(dst, "[,"[min(i, 1)])
 		dst = appendText(append(dst, `{"op":`...), o.Op)
 		dst = appendText(append(dst, `,"path":`...), o.Path)
 		if o.Value != nil {
@@ -96,6 +104,8 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 		return appendList(dst, v), nil
 	case map[string]string:
 		return appendTexts(dst, v), nil
+	case corev1.Volume:
+		return appendVolume(dst, v)
 	case corev1.EnvVar:
 		return appendVariable(dst, v)
 	case []corev1.EnvVar:
@@ -122,6 +132,17 @@ func appendVariable(dst []byte, v corev1.EnvVar) ([]byte, error) {
 	dst = appendText(append(dst, `{"name":`...), v.Name)
 	dst = appendText(append(dst, `,"value":`...), v.Value)
 	return append(dst, '}'), nil
+}
+
+// appendVolume appends a volume. encoding/json would look for all the thirty sources that
+// a volume can have, and one from several sources is all that is injected.
+func appendVolume(dst []byte, v corev1.Volume) ([]byte, error) {
+	if v.Projected == nil || v.VolumeSource != (corev1.VolumeSource{Projected: v.Projected}) {
+		return appendAny(dst, v)
+	}
+	dst = appendText(append(dst, `{"name":`...), v.Name)
+	dst, err := appendAny(append(dst, `,"projected":`...), v.Projected)
+	return append(dst, '}'), err
 }
 
 // appendAny appends what encoding/json makes of the value.

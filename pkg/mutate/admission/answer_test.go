@@ -37,10 +37,22 @@ func TestPatchesAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		}
 		return v
 	})
+	volume := rapid.Custom(func(t *rapid.T) corev1.Volume {
+		v := corev1.Volume{Name: text().Draw(t, "name")}
+		if rapid.Bool().Draw(t, "projected") {
+			v.Projected = &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: text().Draw(t, "secret")},
+			}}}}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "other") == 0 {
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: "Memory"}
+		}
+		return v
+	})
 	value := rapid.OneOf(
 		rapid.Just(any(nil)), text().AsAny(), rapid.SliceOfN(text(), 1, 3).AsAny(), rapid.MapOfN(text(), text(), 1, 3).AsAny(),
 		mount.AsAny(), rapid.SliceOfN(mount, 1, 2).AsAny(), variable.AsAny(), rapid.SliceOfN(variable, 1, 3).AsAny(),
-		rapid.Just(any(corev1.URISchemeHTTPS)), rapid.Just(any([]corev1.Volume{{Name: "a"}})),
+		rapid.Just(any(corev1.URISchemeHTTPS)), rapid.Just(any([]corev1.Volume{{Name: "a"}})), volume.AsAny(),
 	)
 	operation := rapid.Custom(func(t *rapid.T) mutate.Operation {
 		return mutate.Operation{Op: text().Draw(t, "op"), Path: text().Draw(t, "path"), Value: value.Draw(t, "value")}
@@ -49,7 +61,7 @@ func TestPatchesAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		patch := mutate.Patch(rapid.SliceOfN(operation, 0, 4).Draw(t, "patch"))
 		want, err := patch.JSON()
 		require.NoError(t, err)
-		got, err := patchJSON(patch)
+		got, err := appendPatch(nil, patch)
 		require.NoError(t, err)
 		require.Equal(t, decoded(t, want), decoded(t, got), "%s\n%s", want, got)
 	})
@@ -76,7 +88,7 @@ func TestAnswersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 			TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Response: resp,
 		})
 		require.NoError(t, err)
-		got, err := appendReview(nil, resp)
+		got, err := appendReview(nil, resp, resp.Patch)
 		require.NoError(t, err)
 		require.Equal(t, decoded(t, want), decoded(t, got), "%s\n%s", want, got)
 	})
