@@ -120,7 +120,7 @@ func (b *bench) runReviews(ctx context.Context) error {
 // startWebhook starts the webhook with the arguments of deploy/install.yaml, and registers
 // it with the configuration there, but for its address.
 func (b *bench) startWebhook(ctx context.Context) (*measure.Process, error) {
-	dir := filepath.Join(b.Dir, "webhook")
+	dir := filepath.Join(b.Dir, "webhook-certificate")
 	authority, err := certs.New(dir, "ca", "bench")
 	if err != nil {
 		return nil, err

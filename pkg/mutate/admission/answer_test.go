@@ -2,6 +2,9 @@ package admission
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +103,24 @@ func decoded(t require.TestingT, data []byte) (value any) {
 	}
 	require.NoError(t, json.Unmarshal(data, &value), "%s", data)
 	return value
+}
+
+// TestAnAnswerThatCannotBeWrittenIsAnHTTPError, and not an empty one.
+func TestAnAnswerThatCannotBeWrittenIsAnHTTPError(t *testing.T) {
+	rec := httptest.NewRecorder()
+	require.Error(t, writeReview(rec, &answer{patch: mutate.Patch{{Op: "add", Path: "/spec", Value: func() {}}}}))
+	require.Equal(t, http.StatusInternalServerError, rec.Code)
+	require.Contains(t, rec.Body.String(), noAnswer)
+}
+
+// TestTheFirstBufferOfAReviewCounts, as long as the review is not closed.
+func TestTheFirstBufferOfAReviewCounts(t *testing.T) {
+	in := newInbox(maxReading)
+	b := in.open(func() {})
+	data, err := readAll(strings.NewReader("{}"), 2, b)
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(data))
+	require.EqualValues(t, maxReading-firstRead, in.free)
+	b.close()
+	require.EqualValues(t, maxReading, in.free)
 }
