@@ -73,18 +73,18 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) outcome {
 	if err != nil {
 		return h.refuse(w, status, err)
 	}
-	answer, err := h.reviewSafely(r.Context(), req)
+	a, err := h.reviewSafely(r.Context(), req)
 	if err != nil {
 		h.metrics.count(resultFailed, reasonError, nil)
 		http.Error(w, noAnswer+err.Error(), http.StatusInternalServerError)
 		return outcomeFailed
 	}
-	answer.UID = req.UID
-	if err := writeReview(w, answer); err != nil {
+	a.UID = req.UID
+	if err := writeReview(w, a); err != nil {
 		h.log.V(1).Info("cannot write the response", "namespace", req.Namespace, "error", err.Error())
 		return outcomeFailed
 	}
-	return outcomeOf(answer)
+	return outcomeOf(a)
 }
 
 // refuse answers a request that is no review, or that comes at a wrong moment. It is
