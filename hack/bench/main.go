@@ -1,6 +1,7 @@
 // Command bench measures the signer against the budgets of docs/benchmarks.md on
 // a real kube-apiserver and etcd, all in one run, so that what a figure is
-// compared with was measured on the same machine in the same minute.
+// compared with was measured on the same machine in the same minute. With --reviews
+// it measures the webhook: how long the reviews of pods take.
 // How that grows, and what the rotator needs, is measured by hack/scale.
 package main
 
@@ -29,6 +30,9 @@ type options struct {
 	requests int
 	// profile is where the profiles of the signer go; empty: it is not profiled.
 	profile string
+	// reviews is how many annotated Services there are while pods are created; 0: the signer
+	// is measured.
+	reviews int
 }
 
 func main() {
@@ -40,6 +44,7 @@ func main() {
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
 	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each; 0: none")
 	pflag.StringVar(&o.profile, "profile", "", "directory for profiles of the signer, CPU and live heap; it measures the rounds alone then")
+	pflag.IntVar(&o.reviews, "reviews", 0, "annotated Services beside which the webhook is to review pods, instead of the signer's work")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -56,8 +61,12 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	measure.Step("building the signer")
-	binary, err := o.build(ctx, dir)
+	what := measure.TheSigner
+	if o.reviews > 0 {
+		what = "webhook"
+	}
+	measure.Step("building the %s", what)
+	binary, err := o.build(ctx, dir, what)
 	if err != nil {
 		return err
 	}
@@ -75,5 +84,8 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}()
 	b := &bench{options: o, Cluster: cluster, binary: binary}
+	if o.reviews > 0 {
+		return b.runReviews(ctx)
+	}
 	return b.run(ctx)
 }

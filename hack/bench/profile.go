@@ -21,21 +21,21 @@ import (
 //go:embed testdata/profile.go.txt
 var profileSource []byte
 
-// build builds the signer, with what profiles it if a profile is wanted.
-func (o options) build(ctx context.Context, dir string) (string, error) {
+// build builds a program of cmd, with what profiles it if a profile is wanted.
+func (o options) build(ctx context.Context, dir, program string) (string, error) {
 	if o.profile == "" {
-		return measure.Build(ctx, dir, measure.TheSigner)
+		return measure.Build(ctx, dir, program)
 	}
-	overlay, err := overlay(ctx, dir)
+	overlay, err := overlay(ctx, dir, program)
 	if err != nil {
-		return "", fmt.Errorf("build the signer: %w", err)
+		return "", fmt.Errorf("build the %s: %w", program, err)
 	}
-	return measure.Build(ctx, dir, measure.TheSigner, "-overlay", overlay)
+	return measure.Build(ctx, dir, program, "-overlay", overlay)
 }
 
-// overlay writes what `go build -overlay` needs to add profileSource to the signer.
-func overlay(ctx context.Context, dir string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/servingcert/servingcert/cmd/signer").Output()
+// overlay writes what `go build -overlay` needs to add profileSource to a program.
+func overlay(ctx context.Context, dir, program string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", "github.com/servingcert/servingcert/cmd/"+program).Output()
 	if err != nil {
 		return "", err
 	}

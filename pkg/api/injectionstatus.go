@@ -33,13 +33,19 @@ type InjectionStatus struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Format returns the annotation's value.
+// Format returns the annotation's value. It is written for each pod, so it is the text that
+// encoding/json makes of s, without its look at types.
 func (s InjectionStatus) Format() string {
-	data, err := json.Marshal(s)
-	if err != nil { // only strings are in it
-		panic(err)
-	}
-	return string(data)
+	o := object{make([]byte, 0, 512)} // most are shorter
+	o.text("secret", s.Secret)
+	o.text("keySource", string(s.KeySource))
+	o.text("service", s.Service)
+	o.texts("containers", s.Containers)
+	o.texts("attempts", s.Attempts)
+	o.texts("withheld", s.Withheld)
+	o.text("reason", s.Reason)
+	o.list("notes", s.Notes)
+	return o.String()
 }
 
 // ParseInjectionStatus returns what Format wrote, or false if the value is something

@@ -149,8 +149,8 @@ func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 	if k := OpenShiftAnnotation(svc); k != "" {
 		key = k
 	}
-	if errs := validation.IsDNS1123Subdomain(r.SecretName); len(errs) > 0 && r.namesSecret() {
-		return &FieldError{key, r.SecretName, "not a valid Secret name: " + strings.Join(errs, "; ")}
+	if r.namesSecret() && !IsSubdomain(r.SecretName) {
+		return &FieldError{key, r.SecretName, "not a valid Secret name: " + strings.Join(validation.IsDNS1123Subdomain(r.SecretName), "; ")}
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return &FieldError{"spec.type", string(svc.Spec.Type), "refers to a host outside the cluster, which cannot get a certificate: must be ClusterIP, NodePort or LoadBalancer"}

@@ -146,10 +146,10 @@ func (l commandLine) ignoresArguments() bool {
 func hasScript(args []string) bool {
 	option := false // whether an option -c follows, so that no argument is looked at twice
 	for i := len(args) - 1; i >= 0; i-- {
-		if option && takesOption(args[i]) || isShellName(args[i]) && i+2 < len(args) && shellOption.MatchString(args[i+1]) {
+		if option && takesOption(args[i]) || isShellName(args[i]) && i+2 < len(args) && isShellOption(args[i+1]) {
 			return true
 		}
-		option = option || shellOption.MatchString(args[i])
+		option = option || isShellOption(args[i])
 	}
 	return false
 }
@@ -157,7 +157,7 @@ func hasScript(args []string) bool {
 // takesScript reports whether a command line is that of a program that runs the value of its
 // option -c with a shell.
 func takesScript(line []string) bool {
-	return takesOption(line[0]) && slices.ContainsFunc(line[1:], shellOption.MatchString)
+	return takesOption(line[0]) && slices.ContainsFunc(line[1:], isShellOption)
 }
 
 // takesOption reports whether the program runs the value of its option -c with a shell.
@@ -191,11 +191,20 @@ func runsScriptFile(args []string) bool {
 // ENTRYPOINT is a shell: -c and then more than one word. A configuration file
 // (envoy -c FILE) is one word.
 func looksLikeScript(args []string) bool {
-	return len(args) >= 2 && shellOption.MatchString(args[0]) && strings.ContainsAny(strings.TrimSpace(args[1]), " \t\n;|&")
+	return len(args) >= 2 && isShellOption(args[0]) && strings.ContainsAny(strings.TrimSpace(args[1]), " \t\n;|&")
 }
 
 // shellOption matches a shell's option -c, with others before and after it: -ec, -ecx, -lc.
 var shellOption = regexp.MustCompile(`^-[aefhiklmnuvxb]{0,5}c[aefhiklmnuvxb]{0,5}$`)
+
+// isShellOption reports whether an argument is such an option. Most arguments are longer, and
+// need no regular expression.
+func isShellOption(arg string) bool {
+	return len(arg) <= maxShellOption && strings.HasPrefix(arg, "-") && shellOption.MatchString(arg)
+}
+
+// maxShellOption is the length of the longest text that shellOption matches.
+const maxShellOption = len("-") + 5 + len("c") + 5
 
 // reference matches a variable in a command line, as the kubelet expands it.
 var reference = regexp.MustCompile(`\$\(([^()]*)\)`)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
 )
 
 // A command line is written as COMMAND | ARGS, and where the flags go as ^.
@@ -77,4 +78,17 @@ func TestWhereFlagsGo(t *testing.T) {
 		l := parseLine(line)
 		assert.Equal(t, before, strings.Join(l.tokens[l.end():], " "), "%s", line)
 	}
+}
+
+// TestIsShellOption: what is looked at first leaves out none.
+func TestIsShellOption(t *testing.T) {
+	for arg, want := range map[string]bool{"-c": true, "-ec": true, "-aefhicklmnu": true, "-aefhickaefhi": false, "c": false, "--c": false, "": false} {
+		assert.Equal(t, want, isShellOption(arg), arg)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		arg := rapid.StringMatching(`-?[aefc-]{0,14}`).Draw(t, "argument")
+		if got, want := isShellOption(arg), shellOption.MatchString(arg); got != want {
+			t.Fatalf("%q: %v, want %v", arg, got, want)
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -27,7 +26,7 @@ func originOf(svc *corev1.Service) origin {
 		return origin{podKeys: true}
 	}
 	name, _ := api.Wants(svc)
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+	if !api.IsSubdomain(name) {
 		return origin{}
 	}
 	return origin{secret: name}

@@ -73,18 +73,18 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) outcome {
 	if err != nil {
 		return h.refuse(w, status, err)
 	}
-	resp, err := h.reviewSafely(r.Context(), req)
+	a, err := h.reviewSafely(r.Context(), req)
 	if err != nil {
 		h.metrics.count(resultFailed, reasonError, nil)
 		http.Error(w, noAnswer+err.Error(), http.StatusInternalServerError)
 		return outcomeFailed
 	}
-	resp.UID = req.UID
-	if err := writeReview(w, resp); err != nil {
+	a.UID = req.UID
+	if err := writeReview(w, a); err != nil {
 		h.log.V(1).Info("cannot write the response", "namespace", req.Namespace, "error", err.Error())
 		return outcomeFailed
 	}
-	return outcomeOf(resp)
+	return outcomeOf(a)
 }
 
 // refuse answers a request that is no review, or that comes at a wrong moment. It is
@@ -106,7 +106,7 @@ func (h *handler) refuse(w http.ResponseWriter, status int, err error) outcome {
 const noAnswer = "servingcert cannot tell whether the pod gets a certificate: "
 
 // reviewSafely turns a panic into an error, so that other reviews go on.
-func (h *handler) reviewSafely(ctx context.Context, req *request) (resp *admissionv1.AdmissionResponse, err error) {
+func (h *handler) reviewSafely(ctx context.Context, req *request) (a *answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			h.log.Error(fmt.Errorf("panic: %v", p), "review failed: panic", "namespace", req.Namespace, "pod", req.Name, "stack", string(debug.Stack()))
@@ -117,10 +117,10 @@ func (h *handler) reviewSafely(ctx context.Context, req *request) (resp *admissi
 }
 
 // review answers one review, or returns why it cannot.
-func (h *handler) review(ctx context.Context, req *request) (*admissionv1.AdmissionResponse, error) {
+func (h *handler) review(ctx context.Context, req *request) (*answer, error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Group != "" || req.Resource.Resource != "pods" {
 		h.metrics.count(resultUntouched, mutate.ReasonNotConcerned, nil)
-		return &admissionv1.AdmissionResponse{Allowed: true}, nil // only new pods are changed, whatever a configuration sends
+		return allowedAsItIs(), nil // only new pods are changed, whatever a configuration sends
 	}
 	pod := req.Object.Pod()
 	wanted, err := api.ParsePod(&pod.ObjectMeta)
@@ -131,7 +131,7 @@ func (h *handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 	if errors.Is(err, errNotOptedIn) {
 		h.log.V(1).Info("untouched", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 		h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
-		return &admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"servingcert: nothing is injected: " + err.Error()}}, nil
+		return allowedAsItIs("servingcert: nothing is injected: " + err.Error()), nil
 	}
 	if err != nil {
 		h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
@@ -153,7 +153,7 @@ func (h *handler) review(ctx context.Context, req *request) (*admissionv1.Admiss
 		outcome = resultInjected
 	}
 	h.metrics.count(outcome, report.Reason, report.Notes)
-	return answer(patch, report)
+	return answerOf(patch, report), nil
 }
 
 // choose decides from the informers, or else from a read of the API server: a Service
@@ -193,32 +193,29 @@ func (h *handler) checked(ctx context.Context, choice mutate.Choice) (mutate.Cho
 }
 
 // deny refuses the pod.
-func (h *handler) deny(req *request, reason mutate.Reason, err error) *admissionv1.AdmissionResponse {
+func (h *handler) deny(req *request, reason mutate.Reason, err error) *answer {
 	h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 	h.metrics.count(resultDenied, reason, nil)
-	return &admissionv1.AdmissionResponse{
+	return &answer{AdmissionResponse: admissionv1.AdmissionResponse{
 		Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: err.Error()},
-	}
+	}}
 }
 
-// jsonPatch is what the API server accepts.
-var jsonPatch = admissionv1.PatchTypeJSONPatch
+// allowedAsItIs allows the pod without a change.
+func allowedAsItIs(warnings ...string) *answer {
+	return &answer{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}}
+}
 
-func answer(patch mutate.Patch, report mutate.Report) (*admissionv1.AdmissionResponse, error) {
-	resp := &admissionv1.AdmissionResponse{Allowed: true, Warnings: report.Warnings()}
+// answerOf returns the answer about a pod that is not denied.
+func answerOf(patch mutate.Patch, report mutate.Report) *answer {
+	a := &answer{patch: patch}
+	a.Allowed, a.Warnings = true, report.Warnings()
 	if report.Concerned() {
 		var reasons []string
 		for _, r := range report.Reasons() {
 			reasons = append(reasons, string(r))
 		}
-		resp.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
+		a.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
 	}
-	data, err := patch.JSON()
-	if err != nil {
-		return nil, fmt.Errorf("write the patch: %w", err)
-	}
-	if data != nil {
-		resp.Patch, resp.PatchType = data, &jsonPatch
-	}
-	return resp, nil
+	return a
 }

@@ -29,6 +29,9 @@ type body struct {
 	held  int64
 	cut   bool
 	end   func() // ends a read that waits
+	// first is the buffer with what was received, or nil. A review that is longer than it
+	// is in another.
+	first *[]byte
 }
 
 // open begins to read a review. close must be called once it is answered. end is called,
@@ -68,10 +71,15 @@ func (b *body) received() error {
 	return b.err()
 }
 
+// close gives back what the review took. What was received must not be used any more.
 func (b *body) close() {
 	b.inbox.mu.Lock()
-	defer b.inbox.mu.Unlock()
 	b.inbox.forget(b)
+	b.inbox.mu.Unlock()
+	if b.first != nil {
+		buffers.Put(b.first)
+		b.first = nil
+	}
 }
 
 // err returns why the review was cut off, or nil.
@@ -117,17 +125,29 @@ const (
 	growth = 16
 )
 
+// buffers are for what is received first and for the answer. They are as long as an ordinary
+// review; what needs more is not kept.
+var buffers = sync.Pool{New: func() any {
+	buffer := make([]byte, firstRead)
+	return &buffer
+}}
+
 // readAll is io.ReadAll, counted by b, into a buffer that grows with what is received up
-// to the announced length, -1 if none is, but at most to maxReview and one byte.
+// to the announced length, -1 if none is, but at most to maxReview and one byte. What it
+// returns may be used until b is closed.
 func readAll(from io.Reader, announced int64, b *body) ([]byte, error) {
 	most := int64(maxReview + 1)
 	if announced >= 0 {
 		most = min(most, announced+1) // with the byte that shows the end
 	}
-	var data []byte
+	if err := b.take(firstRead); err != nil {
+		return nil, err
+	}
+	b.first = buffers.Get().(*[]byte)
+	data := (*b.first)[:0]
 	for {
 		if len(data) == cap(data) {
-			larger := min(most, max(firstRead, growth*int64(cap(data))))
+			larger := min(most, growth*int64(cap(data)))
 			if larger <= int64(cap(data)) {
 				larger = growth * int64(cap(data)) // the length was not as announced
 			}

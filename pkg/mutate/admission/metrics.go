@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
@@ -42,11 +41,11 @@ const (
 )
 
 // outcomeOf returns the outcome of a request that got this review.
-func outcomeOf(resp *admissionv1.AdmissionResponse) outcome {
+func outcomeOf(a *answer) outcome {
 	switch {
-	case !resp.Allowed:
+	case !a.Allowed:
 		return outcomeDenied
-	case resp.Patch != nil:
+	case len(a.patch) > 0:
 		return outcomePatched
 	}
 	return outcomeUnchanged

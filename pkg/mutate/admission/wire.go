@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"strconv"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,7 +17,7 @@ import (
 )
 
 // apiVersion is that of the reviews.
-var apiVersion = admissionv1.SchemeGroupVersion.String()
+const apiVersion = admissionv1.GroupName + "/v1"
 
 // request is the part of an AdmissionRequest (admission.k8s.io/v1) that is used. The
 // pod is decoded with it: decoding it again from a raw copy would cost as much as all
@@ -152,19 +151,4 @@ func shapeOf(data []byte) shape {
 		}
 	}
 	return s
-}
-
-func writeReview(w http.ResponseWriter, resp *admissionv1.AdmissionResponse) error {
-	data, err := json.Marshal(struct {
-		APIVersion string                         `json:"apiVersion"`
-		Kind       string                         `json:"kind"`
-		Response   *admissionv1.AdmissionResponse `json:"response"`
-	}{apiVersion, "AdmissionReview", resp})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", jsonType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(data))) // or it is sent in chunks
-	_, err = w.Write(data)
-	return err
 }
