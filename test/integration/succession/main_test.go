@@ -20,12 +20,8 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// plane is a control plane with servingcert installed; bin holds its programs.
-var (
-	plane *controlplane.ControlPlane
-	admin *kubernetes.Clientset
-	bin   string
-)
+// bin holds the programs.
+var bin string
 
 func TestMain(m *testing.M) { harness.Main(m, run) }
 
@@ -40,10 +36,6 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, bin, "signer", "rotator", "kubectl-servingcert"); err != nil {
 		return 1, err
 	}
-	if plane, admin, err = installed(ctx); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
 	return m.Run(), nil
 }
 
