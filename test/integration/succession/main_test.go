@@ -28,6 +28,9 @@ func TestMain(m *testing.M) { harness.Main(m, run) }
 func run(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard()) // each controller logs to its test
 	klog.SetLogger(logr.Discard())
+	if err := harness.SideBySide(4); err != nil { // before m.Run reads -parallel
+		return 1, err
+	}
 	if bin, err = os.MkdirTemp("", "servingcert-succession-"); err != nil {
 		return 1, err
 	}
