@@ -22,7 +22,7 @@ import (
 type scene struct {
 	*testing.T
 	plane *controlplane.ControlPlane
-	admin *kubernetes.Clientset
+	admin kubernetes.Interface
 }
 
 // fresh begins a scene, beside those of other tests.

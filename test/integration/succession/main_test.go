@@ -52,7 +52,9 @@ func installed(ctx context.Context) (*controlplane.ControlPlane, *kubernetes.Cli
 	if err == nil {
 		err = deploy.Apply(ctx, c, "test")
 	}
-	clientset, setErr := kubernetes.NewForConfig(plane.AdminConfig())
+	binary := plane.AdminConfig() // which takes less to read: traffic reads all the time
+	binary.ContentType = "application/vnd.kubernetes.protobuf"
+	clientset, setErr := kubernetes.NewForConfig(binary)
 	if err = errors.Join(err, setErr); err != nil {
 		return nil, nil, errors.Join(err, plane.Stop())
 	}

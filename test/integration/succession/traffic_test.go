@@ -80,6 +80,7 @@ type consumer struct {
 	name  string
 	late  time.Duration // from the ConfigMap to the file; negative: never again
 	roots atomic.Pointer[trusted]
+	holds string    // the bundle of roots
 	seen  string    // the ConfigMap's bundle
 	since time.Time // when it was seen first
 }
@@ -220,12 +221,13 @@ func (tr *traffic) refresh(ctx context.Context) error {
 			c.seen, c.since = bundle, time.Now()
 		}
 		first := c.roots.Load() == nil
-		if first || c.late >= 0 && time.Since(c.since) >= c.late {
+		if bundle != c.holds && (first || c.late >= 0 && time.Since(c.since) >= c.late) {
 			roots, err := trusting(bundle)
 			if err != nil {
 				return err
 			}
 			c.roots.Store(roots)
+			c.holds = bundle
 		}
 	}
 	return nil
