@@ -16,6 +16,12 @@ TESTFLAGS ?=
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
+# Packages at once: those that run a control plane wait half of the time.
+PACKAGES := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# What runs longest starts first, so that nothing else waits for it in the end.
+LONGEST := ./test/integration/succession
+# Without what only debuggers read, linking takes a quarter less. Stack traces need none of it.
+STRIPPED := -ldflags '-s -w'
 # Packages that run a control plane.
 ON_CONTROLPLANE ?= ./test/integration/... ./hack/controlplane ./cmd/rotator
 # How many certificates `make bench` issues from cold.
@@ -45,12 +51,12 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries cfssl-servers cert-manager helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
-	$(call run-tests,-race $(PKG))
+test: controlplane-binaries test-programs cfssl-servers cert-manager helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
+	$(call run-tests,-race $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
-test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported, without the race detector
+test-oldest: controlplane-binaries test-programs cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported, without the race detector
 	$(call run-tests,$(ON_CONTROLPLANE))
 
 # run-tests also prints what was skipped because the version is too old, which go test does not
@@ -58,7 +64,8 @@ test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs 
 SKIPPED := $(BIN)/skipped
 define run-tests
 @mkdir -p $(BIN) && rm -f $(SKIPPED)
-SERVINGCERT_SKIPPED=$(SKIPPED) go test -vet=off -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
+SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) \
+	go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
 	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
 endef
 
@@ -248,6 +255,15 @@ clean: ## remove what was built here; Go's caches and the control plane's stay
 .PHONY: controlplane-binaries
 controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from $$KUBEBUILDER_ASSETS or built once, of $$KUBERNETES or the current version
 	@go run ./hack/controlplane/cmd/controlplane --fetch-only
+
+# One that did not change keeps its time, so that go test knows which results still hold.
+TEST_PROGRAMS := $(BIN)/test
+.PHONY: test-programs
+test-programs: ## the programs of cmd for the tests that run them, into bin/test
+	@mkdir -p $(TEST_PROGRAMS)
+	@go build -buildvcs=false $(STRIPPED) -o $(TEST_PROGRAMS)/built/ ./cmd/...
+	@for program in $(TEST_PROGRAMS)/built/*; do \
+		cmp -s $$program $(TEST_PROGRAMS)/$${program##*/} || install $$program $(TEST_PROGRAMS)/; done
 
 .PHONY: cfssl-servers
 cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache

@@ -96,7 +96,7 @@ func TestRemoteFlags(t *testing.T) {
 func TestNoSystemRoots(t *testing.T) {
 	dir := files(t)
 	binary := filepath.Join(dir, "signer")
-	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	run := func(flags ...string) (string, int) {
 		cmd := exec.Command(binary, append([]string{

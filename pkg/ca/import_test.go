@@ -23,9 +23,15 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// foreignCA makes a CA of another maker, signed by parent or by itself.
+// foreignCA makes a CA of another maker, signed by parent or by itself, with a key of
+// another algorithm than ours.
 func foreignCA(t require.TestingT, name string, parent *authority, change ...func(*x509.Certificate)) authority {
-	key, err := pki.GenerateKey(pki.ECDSAP384)
+	return foreignCAWith(t, pki.ECDSAP384, name, parent, change...)
+}
+
+// foreignCAWith is foreignCA with a key of the algorithm.
+func foreignCAWith(t require.TestingT, algorithm pki.KeyAlgorithm, name string, parent *authority, change ...func(*x509.Certificate)) authority {
+	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name, Organization: []string{"Example"}},

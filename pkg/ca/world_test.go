@@ -26,6 +26,7 @@ type world struct {
 	now      time.Time
 	config   Situation // what the flags say
 	secret   map[string][]byte
+	parsed   *State // of secret, nil until somebody asks
 	status   *api.CAStatus
 	trust    api.TrustStatus
 	targets  []*target
@@ -121,7 +122,7 @@ func (w *world) ca() {
 	}
 	next, data, err := d.Apply(o)
 	require.NoError(w.T, err)
-	w.secret = data
+	w.secret, w.parsed = data, nil
 	if d.Step.Kind == StepPromote {
 		w.promotion++
 	}

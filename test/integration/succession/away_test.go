@@ -16,7 +16,7 @@ import (
 
 // keepRunning starts the program again whenever it ends, a little later, as a
 // kubelet does, until the test ends.
-func (p *process) keepRunning(t *testing.T) (restarts func() int64) {
+func (p *process) keepRunning(t *scene) (restarts func() int64) {
 	t.Helper()
 	var count atomic.Int64
 	var mu sync.Mutex // guards over, and p.cmd while it changes
@@ -54,28 +54,28 @@ func (p *process) keepRunning(t *testing.T) (restarts func() int64) {
 }
 
 // ask asks for a rotation, and does not follow it.
-func ask(t *testing.T, reason string) {
+func ask(t *scene, reason string) {
 	t.Helper()
 	patchStatus(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationRotate: reason}}})
 }
 
 // The API server is away between two steps, for so long that nobody can lead any
 // more. What goes on afterwards does so by itself.
-func TestAPIServerAway(t *testing.T) {
-	fresh(t)
+func TestAPIServerAway(test *testing.T) {
+	t := fresh(test)
 	signer := start(t, "signer", "--ca-soak=4s", "--ca-reissue-window=2s")
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
 	signers, rotators := signer.keepRunning(t), rotator.keepRunning(t)
 
 	ask(t, "audit")
 	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
 	prepared := stored(t).Generations[1]
 	tr.away.Store(true)
-	plane.StopAPIServer()
+	t.plane.StopAPIServer()
 	require.Eventually(t, func() bool { return signers() > 0 && rotators() > 0 }, waitFor, tick, "nobody leads without an API server")
-	require.NoError(t, plane.StartAPIServer(t.Context()))
+	require.NoError(t, t.plane.StartAPIServer(t.Context()))
 	tr.away.Store(false)
 
 	signedBy(t, "2")
@@ -89,13 +89,13 @@ func TestAPIServerAway(t *testing.T) {
 
 // The signer that leads dies right after it let the new generation sign, before
 // it said so to anybody. The one that stood by goes on with that generation.
-func TestLeaderDiesAfterPromote(t *testing.T) {
-	fresh(t)
+func TestLeaderDiesAfterPromote(test *testing.T) {
+	t := fresh(test)
 	leader := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
 	start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
+	makeShop(t, "shop", services, nil)
 	standby := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	tr := startTraffic(t, "shop", services, time.Now)
 
 	ask(t, "audit")
 	require.Eventually(t, func() bool { return stored(t).Signing == 2 }, waitFor, time.Millisecond)

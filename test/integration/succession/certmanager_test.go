@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -23,16 +22,16 @@ import (
 
 const certManagerNamespace = "cert-manager"
 
-// certManager is cert-manager's controller, which runs on the control plane of now.
+// certManager is cert-manager's controller, which runs on the control plane of a scene.
 type certManager struct{ admin client.Client }
 
 // startCertManager starts it until the test ends.
-func startCertManager(t *testing.T) *certManager {
+func startCertManager(t *scene) *certManager {
 	t.Helper()
 	binaries, err := controlplane.Binaries(t.Context(), os.Stderr, controlplane.CertManager)
 	require.NoError(t, err)
 	m := &certManager{}
-	m.admin, err = client.New(plane.AdminConfig(), client.Options{})
+	m.admin, err = client.New(t.plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
 	crds, err := controlplane.CertManagerCRDs(t.Context())
 	require.NoError(t, err)
@@ -41,11 +40,11 @@ func startCertManager(t *testing.T) *certManager {
 	for _, crd := range objects {
 		require.NoError(t, m.admin.Create(t.Context(), crd))
 	}
-	_, err = admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certManagerNamespace}}, metav1.CreateOptions{})
+	_, err = t.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certManagerNamespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
 	var log harness.Log
-	cmd := exec.Command(binaries[controlplane.CertManager], "-kubeconfig", plane.KubeconfigFile())
+	cmd := exec.Command(binaries[controlplane.CertManager], "-kubeconfig", t.plane.KubeconfigFile())
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -59,7 +58,7 @@ func startCertManager(t *testing.T) *certManager {
 }
 
 // create creates an object of cert-manager's, whose kind may be a moment old.
-func (m *certManager) create(t *testing.T, object *unstructured.Unstructured) {
+func (m *certManager) create(t *scene, object *unstructured.Unstructured) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.NoError(c, m.admin.Create(t.Context(), object))
@@ -67,9 +66,9 @@ func (m *certManager) create(t *testing.T, object *unstructured.Unstructured) {
 }
 
 // issuer makes a ClusterIssuer of kind CA with a key pair.
-func (m *certManager) issuer(t *testing.T, name string, certPEM, keyPEM []byte) {
+func (m *certManager) issuer(t *scene, name string, certPEM, keyPEM []byte) {
 	t.Helper()
-	_, err := admin.CoreV1().Secrets(certManagerNamespace).Create(t.Context(), &corev1.Secret{
+	_, err := t.admin.CoreV1().Secrets(certManagerNamespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM},
 	}, metav1.CreateOptions{})
@@ -83,7 +82,7 @@ func (m *certManager) issuer(t *testing.T, name string, certPEM, keyPEM []byte) 
 
 // intermediate makes the Certificate of a page, for the cluster of this name, and waits for
 // the Secret that is imported.
-func (m *certManager) intermediate(t *testing.T, page, cluster string) {
+func (m *certManager) intermediate(t *scene, page, cluster string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
@@ -94,13 +93,13 @@ func (m *certManager) intermediate(t *testing.T, page, cluster string) {
 	require.NoError(t, unstructured.SetNestedStringSlice(certificate.Object, []string{cluster}, "spec", "subject", "organizationalUnits"))
 	m.create(t, certificate)
 	require.Eventually(t, func() bool {
-		_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Get(t.Context(), api.CAImportName, metav1.GetOptions{})
+		_, err := t.admin.CoreV1().Secrets(api.DefaultNamespace).Get(t.Context(), api.CAImportName, metav1.GetOptions{})
 		return err == nil
 	}, waitFor, tick, "cert-manager issues it")
 }
 
 // renew does what cmctl renew does: it asks by a condition of the Certificate.
-func (m *certManager) renew(t *testing.T, namespace, name string) {
+func (m *certManager) renew(t *scene, namespace, name string) {
 	t.Helper()
 	certificate := &unstructured.Unstructured{}
 	certificate.SetAPIVersion("cert-manager.io/v1")

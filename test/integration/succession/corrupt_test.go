@@ -23,12 +23,12 @@ import (
 
 // Whatever is done to the CA Secret by hand in the middle of a succession is said,
 // and stops what needs the CA, and nothing else. When it is put right, all goes on.
-func TestCorruptInTheMiddle(t *testing.T) {
-	fresh(t)
+func TestCorruptInTheMiddle(test *testing.T) {
+	t := fresh(test)
 	signer := start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=20s")
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
 
 	rotator.stop(t) // without it nothing is known to be trusted
 	ask(t, "audit")
@@ -45,7 +45,7 @@ func TestCorruptInTheMiddle(t *testing.T) {
 }
 
 // corruptEach corrupts the CA Secret in each way and puts it right again.
-func corruptEach(t *testing.T, tr *traffic, phase, want string) {
+func corruptEach(t *scene, tr *traffic, phase, want string) {
 	t.Helper()
 	good := secret(t)
 	n := stored(t).Signing
@@ -89,7 +89,7 @@ func corruptEach(t *testing.T, tr *traffic, phase, want string) {
 }
 
 // selfSigned returns the root of a generation with a change, signed by its key.
-func selfSigned(t *testing.T, s ca.State, number int, change func(*x509.Certificate)) []byte {
+func selfSigned(t *scene, s ca.State, number int, change func(*x509.Certificate)) []byte {
 	t.Helper()
 	for _, g := range s.Generations {
 		if g.Number != number {
@@ -108,42 +108,42 @@ func selfSigned(t *testing.T, s ca.State, number int, change func(*x509.Certific
 }
 
 // newService makes an annotated Service in shop that asks for Secret NAME-tls.
-func newService(t *testing.T, name string) {
+func newService(t *scene, name string) {
 	t.Helper()
-	_, err := admin.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{
+	_, err := t.admin.CoreV1().Services("shop").Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 }
 
-func ready(t *testing.T, service string) *metav1.Condition {
+func ready(t *scene, service string) *metav1.Condition {
 	t.Helper()
-	svc, err := admin.CoreV1().Services("shop").Get(t.Context(), service, metav1.GetOptions{})
+	svc, err := t.admin.CoreV1().Services("shop").Get(t.Context(), service, metav1.GetOptions{})
 	require.NoError(t, err)
 	return api.Condition(svc, api.ConditionReady)
 }
 
 // notReady waits until the Service says why it has no certificate, and sees that
 // it has none.
-func notReady(t *testing.T, service, reason, says string) {
+func notReady(t *scene, service, reason, says string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		c := ready(t, service)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, says)
 	}, waitFor, tick, "%s of %s; is %v", reason, service, ready(t, service))
-	_, err := admin.CoreV1().Secrets("shop").Get(t.Context(), service+"-tls", metav1.GetOptions{})
+	_, err := t.admin.CoreV1().Secrets("shop").Get(t.Context(), service+"-tls", metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 
 // issued waits until the Service has its certificate.
-func issued(t *testing.T, service string) *corev1.Secret {
+func issued(t *scene, service string) *corev1.Secret {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		c := ready(t, service)
 		return c != nil && c.Status == metav1.ConditionTrue
 	}, waitFor, tick, "certificate of %s; is %v", service, ready(t, service))
-	secret, err := admin.CoreV1().Secrets("shop").Get(t.Context(), service+"-tls", metav1.GetOptions{})
+	secret, err := t.admin.CoreV1().Secrets("shop").Get(t.Context(), service+"-tls", metav1.GetOptions{})
 	require.NoError(t, err)
 	return secret
 }

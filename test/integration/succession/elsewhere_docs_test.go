@@ -20,7 +20,8 @@ import (
 
 // What docs/remote-ca.md lays over the installation is taken by the API server, and
 // names flags that the signer has and files that are mounted.
-func TestElsewhereIsDeployedAsDocumented(t *testing.T) {
+func TestElsewhereIsDeployedAsDocumented(test *testing.T) {
+	t := fresh(test)
 	page, err := os.ReadFile("../../../docs/remote-ca.md")
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)\n```yaml\n(.*?)\n```").FindAllStringSubmatch(string(page), -1)
@@ -36,7 +37,7 @@ func TestElsewhereIsDeployedAsDocumented(t *testing.T) {
 	deployment := patched(t, kustomization.Patches[0].Target.Name, kustomization.Patches[0].Patch)
 	policy, err := deploy.Decode([]byte(blocks[1][1]))
 	require.NoError(t, err)
-	c, err := client.New(plane.AdminConfig(), client.Options{})
+	c, err := client.New(t.plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
 	for _, object := range append(policy, deployment) {
 		apply := client.ApplyConfigurationFromUnstructured(object)
@@ -68,7 +69,7 @@ func TestElsewhereIsDeployedAsDocumented(t *testing.T) {
 }
 
 // patched is a Deployment of install.yaml with a JSON patch written as YAML.
-func patched(t *testing.T, name, patch string) *unstructured.Unstructured {
+func patched(t *scene, name, patch string) *unstructured.Unstructured {
 	t.Helper()
 	objects, err := deploy.Objects()
 	require.NoError(t, err)

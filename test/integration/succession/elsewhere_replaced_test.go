@@ -21,7 +21,7 @@ import (
 var takingUp = []string{"prompt", "late"}
 
 // signedWith checks which CA signed the certificate of a Service.
-func signedWith(t *testing.T, secret *corev1.Secret, by *x509.Certificate) {
+func signedWith(t *scene, secret *corev1.Secret, by *x509.Certificate) {
 	t.Helper()
 	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
 	require.NoError(t, err)
@@ -30,14 +30,14 @@ func signedWith(t *testing.T, secret *corev1.Secret, by *x509.Certificate) {
 
 // The CA elsewhere is replaced as docs/remote-ca.md says: a server with the new one
 // before the old one in the list. There is no pause, for new certificates neither.
-func TestElsewhereIsReplaced(t *testing.T) {
-	fresh(t)
+func TestElsewhereIsReplaced(test *testing.T) {
+	t := fresh(test)
 	older, newer := newRemoteCA(t, "Remote CA 1"), newRemoteCA(t, "Remote CA 2")
 	before, after := elsewhere(t, cfsslserver.Multirootca, older), elsewhere(t, cfsslserver.Serve, newer)
 	signer := start(t, "signer", askingAt(t, before)...)
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now, takingUp...)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now, takingUp...)
 
 	rotator.stop(t)
 	signer.restart(t, askingAt(t, after, before)...)
@@ -58,14 +58,14 @@ func TestElsewhereIsReplaced(t *testing.T) {
 
 // The CA of the only server is replaced in its place: that is found out, nothing
 // that it signs counts before it is trusted, and then it does.
-func TestElsewhereIsReplacedInItsPlace(t *testing.T) {
-	fresh(t)
+func TestElsewhereIsReplacedInItsPlace(test *testing.T) {
+	t := fresh(test)
 	older, newer := newRemoteCA(t, "Remote CA 1"), newRemoteCA(t, "Remote CA 2")
 	server := elsewhere(t, cfsslserver.Multirootca, older)
 	start(t, "signer", askingAt(t, server)...)
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now, takingUp...)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now, takingUp...)
 	rotator.stop(t)
 
 	require.NoError(t, server.Use(newer))
@@ -86,15 +86,15 @@ func TestElsewhereIsReplacedInItsPlace(t *testing.T) {
 }
 
 // A CA that was here goes elsewhere, comes back, and goes there once more.
-func TestToElsewhereAndBack(t *testing.T) {
-	fresh(t)
+func TestToElsewhereAndBack(test *testing.T) {
+	t := fresh(test)
 	remote := newRemoteCA(t, "Remote CA")
 	server := elsewhere(t, cfsslserver.Multirootca, remote)
 	signer := start(t, "signer", fast...)
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now, takingUp...)
-	old := startTraffic(t, admin, "shop", services, time.Now, "of old")
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now, takingUp...)
+	old := startTraffic(t, "shop", services, time.Now, "of old")
 	first := stored(t).Generations[0].Root
 
 	rotator.stop(t)

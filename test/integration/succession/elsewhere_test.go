@@ -31,7 +31,7 @@ var site = sync.OnceValues(func() (*cfsslserver.Site, error) {
 })
 
 // elsewhere runs a server that signs with ca.
-func elsewhere(t *testing.T, kind cfsslserver.Kind, ca *cfsslserver.CA) *cfsslserver.Server {
+func elsewhere(t *scene, kind cfsslserver.Kind, ca *cfsslserver.CA) *cfsslserver.Server {
 	t.Helper()
 	s, err := site()
 	require.NoError(t, err)
@@ -47,14 +47,14 @@ func elsewhere(t *testing.T, kind cfsslserver.Kind, ca *cfsslserver.CA) *cfsslse
 }
 
 // askingAt are the flags of a signer whose CA is at the servers.
-func askingAt(t *testing.T, servers ...*cfsslserver.Server) []string {
+func askingAt(t *scene, servers ...*cfsslserver.Server) []string {
 	t.Helper()
 	s, err := site()
 	require.NoError(t, err)
 	return append(s.Flags(servers...), fast...)
 }
 
-func newRemoteCA(t *testing.T, name string) *cfsslserver.CA {
+func newRemoteCA(t *scene, name string) *cfsslserver.CA {
 	t.Helper()
 	ca, err := cfsslserver.NewCA(name)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func newRemoteCA(t *testing.T, name string) *cfsslserver.CA {
 }
 
 // restart runs the program with other flags.
-func (p *process) restart(t *testing.T, flags ...string) {
+func (p *process) restart(t *scene, flags ...string) {
 	t.Helper()
 	p.stop(t)
 	p.flags = append(p.flags[:2:2], flags...) // after those of start
@@ -71,15 +71,15 @@ func (p *process) restart(t *testing.T, flags ...string) {
 
 // written is what the signer has written in shop: Secrets by their version, and its
 // part of Services.
-func written(t *testing.T) map[string]string {
+func written(t *scene) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
-	secrets, err := admin.CoreV1().Secrets("shop").List(t.Context(), metav1.ListOptions{})
+	secrets, err := t.admin.CoreV1().Secrets("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, s := range secrets.Items {
 		versions["Secret "+s.Name] = s.ResourceVersion
 	}
-	list, err := admin.CoreV1().Services("shop").List(t.Context(), metav1.ListOptions{})
+	list, err := t.admin.CoreV1().Services("shop").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	for _, s := range list.Items {
 		// The rotator writes another condition.
@@ -91,9 +91,10 @@ func written(t *testing.T) map[string]string {
 // A cluster whose CA was elsewhere from the beginning, from either server: under a
 // root, and under an intermediate.
 func TestElsewhere(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []cfsslserver.Kind{cfsslserver.Serve, cfsslserver.Multirootca} {
-		t.Run(string(kind), func(t *testing.T) {
-			fresh(t)
+		t.Run(string(kind), func(test *testing.T) {
+			t := fresh(test)
 			root := newRemoteCA(t, "Remote Root")
 			issuing, between := root, []*x509.Certificate(nil)
 			flags := []string{}
@@ -109,8 +110,8 @@ func TestElsewhere(t *testing.T) {
 			server := elsewhere(t, kind, issuing)
 			signer := start(t, "signer", append(flags, askingAt(t, server)...)...)
 			start(t, "rotator")
-			makeShop(t, admin, "shop", 3, nil)
-			tr := startTraffic(t, admin, "shop", 3, time.Now)
+			makeShop(t, "shop", 3, nil)
+			tr := startTraffic(t, "shop", 3, time.Now)
 
 			state := stored(t)
 			require.Len(t, state.Generations, 1)
@@ -131,7 +132,7 @@ func TestElsewhere(t *testing.T) {
 
 // serverAway has the server go away: what exists stays as it is, and what is new
 // says why it waits until the server is back.
-func serverAway(t *testing.T, server *cfsslserver.Server) {
+func serverAway(t *scene, server *cfsslserver.Server) {
 	t.Helper()
 	before := written(t)
 	server.Stop()
@@ -147,7 +148,7 @@ func serverAway(t *testing.T, server *cfsslserver.Server) {
 
 // profiles has the server sign other certificates than asked for: shorter-lived
 // ones are taken and not asked for again and again, others are refused.
-func profiles(t *testing.T, kind cfsslserver.Kind, server *cfsslserver.Server) {
+func profiles(t *scene, kind cfsslserver.Kind, server *cfsslserver.Server) {
 	t.Helper()
 	configured := func(old, changed string) {
 		t.Helper()
@@ -176,7 +177,7 @@ func profiles(t *testing.T, kind cfsslserver.Kind, server *cfsslserver.Server) {
 }
 
 // assertNoHMACKey looks for the key that requests are authenticated with.
-func assertNoHMACKey(t *testing.T, log string) {
+func assertNoHMACKey(t *scene, log string) {
 	t.Helper()
 	s, err := site()
 	require.NoError(t, err)

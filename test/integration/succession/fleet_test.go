@@ -27,22 +27,21 @@ type member struct {
 	roots *x509.CertPool
 }
 
-// cluster starts a control plane whose CA is in the import Secret, which bring makes.
-func cluster(t *testing.T, bring func(t *testing.T)) member {
+// cluster starts servingcert with the CA that is in the import Secret, which bring makes.
+func cluster(t *scene, bring func(t *scene)) member {
 	t.Helper()
-	fresh(t)
 	bring(t)
 	start(t, "signer", fast...)
 	start(t, "rotator")
-	makeShop(t, admin, "shop", 1, nil)
+	makeShop(t, "shop", 1, nil)
 	require.Equal(t, ca.OriginImport, stored(t).Generations[0].Origin)
 	return shopOf(t)
 }
 
 // shopOf returns what pods of the shop mount.
-func shopOf(t *testing.T) member {
+func shopOf(t *scene) member {
 	t.Helper()
-	secret, err := admin.CoreV1().Secrets("shop").Get(t.Context(), secretOf(0), metav1.GetOptions{})
+	secret, err := t.admin.CoreV1().Secrets("shop").Get(t.Context(), secretOf(0), metav1.GetOptions{})
 	require.NoError(t, err)
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	require.NoError(t, err)
@@ -51,15 +50,15 @@ func shopOf(t *testing.T) member {
 	return member{pair, roots}
 }
 
-func shopBundle(t *testing.T) string {
+func shopBundle(t *scene) string {
 	t.Helper()
-	cm, err := admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
+	cm, err := t.admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
 	require.NoError(t, err)
 	return cm.Data[api.BundleKey]
 }
 
 // dial shakes hands with a server that has the pair, as a client that trusts the roots.
-func dial(t *testing.T, pair tls.Certificate, roots *x509.CertPool) error {
+func dial(t testing.TB, pair tls.Certificate, roots *x509.CertPool) error {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
 	require.NoError(t, err)
@@ -80,11 +79,13 @@ func dial(t *testing.T, pair tls.Certificate, roots *x509.CertPool) error {
 // Two clusters, each with an intermediate under one root: one made by the commands of
 // docs/fleet.md, one by cert-manager from the Certificate of docs/import-ca.md. Their clients
 // verify each other's servers, also when cert-manager has renewed its intermediate.
-func TestClustersUnderOneRoot(t *testing.T) {
-	file := runBlocks(t, "../../../docs/fleet.md", "With openssl", "eu-west")
-	west := cluster(t, bringFiles(file))
+func TestClustersUnderOneRoot(test *testing.T) {
+	other := fresh(test)
+	file := runBlocks(other, "../../../docs/fleet.md", "With openssl", "eu-west")
+	west := cluster(other, bringFiles(file))
+	t := another(test)
 	var manager *certManager
-	north := cluster(t, func(t *testing.T) {
+	north := cluster(t, func(t *scene) {
 		manager = startCertManager(t)
 		manager.issuer(t, "example-root", file("ca.crt"), file("root-key.pem"))
 		manager.intermediate(t, "../../../docs/import-ca.md", "eu-north")
@@ -113,7 +114,7 @@ func TestClustersUnderOneRoot(t *testing.T) {
 }
 
 // issuer is the certificate that is served after the leaf.
-func issuer(t *testing.T, s member) *x509.Certificate {
+func issuer(t testing.TB, s member) *x509.Certificate {
 	t.Helper()
 	require.Len(t, s.pair.Certificate, 2, "leaf and intermediate")
 	cert, err := x509.ParseCertificate(s.pair.Certificate[1])
@@ -122,10 +123,11 @@ func issuer(t *testing.T, s member) *x509.Certificate {
 }
 
 // The commands for step do what those for openssl do.
-func TestIntermediateByStep(t *testing.T) {
+func TestIntermediateByStep(test *testing.T) {
 	if _, err := exec.LookPath("step"); err != nil {
-		t.Skip("step is not installed")
+		test.Skip("step is not installed")
 	}
+	t := fresh(test)
 	file := runBlocks(t, "../../../docs/fleet.md", "With step", "eu-south")
 	south := cluster(t, bringFiles(file))
 	made := issuer(t, south)
@@ -136,10 +138,10 @@ func TestIntermediateByStep(t *testing.T) {
 }
 
 // bringFiles makes the import Secret of files.
-func bringFiles(file func(name string) []byte) func(t *testing.T) {
-	return func(t *testing.T) {
+func bringFiles(file func(name string) []byte) func(t *scene) {
+	return func(t *scene) {
 		t.Helper()
-		_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
+		_, err := t.admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName},
 			Data:       map[string][]byte{corev1.TLSCertKey: file("tls.crt"), corev1.TLSPrivateKeyKey: file("tls.key"), api.BundleKey: file("ca.crt")},
 		}, metav1.CreateOptions{})
@@ -149,7 +151,7 @@ func bringFiles(file func(name string) []byte) func(t *testing.T) {
 
 // runBlocks runs the blocks that are marked as sh below a heading of a page, for a cluster
 // of this name. It returns what reads a file that they made.
-func runBlocks(t *testing.T, page, heading, cluster string) func(name string) []byte {
+func runBlocks(t testing.TB, page, heading, cluster string) func(name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
@@ -175,18 +177,18 @@ func runBlocks(t *testing.T, page, heading, cluster string) func(name string) []
 // The signer publishes extra roots and the rotator distributes them; what cannot be read
 // is a warning and takes no other root away. The CA has the cluster's id in its subject,
 // and another id waits for the next CA.
-func TestExtraRootsAndClusterID(t *testing.T) {
-	fresh(t)
+func TestExtraRootsAndClusterID(test *testing.T) {
+	t := fresh(test)
 	signing := start(t, "signer", append(fast, "--cluster-id=eu-west")...)
 	start(t, "rotator")
-	makeShop(t, admin, "shop", 1, nil)
+	makeShop(t, "shop", 1, nil)
 	assert.Equal(t, []string{"eu-west"}, stored(t).Generations[0].Root.Subject.OrganizationalUnit)
 
 	other := newAuthority(t, "Another cluster's root", pki.ECDSAP256, nil)
 	extra := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: api.ExtraRootsName}, Data: map[string]string{"eu-north.crt": string(pki.EncodeCertificates(other.cert))},
 	}
-	maps := admin.CoreV1().ConfigMaps(api.DefaultNamespace)
+	maps := t.admin.CoreV1().ConfigMaps(api.DefaultNamespace)
 	extra, err := maps.Create(t.Context(), extra, metav1.CreateOptions{})
 	require.NoError(t, err)
 	holds := func(want bool) func() bool {

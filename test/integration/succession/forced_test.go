@@ -20,11 +20,12 @@ const services = 12
 
 // The whole road as an administrator goes it: by the processes of
 // deploy/install.yaml, with their rights, killed on the way.
-func TestForcedSuccession(t *testing.T) {
+func TestForcedSuccession(test *testing.T) {
+	t := fresh(test)
 	signer := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=4s")
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
 	first := status(t)
 	require.Equal(t, "1", first.Data[api.CAGeneration])
 	require.Equal(t, api.PhaseStable, first.Data[api.CAPhase])
@@ -77,7 +78,7 @@ func TestForcedSuccession(t *testing.T) {
 	patchStatus(t, map[string]any{"data": map[string]any{api.BundleKey: bundle + first.Data[api.BundleKey]}})
 	eventually(t, "the bundle is restored", func(cm *corev1.ConfigMap) bool { return cm.Data[api.BundleKey] == bundle })
 	require.Eventually(t, func() bool {
-		cm, err := admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
+		cm, err := t.admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
 		return err == nil && cm.Data[api.BundleKey] == bundle
 	}, waitFor, tick)
 	tr.requireNoFailure(t)
@@ -89,7 +90,7 @@ func TestForcedSuccession(t *testing.T) {
 
 // distrust leaves everything behind at once: what was served before breaks, and
 // what is served then is trusted by those who have the new root alone.
-func distrust(t *testing.T) {
+func distrust(t *scene) {
 	before := secret(t)
 	_, err := cli(t, "rotate-ca", "--reason", "stolen", "--distrust-now", "--yes", "--timeout=2m")
 	require.NoError(t, err)
@@ -105,30 +106,30 @@ func distrust(t *testing.T) {
 		}
 	}
 	require.Eventually(t, func() bool {
-		cm, err := admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
+		cm, err := t.admin.CoreV1().ConfigMaps("shop").Get(t.Context(), api.BundleName, metav1.GetOptions{})
 		return err == nil && cm.Data[api.BundleKey] == after.Data[api.BundleKey]
 	}, waitFor, tick)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	tr := startTraffic(t, "shop", services, time.Now)
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && strings.HasPrefix(tr.issuers()[0], "servingcert CA 5 ") }, waitFor, tick)
 	tr.requireNoFailure(t)
 	tr.stop()
 }
 
-func status(t *testing.T) *corev1.ConfigMap {
+func status(t *scene) *corev1.ConfigMap {
 	t.Helper()
-	cm, err := admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	cm, err := t.admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
 	require.NoError(t, err)
 	return cm
 }
 
-func secret(t *testing.T) *corev1.Secret {
+func secret(t *scene) *corev1.Secret {
 	t.Helper()
-	s, err := admin.CoreV1().Secrets(api.DefaultNamespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
+	s, err := t.admin.CoreV1().Secrets(api.DefaultNamespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
 	require.NoError(t, err)
 	return s
 }
 
-func eventually(t *testing.T, what string, ok func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
+func eventually(t *scene, what string, ok func(*corev1.ConfigMap) bool) *corev1.ConfigMap {
 	t.Helper()
 	var last *corev1.ConfigMap
 	if !assert.Eventually(t, func() bool { last = status(t); return ok(last) }, waitFor, tick, what) {
@@ -138,16 +139,16 @@ func eventually(t *testing.T, what string, ok func(*corev1.ConfigMap) bool) *cor
 	return last
 }
 
-func patchStatus(t *testing.T, patch map[string]any) {
+func patchStatus(t *scene, patch map[string]any) {
 	t.Helper()
 	body, err := json.Marshal(patch)
 	require.NoError(t, err)
-	_, err = admin.CoreV1().ConfigMaps(api.DefaultNamespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = t.admin.CoreV1().ConfigMaps(api.DefaultNamespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, body, metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 
 // assertNoKeys looks for the PEM of any private key.
-func assertNoKeys(t *testing.T, log string) {
+func assertNoKeys(t *scene, log string) {
 	t.Helper()
 	assert.NotContains(t, log, "PRIVATE KEY")
 	for key, value := range secret(t).Data {

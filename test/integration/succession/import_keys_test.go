@@ -34,6 +34,7 @@ func imported(t *testing.T, secret map[string][]byte, now time.Time) *pki.Author
 
 // A CA with a key of each algorithm signs for leaves of each.
 func TestImportWithKeysOfEachAlgorithm(t *testing.T) {
+	t.Parallel()
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	for _, of := range pki.KeyAlgorithms() {

@@ -33,7 +33,7 @@ type authority struct {
 
 // newAuthority makes a CA with a key of the algorithm, signed by above or by
 // itself, as openssl does unless it is told more.
-func newAuthority(t *testing.T, name string, algorithm pki.KeyAlgorithm, above *authority, change ...func(*x509.Certificate)) *authority {
+func newAuthority(t testing.TB, name string, algorithm pki.KeyAlgorithm, above *authority, change ...func(*x509.Certificate)) *authority {
 	t.Helper()
 	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func newAuthority(t *testing.T, name string, algorithm pki.KeyAlgorithm, above *
 
 // forImport is the data of the Secret: the CA with its root at the end, as
 // cert-manager and most instructions for openssl have it.
-func (a *authority) forImport(t *testing.T, keyForm func(*testing.T, crypto.Signer) []byte) map[string][]byte {
+func (a *authority) forImport(t testing.TB, keyForm func(testing.TB, crypto.Signer) []byte) map[string][]byte {
 	t.Helper()
 	chain := []*x509.Certificate{a.cert}
 	root := a
@@ -75,7 +75,7 @@ func (a *authority) forImport(t *testing.T, keyForm func(*testing.T, crypto.Sign
 	}
 }
 
-func pkcs8(t *testing.T, key crypto.Signer) []byte {
+func pkcs8(t testing.TB, key crypto.Signer) []byte {
 	t.Helper()
 	data, err := pki.EncodeKey(key)
 	require.NoError(t, err)
@@ -84,7 +84,7 @@ func pkcs8(t *testing.T, key crypto.Signer) []byte {
 
 // traditional is PKCS #1 or SEC 1: what openssl genrsa -traditional, openssl
 // ecparam and cert-manager (unless told to write PKCS #8) write.
-func traditional(t *testing.T, key crypto.Signer) []byte {
+func traditional(t testing.TB, key crypto.Signer) []byte {
 	t.Helper()
 	switch key := key.(type) {
 	case *rsa.PrivateKey:
@@ -99,18 +99,18 @@ func traditional(t *testing.T, key crypto.Signer) []byte {
 }
 
 // bring writes the import Secret, in place of the one that is there.
-func bring(t *testing.T, data map[string][]byte) {
+func bring(t *scene, data map[string][]byte) {
 	t.Helper()
 	takeAway(t)
-	_, err := admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
+	_, err := t.admin.CoreV1().Secrets(api.DefaultNamespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: api.CAImportName}, Type: corev1.SecretTypeTLS, Data: data,
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 }
 
-func takeAway(t *testing.T) {
+func takeAway(t *scene) {
 	t.Helper()
-	err := admin.CoreV1().Secrets(api.DefaultNamespace).Delete(t.Context(), api.CAImportName, metav1.DeleteOptions{})
+	err := t.admin.CoreV1().Secrets(api.DefaultNamespace).Delete(t.Context(), api.CAImportName, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
 		require.NoError(t, err)
 	}
@@ -119,12 +119,12 @@ func takeAway(t *testing.T) {
 // A CA that a person brings becomes the next generation by the road of every
 // other, twice, and one made here follows it when that is asked for: for clients
 // that hold the first root and are never told of another, too.
-func TestImport(t *testing.T) {
-	fresh(t)
+func TestImport(test *testing.T) {
+	t := fresh(test)
 	signer := start(t, "signer", fast...)
 	rotator := start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
 	first := stored(t).Generations[0].Root
 
 	root := newAuthority(t, "Example Root", pki.RSA2048, nil)
@@ -182,15 +182,15 @@ func TestImport(t *testing.T) {
 // A CA that is there before servingcert is the first generation. This one has path
 // lengths, as CAs of organisations often have: it can sign no cross-certificate, so
 // that what follows it is for clients that take up the new root.
-func TestImportBeforeTheFirstStart(t *testing.T) {
-	fresh(t)
+func TestImportBeforeTheFirstStart(test *testing.T) {
+	t := fresh(test)
 	root := newAuthority(t, "Example Root", pki.RSA2048, nil, pathLength(1))
 	issuing := newAuthority(t, "Example Issuing CA", pki.RSA2048, root, pathLength(0))
 	bring(t, issuing.forImport(t, pkcs8))
 	start(t, "signer", fast...)
 	start(t, "rotator")
-	makeShop(t, admin, "shop", 3, nil)
-	tr := startTraffic(t, admin, "shop", 3, time.Now, takingUp...)
+	makeShop(t, "shop", 3, nil)
+	tr := startTraffic(t, "shop", 3, time.Now, takingUp...)
 	state := stored(t)
 	require.Len(t, state.Generations, 1)
 	assert.Equal(t, ca.OriginImport, state.Generations[0].Origin)
@@ -211,7 +211,7 @@ func pathLength(n int) func(*x509.Certificate) {
 
 // invalidImports brings what is no CA to be used: it is said, and nothing else
 // changes; nor does anything when the Secret of the CA in use is deleted.
-func invalidImports(t *testing.T, inUse *authority) {
+func invalidImports(t *scene, inUse *authority) {
 	t.Helper()
 	before, leaf := secret(t), served(t, "shop", 0)[0]
 	good := newAuthority(t, "Another Root", pki.ECDSAP256, nil)

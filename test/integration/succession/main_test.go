@@ -20,18 +20,17 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// plane is a control plane with servingcert installed; bin holds its programs.
-var (
-	plane *controlplane.ControlPlane
-	admin *kubernetes.Clientset
-	bin   string
-)
+// bin holds the programs.
+var bin string
 
 func TestMain(m *testing.M) { harness.Main(m, run) }
 
 func run(m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard()) // each controller logs to its test
 	klog.SetLogger(logr.Discard())
+	if err := harness.SideBySide(4); err != nil { // before m.Run reads -parallel
+		return 1, err
+	}
 	if bin, err = os.MkdirTemp("", "servingcert-succession-"); err != nil {
 		return 1, err
 	}
@@ -40,10 +39,6 @@ func run(m *testing.M) (code int, err error) {
 	if err := harness.Build(ctx, bin, "signer", "rotator", "kubectl-servingcert"); err != nil {
 		return 1, err
 	}
-	if plane, admin, err = installed(ctx); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
 	return m.Run(), nil
 }
 
@@ -57,7 +52,9 @@ func installed(ctx context.Context) (*controlplane.ControlPlane, *kubernetes.Cli
 	if err == nil {
 		err = deploy.Apply(ctx, c, "test")
 	}
-	clientset, setErr := kubernetes.NewForConfig(plane.AdminConfig())
+	binary := plane.AdminConfig() // which takes less to read: traffic reads all the time
+	binary.ContentType = "application/vnd.kubernetes.protobuf"
+	clientset, setErr := kubernetes.NewForConfig(binary)
 	if err = errors.Join(err, setErr); err != nil {
 		return nil, nil, errors.Join(err, plane.Stop())
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -31,9 +30,9 @@ type process struct {
 
 // start runs the program with its Deployment's ServiceAccount, and nothing else of
 // that: what a test wants sooner or shorter is in flags.
-func start(t *testing.T, name string, flags ...string) *process {
+func start(t *scene, name string, flags ...string) *process {
 	t.Helper()
-	cfg, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, "servingcert-"+name)
+	cfg, err := t.plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, "servingcert-"+name)
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
@@ -49,7 +48,7 @@ func start(t *testing.T, name string, flags ...string) *process {
 }
 
 // run starts the program again, and waits until it is ready.
-func (p *process) run(t *testing.T) {
+func (p *process) run(t *scene) {
 	t.Helper()
 	health, err := harness.FreeAddress()
 	require.NoError(t, err)
@@ -73,9 +72,9 @@ func (p *process) kill() {
 }
 
 // cli runs kubectl servingcert as an administrator types it.
-func cli(t *testing.T, args ...string) (string, error) {
+func cli(t *scene, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(bin, "kubectl-servingcert"), append(args, "--kubeconfig="+plane.KubeconfigFile())...)
+	cmd := exec.Command(filepath.Join(bin, "kubectl-servingcert"), append(args, "--kubeconfig="+t.plane.KubeconfigFile())...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG=")
 	out, err := cmd.CombinedOutput()
 	t.Logf("$ kubectl servingcert %q\n%s", args, out)

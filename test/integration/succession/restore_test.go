@@ -15,22 +15,22 @@ import (
 )
 
 // putBack writes a Secret as it was before.
-func putBack(t *testing.T, old *corev1.Secret) {
+func putBack(t *scene, old *corev1.Secret) {
 	t.Helper()
 	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		secret, err := admin.CoreV1().Secrets(old.Namespace).Get(t.Context(), old.Name, metav1.GetOptions{})
+		secret, err := t.admin.CoreV1().Secrets(old.Namespace).Get(t.Context(), old.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		secret.Data, secret.Labels, secret.Annotations = old.Data, old.Labels, old.Annotations
-		_, err = admin.CoreV1().Secrets(old.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+		_, err = t.admin.CoreV1().Secrets(old.Namespace).Update(t.Context(), secret, metav1.UpdateOptions{})
 		return err
 	}))
 }
 
 // issuedBy waits until the servers that reload have certificates of the
 // generation only.
-func (tr *traffic) issuedBy(t *testing.T, generation string) {
+func (tr *traffic) issuedBy(t *scene, generation string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		issuers := tr.issuers()
@@ -41,12 +41,12 @@ func (tr *traffic) issuedBy(t *testing.T, generation string) {
 // The CA Secret is put back as it was before a succession, or in its middle: from a
 // backup. What it does not know is replaced, and the succession goes on, or is made
 // anew, with a number that was not used yet.
-func TestRestoredBackup(t *testing.T) {
-	fresh(t)
+func TestRestoredBackup(test *testing.T) {
+	t := fresh(test)
 	signer := start(t, "signer", fast...)
 	start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
 	before := secret(t)
 	ask(t, "audit")
 	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
@@ -91,13 +91,13 @@ type image struct {
 
 var ourNamespaces = []string{api.DefaultNamespace, "shop"}
 
-func imageOf(t *testing.T) image {
+func imageOf(t *scene) image {
 	t.Helper()
 	var out image
 	for _, namespace := range ourNamespaces {
-		secrets, err := admin.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+		secrets, err := t.admin.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
-		configMaps, err := admin.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
+		configMaps, err := t.admin.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		out.secrets, out.configMaps = append(out.secrets, secrets.Items...), append(out.configMaps, configMaps.Items...)
 	}
@@ -105,16 +105,16 @@ func imageOf(t *testing.T) image {
 }
 
 // restore puts everything back, in the order of names, as tools do.
-func (i image) restore(t *testing.T) {
+func (i image) restore(t *scene) {
 	t.Helper()
 	for _, old := range i.configMaps {
 		require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			cm, err := admin.CoreV1().ConfigMaps(old.Namespace).Get(t.Context(), old.Name, metav1.GetOptions{})
+			cm, err := t.admin.CoreV1().ConfigMaps(old.Namespace).Get(t.Context(), old.Name, metav1.GetOptions{})
 			if err != nil {
 				return err
 			}
 			cm.Data, cm.Labels, cm.Annotations = old.Data, old.Labels, old.Annotations
-			_, err = admin.CoreV1().ConfigMaps(old.Namespace).Update(t.Context(), cm, metav1.UpdateOptions{})
+			_, err = t.admin.CoreV1().ConfigMaps(old.Namespace).Update(t.Context(), cm, metav1.UpdateOptions{})
 			return err
 		}))
 	}
@@ -125,12 +125,12 @@ func (i image) restore(t *testing.T) {
 
 // A whole cluster is put back to before a succession, to its middle, and back to
 // where it was, while signer and rotator run.
-func TestRestoredCluster(t *testing.T) {
-	fresh(t)
+func TestRestoredCluster(test *testing.T) {
+	t := fresh(test)
 	signer := start(t, "signer", fast...)
 	start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
 	before := imageOf(t)
 	ask(t, "audit")
 	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)

@@ -20,13 +20,13 @@ import (
 // docs/openshift.md: service-ca's CA is imported before the flag is set. Its Secrets are
 // taken over, for clients that hold service-ca's root alone too, and what it has issued
 // verifies by the bundle that the ConfigMaps get.
-func TestTakingOverFromServiceCA(t *testing.T) {
-	fresh(t)
+func TestTakingOverFromServiceCA(test *testing.T) {
+	t := fresh(test)
 	serviceCA := newAuthority(t, "openshift-service-serving-signer@1763800000", pki.RSA2048, nil, func(c *x509.Certificate) {
 		c.Subject = pkix.Name{CommonName: c.Subject.CommonName}
 		c.KeyUsage |= x509.KeyUsageKeyEncipherment | x509.KeyUsageDigitalSignature
 	})
-	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, metav1.CreateOptions{})
+	_, err := t.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "monitoring"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	serviceCAsConfigMap(t, serviceCA)
 	issuedBefore := serviceCAsSecret(t, "metrics", serviceCA)
@@ -36,7 +36,7 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 	signing := start(t, "signer", fast...)
 	rotating := start(t, "rotator")
 	require.Eventually(t, func() bool {
-		cm, err := admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+		cm, err := t.admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
 		return err == nil && cm.Data[api.CAGeneration] == "1"
 	}, waitFor, tick, "the CA signs")
 	require.Equal(t, ca.OriginImport, stored(t).Generations[0].Origin)
@@ -47,7 +47,7 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 
 	// The Secret is owned by its Service and signed by the CA: it is taken over, with a new key.
 	waitReadyReason(t, "metrics", "Issued")
-	now, err := admin.CoreV1().Secrets("monitoring").Get(t.Context(), "metrics-tls", metav1.GetOptions{})
+	now, err := t.admin.CoreV1().Secrets("monitoring").Get(t.Context(), "metrics-tls", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, issuedBefore.UID, now.UID)
 	assert.NotEqual(t, issuedBefore.Data[corev1.TLSPrivateKeyKey], now.Data[corev1.TLSPrivateKeyKey])
@@ -59,14 +59,14 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 
 	// One of a CA that was not imported is left as it is.
 	waitReadyReason(t, "older", "SecretConflict")
-	still, err := admin.CoreV1().Secrets("monitoring").Get(t.Context(), "older-tls", metav1.GetOptions{})
+	still, err := t.admin.CoreV1().Secrets("monitoring").Get(t.Context(), "older-tls", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, older.ResourceVersion, still.ResourceVersion)
 
 	// What follows is made here, and clients that hold service-ca's root alone verify it.
 	ask(t, "service-ca's key goes")
 	signedBy(t, "2")
-	now, err = admin.CoreV1().Secrets("monitoring").Get(t.Context(), "metrics-tls", metav1.GetOptions{})
+	now, err = t.admin.CoreV1().Secrets("monitoring").Get(t.Context(), "metrics-tls", metav1.GetOptions{})
 	require.NoError(t, err)
 	chain, err = pki.ParseCertificates(now.Data[corev1.TLSCertKey])
 	require.NoError(t, err)
@@ -77,9 +77,9 @@ func TestTakingOverFromServiceCA(t *testing.T) {
 // serviceCAsSecret makes a Service that asks service-ca, and what that answers: Secret
 // NAME-tls with a certificate of its CA and the root behind it, an RSA key in PKCS #1, and
 // no label of ours.
-func serviceCAsSecret(t *testing.T, name string, serviceCA *authority) *corev1.Secret {
+func serviceCAsSecret(t *scene, name string, serviceCA *authority) *corev1.Secret {
 	t.Helper()
-	service, err := admin.CoreV1().Services("monitoring").Create(t.Context(), &corev1.Service{
+	service, err := t.admin.CoreV1().Services("monitoring").Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 			api.OpenShiftSecretName: name + "-tls", api.OpenShiftSignedBy: serviceCA.cert.Subject.CommonName,
 		}},
@@ -93,7 +93,7 @@ func serviceCAsSecret(t *testing.T, name string, serviceCA *authority) *corev1.S
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	})
 	expiry := leaf.cert.NotAfter.Format(time.RFC3339)
-	secret, err := admin.CoreV1().Secrets("monitoring").Create(t.Context(), &corev1.Secret{
+	secret, err := t.admin.CoreV1().Secrets("monitoring").Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name + "-tls",
 			Annotations: map[string]string{
@@ -112,9 +112,9 @@ func serviceCAsSecret(t *testing.T, name string, serviceCA *authority) *corev1.S
 }
 
 // serviceCAsConfigMap makes one that asks service-ca for its bundle, and has it.
-func serviceCAsConfigMap(t *testing.T, serviceCA *authority) {
+func serviceCAsConfigMap(t *scene, serviceCA *authority) {
 	t.Helper()
-	_, err := admin.CoreV1().ConfigMaps("monitoring").Create(t.Context(), &corev1.ConfigMap{
+	_, err := t.admin.CoreV1().ConfigMaps("monitoring").Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "metrics-ca", Annotations: map[string]string{api.OpenShiftInjectCABundle: "true"}},
 		Data:       map[string]string{"service-ca.crt": string(pki.EncodeCertificates(serviceCA.cert))},
 	}, metav1.CreateOptions{})
@@ -122,22 +122,22 @@ func serviceCAsConfigMap(t *testing.T, serviceCA *authority) {
 }
 
 // serviceCABundle waits until the rotator reports the ConfigMap as held, and returns its bundle.
-func serviceCABundle(t *testing.T) (bundle string) {
+func serviceCABundle(t *scene) (bundle string) {
 	t.Helper()
 	want := status(t).Data[api.BundleKey]
 	require.Eventually(t, func() bool {
-		cm, err := admin.CoreV1().ConfigMaps("monitoring").Get(t.Context(), "metrics-ca", metav1.GetOptions{})
+		cm, err := t.admin.CoreV1().ConfigMaps("monitoring").Get(t.Context(), "metrics-ca", metav1.GetOptions{})
 		bundle = cm.Data["service-ca.crt"]
 		return err == nil && bundle == want
 	}, waitFor, tick, "the ConfigMap does not hold the bundle")
 	return bundle
 }
 
-func waitReadyReason(t *testing.T, service, reason string) {
+func waitReadyReason(t *scene, service, reason string) {
 	t.Helper()
 	var conditions []metav1.Condition
 	if !assert.Eventually(t, func() bool {
-		svc, err := admin.CoreV1().Services("monitoring").Get(t.Context(), service, metav1.GetOptions{})
+		svc, err := t.admin.CoreV1().Services("monitoring").Get(t.Context(), service, metav1.GetOptions{})
 		if err != nil {
 			return false
 		}

@@ -25,15 +25,15 @@ func hostileMap(name string) *corev1.ConfigMap {
 // A tenant has ConfigMaps that refuse the bundle: one stays, two alternate, and new
 // ones come and go all the time. The CA is replaced nevertheless when the grace is
 // over; the namespace is named, and nobody else fails.
-func TestATenantHoldsUpNobody(t *testing.T) {
-	fresh(t)
+func TestATenantHoldsUpNobody(test *testing.T) {
+	t := fresh(test)
 	start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=2s", "--ca-refusal-grace=8s")
 	start(t, "rotator")
-	makeShop(t, admin, "shop", services, nil)
-	tr := startTraffic(t, admin, "shop", services, time.Now)
-	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}}, metav1.CreateOptions{})
+	makeShop(t, "shop", services, nil)
+	tr := startTraffic(t, "shop", services, time.Now)
+	_, err := t.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	maps := admin.CoreV1().ConfigMaps("hostile")
+	maps := t.admin.CoreV1().ConfigMaps("hostile")
 	for i := range 3 {
 		_, err := maps.Create(t.Context(), hostileMap(fmt.Sprintf("frozen-%d", i)), metav1.CreateOptions{})
 		require.NoError(t, err)

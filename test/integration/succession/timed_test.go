@@ -50,11 +50,11 @@ const (
 	lifeOfLeaf = 4 * time.Hour
 )
 
-func startTimed(t *testing.T) *timed {
+func startTimed(t *scene) *timed {
 	t.Helper()
 	w := &timed{namespace: "timed-system", limits: api.DefaultLimits()}
 	w.limits.MinDuration, w.limits.DefaultDuration, w.limits.MaxDuration = time.Hour, lifeOfLeaf, lifeOfLeaf
-	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
+	_, err := t.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
 	log := &harness.Log{}
@@ -106,14 +106,14 @@ func startTimed(t *testing.T) *timed {
 	return w
 }
 
-func (w *timed) manager(t *testing.T, log *harness.Log) ctrl.Manager {
+func (w *timed) manager(t *scene, log *harness.Log) ctrl.Manager {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(scheme), trustcontroller.AddToScheme(scheme)))
 	cacheOptions, err := signercontroller.Config{Instance: "timed"}.CacheOptions()
 	require.NoError(t, err)
 	anyName := true
-	mgr, err := ctrl.NewManager(plane.AdminConfig(), ctrl.Options{
+	mgr, err := ctrl.NewManager(t.plane.AdminConfig(), ctrl.Options{
 		Scheme: scheme, Cache: cacheOptions,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, nil)),
@@ -125,33 +125,33 @@ func (w *timed) manager(t *testing.T, log *harness.Log) ctrl.Manager {
 
 // pass moves the clock. Timers go by the real one, so everything is told to look
 // again; pass returns when nothing that is served is due.
-func (w *timed) pass(t *testing.T, tr *traffic, d time.Duration) {
+func (w *timed) pass(t *scene, tr *traffic, d time.Duration) {
 	t.Helper()
 	tr.standing.Lock()
 	w.offset.Add(int64(d))
 	tr.standing.Unlock()
 	touch := fmt.Appendf(nil, `{"metadata":{"annotations":{"test/now":%q}}}`, w.now().Format(time.RFC3339))
-	_, err := admin.CoreV1().ConfigMaps(w.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, touch, metav1.PatchOptions{})
+	_, err := t.admin.CoreV1().ConfigMaps(w.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, touch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	for i := range timedServices {
-		_, err := admin.CoreV1().Services(tr.namespace).Patch(t.Context(), fmt.Sprintf("web-%d", i), types.MergePatchType, touch, metav1.PatchOptions{})
+		_, err := t.admin.CoreV1().Services(tr.namespace).Patch(t.Context(), fmt.Sprintf("web-%d", i), types.MergePatchType, touch, metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool { return tr.loaded(w.now()) }, waitFor, tick, "renewals")
 }
 
-func (w *timed) leaf(t *testing.T, namespace string, i int) *x509.Certificate {
+func (w *timed) leaf(t *scene, namespace string, i int) *x509.Certificate {
 	t.Helper()
-	secret, err := admin.CoreV1().Secrets(namespace).Get(t.Context(), secretOf(i), metav1.GetOptions{})
+	secret, err := t.admin.CoreV1().Secrets(namespace).Get(t.Context(), secretOf(i), metav1.GetOptions{})
 	require.NoError(t, err)
 	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
 	require.NoError(t, err)
 	return certs[0]
 }
 
-func (w *timed) status(t *testing.T) map[string]string {
+func (w *timed) status(t *scene) map[string]string {
 	t.Helper()
-	cm, err := admin.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
+	cm, err := t.admin.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
 	require.NoError(t, err)
 	return cm.Data
 }
@@ -161,10 +161,11 @@ const timedServices = 3
 // In the last third of its life a CA is replaced by itself, its certificates over
 // the window, and its root leaves when it expires and no chain leads there: 122
 // hours, in steps of a quarter.
-func TestSuccessionByTime(t *testing.T) {
+func TestSuccessionByTime(test *testing.T) {
+	t := fresh(test)
 	w := startTimed(t)
-	makeShop(t, admin, "timed-shop", timedServices, nil)
-	tr := startTraffic(t, admin, "timed-shop", timedServices, w.now)
+	makeShop(t, "timed-shop", timedServices, nil)
+	tr := startTraffic(t, "timed-shop", timedServices, w.now)
 	require.Equal(t, api.PhaseStable, w.status(t)[api.CAPhase])
 	made := w.now()
 
