@@ -24,10 +24,10 @@ N         ?= 2000
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
-# programs that take a certificate, Grafana's library, Flux and Argo CD.
+# programs that take a certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
 MODULES := . hack/tools hack/chart hack/controlplane/build hack/controlplane/build/1.30 \
 	hack/controlplane/build/1.33 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager \
-	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards \
+	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards hack/scrapeconfig \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
 
 ##@ Start here
@@ -117,6 +117,7 @@ lint: $(LINT) ## style, import rules, tidy modules
 	go vet ./...
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
 	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
+	go test -C hack/scrapeconfig ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code and sort its imports
@@ -127,6 +128,7 @@ generate: ## bring everything that is generated up to date
 	go generate ./...
 	go run -C hack/dashboards . $(CURDIR)/deploy/dashboards
 	go run -C hack/chart . generate
+	go run -C hack/scrapeconfig . $(CURDIR)/deploy/podmonitors.yaml $(CURDIR)/test/promtest/podmonitors.yaml
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
 
 .PHONY: bench

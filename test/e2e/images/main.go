@@ -125,6 +125,7 @@ var goPrograms = []goProgram{
 	{"registry", known("registry"), "docker-registry", "usr/bin/docker-registry", []string{"serve", "/etc/docker/registry/config.yml"}},
 	{"nats", ref("nats"), "nats-server", "usr/sbin/nats-server", nil},
 	{"node-exporter", known("node-exporter"), "prometheus-node-exporter", "usr/bin/prometheus-node-exporter", nil},
+	{"prometheus", ref("prometheus"), "prometheus", "usr/bin/prometheus", nil},
 }
 
 // debianGo are Go programs as Debian has them. All that they need of their packages and
