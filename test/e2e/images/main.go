@@ -36,7 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), certManager(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), beside(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -72,13 +72,18 @@ func kubernetes(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// certManager is what issues certificates beside servingcert.
-func certManager(ctx context.Context, out string) error {
-	binaries, err := controlplane.Binaries(ctx, os.Stderr, controlplane.CertManager)
+// beside are what issues certificates beside servingcert, and what watches it.
+func beside(ctx context.Context, out string) error {
+	names := []string{controlplane.CertManager, controlplane.Prometheus}
+	binaries, err := controlplane.Binaries(ctx, os.Stderr, names...)
 	if err != nil {
 		return err
 	}
-	return ofBinary(out, controlplane.CertManager, ref(controlplane.CertManager), binaries[controlplane.CertManager])
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, ofBinary(out, name, ref(name), binaries[name]))
+	}
+	return errors.Join(errs...)
 }
 
 // debian are programs as Debian has them; the manifests say how they are run.
@@ -125,7 +130,6 @@ var goPrograms = []goProgram{
 	{"registry", known("registry"), "docker-registry", "usr/bin/docker-registry", []string{"serve", "/etc/docker/registry/config.yml"}},
 	{"nats", ref("nats"), "nats-server", "usr/sbin/nats-server", nil},
 	{"node-exporter", known("node-exporter"), "prometheus-node-exporter", "usr/bin/prometheus-node-exporter", nil},
-	{"prometheus", ref("prometheus"), "prometheus", "usr/bin/prometheus", nil},
 }
 
 // debianGo are Go programs as Debian has them. All that they need of their packages and
