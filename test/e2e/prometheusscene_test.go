@@ -24,7 +24,7 @@ import (
 
 // prometheusScene: who watches servingcert is a real Prometheus in a pod.
 func prometheusScene() *scene {
-	s := &scene{name: "prometheus", about: "a real Prometheus: every replica scraped, alerts, dashboards", manifest: "prometheus.yaml"}
+	s := &scene{name: "prometheus", about: "a real Prometheus: every replica scraped, alerts, dashboards", manifest: "prometheus.yaml", onlyNamed: true}
 	var begun time.Time
 	scraped := func(t *testing.T, c *cluster) {
 		eventually(t, settling, "every replica is scraped", func(ctx context.Context) error { return c.scrapesAll(ctx, operated, "podMonitor/") })
@@ -44,7 +44,9 @@ func prometheusScene() *scene {
 		s.note("a signer in place of one that was deleted is scraped after " + seconds(c.findsAnother(t)))
 		fired, resolved := c.alertsOfSilence(t)
 		s.note(fmt.Sprintf("ServingcertSilent fires %s after the signer is scaled to 0, and ends %s after it is scaled back", seconds(fired), seconds(resolved)))
+		mended := c.breaksForPanels(t)
 		s.note(c.showsPanels(t, begun))
+		mended()
 		c.neverDistrusted(t)
 	}
 	return s
@@ -214,30 +216,6 @@ func (c *cluster) alertsOfSilence(t *testing.T) (fired, resolved time.Duration) 
 		return errors.Join(c.rolledOut(ctx, api.DefaultNamespace, "servingcert-signer"), c.scrapesAll(ctx, operated, "podMonitor/"))
 	})
 	return fired, resolved
-}
-
-// showsPanels runs the queries of all dashboards over the time since then. It fails the test if one has nothing to show
-// that the scenes which are played gave it.
-func (c *cluster) showsPanels(t *testing.T, since time.Time) string {
-	t.Helper()
-	dashboards, err := promtest.Dashboards("../../deploy/dashboards")
-	require.NoError(t, err)
-	all, empty, end := 0, []string{}, time.Now()
-	for _, d := range dashboards {
-		for _, p := range d.Panels {
-			for _, target := range p.Targets {
-				all++
-				series, err := c.prometheus(operated).Range(t.Context(), promtest.Expr(target.Expr), since, end)
-				require.NoError(t, err, "%s: %s", d.Title, p.Title)
-				if promtest.Shows(series) {
-					continue
-				}
-				empty = append(empty, p.Title)
-				assert.Empty(t, "played", "%s: %s: nothing to show: %s", d.Title, p.Title, target.Expr)
-			}
-		}
-	}
-	return fmt.Sprintf("%d of %d queries of dashboards have results", all-len(empty), all)
 }
 
 // neverDistrusted fails the test if a scrape by the PodMonitors ever failed because of a certificate.

@@ -25,9 +25,13 @@ func known(name string) string { return "ghcr.io/servingcert/e2e/" + name + ":e2
 
 func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
+	watched := flag.Bool("prometheus", false, "make that of Prometheus too, which is built in minutes the first time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *out)
+	if *watched {
+		err = errors.Join(err, prometheus(ctx, *out))
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images of the scenes:", err)
@@ -36,7 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), beside(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), certManager(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -72,18 +76,22 @@ func kubernetes(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// beside are what issues certificates beside servingcert, and what watches it.
-func beside(ctx context.Context, out string) error {
-	names := []string{controlplane.CertManager, controlplane.Prometheus}
-	binaries, err := controlplane.Binaries(ctx, os.Stderr, names...)
+// certManager is what issues certificates beside servingcert.
+func certManager(ctx context.Context, out string) error {
+	return ofBuilt(ctx, out, controlplane.CertManager)
+}
+
+// prometheus is what watches it.
+func prometheus(ctx context.Context, out string) error {
+	return ofBuilt(ctx, out, controlplane.Prometheus)
+}
+
+func ofBuilt(ctx context.Context, out, name string) error {
+	binaries, err := controlplane.Binaries(ctx, os.Stderr, name)
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, name := range names {
-		errs = append(errs, ofBinary(out, name, ref(name), binaries[name]))
-	}
-	return errors.Join(errs...)
+	return ofBinary(out, name, ref(name), binaries[name])
 }
 
 // debian are programs as Debian has them; the manifests say how they are run.
