@@ -27,7 +27,7 @@ func TestJobs(t *testing.T) {
 			names = append(names, tls["server_name"].(string))
 			assert.NotContains(t, tls, "insecure_skip_verify")
 			assert.Equal(t, "https", job["scheme"])
-			assert.Equal(t, true, job["honor_labels"])
+			assert.True(t, job["honor_labels"].(bool))
 			assert.Contains(t, job, "kubernetes_sd_configs")
 		}
 		return names
