@@ -30,10 +30,10 @@ N         ?= 2000
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
-# programs that take a certificate, Grafana's library, Flux and Argo CD.
+# programs that take a certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
 MODULES := . hack/tools hack/chart hack/controlplane/build hack/controlplane/build/1.30 \
-	hack/controlplane/build/1.33 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager \
-	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards \
+	hack/controlplane/build/1.33 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
+	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards hack/scrapeconfig \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
 
 ##@ Start here
@@ -124,6 +124,7 @@ lint: $(LINT) ## style, import rules, tidy modules
 	go vet ./...
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
 	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
+	go test -C hack/scrapeconfig ./...
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code and sort its imports
@@ -134,6 +135,7 @@ generate: ## bring everything that is generated up to date
 	go generate ./...
 	go run -C hack/dashboards . $(CURDIR)/deploy/dashboards
 	go run -C hack/chart . generate
+	go run -C hack/scrapeconfig . $(CURDIR)/deploy/podmonitors.yaml $(CURDIR)/test/promtest/podmonitors.yaml
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
 
 .PHONY: bench
@@ -198,7 +200,7 @@ KEEP   ?=
 E2E_NODE := --dir=/var/lib/servingcert-e2e --subnet=10.89.0.0/16
 .PHONY: e2e
 e2e: images ## scenes with real workloads on such a node, or on the cluster of $$KUBECONFIG; SCENES=reload,nginx for some, KEEP=1 leaves the node
-	@go run ./test/e2e/images
+	@go run ./test/e2e/images $(if $(findstring prometheus,$(SCENES)),-prometheus)
 	@go build -o $(BIN)/node ./hack/node/cmd/node
 	@go test -c -tags e2e -o $(BIN)/e2e.test ./test/e2e
 	@cd test/e2e && KUBECONFIG="$(if $(KUBECONFIG),$(abspath $(KUBECONFIG)))" $(BIN)/e2e.test -test.v -test.timeout 25m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \

@@ -24,6 +24,7 @@ const (
 	CoreDNS               = "coredns"
 	MetricsServer         = "metrics-server"
 	CertManager           = "cert-manager"
+	Prometheus            = "prometheus"
 )
 
 const (
@@ -40,6 +41,7 @@ const (
 	corednsModule       = "hack/node/build/coredns"
 	metricsServerModule = "hack/node/build/metrics-server"
 	certManagerModule   = "hack/node/build/cert-manager"
+	prometheusModule    = "hack/node/build/prometheus"
 )
 
 // source says what to build for a binary and, for the one line before a build,
@@ -61,6 +63,13 @@ var sources = map[string]source{
 	CoreDNS:               {corednsModule, ".", "a minute"},
 	MetricsServer:         {metricsServerModule, "sigs.k8s.io/metrics-server/cmd/metrics-server", "2 minutes"},
 	CertManager:           {certManagerModule, ".", "2 minutes"},
+	Prometheus:            {prometheusModule, "github.com/prometheus/prometheus/cmd/prometheus", "2 minutes"},
+}
+
+// moduleFlags are flags of go build for what a module builds.
+var moduleFlags = map[string][]string{
+	// Of service discovery Kubernetes' alone: that of clouds would take most of the time.
+	prometheusModule: {"-tags", "remove_all_sd,enable_kubernetes_sd"},
 }
 
 // inAssets are the binaries that envtest's archives have. Of a user's directory

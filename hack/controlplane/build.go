@@ -38,7 +38,7 @@ func newBuilder(log io.Writer, module string) (*builder, error) {
 		return nil, err
 	}
 	version := kubernetesVersion(content)
-	flags := buildFlags(version)
+	flags := append(buildFlags(version), moduleFlags[module]...)
 	cache, err := cacheDir(filepath.Base(module), version, append(content, strings.Join(flags, " ")...))
 	if err != nil {
 		return nil, err

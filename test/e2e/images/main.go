@@ -25,9 +25,13 @@ func known(name string) string { return "ghcr.io/servingcert/e2e/" + name + ":e2
 
 func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
+	watched := flag.Bool("prometheus", false, "make that of Prometheus too, which is built in minutes the first time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *out)
+	if *watched {
+		err = errors.Join(err, prometheus(ctx, *out))
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images of the scenes:", err)
@@ -74,11 +78,20 @@ func kubernetes(ctx context.Context, out string) error {
 
 // certManager is what issues certificates beside servingcert.
 func certManager(ctx context.Context, out string) error {
-	binaries, err := controlplane.Binaries(ctx, os.Stderr, controlplane.CertManager)
+	return ofBuilt(ctx, out, controlplane.CertManager)
+}
+
+// prometheus is what watches it.
+func prometheus(ctx context.Context, out string) error {
+	return ofBuilt(ctx, out, controlplane.Prometheus)
+}
+
+func ofBuilt(ctx context.Context, out, name string) error {
+	binaries, err := controlplane.Binaries(ctx, os.Stderr, name)
 	if err != nil {
 		return err
 	}
-	return ofBinary(out, controlplane.CertManager, ref(controlplane.CertManager), binaries[controlplane.CertManager])
+	return ofBinary(out, name, ref(name), binaries[name])
 }
 
 // debian are programs as Debian has them; the manifests say how they are run.

@@ -77,7 +77,7 @@ func table() []broken {
 func TestEveryAlertFires(t *testing.T) {
 	begun := time.Now()
 	w := newWorld(t)
-	none, err := w.firing(t.Context())
+	none, err := w.api().Firing(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, none, "all is well")
 	setUp(t)

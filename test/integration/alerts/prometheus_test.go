@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,17 +19,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/promtest"
 )
 
-// server is a Prometheus of Debian's, as docs/monitoring.md sets one up: it has a token that may read metrics, and
-// verifies the processes by the bundle.
+// server is a Prometheus of Debian's that has deploy/podmonitors.yaml: it has a token that may read metrics, and verifies
+// the processes by the bundle.
 type server struct {
 	dir, address string
 	log          harness.Log
@@ -42,7 +44,6 @@ func startPrometheus(t *testing.T) *server {
 	s := &server{dir: t.TempDir()}
 	s.address, err = harness.FreeAddress()
 	require.NoError(t, err)
-	s.write(t, "token", []byte(readerToken(t)))
 	s.write(t, "rules.yaml", impatient(t))
 	s.write(t, "ca.crt", nil)
 	s.write(t, "prometheus.yaml", s.config(t))
@@ -58,44 +59,35 @@ func startPrometheus(t *testing.T) *server {
 		}
 	})
 	harness.Eventually(t, func() error {
-		_, err := s.get(t.Context(), "/-/ready", nil)
+		_, err := s.api()(t.Context(), "/-/ready", nil)
 		return err
 	})
 	return s
 }
 
-// config is the scrape configuration of docs/operations.md, with files in place of kubernetes_sd_configs and a second
-// in place of a minute.
+// config scrapes as the Prometheus operator has it by deploy/podmonitors.yaml, with files in place of the API server and a
+// second in place of 30.
 func (s *server) config(t *testing.T) []byte {
 	t.Helper()
-	var jobs []map[string]any
-	for _, name := range []string{"signer", "rotator", "webhook"} {
-		jobs = append(jobs, map[string]any{
-			"job_name": "servingcert-" + name, "scheme": "https", "honor_labels": true,
-			"authorization":   map[string]any{"credentials_file": filepath.Join(s.dir, "token")},
-			"tls_config":      map[string]any{"server_name": "servingcert-" + name + "." + api.DefaultNamespace + ".svc", "ca_file": filepath.Join(s.dir, "ca.crt")},
-			"file_sd_configs": []any{map[string]any{"files": []string{filepath.Join(s.dir, name+"-*.json")}, "refresh_interval": "1s"}},
-		})
+	jobs, err := promtest.OfPodMonitors(readerToken(t))
+	require.NoError(t, err)
+	for _, job := range jobs {
+		require.Equal(t, promtest.CAFile, job["tls_config"].(map[string]any)["ca_file"])
+		job["tls_config"].(map[string]any)["ca_file"] = filepath.Join(s.dir, "ca.crt")
+		delete(job, "kubernetes_sd_configs")
+		job["file_sd_configs"] = []any{map[string]any{"files": []string{filepath.Join(s.dir, "pod-*.json")}, "refresh_interval": "1s"}}
 	}
-	data, err := yaml.Marshal(map[string]any{
-		"global":     map[string]any{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-		"rule_files": []string{filepath.Join(s.dir, "rules.yaml")}, "scrape_configs": jobs,
-	})
+	data, err := promtest.Config("1s", jobs, filepath.Join(s.dir, "rules.yaml"))
 	require.NoError(t, err)
 	return data
 }
 
-// impatient returns the rules without `for`, and with rates over 20 s: all that is different from what operators
-// install. promtool tests those times (deploy/alerts_test.yaml).
+// impatient returns the rules without their times.
 func impatient(t *testing.T) []byte {
 	t.Helper()
 	data, err := os.ReadFile("../../../deploy/alerts.yaml")
 	require.NoError(t, err)
-	data = regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAll(data, nil)
-	data = regexp.MustCompile(`\[(5|30)m\]`).ReplaceAll(data, []byte("[20s]"))
-	var object struct{ Spec map[string]any }
-	require.NoError(t, yaml.Unmarshal(data, &object))
-	rules, err := yaml.Marshal(object.Spec)
+	rules, err := promtest.Impatient(data)
 	require.NoError(t, err)
 	return rules
 }
@@ -105,13 +97,29 @@ func (s *server) write(t *testing.T, name string, data []byte) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), data, 0o600))
 }
 
-// scrapes has the process scraped from now on, as one of cluster "east".
+// scrapes has the process scraped from now on, as a pod of its Deployment, and one of cluster "east".
 func (s *server) scrapes(t *testing.T, p *process) {
 	t.Helper()
-	data, err := json.Marshal([]map[string]any{{"targets": []string{p.metrics}, "labels": map[string]string{"cluster": "east"}}})
+	var deployment appsv1.Deployment
+	require.NoError(t, admin.Get(t.Context(), inSystem("servingcert-"+p.name), &deployment))
+	unique := strings.ReplaceAll(p.metrics, ":", "-")
+	found := map[string]string{ // as Prometheus finds it
+		"cluster":                     "east",
+		"__meta_kubernetes_namespace": api.DefaultNamespace, "__meta_kubernetes_pod_name": deployment.Name + "-" + unique,
+		"__meta_kubernetes_pod_phase": string(corev1.PodRunning), "__meta_kubernetes_pod_container_port_name": "metrics",
+		"__meta_kubernetes_pod_container_name": deployment.Spec.Template.Spec.Containers[0].Name,
+	}
+	for name, value := range deployment.Spec.Template.Labels {
+		name = notOfLabels.ReplaceAllString(name, "_")
+		found["__meta_kubernetes_pod_label_"+name], found["__meta_kubernetes_pod_labelpresent_"+name] = value, "true"
+	}
+	data, err := json.Marshal([]map[string]any{{"targets": []string{p.metrics}, "labels": found}})
 	require.NoError(t, err)
-	s.write(t, p.name+"-"+strings.ReplaceAll(p.metrics, ":", "-")+".json", data)
+	s.write(t, "pod-"+p.name+"-"+unique+".json", data)
 }
+
+// notOfLabels is what Prometheus replaces in the names of a pod's labels.
+var notOfLabels = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
 // readerToken returns the token of a ServiceAccount that may read metrics.
 func readerToken(t *testing.T) string {
@@ -143,68 +151,34 @@ func (s *server) trusts(t *testing.T) {
 	})
 }
 
-// get returns what is under data in the answer of Prometheus' HTTP API.
-func (s *server) get(ctx context.Context, path string, query url.Values) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path+"?"+query.Encode(), http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	if path == "/-/ready" && resp.StatusCode == http.StatusOK {
-		return nil, nil
-	}
-	var answer struct {
-		Status, Error string
-		Data          json.RawMessage
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", path, resp.Status, err)
-	}
-	if answer.Status != "success" {
-		return nil, fmt.Errorf("%s %v: %s", path, query, answer.Error)
-	}
-	return answer.Data, nil
-}
-
-// firing returns the labels of the alerts that fire.
-func (s *server) firing(ctx context.Context) ([]map[string]string, error) {
-	data, err := s.get(ctx, "/api/v1/alerts", nil)
-	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Alerts []struct {
-			Labels map[string]string
-			State  string
+// api reads the server's.
+func (s *server) api() promtest.API {
+	return func(ctx context.Context, path string, query url.Values) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+path+"?"+query.Encode(), http.NoBody)
+		if err != nil {
+			return nil, err
 		}
-	}
-	err = json.Unmarshal(data, &answer)
-	var firing []map[string]string
-	for _, a := range answer.Alerts {
-		if a.State == "firing" {
-			firing = append(firing, a.Labels)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
 		}
+		defer func() { _ = resp.Body.Close() }()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && resp.StatusCode == http.StatusServiceUnavailable { // it starts
+			err = errors.New(resp.Status)
+		}
+		return body, err
 	}
-	return firing, err
 }
 
 // fires returns an error unless the alert fires with these labels, and of this cluster.
 func (s *server) fires(ctx context.Context, alert string, labels map[string]string) error {
-	all, err := s.firing(ctx)
+	all, err := s.api().Firing(ctx)
 	if err != nil {
 		return err
 	}
 	is := func(got map[string]string) bool {
-		for k, v := range labels {
-			if got[k] != v {
-				return false
-			}
-		}
-		return got["alertname"] == alert && got["cluster"] == "east"
+		return promtest.Has(got, labels) && promtest.Has(got, map[string]string{"alertname": alert, "cluster": "east"})
 	}
 	if !slices.ContainsFunc(all, is) {
 		return fmt.Errorf("%s %v does not fire; these do: %v", alert, labels, all)
@@ -214,9 +188,8 @@ func (s *server) fires(ctx context.Context, alert string, labels map[string]stri
 
 // fired returns an error unless the alert has fired since Prometheus started.
 func (s *server) fired(ctx context.Context, alert string) error {
-	query := fmt.Sprintf(`last_over_time(ALERTS{alertname=%q, alertstate="firing", cluster="east"}[1h])`, alert)
-	data, err := s.get(ctx, "/api/v1/query", url.Values{"query": {query}})
-	if err == nil && !strings.Contains(string(data), alert) {
+	series, err := s.api().Query(ctx, fmt.Sprintf(`last_over_time(ALERTS{alertname=%q, alertstate="firing", cluster="east"}[1h])`, alert))
+	if err == nil && len(series) == 0 {
 		err = fmt.Errorf("%s did not fire", alert)
 	}
 	return err
@@ -224,12 +197,9 @@ func (s *server) fired(ctx context.Context, alert string) error {
 
 // seen returns an error unless so many processes are scraped.
 func (s *server) seen(ctx context.Context, n int) error {
-	data, err := s.get(ctx, "/api/v1/query", url.Values{"query": {"count(servingcert_build_info)"}})
-	if err != nil {
-		return err
+	series, err := s.api().Query(ctx, "servingcert_build_info")
+	if err == nil && len(series) != n {
+		err = fmt.Errorf("%v, want %d processes", series, n)
 	}
-	if want := fmt.Sprintf(`"%d"`, n); !strings.Contains(string(data), want) {
-		return fmt.Errorf("%s, want %d processes", data, n)
-	}
-	return nil
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -20,18 +21,13 @@ const (
 
 var colours = []string{"#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f"}
 
-// svg draws the dashboard's panels over the time from start to end.
-func (d dashboard) svg(start, end time.Time) []byte {
-	var panels []panel
-	for _, p := range d.Panels {
-		if len(p.Targets) > 0 {
-			panels = append(panels, p)
-		}
-	}
+// svg draws those panels of a dashboard that have queries over the time from start to end.
+func svg(title string, panels []panel, start, end time.Time) []byte {
+	panels = slices.DeleteFunc(panels, func(p panel) bool { return len(p.Targets) == 0 })
 	var out bytes.Buffer
 	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">`+"\n",
 		2*panelWidth, 30+panelHeight*((len(panels)+1)/2))
-	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="20" font-size="15" font-weight="bold">%s</text>`+"\n", html.EscapeString(d.Title))
+	fmt.Fprintf(&out, `<rect width="100%%" height="100%%" fill="white"/><text x="10" y="20" font-size="15" font-weight="bold">%s</text>`+"\n", html.EscapeString(title))
 	for i, p := range panels {
 		fmt.Fprintf(&out, `<g transform="translate(%d %d)">`, i%2*panelWidth, 30+i/2*panelHeight)
 		p.draw(&out, float64(start.Unix()), float64(end.Unix()))
@@ -47,7 +43,7 @@ func (p panel) draw(out *bytes.Buffer, start, end float64) {
 	top := 0.0
 	for _, l := range p.lines {
 		for _, point := range l.points {
-			top = math.Max(top, point[1])
+			top = math.Max(top, point.Value)
 		}
 	}
 	if top == 0 {
@@ -61,11 +57,11 @@ func (p panel) draw(out *bytes.Buffer, start, end float64) {
 		last := math.Inf(-1)
 		for _, point := range l.points {
 			move := "L"
-			if point[0]-last > 4 { // a gap
+			if point.Time-last > 4 { // a gap
 				move = "M"
 			}
-			last = point[0]
-			fmt.Fprintf(out, "%s%.0f %.0f", move, plotLeft+plotWidth*(point[0]-start)/(end-start), plotTop+plotHeight*(1-math.Max(0, point[1])/top))
+			last = point.Time
+			fmt.Fprintf(out, "%s%.0f %.0f", move, plotLeft+plotWidth*(point.Time-start)/(end-start), plotTop+plotHeight*(1-math.Max(0, point.Value)/top))
 		}
 		fmt.Fprint(out, `"/>`)
 		if i < legends {

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const podMonitorsFile = "../../deploy/podmonitors.yaml"
+
+// test/promtest/podmonitors.yaml is what this program writes.
+func TestUpToDate(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.yaml")
+	if err := run(podMonitorsFile, out); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("../../test/promtest/podmonitors.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("test/promtest/podmonitors.yaml is not what the operator makes of deploy/podmonitors.yaml: run make generate\n%s", got)
+	}
+}
+
+// A field that the operator does not know, a file without PodMonitors and an endpoint without a token are refused.
+func TestRefuses(t *testing.T) {
+	data, err := os.ReadFile(podMonitorsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ old, replacement, err string }{
+		{"honorLabels:", "honourLabels:", `unknown field "honourLabels"`},
+		{"kind: PodMonitor", "kind: Pod", "no PodMonitor in it"},
+		{"        credentials: {name: servingcert-metrics-reader, key: token}\n", "        type: Bearer\n", "an endpoint without authorization.credentials"},
+	} {
+		changed := strings.ReplaceAll(string(data), tt.old, tt.replacement)
+		if changed == string(data) {
+			t.Errorf("%q is not in %s", tt.old, podMonitorsFile)
+		}
+		file := filepath.Join(t.TempDir(), "in.yaml")
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := run(file, filepath.Join(t.TempDir(), "out.yaml")); err == nil || !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("with %q: %v; want %q", tt.replacement, err, tt.err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/promtest"
+)
+
+const (
+	prometheusNamespace = "e2e-prometheus"
+	operated            = "operated" // the Prometheus that has deploy/podmonitors.yaml
+	plain               = "plain"    // the one that has the configuration of docs/operations.md
+
+	// More jobs of the second, which the processes refuse or are refused by.
+	withoutToken = "without-token-"
+	byClusterCA  = "by-cluster-ca-"
+)
+
+// prometheus is the HTTP API of one of the two servers.
+func (c *cluster) prometheus(name string) promtest.API {
+	return func(ctx context.Context, path string, query url.Values) ([]byte, error) {
+		pod, err := c.prometheusPod(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		get := c.proxy(c.clients.CoreV1().RESTClient().Get(), prometheusNamespace, pod.Name, 9090, path)
+		for key, values := range query {
+			for _, value := range values {
+				get.Param(key, value)
+			}
+		}
+		return get.DoRaw(ctx)
+	}
+}
+
+func (c *cluster) prometheusPod(ctx context.Context, name string) (*corev1.Pod, error) {
+	pods, err := c.pods(ctx, prometheusNamespace, map[string]string{"app": name})
+	if err == nil && len(pods) != 1 {
+		err = fmt.Errorf("Prometheus %s has %d pods, want 1", name, len(pods))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pods[0], nil
+}
+
+// startPrometheus starts both.
+func (c *cluster) startPrometheus(t *testing.T) {
+	t.Helper()
+	jobs, err := promtest.OfPodMonitors(c.readerToken(t))
+	require.NoError(t, err)
+	config, err := promtest.Config("2s", jobs, "/etc/prometheus/config/rules.yaml")
+	require.NoError(t, err)
+	alerts, err := os.ReadFile("../../deploy/alerts.yaml")
+	require.NoError(t, err)
+	rules, err := promtest.Impatient(alerts)
+	require.NoError(t, err)
+	c.applySecret(t, operated, map[string]any{"prometheus.yaml": string(config), "rules.yaml": string(rules)})
+	c.applySecret(t, plain, map[string]any{"prometheus.yaml": string(plainConfig(t))})
+	c.apply(t, "prometheusservers.yaml")
+	eventually(t, starting, "Prometheus", func(ctx context.Context) error { return c.rolledOut(ctx, prometheusNamespace, "") })
+}
+
+// plainConfig is that of docs/operations.md, and beside it what must be refused: scrapes without a token, and with trust
+// in the CA of the cluster in place of the bundle.
+func plainConfig(t *testing.T) []byte {
+	t.Helper()
+	jobs := documentedJobs(t)
+	for _, job := range documentedJobs(t) {
+		delete(job, "authorization")
+		job["job_name"] = withoutToken + job["job_name"].(string)
+		jobs = append(jobs, job)
+	}
+	for _, job := range documentedJobs(t) {
+		job["tls_config"].(map[string]any)["ca_file"] = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+		job["job_name"] = byClusterCA + job["job_name"].(string)
+		jobs = append(jobs, job)
+	}
+	config, err := promtest.Config("2s", jobs)
+	require.NoError(t, err)
+	return config
+}
+
+func documentedJobs(t *testing.T) []promtest.Job {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	jobs, err := promtest.OfDocs(page)
+	require.NoError(t, err)
+	return jobs
+}
+
+// readerToken installs the ServiceAccount of deploy/podmonitors.yaml and returns its token. The PodMonitors themselves are
+// of a kind that only the operator brings.
+func (c *cluster) readerToken(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile("../../deploy/podmonitors.yaml")
+	require.NoError(t, err)
+	objects, err := deploy.Decode(data)
+	require.NoError(t, err)
+	for _, obj := range objects {
+		if obj.GetKind() != "PodMonitor" {
+			require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(owner)))
+		}
+	}
+	secret := &corev1.Secret{}
+	eventually(t, settling, "the token", func(ctx context.Context) error {
+		err := c.admin.Get(ctx, client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-metrics-reader"}, secret)
+		if err == nil && len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
+			err = errors.New("its Secret has none")
+		}
+		return err
+	})
+	return string(secret.Data[corev1.ServiceAccountTokenKey])
+}
+
+func (c *cluster) applySecret(t *testing.T, name string, data map[string]any) {
+	t.Helper()
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "stringData": data,
+		"metadata": map[string]any{"namespace": prometheusNamespace, "name": name},
+	}}
+	require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(secret), client.FieldOwner(owner)))
+}
+
+// commands of docs/operations.md that give a Prometheus its rights.
+var rightCommands = regexp.MustCompile(`(?m)^\$ (kubectl .*create (\S+) prometheus-servingcert (?:.*\\\n)*.*)$`)
+
+// grants does what the commands of docs/operations.md do that create an object of these kinds, for the scene's Prometheus.
+func (c *cluster) grants(t *testing.T, kinds ...string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	commands := map[string]string{}
+	for _, m := range rightCommands.FindAllStringSubmatch(string(page), -1) {
+		commands[m[2]] = m[1]
+	}
+	for _, kind := range kinds {
+		require.Contains(t, commands, kind, "docs/operations.md has no command that creates it")
+		command := strings.NewReplacer("\\\n", "", "monitoring:prometheus", prometheusNamespace+":prometheus", "prometheus-servingcert", prometheusNamespace).Replace(commands[kind])
+		out, err := c.run(t.Context(), c.tools.kubectl, append(strings.Fields(command)[1:], "--dry-run=client", "-o=yaml")...)
+		require.NoError(t, err)
+		objects, err := deploy.Decode([]byte(out))
+		require.NoError(t, err)
+		require.Len(t, objects, 1)
+		require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(objects[0]), client.FieldOwner(owner)))
+	}
+}

@@ -1,0 +1,74 @@
+// Package promtest is for tests that run a real Prometheus: its scrape configuration as the Prometheus operator makes it
+// of deploy/podmonitors.yaml or as the documentation writes it, rules that do not wait, the queries of the dashboards, and
+// a client for its HTTP API.
+package promtest
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Processes are those that are scraped.
+var Processes = []string{"signer", "rotator", "webhook"}
+
+// CAFile is where the scrape configuration of the PodMonitors has the CA bundle: the operator copies the ConfigMap that
+// they name.
+const CAFile = "/etc/prometheus/certs/1_servingcert-system_servingcert-ca.crt_ca.crt"
+
+//go:embed podmonitors.yaml
+var podMonitors string
+
+// Job is an element of scrape_configs.
+type Job map[string]any
+
+// OfPodMonitors returns what the operator makes of deploy/podmonitors.yaml, with the token of the Secret that they name.
+func OfPodMonitors(token string) ([]Job, error) {
+	// Both are replaced as in a running cluster: the first by the operator, the second by the reloader beside Prometheus.
+	jobs, err := scrapeConfigs(strings.NewReplacer("credentials: TOKEN\n", fmt.Sprintf("credentials: %q\n", token), "$(SHARD)", "0").Replace(podMonitors))
+	if err == nil && len(jobs) != len(Processes) {
+		err = fmt.Errorf("%d jobs of the PodMonitors, want %d", len(jobs), len(Processes))
+	}
+	return jobs, err
+}
+
+var documented = regexp.MustCompile("(?s)```yaml\n(scrape_configs:\n.*?)```")
+
+// OfDocs returns the scrape configuration of docs/operations.md, which is for a Prometheus without the operator. The page
+// has it for the signer, and says that it is the same for the others.
+func OfDocs(page []byte) ([]Job, error) {
+	block := documented.FindSubmatch(page)
+	if block == nil {
+		return nil, errors.New("the page has no scrape_configs")
+	}
+	var all []Job
+	for _, process := range Processes {
+		jobs, err := scrapeConfigs(strings.ReplaceAll(string(block[1]), "signer", process))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, jobs...)
+	}
+	return all, nil
+}
+
+func scrapeConfigs(data string) ([]Job, error) {
+	var config struct {
+		ScrapeConfigs []Job `json:"scrape_configs"`
+	}
+	err := yaml.UnmarshalStrict([]byte(data), &config)
+	return config.ScrapeConfigs, err
+}
+
+// Config returns the configuration of a Prometheus that scrapes and evaluates in this interval, as "2s".
+func Config(interval string, jobs []Job, ruleFiles ...string) ([]byte, error) {
+	return yaml.Marshal(map[string]any{
+		"global":         map[string]any{"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
+		"rule_files":     ruleFiles,
+		"scrape_configs": jobs,
+	})
+}
