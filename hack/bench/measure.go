@@ -86,11 +86,11 @@ func (b *bench) each(ctx context.Context, n int, f func(ctx context.Context, i i
 }
 
 // startSigner starts the signer as deploy/install.yaml does.
-func (b *bench) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
+func (b *bench) startSigner(ctx context.Context) (*measure.Process, error) {
 	if err := b.makeProfileDir(); err != nil {
 		return nil, err
 	}
-	return b.RunSigner(ctx, b.binary, b.workers, flags...)
+	return b.RunSigner(ctx, b.binary, b.workers)
 }
 
 // begin starts to measure a phase. signer is the process that works, nil if it is the

@@ -42,8 +42,8 @@ func signer() board {
 					{`histogram_quantile(0.99, sum by (cluster, le) (rate(servingcert_issue_duration_seconds_bucket` + of + `[$__rate_interval])))`, "{{cluster}} p99"},
 				}},
 				{"Due for renewal", "Certificates whose time has come, and those that should have been renewed an hour ago.", "short", 12, false, []query{
-					{`count by (cluster) (servingcert_certificate_renew_at_timestamp_seconds` + of + ` < time()) or 0 * group by (cluster) (servingcert_certificate_renew_at_timestamp_seconds` + of + `)`, "{{cluster}} due"},
-					{`count by (cluster) (servingcert_certificate_renew_at_timestamp_seconds` + of + ` < time() - 3600) or 0 * group by (cluster) (servingcert_certificate_renew_at_timestamp_seconds` + of + `)`, "{{cluster}} overdue"},
+					{`count by (cluster) (max by (cluster, namespace, secret) (servingcert_certificate_renew_at_timestamp_seconds` + of + `) < time()) or 0 * group by (cluster) (servingcert_certificate_renew_at_timestamp_seconds` + of + `)`, "{{cluster}} due"},
+					{`count by (cluster) (max by (cluster, namespace, secret) (servingcert_certificate_renew_at_timestamp_seconds` + of + `) < time() - 3600) or 0 * group by (cluster) (servingcert_certificate_renew_at_timestamp_seconds` + of + `)`, "{{cluster}} overdue"},
 				}},
 			}},
 			{"The CA", []panel{

@@ -105,8 +105,8 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 				require.True(t, s.hasSynced())
 			},
 			"": func(t *rapid.T) {
-				require.Equal(t, len(want), len(s.keys()))
-				require.Equal(t, len(want), len(told))
+				require.Len(t, s.keys(), len(want))
+				require.Len(t, told, len(want))
 				byLabel := map[string][]string{}
 				for key, o := range want {
 					packed := s.pack(s.derive(o))

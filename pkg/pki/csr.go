@@ -42,18 +42,18 @@ func newP256CSR(key *ecdsa.PrivateKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode public key: %w", err)
 	}
-	info := appendDER(nil, sequence, csrHead, public, csrTail)
+	info := derOf(sequence, csrHead, public, csrTail)
 	digest := sha256.Sum256(info)
 	signature, err := ecdsa.SignASN1(rand.Reader, key, digest[:])
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate request: %w", err)
 	}
 	noUnusedBits := []byte{0}
-	return appendDER(nil, sequence, info, ecdsaWithSHA256, appendDER(nil, asn1.TagBitString, noUnusedBits, signature)), nil
+	return derOf(sequence, info, ecdsaWithSHA256, derOf(asn1.TagBitString, noUnusedBits, signature)), nil
 }
 
-// appendDER appends an element with the contents, which are shorter than 64 KiB.
-func appendDER(out []byte, identifier byte, contents ...[]byte) []byte {
+// derOf returns an element with the contents, which are shorter than 64 KiB.
+func derOf(identifier byte, contents ...[]byte) (out []byte) {
 	n := 0
 	for _, c := range contents {
 		n += len(c)

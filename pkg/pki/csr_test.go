@@ -49,7 +49,7 @@ func TestAppendDER(t *testing.T) {
 		contents := bytes.Repeat([]byte{7}, n)
 		want, err := asn1.Marshal(contents) // an OCTET STRING
 		require.NoError(t, err)
-		assert.Equal(t, want, appendDER(nil, asn1.TagOctetString, contents[:n/2], contents[n/2:]), "%d bytes", n)
+		assert.Equal(t, want, derOf(asn1.TagOctetString, contents[:n/2], contents[n/2:]), "%d bytes", n)
 	}
 }
 

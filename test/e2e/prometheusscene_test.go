@@ -153,10 +153,14 @@ func (c *cluster) knowsAll(t *testing.T) {
 	assert.Len(t, builds, 1, "all are of one build")
 	eventually(t, settling, "the metric of a certificate", func(ctx context.Context) error {
 		series, err := c.prometheus(operated).Query(ctx, `servingcert_certificate_not_after_timestamp_seconds{secret="asks-tls"}`)
-		if err == nil && (len(series) != 1 || !promtest.Has(series[0].Labels, map[string]string{"namespace": prometheusNamespace, "job": api.DefaultNamespace + "/servingcert-signer"})) {
-			err = fmt.Errorf("%v", series)
+		if err != nil {
+			return err
 		}
-		return err
+		want := map[string]string{"namespace": prometheusNamespace, "job": api.DefaultNamespace + "/servingcert-signer"}
+		if len(series) != replicas["signer"] || slices.ContainsFunc(series, func(s promtest.Series) bool { return !promtest.Has(s.Labels, want) }) {
+			return fmt.Errorf("%v; want one of each signer, with labels %v", series, want)
+		}
+		return nil
 	})
 }
 
