@@ -200,7 +200,7 @@ KEEP   ?=
 E2E_NODE := --dir=/var/lib/servingcert-e2e --subnet=10.89.0.0/16
 .PHONY: e2e
 e2e: images ## scenes with real workloads on such a node, or on the cluster of $$KUBECONFIG; SCENES=reload,nginx for some, KEEP=1 leaves the node
-	@go run ./test/e2e/images $(if $(findstring prometheus,$(SCENES)),-prometheus)
+	@go run ./test/e2e/images
 	@go build -o $(BIN)/node ./hack/node/cmd/node
 	@go test -c -tags e2e -o $(BIN)/e2e.test ./test/e2e
 	@cd test/e2e && KUBECONFIG="$(if $(KUBECONFIG),$(abspath $(KUBECONFIG)))" $(BIN)/e2e.test -test.v -test.timeout 25m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \

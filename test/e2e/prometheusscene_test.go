@@ -24,7 +24,7 @@ import (
 
 // prometheusScene: who watches servingcert is a real Prometheus in a pod.
 func prometheusScene() *scene {
-	s := &scene{name: "prometheus", about: "a real Prometheus: every replica scraped, alerts, dashboards", manifest: "prometheus.yaml", onlyNamed: true}
+	s := &scene{name: "prometheus", about: "a real Prometheus: every replica scraped, alerts, dashboards", manifest: "prometheus.yaml"}
 	var begun time.Time
 	scraped := func(t *testing.T, c *cluster) {
 		eventually(t, settling, "every replica is scraped", func(ctx context.Context) error { return c.scrapesAll(ctx, operated, "podMonitor/") })

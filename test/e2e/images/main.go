@@ -25,13 +25,9 @@ func known(name string) string { return "ghcr.io/servingcert/e2e/" + name + ":e2
 
 func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
-	watched := flag.Bool("prometheus", false, "make that of Prometheus too, which is built in minutes the first time")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *out)
-	if *watched {
-		err = errors.Join(err, prometheus(ctx, *out))
-	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images of the scenes:", err)
@@ -40,7 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), certManager(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), builtOfModules(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -76,14 +72,10 @@ func kubernetes(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// certManager is what issues certificates beside servingcert.
-func certManager(ctx context.Context, out string) error {
-	return ofBuilt(ctx, out, controlplane.CertManager)
-}
-
-// prometheus is what watches it.
-func prometheus(ctx context.Context, out string) error {
-	return ofBuilt(ctx, out, controlplane.Prometheus)
+// builtOfModules are programs that run beside servingcert: what issues certificates, too, and
+// what watches it.
+func builtOfModules(ctx context.Context, out string) error {
+	return errors.Join(ofBuilt(ctx, out, controlplane.CertManager), ofBuilt(ctx, out, controlplane.Prometheus))
 }
 
 func ofBuilt(ctx context.Context, out, name string) error {
