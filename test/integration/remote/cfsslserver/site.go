@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/hex"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,7 +27,6 @@ type Site struct {
 
 	dir        string
 	documented documented
-	servers    int
 }
 
 // NewSite builds the servers and prepares dir, which must exist, for them.
@@ -92,11 +90,11 @@ func (s *Site) Flags(servers ...*Server) []string {
 // when it is chosen, but another process may be quicker.
 const portAttempts = 4
 
-// Start runs a server that signs with ca, and returns when it answers.
+// Start runs a server that signs with ca, and returns when it answers. Several may be started
+// at the same time.
 func (s *Site) Start(kind Kind, ca *CA) (*Server, error) {
-	s.servers++
-	dir := filepath.Join(s.dir, fmt.Sprintf("server-%d", s.servers))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := os.MkdirTemp(s.dir, "server-")
+	if err != nil {
 		return nil, err
 	}
 	for _, name := range []string{"tls.pem", "tls-key.pem", "auth.key"} {
@@ -105,7 +103,6 @@ func (s *Site) Start(kind Kind, ca *CA) (*Server, error) {
 		}
 	}
 	server := &Server{kind: kind, site: s, dir: dir}
-	var err error
 	for range portAttempts {
 		if server.port, err = freePort(); err != nil {
 			return nil, err
