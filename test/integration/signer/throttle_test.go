@@ -27,8 +27,8 @@ import (
 
 // throttle makes a user whose writes to Secrets and to the status of Services API Priority
 // and Fairness lets through one at a time, and refuses otherwise. The FlowSchema and the
-// PriorityLevelConfiguration have the user's name.
-func throttle(t *testing.T, name string) {
+// PriorityLevelConfiguration have the user's name. It returns the UID of the latter.
+func throttle(t *testing.T, name string) types.UID {
 	t.Helper()
 	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -62,7 +62,7 @@ func throttle(t *testing.T, name string) {
 	}
 	_, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = admin.FlowcontrolV1().PriorityLevelConfigurations().Create(t.Context(), level, metav1.CreateOptions{})
+	level, err = admin.FlowcontrolV1().PriorityLevelConfigurations().Create(t.Context(), level, metav1.CreateOptions{})
 	require.NoError(t, err)
 	_, err = admin.FlowcontrolV1().FlowSchemas().Create(t.Context(), schema, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -74,30 +74,74 @@ func throttle(t *testing.T, name string) {
 			admin.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}),
 		))
 	})
+	return level.UID
 }
 
-// occupy has a client use the only seat that a priority level without shares has: it sends
-// a Secret that has no end before release is called. It returns once the API server refuses
-// the client's other writes.
-func occupy(t *testing.T, cfg *rest.Config, namespace string) (release func()) {
+// waitThrottled waits until the client may write, and the API server counts its writes for the
+// priority level.
+func waitThrottled(t *testing.T, httpClient *http.Client, namespace string, level types.UID) {
 	t.Helper()
-	httpClient, err := rest.HTTPClientFor(cfg)
-	require.NoError(t, err)
+	harness.Eventually(t, func() error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, plane.Host()+"/api/v1/namespaces/"+namespace+"/secrets/none", strings.NewReader("{}"))
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Content-Type", string(types.MergePatchType))
+		response, err := httpClient.Do(request)
+		if err != nil {
+			return err
+		}
+		of := response.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
+		if response.StatusCode != http.StatusNotFound || of != string(level) {
+			err = fmt.Errorf("a write of priority level %q is answered by %s, want %q and 404", of, response.Status, level)
+		}
+		return errors.Join(err, response.Body.Close())
+	})
+}
+
+// occupant is a request that creates a Secret whose text has no end before it is closed.
+type occupant struct {
+	end  io.Closer
+	done chan error
+}
+
+func newOccupant(ctx context.Context, httpClient *http.Client, namespace string) (*occupant, error) {
 	body, end := io.Pipe()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, plane.Host()+"/api/v1/namespaces/"+namespace+"/secrets", body)
-	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, plane.Host()+"/api/v1/namespaces/"+namespace+"/secrets", body)
+	if err != nil {
+		return nil, err
+	}
 	request.Header.Set("Content-Type", "application/json")
-	done := make(chan error, 1)
+	o := &occupant{end, make(chan error, 1)}
 	go func() {
 		response, err := httpClient.Do(request)
 		if err == nil {
 			err = response.Body.Close()
 		}
-		done <- err
+		o.done <- err
 	}()
+	return o, nil
+}
+
+// occupy has a client use the only seat that a priority level without shares has, until
+// release is called. It returns once the API server refuses the client's other writes.
+func occupy(t *testing.T, cfg *rest.Config, namespace string, level types.UID) (release func()) {
+	t.Helper()
+	httpClient, err := rest.HTTPClientFor(cfg)
+	require.NoError(t, err)
+	waitThrottled(t, httpClient, namespace, level)
 	client, err := kubernetes.NewForConfig(cfg)
 	require.NoError(t, err)
+	seated, err := newOccupant(t.Context(), httpClient, namespace)
+	require.NoError(t, err)
 	harness.Eventually(t, func() error {
+		select {
+		case <-seated.done: // the write below was quicker, and had the seat
+			if seated, err = newOccupant(t.Context(), httpClient, namespace); err != nil {
+				return err
+			}
+		default:
+		}
 		err := client.CoreV1().RESTClient().Patch(types.MergePatchType).Namespace(namespace).Resource("secrets").Name("none").
 			Body([]byte("{}")).MaxRetries(0).Do(t.Context()).Error()
 		if !apierrors.IsTooManyRequests(err) {
@@ -106,8 +150,8 @@ func occupy(t *testing.T, cfg *rest.Config, namespace string) (release func()) {
 		return nil
 	})
 	return func() {
-		require.NoError(t, end.Close())
-		require.NoError(t, <-done)
+		require.NoError(t, seated.end.Close())
+		require.NoError(t, <-seated.done)
 	}
 }
 
@@ -124,10 +168,10 @@ func unthrottle(t *testing.T, name string) {
 func TestASignerThatIsThrottledWaitsAndRecovers(t *testing.T) {
 	const n = 20
 	ns, user := newNamespace(t), newName(t)
-	throttle(t, user)
+	level := throttle(t, user)
 	cfg, err := plane.UserConfig(user)
 	require.NoError(t, err)
-	release := occupy(t, cfg, ns)
+	release := occupy(t, cfg, ns, level)
 	ca := newGeneration(t, 1, api.DefaultLimits().Constraints(), nil)
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
