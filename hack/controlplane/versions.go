@@ -102,7 +102,7 @@ var minorLine = regexp.MustCompile(`^Kubernetes v1\.(\d+)\.`)
 func minorOf(ctx context.Context, apiServer string) (int, error) {
 	said, err := exec.CommandContext(ctx, apiServer, "--version").Output()
 	if err != nil {
-		return 0, fmt.Errorf("%s --version: %w", apiServer, err)
+		return 0, fmt.Errorf("%s --version: %w", apiServer, cmp.Or(ctx.Err(), err)) // of one that was killed it says no more
 	}
 	m := minorLine.FindSubmatch(said)
 	if m == nil {

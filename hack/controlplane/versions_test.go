@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -110,6 +112,19 @@ func TestMinorOfAnAPIServer(t *testing.T) {
 	say("exit 3")
 	_, err = minorOf(t.Context(), server)
 	require.EqualError(t, err, server+" --version: exit status 3")
+	say("touch " + server + ".runs; exec sleep 60")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(server + ".runs"); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	_, err = minorOf(ctx, server)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestFeatureArgs(t *testing.T) {

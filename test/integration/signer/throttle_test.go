@@ -136,7 +136,10 @@ func occupy(t *testing.T, cfg *rest.Config, namespace string, level types.UID) (
 	require.NoError(t, err)
 	harness.Eventually(t, func() error {
 		select {
-		case <-seated.done: // the write below was quicker, and had the seat
+		case err := <-seated.done: // the write below was quicker, and had the seat
+			if err != nil {
+				return err
+			}
 			if seated, err = newOccupant(t.Context(), httpClient, namespace); err != nil {
 				return err
 			}
