@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/servingcert/servingcert/hack/measure"
@@ -38,7 +36,7 @@ func (b *bench) behindRenewals(ctx context.Context) (r backlog, err error) {
 	if err := p.WaitReconciled(ctx, b.n+b.single); err != nil {
 		return r, err
 	}
-	if err := b.distrust(ctx); err != nil {
+	if err := b.RotateCA(ctx, api.RotateDistrust); err != nil { // which replaces every certificate at once
 		return r, err
 	}
 	depth := func() (float64, error) {
@@ -81,17 +79,6 @@ func (b *bench) behindRenewals(ctx context.Context) (r backlog, err error) {
 		return r, errors.New("the signer had replaced all before the first probe: take a larger N")
 	}
 	return r, p.Stop()
-}
-
-// distrust asks for a new CA, which replaces every certificate at once.
-func (b *bench) distrust(ctx context.Context) error {
-	request := api.RotateRequest{Mode: api.RotateDistrust, Reason: "to measure it"}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": request.Annotations()}})
-	if err != nil {
-		return err
-	}
-	_, err = b.Client.CoreV1().ConfigMaps(api.DefaultNamespace).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
 }
 
 func secretName(i int) string { return measure.Name(i) + "-tls" }

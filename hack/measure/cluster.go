@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -100,6 +102,17 @@ func (c *Cluster) MakeService(ctx context.Context, namespace string, i int, anno
 		svc.Annotations = map[string]string{api.AnnotationSecretName: Name(i) + "-tls"}
 	}
 	_, err := c.Client.CoreV1().Services(namespace).Create(ctx, svc, metav1.CreateOptions{})
+	return err
+}
+
+// RotateCA asks for another generation of the CA.
+func (c *Cluster) RotateCA(ctx context.Context, mode api.RotateMode) error {
+	request := api.RotateRequest{Mode: mode, Reason: "to measure it"}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": request.Annotations()}})
+	if err != nil {
+		return err
+	}
+	_, err = c.Client.CoreV1().ConfigMaps(api.DefaultNamespace).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 

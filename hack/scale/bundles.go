@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -46,7 +44,7 @@ func (r *run) bundlesPart(ctx context.Context) error {
 		return err
 	}
 	measure.Step("their next bundle")
-	if err := r.rotateCA(ctx); err != nil {
+	if err := r.RotateCA(ctx, api.RotateOverlap); err != nil {
 		return err
 	}
 	if _, err := r.measureBundles(ctx, part, "changed", signer, rotator, hash); err != nil {
@@ -105,17 +103,6 @@ func (r *run) waitTrust(ctx context.Context, rotator *measure.Process, n int, be
 		return pause, err == nil && hash != "" && hash != before && s.Targets == n && s.Holding == n
 	})
 	return hash, err
-}
-
-// rotateCA asks for a succession.
-func (r *run) rotateCA(ctx context.Context) error {
-	request := api.RotateRequest{Mode: api.RotateOverlap, Reason: "to measure it"}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": request.Annotations()}})
-	if err != nil {
-		return err
-	}
-	_, err = r.Client.CoreV1().ConfigMaps(api.DefaultNamespace).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
 }
 
 // waitPhase waits until the CA is in one of the phases.

@@ -39,7 +39,7 @@ func (r *run) succession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.rotateCA(ctx); err != nil {
+	if err := r.RotateCA(ctx, api.RotateOverlap); err != nil {
 		return err
 	}
 	if err := r.waitPhase(ctx, signer, api.PhaseReissue, api.PhaseRetire); err != nil {
