@@ -47,6 +47,7 @@ func Start(ctx context.Context, dir string, o controlplane.Options) (*Cluster, e
 func (c *Cluster) connect() (err error) {
 	cfg := rest.CopyConfig(c.Plane.AdminConfig())
 	cfg.QPS, cfg.ContentType = -1, "application/vnd.kubernetes.protobuf"
+	cfg.WarningHandler = rest.NoWarnings{} // thousands of pods are warned about
 	if c.Client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return err
 	}
