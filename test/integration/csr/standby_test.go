@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,7 +33,9 @@ func TestAStandbyListsBeforeItLeads(t *testing.T) {
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = leases.Delete(t.Context(), lease.Name, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		require.NoError(t, leases.Delete(context.Background(), lease.Name, metav1.DeleteOptions{})) // t.Context is over by now
+	})
 	events, err := plane.AuditEvents()
 	require.NoError(t, err)
 	before := len(events)
