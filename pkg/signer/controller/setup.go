@@ -31,7 +31,8 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance)
+	wroteSecret := facts.NewWritten[*signer.SecretFacts]()
+	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
 		pace:        signer.NewPace(cfg.Rates),
-		wroteSecret: facts.NewWritten[*signer.SecretFacts](),
+		wroteSecret: wroteSecret,
 		wroteStatus: facts.NewWritten[stated](),
 	}
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
