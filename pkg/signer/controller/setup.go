@@ -108,7 +108,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 // sources are what the controller watches.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
-		c.services.Source("Services", c.serviceChanged),
+		c.services.Source("Services", c.serviceChanged, c.secrets),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler()),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler()),
 		c.secrets.Source("managed Secrets", c.secretChanged),
