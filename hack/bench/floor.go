@@ -26,9 +26,28 @@ func condition(now time.Time) metav1.Condition {
 	}
 }
 
-// floor makes the writes that the signer makes, of the same size, and nothing else.
-// Watched, it holds the three watches that the signer holds beside them.
-func (b *bench) floor(ctx context.Context, namespace string, watched bool) (measure.Phase, error) {
+// floor is a bare client that makes the writes that the signer makes, of the same size.
+type floor struct {
+	what      string
+	namespace string // of its Services and Secrets
+	// watched: it holds the three watches that the signer holds beside them.
+	watched bool
+	// signing: it makes a certificate for each Secret, which nobody gets. No signer with the
+	// same client can be faster.
+	signing bool
+	budget  string // of the signer's rate beside it
+}
+
+// floors are what the signer is compared with. Each does all that the one before it does.
+var floors = []floor{
+	{what: "bare client: Secret create + Service status patch", namespace: "floor", budget: "≥ 0.75"},
+	{what: "the same beside the signer's watches", namespace: "floor-watched", watched: true, budget: "≥ 0.8"},
+	{what: "and with the cryptography of each certificate", namespace: "floor-signing", watched: true, signing: true},
+}
+
+// runFloor measures a floor.
+func (b *bench) runFloor(ctx context.Context, f floor) (measure.Phase, error) {
+	namespace := f.namespace
 	if err := b.each(ctx, b.n, func(ctx context.Context, i int) error { return b.MakeService(ctx, namespace, i, false) }); err != nil {
 		return measure.Phase{}, err
 	}
@@ -40,7 +59,11 @@ func (b *bench) floor(ctx context.Context, namespace string, watched bool) (meas
 	if err != nil {
 		return measure.Phase{}, err
 	}
-	if watched {
+	crypto, err := newCrypto()
+	if err != nil {
+		return measure.Phase{}, err
+	}
+	if f.watched {
 		stop, err := b.watchAsTheSigner(ctx)
 		if err != nil {
 			return measure.Phase{}, err
@@ -52,6 +75,11 @@ func (b *bench) floor(ctx context.Context, namespace string, watched bool) (meas
 		return measure.Phase{}, err
 	}
 	err = b.each(ctx, b.n, func(ctx context.Context, i int) error {
+		if f.signing {
+			if err := crypto.once(ctx); err != nil {
+				return err
+			}
+		}
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: namespace, Name: measure.Name(i) + "-tls", Labels: map[string]string{"made-by": "bench"},

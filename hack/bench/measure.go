@@ -35,9 +35,13 @@ type results struct {
 func (b *bench) run(ctx context.Context) error {
 	var r results
 	var err error
-	for ns, labels := range map[string]map[string]string{
-		api.DefaultNamespace: nil, "floor": nil, "floor-watched": nil, coldNamespace: measure.OptedIn(), "single": measure.OptedIn(), "foreign": nil,
-	} {
+	namespaces := map[string]map[string]string{
+		api.DefaultNamespace: nil, coldNamespace: measure.OptedIn(), "single": measure.OptedIn(), "foreign": nil,
+	}
+	for _, f := range floors {
+		namespaces[f.namespace] = nil
+	}
+	for ns, labels := range namespaces {
 		if err := b.MakeNamespace(ctx, ns, labels); err != nil {
 			return err
 		}

@@ -10,8 +10,8 @@ import (
 
 // round is the floors and the signer, one after another on the same control plane.
 type round struct {
-	bare, watched measure.Phase
-	cold          cold
+	floors []measure.Phase // as floors
+	cold   cold
 }
 
 // cold is a signer that finds Services without certificates.
@@ -34,23 +34,20 @@ func (b *bench) runRounds(ctx context.Context) ([]round, error) {
 	rounds := make([]round, b.rounds)
 	for i := range rounds {
 		r := &rounds[i]
-		steps := []func() error{
-			func() (err error) {
-				measure.Step("round %d: bare writes, %d pairs, %d at a time", i+1, b.n, b.workers)
-				r.bare, err = b.floor(ctx, "floor", false)
+		r.floors = make([]measure.Phase, len(floors))
+		var steps []func() error
+		for k, f := range floors {
+			steps = append(steps, func() (err error) {
+				measure.Step("round %d: %s, %d of them, %d at a time", i+1, f.what, b.n, b.workers)
+				r.floors[k], err = b.runFloor(ctx, f)
 				return err
-			},
-			func() (err error) {
-				measure.Step("round %d: the same beside the signer's watches", i+1)
-				r.watched, err = b.floor(ctx, "floor-watched", true)
-				return err
-			},
-			func() (err error) {
-				measure.Step("round %d: the signer, for %d Services", i+1, b.n)
-				r.cold, err = b.issueFromCold(ctx)
-				return err
-			},
+			})
 		}
+		steps = append(steps, func() (err error) {
+			measure.Step("round %d: the signer, for %d Services", i+1, b.n)
+			r.cold, err = b.issueFromCold(ctx)
+			return err
+		})
 		for k := range steps {
 			if err := steps[(i+k)%len(steps)](); err != nil {
 				return nil, fmt.Errorf("round %d: %w", i+1, err)

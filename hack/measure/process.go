@@ -46,15 +46,21 @@ type Usage struct {
 // Rate is how many certificates a second.
 func (u Usage) Rate() float64 { return float64(u.N) / u.Took.Seconds() }
 
+// GOMEMLIMIT of the programs in deploy/install.yaml.
+const (
+	signerMemory  = "112MiB"
+	rotatorMemory = "160MiB"
+)
+
 // RunSigner starts the signer with the limits of deploy/install.yaml. Its log tells what its
 // garbage collector does.
 func (c *Cluster) RunSigner(ctx context.Context, binary string, workers int, flags ...string) (*Process, error) {
-	return c.Run(ctx, binary, []string{"GOMEMLIMIT=112MiB", "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(workers))...)
+	return c.Run(ctx, binary, []string{"GOMEMLIMIT=" + signerMemory, "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(workers))...)
 }
 
 // RunRotator starts the rotator with the limits of deploy/install.yaml.
 func (c *Cluster) RunRotator(ctx context.Context, binary string, flags ...string) (*Process, error) {
-	return c.Run(ctx, binary, []string{"GOMEMLIMIT=200MiB", "GODEBUG=gctrace=1"}, flags...)
+	return c.Run(ctx, binary, []string{"GOMEMLIMIT=" + rotatorMemory, "GODEBUG=gctrace=1"}, flags...)
 }
 
 // Run starts a binary of cmd on the cluster, as its administrator unless the arguments name

@@ -126,15 +126,20 @@ func (i *Informer[T]) of(keys []types.NamespacedName) iter.Seq[T] {
 type Handler[T Object] func(ctx context.Context, q Queue, before, after T)
 
 // Source returns a source for a controller, which waits until all facts are there
-// and calls h for each change. The name is for logs.
-func (i *Informer[T]) Source(name string, h Handler[T]) source.SyncingSource {
-	return &informerSource[T]{i, name, h}
+// and calls h for each change. The name is for logs. Those before have all their facts before h
+// is called for the first time.
+func (i *Informer[T]) Source(name string, h Handler[T], before ...Synced) source.SyncingSource {
+	return &informerSource[T]{i, name, h, before}
 }
+
+// Synced is an Informer of whatever facts.
+type Synced interface{ HasSynced() bool }
 
 type informerSource[T Object] struct {
 	informer *Informer[T]
 	name     string
 	handler  Handler[T]
+	before   []Synced
 }
 
 // String returns the name of the source, for logs.
@@ -142,32 +147,35 @@ func (s *informerSource[T]) String() string { return s.name }
 
 // WaitForSync returns once the facts of all objects are there.
 func (s *informerSource[T]) WaitForSync(ctx context.Context) error {
-	if !toolscache.WaitForCacheSync(ctx.Done(), s.informer.HasSynced) {
-		return errors.New("the cache of " + s.name + " did not sync")
+	return s.waitFor(ctx, s.informer)
+}
+
+func (s *informerSource[T]) waitFor(ctx context.Context, informers ...Synced) error {
+	for _, informer := range informers {
+		if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			return errors.New("the cache of " + s.name + " did not sync")
+		}
 	}
 	return nil
 }
 
 // Start implements source.Source. What is there already when the controller starts has a low
-// priority in a queue that has priorities, as it has from controller-runtime's own sources.
+// priority in a queue that has priorities, as it has from controller-runtime's own sources,
+// unless the handler names another.
 func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
+	if err := s.waitFor(ctx, s.before...); err != nil {
+		return err
+	}
 	var none T
-	changes := handler.TypedFuncs[T, reconcile.Request]{
+	atStart := handler.TypedFuncs[T, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q Queue) { s.handler(ctx, q, none, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[T], q Queue) {
-			s.handler(ctx, q, e.ObjectOld, e.ObjectNew)
-		},
-		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[T], q Queue) { s.handler(ctx, q, e.Object, none) },
 	}
 	s.informer.store.handle(func(before, after T, initial bool) {
-		switch {
-		case before == none:
-			changes.Create(ctx, event.TypedCreateEvent[T]{Object: after, IsInInitialList: initial}, q)
-		case after == none:
-			changes.Delete(ctx, event.TypedDeleteEvent[T]{Object: before}, q)
-		default:
-			changes.Update(ctx, event.TypedUpdateEvent[T]{ObjectOld: before, ObjectNew: after}, q)
+		if initial && before == none {
+			atStart.Create(ctx, event.TypedCreateEvent[T]{Object: after, IsInInitialList: true}, q)
+			return
 		}
+		s.handler(ctx, q, before, after)
 	})
 	return nil
 }

@@ -3,6 +3,7 @@ package facts_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +104,41 @@ func TestInformerSource(t *testing.T) {
 	source.Delete(secret("web-tls", "api"))
 	assert.Equal(t, "api -", next())
 	assert.Equal(t, 1, queue.Len())
+}
+
+// A handler may rely on the facts of the caches that are named to come before.
+func TestASourceStartsAfterOthers(t *testing.T) {
+	informer, source := started(t, fcache.NewFakeControllerSource()), fcache.NewFakeControllerSource()
+	source.Add(secret("web-tls", "web"))
+	other := &lateCache{asked: make(chan struct{}, 1)}
+	called := make(chan bool, 1)
+	web := started(t, source).Source("Secrets", func(context.Context, facts.Queue, *metav1.PartialObjectMetadata, *metav1.PartialObjectMetadata) {
+		called <- other.synced.Load()
+	}, informer, other)
+	ended := make(chan error)
+	go func() { ended <- web.Start(t.Context(), nil) }()
+	<-other.asked
+	other.synced.Store(true)
+	require.NoError(t, <-ended)
+	assert.True(t, <-called)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	other.synced.Store(false)
+	assert.ErrorContains(t, web.Start(ctx, nil), "the cache of Secrets did not sync")
+}
+
+type lateCache struct {
+	synced atomic.Bool
+	asked  chan struct{}
+}
+
+func (l *lateCache) HasSynced() bool {
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+	return l.synced.Load()
 }
 
 // What is there when a controller starts waits behind what changes later.

@@ -89,6 +89,14 @@ func (w *Written[T]) Echo(key types.NamespacedName, resourceVersion string, now 
 	return e.value, true
 }
 
+// Last returns what was written last to the object, and the zero T if that is forgotten or
+// nothing was. It takes nothing as seen.
+func (w *Written[T]) Last(key types.NamespacedName) T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entries[key].value
+}
+
 // Deleted forgets what was written to an object that was deleted afterwards, with
 // that resource version.
 func (w *Written[T]) Deleted(key types.NamespacedName, resourceVersion string) {

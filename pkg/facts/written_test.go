@@ -44,6 +44,19 @@ func TestWrittenIsBelievedUntilTheCacheHasSeenIt(t *testing.T) {
 	}
 }
 
+func TestTheLastWriteIsToldUntilItIsForgotten(t *testing.T) {
+	w := facts.NewWritten[string]()
+	assert.Empty(t, w.Last(web))
+	w.Put(web, "10", "mine", noon)
+	assert.Equal(t, "mine", w.Last(web))
+	_, echo := w.Echo(web, "10", noon)
+	require.True(t, echo, "nothing was taken as seen")
+	w.Put(web, "11", "mine again", noon)
+	assert.Equal(t, "mine again", w.Last(web))
+	w.Deleted(web, "12")
+	assert.Empty(t, w.Last(web))
+}
+
 func TestWrittenAndDeletedSince(t *testing.T) {
 	w := facts.NewWritten[string]()
 	w.Deleted(web, "5") // never written

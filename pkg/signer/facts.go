@@ -87,6 +87,27 @@ func (v *verification) succeeded() bool { return v.issuer != nil && v.issuer != 
 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
+	f := factsBesidePair(secret, instance)
+	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	return f
+}
+
+// FactsAsWritten is FactsOf for a Secret of which wrote are the facts that this signer wrote
+// last, or nil. If that is the version at hand, what follows from the pair is taken from there.
+// The pair is compared nevertheless, by digest: somebody's admission webhook may have changed
+// what was written.
+func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) *SecretFacts {
+	f := factsBesidePair(secret, instance)
+	if wrote == nil || wrote.UID != f.UID || wrote.ResourceVersion != f.ResourceVersion || wrote.Combined != f.Combined || wrote.verified == nil {
+		f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+		return f
+	}
+	f.Leaf, f.verified = wrote.Leaf, wrote.verified
+	return f
+}
+
+// factsBesidePair are the facts that do not need the pair to be read.
+func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	f := &SecretFacts{
 		ObjectMeta: identityOf(&secret.ObjectMeta),
 		Labelled:   secret.Labels[api.LabelManagedBy] == instance,
@@ -101,9 +122,7 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 		}
 		f.rememberOther(key, value)
 	}
-	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
-	f.Combined = combinedDigest(certPEM, keyPEM)
-	f.readPair(certPEM, keyPEM)
+	f.Combined = combinedDigest(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	return f
 }
 

@@ -127,6 +127,40 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
+// A pair is read again unless it is certain that it is the one that was written.
+func TestFactsAsWritten(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	mine, other := issue(t, ca, wantedBy(web), epoch), issue(t, ca, wantedBy(web), epoch)
+	for name, c := range map[string]struct {
+		change func(*corev1.Secret)
+		known  bool
+	}{
+		"as it was written":        {func(*corev1.Secret) {}, true},
+		"with another's key in it": {func(s *corev1.Secret) { s.Data["note"] = []byte("x") }, true},
+		"changed since":            {func(s *corev1.Secret) { s.ResourceVersion = "8" }, false},
+		"made again":               {func(s *corev1.Secret) { s.UID = "of another" }, false},
+		"certificate was replaced": {func(s *corev1.Secret) { s.Data[corev1.TLSCertKey] = other.CertPEM }, false},
+		"key was replaced":         {func(s *corev1.Secret) { s.Data[corev1.TLSPrivateKeyKey] = other.KeyPEM }, false},
+		"pair was taken out":       {func(s *corev1.Secret) { s.Data = nil }, false},
+		"certificate in front of it": {func(s *corev1.Secret) {
+			s.Data[corev1.TLSCertKey] = append(bytes.Clone(other.CertPEM), mine.CertPEM...)
+		}, false},
+	} {
+		secret := managed(mine, web)
+		secret.UID, secret.ResourceVersion = "uid-of-secret", "7"
+		wrote := contentOf(Situation{}, Decision{}, &mine).Facts(&secret.ObjectMeta, nil, ca)
+		c.change(secret)
+		got, want := FactsAsWritten(secret, api.DefaultInstance, wrote), FactsOf(secret, api.DefaultInstance)
+		assert.Equal(t, c.known, got.verified == wrote.verified, name)
+		if want.verified != nil {
+			want.verified.Store(got.verified.Load())
+		}
+		assert.Equal(t, want, got, name)
+	}
+	secret := managed(mine, web)
+	assert.True(t, FactsAsWritten(secret, api.DefaultInstance, nil).Leaf.Exists(), "nothing was written")
+}
+
 // Invariant 9: what the informer keeps of a Secret holds no private key, and
 // nothing through which one could be reached.
 func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {

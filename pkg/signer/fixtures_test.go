@@ -165,6 +165,7 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issue
 	require.Equal(t, want.SignedBy(s.Authority), got.SignedBy(s.Authority))
 	want.verified.Store(got.verified.Load())
 	require.Equal(t, want, got)
+	require.Equal(t, want, FactsAsWritten(w.secret, api.DefaultInstance, got))
 }
 
 // created returns the Secret as the API server answers.

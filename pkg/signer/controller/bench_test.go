@@ -16,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -82,7 +83,7 @@ func BenchmarkCaches(b *testing.B) {
 				decode(b, typicalSecret(i), &list.Items[i])
 			}
 			return list
-		}), api.DefaultInstance)
+		}), api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
 		require.NoError(b, err)
 		start(b, secrets)
 		for f := range secrets.All() {

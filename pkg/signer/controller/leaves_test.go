@@ -35,7 +35,7 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...signer.Iss
 		source.Add(secret)
 	}
 	services.Add(service("web"))
-	secretCache, err := newSecretCache(source, api.DefaultInstance)
+	secretCache, err := newSecretCache(source, api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
 	require.NoError(t, err)
 	serviceCache, err := newServices(services, false)
 	require.NoError(t, err)

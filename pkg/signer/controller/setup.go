@@ -31,7 +31,8 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance)
+	wroteSecret := facts.NewWritten[*signer.SecretFacts]()
+	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
 		pace:        signer.NewPace(cfg.Rates),
-		wroteSecret: facts.NewWritten[*signer.SecretFacts](),
+		wroteSecret: wroteSecret,
 		wroteStatus: facts.NewWritten[stated](),
 	}
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
@@ -107,7 +108,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 // sources are what the controller watches.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
-		c.services.Source("Services", c.serviceChanged),
+		c.services.Source("Services", c.serviceChanged, c.secrets),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler()),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler()),
 		c.secrets.Source("managed Secrets", c.secretChanged),

@@ -19,6 +19,23 @@ func enqueue(q facts.Queue, namespace, name string) {
 	q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 }
 
+// enqueueAsked enqueues the Secret that a Service asks for. If it holds no pair, somebody waits
+// for it, also when the Service was there before this process: the leader before it may have
+// died in the middle of thousands.
+func (c *Controller) enqueueAsked(q facts.Queue, namespace, name string) {
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if f := c.secrets.Get(key); f != nil && f.Defect == "" {
+		enqueue(q, namespace, name)
+		return
+	}
+	enqueueAs(q, signer.PriorityAwaited, reconcile.Request{NamespacedName: key})
+}
+
+// enqueueAs enqueues with a priority, which the queues of this package know.
+func enqueueAs(q facts.Queue, priority int, r reconcile.Request) {
+	q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
+}
+
 // serviceChanged enqueues the Secret that a Service names, the one that it named
 // before, and those that it owns. The empty name stands for the Services of the
 // namespace that name none and may still have our condition.
@@ -33,7 +50,7 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 		}
 		name, ok := secretOf(svc)
 		if ok && !told {
-			enqueue(q, svc.Namespace, name)
+			c.enqueueAsked(q, svc.Namespace, name)
 		}
 		for _, f := range c.ownedBy(svc) {
 			if !told || f.Name != name {
@@ -126,19 +143,12 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 // before it. All others go after what somebody waits for: thousands of them would keep a
 // new Service of their namespace without a certificate until the last is done.
 func enqueueAll(q facts.Queue, requests []reconcile.Request, own string) {
-	byPriority, ok := q.(priorityqueue.PriorityQueue[reconcile.Request])
-	if !ok {
-		for _, r := range requests {
-			q.Add(r)
-		}
-		return
-	}
 	for _, r := range requests {
 		priority := signer.PriorityRenewal
 		if r.Namespace == own {
 			priority = signer.PriorityOwn
 		}
-		byPriority.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
+		enqueueAs(q, priority, r)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fcache "k8s.io/client-go/tools/cache/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -65,6 +67,29 @@ func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
 		got, _ := q.Get()
 		assert.Equal(t, want, got.Name)
 	}
+}
+
+// A Service whose Secret is missing does not wait behind all that are as they should be, when
+// the signer starts.
+func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
+	issued := issue(t, testCA(t), wantedBy(service("web")))
+	c := withSecrets(t, issued, signer.Issued{}, issued) // s0, s1 without a pair, s2
+	services := fcache.NewFakeControllerSource()
+	for _, name := range []string{"s0", "s1", "s2", "s3"} {
+		svc := service(name, api.AnnotationSecretName, name)
+		svc.UID = types.UID(name)
+		services.Add(svc)
+	}
+	var err error
+	c.services, err = newServices(services, false)
+	require.NoError(t, err)
+	start(t, c.services.Informer)
+	q := queue.New("", queue.Retries())
+	defer q.ShutDown()
+	require.NoError(t, c.services.Source("Services", c.serviceChanged, c.secrets).Start(t.Context(), q))
+	got := waiting(q)
+	assert.ElementsMatch(t, []string{"s1", "s3"}, got[:2])
+	assert.ElementsMatch(t, []string{"s0", "s2"}, got[2:])
 }
 
 // waiting takes what is in the queue.
