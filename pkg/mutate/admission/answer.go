@@ -169,8 +169,10 @@ func appendList(dst []byte, list []string) []byte {
 
 // appendTexts appends an object of texts, sorted by their names.
 func appendTexts(dst []byte, texts map[string]string) []byte {
+	names := slices.AppendSeq(make([]string, 0, len(texts)), maps.Keys(texts)) // most have one
+	slices.Sort(names)
 	dst = append(dst, '{')
-	for i, name := range slices.Sorted(maps.Keys(texts)) {
+	for i, name := range names {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
