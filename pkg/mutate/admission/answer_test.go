@@ -29,9 +29,16 @@ func text() *rapid.Generator[string] {
 
 // mounts draws mounts with any of the fields that a mount has or will have.
 func mounts() *rapid.Generator[corev1.VolumeMount] {
-	return rapid.OneOf(rapid.Make[corev1.VolumeMount](), rapid.Custom(func(t *rapid.T) corev1.VolumeMount {
+	plain := rapid.Custom(func(t *rapid.T) corev1.VolumeMount {
 		return corev1.VolumeMount{Name: text().Draw(t, "name"), MountPath: text().Draw(t, "path"), ReadOnly: rapid.Bool().Draw(t, "read-only")}
-	}))
+	})
+	one := rapid.Custom(func(t *rapid.T) corev1.VolumeMount { // with one field that has a value, so that it is not hidden by others
+		m, all := plain.Draw(t, "mount"), rapid.Make[corev1.VolumeMount]().Draw(t, "all")
+		field := rapid.IntRange(0, reflect.TypeOf(m).NumField()-1).Draw(t, "field")
+		reflect.ValueOf(&m).Elem().Field(field).Set(reflect.ValueOf(all).Field(field))
+		return m
+	})
+	return rapid.OneOf(plain, one, rapid.Make[corev1.VolumeMount]())
 }
 
 // volumes draws volumes, most of them projected, with any of the fields that what is
@@ -63,7 +70,10 @@ func volumes(t *testing.T) *rapid.Generator[corev1.Volume] {
 	return rapid.Custom(func(t *rapid.T) corev1.Volume {
 		v := corev1.Volume{Name: text().Draw(t, "name")}
 		if rapid.IntRange(0, 3).Draw(t, "projected") > 0 {
-			v.Projected = &corev1.ProjectedVolumeSource{Sources: rapid.SliceOfN(source, 0, 3).Draw(t, "sources")}
+			v.Projected = &corev1.ProjectedVolumeSource{}
+			if rapid.Bool().Draw(t, "some") {
+				v.Projected.Sources = rapid.SliceOfN(source, 0, 3).Draw(t, "sources")
+			}
 			v.Projected.DefaultMode = rapid.Ptr(rapid.Int32(), true).Draw(t, "mode")
 			if rapid.IntRange(0, 3).Draw(t, "user") == 0 {
 				v.Projected.DefaultUser = new(int64)
@@ -129,6 +139,11 @@ func TestAnswersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, decoded(t, want), decoded(t, got), "%s\n%s", want, got)
 	})
+}
+
+// TestTextsAreSorted: the same answer is the same bytes.
+func TestTextsAreSorted(t *testing.T) {
+	require.Equal(t, `{"a":"1","b":"2","c":"3","d":"4"}`, string(appendTexts(nil, map[string]string{"d": "4", "b": "2", "a": "1", "c": "3"})))
 }
 
 func decoded(t require.TestingT, data []byte) (value any) {
