@@ -51,7 +51,9 @@ func (o *object) texts(name string, values map[string]string) {
 		return
 	}
 	o.member(name)
-	for i, key := range slices.Sorted(maps.Keys(values)) {
+	keys := slices.AppendSeq(make([]string, 0, len(values)), maps.Keys(values)) // most have one
+	slices.Sort(keys)
+	for i, key := range keys {
 		o.data = appendQuoted(append(o.data, "{,"[min(i, 1)]), key)
 		o.data = appendQuoted(append(o.data, ':'), values[key])
 	}

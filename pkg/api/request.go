@@ -130,14 +130,18 @@ func CombinedOf(svc *corev1.Service) (bool, error) {
 	return combined, nil
 }
 
+// requestSteps each parse a part of what a Service asks for, in the order in which errors
+// are reported.
+var requestSteps = [...]func(*Request, *corev1.Service, Limits) error{
+	(*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
+	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter, (*Request).parseCombined,
+}
+
 // Parse returns what the Service asks for. Every error is a *FieldError.
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
-	steps := []func(*corev1.Service, Limits) error{
-		r.parseKeySource, r.parseTarget, r.parseDuration, r.parseKeyAlgorithm, r.parseNames, r.parseIPs, r.parseRenewAfter, r.parseCombined,
-	}
-	for _, step := range steps {
-		if err := step(svc, limits); err != nil {
+	for _, step := range requestSteps {
+		if err := step(&r, svc, limits); err != nil {
 			return Request{}, err
 		}
 	}

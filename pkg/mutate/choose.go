@@ -103,7 +103,7 @@ func (c Choice) FromServices() bool {
 // for that Secret, which would be for the pods of that Service only.
 func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
-	selecting := slices.DeleteFunc(slices.Clone(asking), func(s asker) bool { return !api.Selects(s.Service, pod) })
+	selecting := selectingServices(asking, pod)
 	serving := servedBy(pod, selecting)
 	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs, trustBundle: known.TrustBundle}
 	switch {
@@ -163,10 +163,9 @@ type asker struct {
 	from origin
 }
 
-// askingServices returns the Services that ask for a Secret with a valid name, the
-// preferred first.
+// askingServices returns the Services that ask for a Secret with a valid name.
 func askingServices(services []*corev1.Service) []asker {
-	var asking []asker
+	asking := make([]asker, 0, len(services))
 	for _, s := range services {
 		from := originOf(s)
 		if from == (origin{}) {
@@ -177,8 +176,20 @@ func askingServices(services []*corev1.Service) []asker {
 		}
 		asking = append(asking, asker{s, from})
 	}
-	slices.SortStableFunc(asking, func(a, b asker) int { return preferred(a.Service, b.Service) })
 	return asking
+}
+
+// selectingServices returns those of the Services that select the pod, the preferred first.
+// Of a namespace with many Services, few select one pod, and only those are compared.
+func selectingServices(asking []asker, pod *corev1.Pod) []asker {
+	var selecting []asker
+	for _, s := range asking {
+		if api.Selects(s.Service, pod) {
+			selecting = append(selecting, s)
+		}
+	}
+	slices.SortStableFunc(selecting, func(a, b asker) int { return preferred(a.Service, b.Service) })
+	return selecting
 }
 
 func issued(asking []asker, secret string) bool {

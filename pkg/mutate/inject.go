@@ -192,7 +192,9 @@ func writeStatus(in *input, patch Patch, config map[string]string, report *Repor
 		patch.add(pathAnnotations, annotations)
 		return patch
 	}
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+	keys := slices.AppendSeq(make([]string, 0, len(annotations)), maps.Keys(annotations)) // most have one
+	slices.Sort(keys)
+	for _, key := range keys {
 		patch.add(member(pathAnnotations, key), annotations[key])
 	}
 	return patch

@@ -67,6 +67,9 @@ type projected struct{ path, key, annotation string }
 
 // paths returns the files in the order in which a volume has them.
 func (n needs) paths() []projected {
+	if !n.combined && len(n.files)+len(n.config) == 0 {
+		return nil // most programs need nothing more
+	}
 	var out []projected
 	if n.combined {
 		out = append(out, projected{path: api.CombinedKey, key: api.CombinedKey})

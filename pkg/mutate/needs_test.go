@@ -66,3 +66,36 @@ func TestRoomForConfigurationFiles(t *testing.T) {
 	assert.Contains(t, report.Reasons(), reasonProgramNeedsMore)
 	assert.Contains(t, strings.Join(report.Warnings(), "\n"), "the pod's annotations leave no room for its configuration file: shorten them")
 }
+
+// TestPaths: each kind of file is in the volume, also where it is the only one, in an order
+// that is always the same.
+func TestPaths(t *testing.T) {
+	const annotation = "metadata.annotations['file.servingcert.dev/"
+	for name, tc := range map[string]struct {
+		needs needs
+		want  []projected
+	}{
+		"nothing":  {needs{}, nil},
+		"combined": {needs{combined: true}, []projected{{path: api.CombinedKey, key: api.CombinedKey}}},
+		"files": {needs{files: map[string]string{"b.key": "tls.key", "a.crt": "tls.crt", "c": "ca.crt"}}, []projected{
+			{path: "a.crt", key: "tls.crt"}, {path: "b.key", key: "tls.key"}, {path: "c", key: "ca.crt"},
+		}},
+		"config": {needs{config: map[string]string{"b.yml": "x", "a.yml": "y", "c.yml": "z"}}, []projected{
+			{path: "a.yml", annotation: annotation + "a.yml']"}, {path: "b.yml", annotation: annotation + "b.yml']"}, {path: "c.yml", annotation: annotation + "c.yml']"},
+		}},
+	} {
+		assert.Equal(t, tc.want, tc.needs.paths(), name)
+	}
+}
+
+// TestConfigurationFilesAreInOrder: the same pod has the same patch.
+func TestConfigurationFilesAreInOrder(t *testing.T) {
+	in := newInput(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"k": "v"}}}, api.PodRequest{}, Choice{})
+	config := map[string]string{"d": "4", "a": "1", "c": "3", "b": "2"}
+	var paths []string
+	for _, o := range writeStatus(in, nil, config, &Report{Reason: reasonInjected}) {
+		paths = append(paths, o.Path)
+	}
+	const of = "/metadata/annotations/file.servingcert.dev~1"
+	assert.Equal(t, []string{of + "a", of + "b", of + "c", of + "d", "/metadata/annotations/servingcert.dev~1status"}, paths)
+}

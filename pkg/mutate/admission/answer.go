@@ -17,7 +17,8 @@ import (
 
 // What a review is answered with has few forms, and most of it is text. It is appended to
 // one buffer: encoding/json would look up each type, and copy patch and answer on the way.
-// What is not ordinary is left to encoding/json.
+// What is not ordinary is left to encoding/json. How volumes are written is in
+// volume.go.
 
 // answer is an AdmissionResponse whose patch is not written yet.
 type answer struct {
@@ -106,22 +107,36 @@ func appendValue(dst []byte, value any) ([]byte, error) {
 		return appendTexts(dst, v), nil
 	case corev1.Volume:
 		return appendVolume(dst, v)
+	case []corev1.Volume:
+		return appendEach(dst, v, appendVolume)
+	case corev1.VolumeMount:
+		return appendMount(dst, v)
+	case []corev1.VolumeMount:
+		return appendEach(dst, v, appendMount)
 	case corev1.EnvVar:
 		return appendVariable(dst, v)
 	case []corev1.EnvVar:
-		var err error
-		dst = append(dst, '[')
-		for i, variable := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			if dst, err = appendVariable(dst, variable); err != nil {
-				return nil, err
-			}
-		}
-		return append(dst, ']'), nil
+		return appendEach(dst, v, appendVariable)
 	}
 	return appendAny(dst, value)
+}
+
+// appendEach appends a list whose elements one appends.
+func appendEach[T any](dst []byte, list []T, one func([]byte, T) ([]byte, error)) ([]byte, error) {
+	if list == nil {
+		return appendAny(dst, list)
+	}
+	dst = append(dst, '[')
+	for i, element := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = one(dst, element); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
 }
 
 // appendVariable appends a variable.
@@ -132,17 +147,6 @@ func appendVariable(dst []byte, v corev1.EnvVar) ([]byte, error) {
 	dst = appendText(append(dst, `{"name":`...), v.Name)
 	dst = appendText(append(dst, `,"value":`...), v.Value)
 	return append(dst, '}'), nil
-}
-
-// appendVolume appends a volume. encoding/json would look for all the thirty sources that
-// a volume can have, and one from several sources is all that is injected.
-func appendVolume(dst []byte, v corev1.Volume) ([]byte, error) {
-	if v.Projected == nil || v.VolumeSource != (corev1.VolumeSource{Projected: v.Projected}) {
-		return appendAny(dst, v)
-	}
-	dst = appendText(append(dst, `{"name":`...), v.Name)
-	dst, err := appendAny(append(dst, `,"projected":`...), v.Projected)
-	return append(dst, '}'), err
 }
 
 // appendAny appends what encoding/json makes of the value.
@@ -165,8 +169,10 @@ func appendList(dst []byte, list []string) []byte {
 
 // appendTexts appends an object of texts, sorted by their names.
 func appendTexts(dst []byte, texts map[string]string) []byte {
+	names := slices.AppendSeq(make([]string, 0, len(texts)), maps.Keys(texts)) // most have one
+	slices.Sort(names)
 	dst = append(dst, '{')
-	for i, name := range slices.Sorted(maps.Keys(texts)) {
+	for i, name := range names {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -26,13 +27,67 @@ func text() *rapid.Generator[string] {
 	)
 }
 
-// TestPatchesAreWrittenAsEncodingJSONWritesThem: whatever the values of the operations.
-func TestPatchesAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
-	mount := rapid.Custom(func(t *rapid.T) corev1.VolumeMount {
-		m := corev1.VolumeMount{Name: text().Draw(t, "name"), MountPath: text().Draw(t, "path"), ReadOnly: rapid.Bool().Draw(t, "read-only")}
-		m.SubPath = rapid.SampledFrom([]string{"", "", "a"}).Draw(t, "subPath")
+// mounts draws mounts with any of the fields that a mount has or will have.
+func mounts() *rapid.Generator[corev1.VolumeMount] {
+	plain := rapid.Custom(func(t *rapid.T) corev1.VolumeMount {
+		return corev1.VolumeMount{Name: text().Draw(t, "name"), MountPath: text().Draw(t, "path"), ReadOnly: rapid.Bool().Draw(t, "read-only")}
+	})
+	one := rapid.Custom(func(t *rapid.T) corev1.VolumeMount { // with one field that has a value, so that it is not hidden by others
+		m, all := plain.Draw(t, "mount"), rapid.Make[corev1.VolumeMount]().Draw(t, "all")
+		field := rapid.IntRange(0, reflect.TypeOf(m).NumField()-1).Draw(t, "field")
+		reflect.ValueOf(&m).Elem().Field(field).Set(reflect.ValueOf(all).Field(field))
 		return m
 	})
+	return rapid.OneOf(plain, one, rapid.Make[corev1.VolumeMount]())
+}
+
+// volumes draws volumes, most of them projected, with any of the fields that what is
+// written without encoding/json has or will have.
+func volumes(t *testing.T) *rapid.Generator[corev1.Volume] {
+	require.Equal(t, 3, reflect.TypeFor[corev1.ProjectedVolumeSource]().NumField(), "a new field is to be drawn, and to be written")
+	item := rapid.OneOf(rapid.Make[corev1.KeyToPath](), rapid.Custom(func(t *rapid.T) corev1.KeyToPath {
+		return corev1.KeyToPath{Key: text().Draw(t, "key"), Path: text().Draw(t, "path")}
+	}))
+	name := rapid.Map(text(), func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} })
+	optional := rapid.Ptr(rapid.Bool(), true)
+	source := rapid.Custom(func(t *rapid.T) (s corev1.VolumeProjection) {
+		which := rapid.IntRange(1, 15).Draw(t, "which")
+		if which&1 != 0 {
+			secret := rapid.Make[corev1.SecretProjection]().Draw(t, "secret")
+			secret.LocalObjectReference, secret.Items, secret.Optional = name.Draw(t, "name"), rapid.SliceOfN(item, 0, 2).Draw(t, "items"), optional.Draw(t, "optional")
+			s.Secret = &secret
+		}
+		if which&6 == 2 {
+			cm := rapid.Make[corev1.ConfigMapProjection]().Draw(t, "configMap")
+			cm.LocalObjectReference, cm.Items, cm.Optional = name.Draw(t, "name"), rapid.SliceOfN(item, 0, 2).Draw(t, "items"), optional.Draw(t, "optional")
+			s.ConfigMap = &cm
+		}
+		if which&12 == 8 {
+			s.ServiceAccountToken = &corev1.ServiceAccountTokenProjection{Path: text().Draw(t, "path")}
+		}
+		return s
+	})
+	return rapid.Custom(func(t *rapid.T) corev1.Volume {
+		v := corev1.Volume{Name: text().Draw(t, "name")}
+		if rapid.IntRange(0, 3).Draw(t, "projected") > 0 {
+			v.Projected = &corev1.ProjectedVolumeSource{}
+			if rapid.Bool().Draw(t, "some") {
+				v.Projected.Sources = rapid.SliceOfN(source, 0, 3).Draw(t, "sources")
+			}
+			v.Projected.DefaultMode = rapid.Ptr(rapid.Int32(), true).Draw(t, "mode")
+			if rapid.IntRange(0, 3).Draw(t, "user") == 0 {
+				v.Projected.DefaultUser = new(int64)
+			}
+		}
+		if rapid.IntRange(0, 3).Draw(t, "other") == 0 {
+			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: "Memory"}
+		}
+		return v
+	})
+}
+
+// TestPatchesAreWrittenAsEncodingJSONWritesThem: whatever the values of the operations.
+func TestPatchesAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 	variable := rapid.Custom(func(t *rapid.T) corev1.EnvVar {
 		v := corev1.EnvVar{Name: text().Draw(t, "name"), Value: text().Draw(t, "value")}
 		if rapid.Bool().Draw(t, "from") {
@@ -40,22 +95,11 @@ func TestPatchesAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		}
 		return v
 	})
-	volume := rapid.Custom(func(t *rapid.T) corev1.Volume {
-		v := corev1.Volume{Name: text().Draw(t, "name")}
-		if rapid.Bool().Draw(t, "projected") {
-			v.Projected = &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
-				LocalObjectReference: corev1.LocalObjectReference{Name: text().Draw(t, "secret")},
-			}}}}
-		}
-		if rapid.IntRange(0, 3).Draw(t, "other") == 0 {
-			v.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: "Memory"}
-		}
-		return v
-	})
+	volume, mount := volumes(t), mounts()
 	value := rapid.OneOf(
 		rapid.Just(any(nil)), text().AsAny(), rapid.SliceOfN(text(), 1, 3).AsAny(), rapid.MapOfN(text(), text(), 1, 3).AsAny(),
 		mount.AsAny(), rapid.SliceOfN(mount, 1, 2).AsAny(), variable.AsAny(), rapid.SliceOfN(variable, 1, 3).AsAny(),
-		rapid.Just(any(corev1.URISchemeHTTPS)), rapid.Just(any([]corev1.Volume{{Name: "a"}})), volume.AsAny(),
+		rapid.Just(any(corev1.URISchemeHTTPS)), volume.AsAny(), rapid.SliceOfN(volume, 1, 2).AsAny(),
 	)
 	operation := rapid.Custom(func(t *rapid.T) mutate.Operation {
 		return mutate.Operation{Op: text().Draw(t, "op"), Path: text().Draw(t, "path"), Value: value.Draw(t, "value")}
@@ -95,6 +139,14 @@ func TestAnswersAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, decoded(t, want), decoded(t, got), "%s\n%s", want, got)
 	})
+}
+
+// TestTextsAreSorted: the same answer is the same bytes.
+func TestTextsAreSorted(t *testing.T) {
+	texts := map[string]string{"d": "4", "b": "2", "a": "1", "c": "3"}
+	want, err := json.Marshal(texts)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(appendTexts(nil, texts)))
 }
 
 func decoded(t require.TestingT, data []byte) (value any) {

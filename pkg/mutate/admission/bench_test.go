@@ -118,6 +118,29 @@ func BenchmarkInject(b *testing.B) {
 	}
 }
 
+// BenchmarkChoose is the choice of the Secret alone, in a namespace with as many Services as
+// the name says. All were created in the same second, as those of one chart often are.
+func BenchmarkChoose(b *testing.B) {
+	for _, n := range []int{1, 100} {
+		b.Run(fmt.Sprintf("services=%d", n), func(b *testing.B) {
+			known := knows(webService)
+			for i := 1; i < n; i++ {
+				svc := webService.DeepCopy()
+				svc.Name = fmt.Sprintf("other-%02d", i)
+				svc.Spec.Selector = map[string]string{"app": svc.Name}
+				known.Services = append(known.Services, svc)
+			}
+			pod := ordinaryPod()
+			b.ReportAllocs()
+			for b.Loop() {
+				if c := mutate.Choose(pod, api.PodRequest{}, known); c.Service != webService.Name {
+					b.Fatal(c)
+				}
+			}
+		})
+	}
+}
+
 // unsent is a ResponseWriter that sends nothing.
 type unsent struct{ header http.Header }
 

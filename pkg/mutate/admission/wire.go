@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,14 +65,8 @@ var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.Al
 
 // parse returns the request of a review. An error comes with its HTTP status.
 func parse(data []byte) (*request, int, error) {
-	shape := shapeOf(data)
-	if shape.values > maxValues {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("read the review: it has more than %d values", maxValues)
-	}
-	if shape.longest > mutate.MaxDecoded {
-		if err := checkLists(data); err != nil {
-			return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
-		}
+	if status, err := checkShape(data); err != nil {
+		return nil, status, fmt.Errorf("read the review: %w", err)
 	}
 	var review struct {
 		APIVersion string   `json:"apiVersion"`
@@ -99,6 +94,28 @@ func statusOf(err error) int {
 		return http.StatusTooManyRequests
 	}
 	return http.StatusBadRequest
+}
+
+// checkShape returns an error, with its HTTP status, if the bytes of a review would be decoded
+// to more than a review may have.
+func checkShape(data []byte) (status int, err error) {
+	if isSmall(data) {
+		return http.StatusOK, nil
+	}
+	shape := shapeOf(data)
+	if shape.values > maxValues {
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("it has more than %d values", maxValues)
+	}
+	if shape.longest > mutate.MaxDecoded {
+		return http.StatusBadRequest, checkLists(data)
+	}
+	return http.StatusOK, nil
+}
+
+// isSmall reports whether the shape of the bytes cannot be beyond a limit, whatever it is:
+// each value takes a byte, and each element of a list after the first a comma.
+func isSmall(data []byte) bool {
+	return len(data) <= maxValues && bytes.Count(data, []byte{','}) < mutate.MaxDecoded
 }
 
 // checkLists returns an error if a list of the pod is too long to be decoded.

@@ -11,8 +11,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
@@ -92,6 +94,31 @@ func TestShapeOf(t *testing.T) {
 	} {
 		assert.Equal(t, want, shapeOf([]byte(text)), text)
 	}
+}
+
+// TestASmallReviewIsWithinTheLimits: whatever its bytes are. Where it ceases to be small its
+// shape decides.
+func TestASmallReviewIsWithinTheLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{"[", "{", "]", "}", ",", `"`, `\`, `","`, "[[[[[", "{},", "1"})
+		var data []byte
+		for range rapid.IntRange(1, 4).Draw(t, "parts") {
+			times := rapid.OneOf(rapid.IntRange(1, 4), rapid.IntRange(990, 1010), rapid.IntRange(29_990, 30_010)).Draw(t, "times")
+			data = append(data, strings.Repeat(piece.Draw(t, "piece"), times)...)
+		}
+		if s := shapeOf(data); isSmall(data) && (s.values > maxValues || s.longest > mutate.MaxDecoded) {
+			t.Fatalf("%+v", s)
+		}
+	})
+	ordinary, err := json.Marshal(reviewOf(t, ordinaryPod()))
+	require.NoError(t, err)
+	assert.True(t, isSmall(ordinary))
+	list := `[[[[[` + strings.Repeat("1,", mutate.MaxDecoded-1) + "1"
+	assert.True(t, isSmall([]byte(list)))
+	assert.Equal(t, mutate.MaxDecoded, shapeOf([]byte(list)).longest)
+	assert.False(t, isSmall([]byte(list+",1")))
+	assert.True(t, isSmall([]byte(strings.Repeat("[", maxValues))))
+	assert.False(t, isSmall([]byte(strings.Repeat("[", maxValues+1))))
 }
 
 // TestALongListIsRefusedBeforeItIsDecoded: whichever of the pod's lists it is, also if
