@@ -28,6 +28,9 @@ type wrapper struct {
 	operands int  // how many arguments of its own come before the program
 	dashes   bool // after an option, a bare "--" ends its own arguments
 	needs    bool // the program can only be found after a bare "--"
+	// script: one of an image, which by convention runs the image's program if its arguments
+	// begin with an option.
+	script bool
 }
 
 var wrappers = map[string]wrapper{
@@ -37,7 +40,7 @@ var wrappers = map[string]wrapper{
 	"gosu": {operands: 1}, "su-exec": {operands: 1}, "timeout": {operands: 1},
 	"chamber": {needs: true}, "dlv": {needs: true}, "doppler": {needs: true}, "envconsul": {needs: true},
 	"npm": {needs: true}, "npx": {}, "pnpm": {needs: true}, "yarn": {needs: true},
-	"docker-entrypoint.sh": {}, "entrypoint.sh": {},
+	"docker-entrypoint.sh": {script: true}, "entrypoint.sh": {script: true},
 }
 
 // runners run what a file of theirs says, and take appended arguments for themselves or
@@ -72,8 +75,11 @@ func (w wrapper) program(args []string) int {
 	if dashes >= 0 && (w.needs || w.dashes && strings.HasPrefix(args[0], "-")) {
 		return dashes + 1 // an option before it may have a value, so do not guess
 	}
-	if w.needs {
+	switch {
+	case w.needs, w.script && (len(args) == 0 || strings.HasPrefix(args[0], "-") && args[0] != "--"):
 		return -1
+	case w.script && args[0] != "--":
+		return 0
 	}
 	for i, a := range args {
 		switch {
@@ -120,12 +126,15 @@ var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh", "mksh", "busybo
 func isShellName(token string) bool { return slices.Contains(shells, path.Base(token)) }
 
 // ignoresArguments reports whether the command line does not pass appended arguments to
-// the program: that of a runner, or of a shell with a -c option, whose arguments become $0
-// and $1, or without a script.
+// the program: that of a runner, of a wrapper of no program, which would take them for one, or
+// of a shell with a -c option, whose arguments become $0 and $1, or without a script.
 func (l commandLine) ignoresArguments() bool {
 	rest := l.tokens[l.program():]
 	if len(rest) == 0 {
 		return false
+	}
+	if w, ok := wrappers[path.Base(rest[0])]; ok && !w.needs && !w.script {
+		return true
 	}
 	if l.command == 0 && looksLikeScript(rest) || slices.Contains(runners, path.Base(rest[0])) || hasScript(rest[1:]) {
 		return true

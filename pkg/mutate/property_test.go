@@ -292,6 +292,24 @@ func TestReplacingIsDoneOnce(t *testing.T) {
 	})
 }
 
+// A wrapper without the program that it is to run: what is appended must not be taken for that
+// program afterwards.
+func TestWrappersOfNothing(t *testing.T) {
+	for name := range wrappers {
+		for _, image := range []string{"key", "combined", "files", "example.com/web"} {
+			for _, rest := range [][]string{{}, {"--"}, {"-x"}, {"-x", "--"}, {"10"}, {"A=b"}} {
+				line := append([]string{name}, rest...)
+				for _, c := range []corev1.Container{{Args: line}, {Command: line}, {Command: []string{"tini"}, Args: line}} {
+					c.Name, c.Image = "web", image
+					t.Log(image, c.Command, c.Args)
+					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
+					pass(t, pod, Known{Programs: &fewPrograms})
+				}
+			}
+		}
+	}
+}
+
 func FuzzInject(f *testing.F) {
 	for _, in := range goldens(f) {
 		data, err := os.ReadFile(in)
