@@ -34,10 +34,10 @@ func lookAt(after time.Duration, svc *corev1.Service, consumers ...consumer) Sit
 
 // with replaces the pods.
 func with(s Situation, consumers ...consumer) Situation {
-	s.Pods, s.Memory.pods = nil, map[types.UID]remembered{}
+	s.Pods, s.Memory.pods = nil, map[types.UID]*remembered{}
 	for _, c := range consumers {
 		s.Pods = append(s.Pods, c.pod)
-		s.Memory.pods[c.pod.UID] = remembered{seen: c.seen, answers: c.answers, reached: c.reached}
+		s.Memory.pods[c.pod.UID] = &remembered{seen: c.seen, answers: c.answers, reached: c.reached}
 	}
 	return s
 }
