@@ -54,7 +54,7 @@ func (c *Cluster) RunSigner(ctx context.Context, binary string, workers int, fla
 
 // RunRotator starts the rotator with the limits of deploy/install.yaml.
 func (c *Cluster) RunRotator(ctx context.Context, binary string, flags ...string) (*Process, error) {
-	return c.Run(ctx, binary, []string{"GOMEMLIMIT=200MiB", "GODEBUG=gctrace=1"}, flags...)
+	return c.Run(ctx, binary, []string{"GOMEMLIMIT=160MiB", "GODEBUG=gctrace=1"}, flags...)
 }
 
 // Run starts a binary of cmd on the cluster, as its administrator unless the arguments name
