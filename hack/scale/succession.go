@@ -31,6 +31,9 @@ func (r *run) succession(ctx context.Context) error {
 	if _, err := r.waitTrust(ctx, rotator, r.bundles(), ""); err != nil {
 		return err
 	}
+	if err := settled(ctx, rotator); err != nil { // it says first of every Service that no pod uses it
+		return err
+	}
 	before, err := signer.Scrape()
 	if err != nil {
 		return err
