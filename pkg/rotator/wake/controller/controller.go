@@ -58,7 +58,7 @@ type knowledge struct {
 // trust returns what the CA is doing.
 func (k *knowledge) trust(ctx context.Context) (wake.Trust, error) {
 	var cm corev1.ConfigMap
-	err := k.published.Get(ctx, types.NamespacedName{Namespace: k.cluster.Namespace, Name: api.CAStatusName}, &cm)
+	err := k.published.Get(ctx, types.NamespacedName{Namespace: k.cluster.Namespace, Name: api.CAStatusName}, &cm, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return wake.Trust{}, fmt.Errorf("read ConfigMap %s from the cache: %w", api.CAStatusName, err)
 	}
