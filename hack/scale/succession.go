@@ -31,7 +31,14 @@ func (r *run) succession(ctx context.Context) error {
 	if _, err := r.waitTrust(ctx, rotator, r.bundles(), ""); err != nil {
 		return err
 	}
+	if err := settled(ctx, rotator); err != nil { // it says first of every Service that no pod uses it
+		return err
+	}
 	before, err := signer.Scrape()
+	if err != nil {
+		return err
+	}
+	idle, err := rotator.Scrape()
 	if err != nil {
 		return err
 	}
@@ -57,10 +64,15 @@ func (r *run) succession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	carried, err := rotator.Scrape()
+	if err != nil {
+		return err
+	}
 	r.set(part, "from the request until the new CA signs", "s", promoted.Sub(m.Start).Seconds())
 	r.set(part, "from then until all certificates and conditions are new", "s", signer.Reached.Sub(promoted).Seconds())
 	r.set(part, "certificates a second", "", float64(total)/signer.Reached.Sub(promoted).Seconds())
 	r.set(part, "writes a certificate, events included", "", (after.Writes-before.Writes())/float64(total))
+	r.set(part, "writes a certificate: rotator", "", (carried.Writes()-idle.Writes())/float64(total))
 	r.setCPU(part, "certificate", phase, measure.TheSigner, measure.TheRotator)
 	r.set(part, "peak RSS of the signer", "MiB", mib(after.Peak))
 	r.set(part, "bytes in etcd a certificate that this adds", "", phase.Stored/float64(total))

@@ -2,9 +2,11 @@ package trust
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -71,3 +73,49 @@ func readSource(cm *corev1.ConfigMap, key, hashKey string, now time.Time) (Bundl
 // changesIn returns how long the bundle stays the same if the source does: until the
 // second after Until, as a certificate is valid up to and including its NotAfter.
 func (b Bundle) changesIn(now time.Time) time.Duration { return b.Until.Sub(now) + time.Second }
+
+// Sources remembers what was read of the source: every target holds the same, and to parse
+// the certificates for each of them costs more than all else that is decided about it. It is
+// safe for concurrent use.
+type Sources struct {
+	mu      sync.Mutex
+	uid     types.UID
+	version string
+	read    map[bool]sourced // by whether it is what ReadOwnSource returns
+}
+
+// sourced is what was read of the source at a time.
+type sourced struct {
+	at     time.Time
+	bundle Bundle
+	err    error
+}
+
+// Read returns what [ReadSource] does, or [ReadOwnSource] if own.
+func (s *Sources) Read(cm *corev1.ConfigMap, own bool, now time.Time) (Bundle, error) {
+	read := ReadSource
+	if own {
+		read = ReadOwnSource
+	}
+	if cm == nil || cm.ResourceVersion == "" {
+		return read(cm, now)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read == nil || s.uid != cm.UID || s.version != cm.ResourceVersion {
+		s.uid, s.version, s.read = cm.UID, cm.ResourceVersion, map[bool]sourced{}
+	}
+	if known, ok := s.read[own]; ok && known.holdsAt(now) {
+		return known.bundle, known.err
+	}
+	known := sourced{at: now}
+	known.bundle, known.err = read(cm, now)
+	s.read[own] = known
+	return known.bundle, known.err
+}
+
+// holdsAt reports whether the source would be read in the same way: no certificate has expired
+// since. What could not be read will not be later either.
+func (s sourced) holdsAt(now time.Time) bool {
+	return !now.Before(s.at) && (s.err != nil || !now.After(s.bundle.Until))
+}

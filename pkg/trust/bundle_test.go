@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -67,6 +69,66 @@ func TestReadSource(t *testing.T) {
 			assert.Equal(t, got, again)
 		})
 	}
+}
+
+// The source is parsed again when it, or what is left of it, is another one.
+func TestSources(t *testing.T) {
+	long, short := rootBundle(t, noon.Add(48*time.Hour)), rootBundle(t, noon.Add(time.Hour))
+	interim := rootBundle(t, noon.Add(24*time.Hour))
+	source := func(uid types.UID, version string, bundle pki.Bundle) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version},
+			Data:       map[string]string{api.BundleKey: string(bundle.PEM()), api.CAOwnBundle: string(interim.PEM())},
+		}
+	}
+	var s Sources
+	reads := func(cm *corev1.ConfigMap, own bool, now time.Time) Bundle {
+		want, wantErr := ReadSource(cm, now)
+		if own {
+			want, wantErr = ReadOwnSource(cm, now)
+		}
+		got, err := s.Read(cm, own, now)
+		assert.Equal(t, want, got)
+		assert.Equal(t, wantErr, err)
+		return got
+	}
+	both := source("u", "1", join(long, short))
+	first := reads(both, false, noon)
+	again := reads(both, false, noon.Add(time.Hour))
+	assert.Same(t, &first.PEM[0], &again.PEM[0], "it is not parsed again")
+	assert.NotEqual(t, first.Hash, reads(both, true, noon).Hash, "the other one of the same source")
+	assert.Equal(t, long.Hash(), reads(both, false, noon.Add(time.Hour+time.Nanosecond)).Hash, "one has expired")
+	assert.Equal(t, first.Hash, reads(both, false, noon).Hash, "the clock was set back")
+	assert.Equal(t, short.Hash(), reads(source("u", "2", short), false, noon).Hash, "it was changed")
+	assert.Equal(t, long.Hash(), reads(source("v", "2", long), false, noon).Hash, "it was made again")
+	_, expired := s.Read(source("v", "3", short), false, noon.Add(2*time.Hour))
+	require.ErrorContains(t, expired, "has expired")
+	_, still := s.Read(source("v", "3", short), false, noon.Add(3*time.Hour))
+	assert.Same(t, expired, still, "it is not parsed again")
+	assert.Equal(t, short.Hash(), reads(source("v", "3", short), false, noon).Hash, "what expired is back: the clock was wrong")
+	reads(nil, false, noon)
+	assert.Equal(t, short.Hash(), reads(source("", "", short), false, noon).Hash, "of no version, it is not remembered")
+	assert.Equal(t, long.Hash(), reads(source("", "", long), false, noon).Hash)
+}
+
+// BenchmarkReadSource is what each look at a target begins with.
+func BenchmarkReadSource(b *testing.B) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(b, err)
+	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), noon.Add(-time.Hour), noon.Add(time.Hour))
+	require.NoError(b, err)
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "1"}, Data: map[string]string{api.BundleKey: string(pki.NewBundle(root).PEM())}}
+	b.Run("parsed", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = ReadSource(cm, noon)
+		}
+	})
+	b.Run("remembered", func(b *testing.B) {
+		var s Sources
+		for b.Loop() {
+			_, _ = s.Read(cm, false, noon)
+		}
+	})
 }
 
 func TestReadSourceRefuses(t *testing.T) {

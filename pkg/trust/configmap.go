@@ -1,12 +1,12 @@
 package trust
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,9 +14,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
+// latestData is what the ConfigMap held that was stripped last.
+var latestData atomic.Pointer[map[string]string]
+
 // StripConfigMap removes from a ConfigMap all but the requested key, and the names
-// of the keys that may not be beside it. A value that is too long to be a bundle is cut off. The bundle is the same in all ConfigMaps,
-// so that it is in memory once.
+// of the keys that may not be beside it. A value that is too long to be a bundle is cut off.
+// The bundle is the same in all ConfigMaps, so that it is in memory once, and so is the map
+// with nothing else: what is left of the ConfigMap must not be changed.
 func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	data, binary := cm.Data, cm.BinaryData
 	cm.Data, cm.BinaryData = nil, nil
@@ -38,6 +42,11 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 		}
 		cm.Data[key] = value
 	}
+	if latest := latestData.Load(); latest != nil && maps.Equal(*latest, cm.Data) {
+		cm.Data = *latest
+	} else if kept := cm.Data; kept != nil {
+		latestData.Store(&kept)
+	}
 	if _, ok := binary[r.Key]; ok {
 		cm.BinaryData = map[string][]byte{r.Key: nil}
 	}
@@ -58,7 +67,7 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {
 	_, binary := cm.BinaryData[r.Key]
 	others := otherKeys(cm, r)
 	switch {
-	case ok && bytes.Equal([]byte(data), bundle) && len(others) == 0:
+	case ok && data == string(bundle) && len(others) == 0:
 		return Holds()
 	case cm.Immutable != nil && *cm.Immutable:
 		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: delete and recreate it"}
@@ -66,7 +75,7 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {
 		return Differs("key " + r.Key + " is in binaryData instead of data")
 	case !ok:
 		return Differs("key " + r.Key + " is missing")
-	case !bytes.Equal([]byte(data), bundle):
+	case data != string(bundle):
 		return Differs("key " + r.Key + " is not the current CA bundle")
 	}
 	return Differs(fmt.Sprintf("key %s must be the only key, but there is key %s", r.Key, others[0]))

@@ -14,6 +14,21 @@ import (
 // trust status: it would only withdraw, and then repeat, what the last leader wrote.
 const startGrace = 10 * time.Second
 
+// A decision about the trust status looks at every target. Were it made once a second while
+// targets change, its cost would be the square of their number, since more of them take longer
+// to change. So it is made once in the delay for each targetsPerDelay of them, up to maxDelays:
+// the signer, which reads it, waits for minutes anyway.
+const (
+	targetsPerDelay = 2000
+	maxDelays       = 10
+)
+
+// StatusDelay returns how long changes are gathered before the trust status is decided anew;
+// least is that for few targets.
+func StatusDelay(least time.Duration, targets int) time.Duration {
+	return least * time.Duration(min(1+targets/targetsPerDelay, maxDelays))
+}
+
 // StatusSituation is all that the trust status follows from.
 type StatusSituation struct {
 	Now      time.Time

@@ -185,3 +185,11 @@ func TestDecideStatus(t *testing.T) {
 		})
 	}
 }
+
+func TestStatusDelay(t *testing.T) {
+	for targets, want := range map[int]time.Duration{
+		0: time.Second, 1999: time.Second, 2000: 2 * time.Second, 10_000: 6 * time.Second, 18_000: 10 * time.Second, 1_000_000: 10 * time.Second,
+	} {
+		assert.Equal(t, want, StatusDelay(time.Second, targets), targets)
+	}
+}

@@ -33,7 +33,7 @@ func newPods(rest toolscache.Getter) (*Pods, error) {
 }
 
 func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
-	informer, err := facts.NewInformer(facts.Options[*corev1.Pod, *pods.Facts]{
+	informer, err := facts.NewPacked(facts.Options[*corev1.Pod, *pods.Facts]{
 		Objects: lw, Example: &corev1.Pod{}, Derive: pods.FactsOf,
 		Indexers: map[string]func(*pods.Facts) []string{
 			byNamespace: func(f *pods.Facts) []string { return []string{f.Namespace} },
@@ -48,7 +48,7 @@ func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
 		// A standby would hold every pod of the cluster for the sake of a metric; it
 		// fills the cache in seconds when it leads.
 		LeaderOnly: true,
-	})
+	}, pods.Pack, pods.Unpack)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,11 @@ func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) A
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)
-		a.Ours = slices.Contains(v.Leaves, a.Leaf) || recognise(leaf, outcome.Chain[1:], trust.Bundle, v.Names)
+		i := slices.Index(v.Leaves, a.Leaf)
+		if i >= 0 {
+			a.Leaf = v.Leaves[i] // one copy for all pods of the Secret
+		}
+		a.Ours = i >= 0 || recognise(leaf, outcome.Chain[1:], trust.Bundle, v.Names)
 		if v.PodKey != nil {
 			a.PodKey = v.PodKey.judge(port, leaf, outcome.Chain[1:], trust, at)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -46,7 +47,7 @@ const holdReadsOtherFiles = "ReadsOtherFiles"
 
 // Decide returns the report, if it differs from the present one.
 func Decide(s Situation) (Decision, error) {
-	before := s.previous()
+	before := sync.OnceValue(s.previous) // which may be long, and is seldom needed
 	if s.Present == nil && len(s.Unjudged) > 0 {
 		return Decision{}, nil
 	}
@@ -57,14 +58,16 @@ func Decide(s Situation) (Decision, error) {
 		}
 		for _, entry := range w.entries() {
 			if w.Undecided && entry.OnRotate == api.OnRotateRestart && entry.Held == nil {
-				entry.Held = before[identityOf(entry)].Held
+				entry.Held = before()[identityOf(entry)].Held
 			}
 			all.add(entry)
 		}
 	}
-	for _, entry := range before {
-		if s.Unjudged[types.NamespacedName{Namespace: entry.Namespace, Name: entry.Secret}] {
-			all.add(entry)
+	if len(s.Unjudged) > 0 {
+		for _, entry := range before() {
+			if s.Unjudged[types.NamespacedName{Namespace: entry.Namespace, Name: entry.Secret}] {
+				all.add(entry)
+			}
 		}
 	}
 	status, err := api.NewServingStatus(slices.Collect(maps.Values(all)))

@@ -48,11 +48,16 @@ func (v *view) visit(c consumer) probe.Visit {
 	visit := probe.Visit{
 		Key:     probe.Key{Secret: types.NamespacedName{Namespace: v.Namespace, Name: v.Secret}, Pod: c.pod.UID},
 		Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode,
-		Name: c.endpoint.name, Names: hostnames(v.Services), Leaves: v.cert.known(),
+		Name: c.endpoint.name,
 	}
 	if v.isPodKeys() {
-		visit.Names, visit.PodKey = hostnames(c.endpoint.services), &probe.PodKeyQuestion{Demanded: c.endpoint.demanded}
+		visit.Names, visit.Leaves, visit.PodKey = hostnames(c.endpoint.services), v.cert.known(), &probe.PodKeyQuestion{Demanded: c.endpoint.demanded}
+		return visit
 	}
+	if v.names == nil { // thousands of pods may wait to be dialled for the Secret
+		v.names, v.leaves = hostnames(v.Services), v.cert.known()
+	}
+	visit.Names, visit.Leaves = v.names, v.leaves
 	return visit
 }
 

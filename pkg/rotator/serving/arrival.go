@@ -13,7 +13,7 @@ func (v *view) remember(c consumer) {
 	} else {
 		v.arrived(&c)
 	}
-	v.d.Memory.pods[c.pod.UID] = remembered{seen: c.seen, reached: c.reached, refreshAt: c.refreshAt, woken: c.woken}
+	v.d.Memory.pods[c.pod.UID] = &remembered{seen: c.seen, reached: c.reached, refreshAt: c.refreshAt, woken: c.woken}
 }
 
 // arrived notes when the Secret's certificate became valid. A pod that is seen to serve it

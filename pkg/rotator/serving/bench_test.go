@@ -47,11 +47,11 @@ func BenchmarkMemory(b *testing.B) {
 		before := heap()
 		kept := map[types.NamespacedName]*Memory{}
 		for i := range consumers / perSecret {
-			m := &Memory{certificate: cert2, pods: map[types.UID]remembered{}}
+			m := &Memory{certificate: cert2, pods: map[types.UID]*remembered{}}
 			kept[types.NamespacedName{Namespace: "team-payments", Name: fmt.Sprintf("web-%d-tls", i)}] = m
 			for j := range perSecret {
 				uid := types.UID(fmt.Sprintf("0b8a2c55-3b8c-4b58-9f2e-%012d", i*perSecret+j))
-				m.pods[uid] = remembered{seen: rotatortest.Noon, reached: cert2.leaf}
+				m.pods[uid] = &remembered{seen: rotatortest.Noon, reached: cert2.leaf}
 				m.Record(uid, []probe.Answer{showed(fmt.Sprintf("%064x", i), time.Second)})
 			}
 		}

@@ -39,8 +39,12 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 			total[state] += n
 		}
 	}
+	has := api.Condition(svc, api.ConditionServing)
 	said, ok := api.ServingOf(svc)
-	fresh := said.Leaf != cert.leaf || !ok && (!cert.podKeys || api.Condition(svc, api.ConditionServing) == nil)
+	fresh := said.Leaf != cert.leaf || !ok && (!cert.podKeys || has == nil)
+	if has != nil && has.Reason == api.ServingNoConsumers {
+		fresh = false // a renewal is nobody's concern as long as nobody serves what it replaces
+	}
 	for _, rule := range servingRules {
 		if !rule.applies(total) {
 			continue
@@ -56,12 +60,30 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 		if rule.advice != nil {
 			text += rule.advice(own, rule.state)
 		}
+		if rule.state == stateNotReady && saysNoConsumers(svc, text, cert) {
+			return nil
+		}
 		return &metav1.Condition{
 			Type: api.ConditionServing, Status: rule.status, Reason: rule.reason,
 			Message: cert.message(text),
 		}
 	}
 	return nil // one of the rules applies
+}
+
+// saysNoConsumers reports whether the condition says already, in these words, that no ready
+// pod mounts the key. The leaf that it names is the one of that time: a Service that nobody
+// uses would otherwise be written at each renewal, and sent to every node.
+func saysNoConsumers(svc *corev1.Service, text string, cert certificate) bool {
+	has := api.Condition(svc, api.ConditionServing)
+	if has == nil || has.Status != metav1.ConditionFalse || has.Reason != api.ServingNoConsumers {
+		return false
+	}
+	if cert.leaf == "" {
+		return has.Message == text
+	}
+	said, ok := api.ServingOf(svc)
+	return ok && has.Message == said.Message(text)
 }
 
 // message returns text with what the condition tells other processes, if there is one leaf

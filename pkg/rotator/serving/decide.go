@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"maps"
 	"slices"
 	"time"
 	"unique"
@@ -172,15 +171,17 @@ type view struct {
 	stale  staleGroups
 	// reported: a pod of the stale ones is not counted elsewhere.
 	reported map[notification]bool
+	// names and leaves are those of all visits for a Secret, nil before the first.
+	names, leaves []string
 }
 
 func (v *view) decide() Decision {
 	v.d = Decision{States: map[State]int{}, Judged: true, Memory: Memory{
 		certificate: v.cert, begun: v.Memory.begun, empty: v.Memory.empty,
-		notified: map[notification]bool{}, pods: make(map[types.UID]remembered, len(v.consumers)),
+		pods: make(map[types.UID]*remembered, len(v.consumers)),
 	}}
 	if v.cert.leaf == v.Memory.certificate.leaf {
-		maps.Copy(v.d.Memory.notified, v.Memory.notified)
+		v.d.Memory.notified = slices.Clone(v.Memory.notified)
 	}
 	v.states, v.groups, v.stale, v.reported = map[State]int{}, groups{index: map[groupKey]int{}}, staleGroups{}, map[notification]bool{}
 	for _, c := range v.consumers {
@@ -255,13 +256,13 @@ func (v *view) setStale() {
 		}
 		slices.Sort(g.BarePods)
 		v.d.Stale = append(v.d.Stale, *g)
-		if v.states[statePropagating] == 0 && v.reported[key] && !v.d.Memory.notified[key] {
-			v.d.Memory.notified[key] = true
+		if v.states[statePropagating] == 0 && v.reported[key] && !slices.Contains(v.d.Memory.notified, key) {
+			v.d.Memory.notified = append(v.d.Memory.notified, key)
 			v.d.Notify = append(v.d.Notify, *g)
 		}
 	}
 	if v.isPodKeys() { // the next certificate of a pod is reported again
-		maps.DeleteFunc(v.d.Memory.notified, func(key notification, _ bool) bool { return v.stale[key] == nil })
+		v.d.Memory.notified = slices.DeleteFunc(v.d.Memory.notified, func(key notification) bool { return v.stale[key] == nil })
 	}
 	slices.SortFunc(v.d.Stale, StaleWorkload.Compare)
 	slices.SortFunc(v.d.Notify, StaleWorkload.Compare)

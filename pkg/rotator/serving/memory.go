@@ -19,8 +19,8 @@ type Memory struct {
 	// begun is when this process first looked, and empty since when it has found no
 	// ready pod, zero if it finds one.
 	begun, empty time.Time
-	notified     map[notification]bool // of this certificate
-	pods         map[types.UID]remembered
+	notified     []notification // of this certificate, none twice
+	pods         map[types.UID]*remembered
 }
 
 // notification is what an event reports, once for each certificate.
@@ -30,7 +30,8 @@ type notification struct {
 	readsOtherFiles bool
 }
 
-// remembered is what is kept of a pod between two decisions.
+// remembered is what is kept of a pod between two decisions. It is replaced, never changed, and
+// by itself in memory: a map has room for eight, and of most Secrets there are few pods.
 type remembered struct {
 	seen    time.Time
 	answers []probe.Answer // replaced, never changed
@@ -58,8 +59,9 @@ func (m Memory) Clone() Memory {
 // over; so is one that was replaced by another of the same name.
 func (m Memory) Record(pod types.UID, answers []probe.Answer) {
 	if known, ok := m.pods[pod]; ok {
-		known.answers = probe.Latest(probe.Merge(known.answers, answers), maxAnswers)
-		m.pods[pod] = known
+		next := *known
+		next.answers = probe.Latest(probe.Merge(known.answers, answers), maxAnswers)
+		m.pods[pod] = &next
 	}
 }
 
@@ -67,13 +69,20 @@ func (m Memory) Record(pod types.UID, answers []probe.Answer) {
 // they were woken, which have come in since this one was made.
 func (m Memory) TakeAnswers(from Memory) {
 	for uid, known := range m.pods {
-		known.answers, known.woken = from.pods[uid].answers, from.pods[uid].woken
-		m.pods[uid] = known
+		next := *known
+		next.answers, next.woken = nil, time.Time{}
+		if had := from.pods[uid]; had != nil {
+			next.answers, next.woken = had.answers, had.woken
+		}
+		m.pods[uid] = &next
 	}
 }
 
-// recall puts together what is known of a pod.
-func recall(pod *pods.Facts, at *endpoint, known remembered, now time.Time) consumer {
+// recall puts together what is known of a pod: of known, nil if nothing is.
+func recall(pod *pods.Facts, at *endpoint, known *remembered, now time.Time) consumer {
+	if known == nil {
+		known = &remembered{}
+	}
 	c := consumer{pod: pod, endpoint: at, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken}
 	for _, a := range known.answers {
 		if slices.Contains(at.ports, a.Port) {

@@ -13,7 +13,7 @@ import (
 
 func TestMemory(t *testing.T) {
 	one := []probe.Answer{showed(rotatortest.Leaf(1), 0)}
-	m := Memory{pods: map[types.UID]remembered{"a": {seen: rotatortest.Noon}, "b": {seen: rotatortest.Noon}}}
+	m := Memory{pods: map[types.UID]*remembered{"a": {seen: rotatortest.Noon}, "b": {seen: rotatortest.Noon}}}
 	copied := m.Clone()
 	m.Record("a", one)
 	m.Record("replaced", one)
@@ -21,6 +21,13 @@ func TestMemory(t *testing.T) {
 	assert.False(t, m.Woken("replaced", rotatortest.Noon))
 	assert.Empty(t, copied.pods["a"].answers, "a copy")
 	assert.Len(t, m.pods, 2)
+
+	between := m.Clone()
+	m.Record("a", []probe.Answer{showed(rotatortest.Leaf(2), time.Second)})
+	m.Woken("a", rotatortest.Noon.Add(time.Hour))
+	assert.Equal(t, one, between.pods["a"].answers, "a copy keeps what it had")
+	assert.Equal(t, rotatortest.Noon, between.pods["a"].woken)
+	m = between
 
 	delete(copied.pods, "b")
 	copied.TakeAnswers(m)

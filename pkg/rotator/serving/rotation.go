@@ -37,7 +37,11 @@ func (m Memory) Rotation() (Rotation, bool) {
 // Serves reports whether the pod was last seen to serve the leaf, and no other one.
 func (m Memory) Serves(pod types.UID, leaf string) bool {
 	serves := false
-	for _, a := range m.pods[pod].answers {
+	known := m.pods[pod]
+	if known == nil {
+		return false
+	}
+	for _, a := range known.answers {
 		if a.Kind != probe.TLS {
 			continue
 		}
@@ -54,8 +58,9 @@ func (m Memory) Serves(pod types.UID, leaf string) bool {
 func (m Memory) Woken(pod types.UID, at time.Time) bool {
 	known, ok := m.pods[pod]
 	if ok {
-		known.woken = at
-		m.pods[pod] = known
+		next := *known
+		next.woken = at
+		m.pods[pod] = &next
 	}
 	return ok
 }

@@ -79,7 +79,7 @@ func TestServes(t *testing.T) {
 		{"no TLS", []probe.Answer{{Kind: probe.Plaintext}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := Memory{pods: map[types.UID]remembered{"a": {answers: tt.answers}}}
+			m := Memory{pods: map[types.UID]*remembered{"a": {answers: tt.answers}}}
 			assert.Equal(t, tt.want, m.Serves("a", rotatortest.Leaf(2)))
 			assert.False(t, m.Serves("b", rotatortest.Leaf(2)))
 		})

@@ -83,7 +83,7 @@ func TestStateOfASilentPod(t *testing.T) {
 }
 
 func TestAnswersOfFormerPortsAreBounded(t *testing.T) {
-	m := Memory{pods: map[types.UID]remembered{"a": {}}}
+	m := Memory{pods: map[types.UID]*remembered{"a": {}}}
 	for port := range uint16(1000) {
 		m.Record("a", []probe.Answer{{Port: port + 1, At: rotatortest.Noon.Add(time.Duration(port) * time.Second)}})
 	}

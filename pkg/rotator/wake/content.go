@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,7 +97,7 @@ func BundleOf(cm *corev1.ConfigMap) *Bundle {
 	b.ObjectMeta = api.Identity(&cm.ObjectMeta)
 	if data := cm.Data[api.BundleKey]; data != "" {
 		sum := sha256.Sum256([]byte(data))
-		b.Hash = hex.EncodeToString(sum[:])
+		b.Hash = unique.Make(hex.EncodeToString(sum[:])).Value() // that of nearly all namespaces is the same
 	}
 	for _, f := range cm.ManagedFields {
 		if f.Time != nil && f.FieldsV1 != nil && f.Time.After(b.Since) && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+api.BundleKey+`"`) {

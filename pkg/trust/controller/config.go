@@ -35,7 +35,7 @@ type Config struct {
 	// refuses the bundle.
 	Patience time.Duration
 	// StatusDelay is how long changes are gathered before the trust status is
-	// written: at most one write in that time.
+	// written: at most one write in that time. Many targets prolong it (trust.StatusDelay).
 	StatusDelay time.Duration
 	// ProbeInterval is how often the API server is asked whether the targets of a
 	// kind can be watched.

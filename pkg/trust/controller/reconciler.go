@@ -34,12 +34,13 @@ type reconciler struct {
 type sourceReader struct {
 	cache     client.Reader
 	namespace string
+	sources   *trust.Sources
 }
 
-// read returns the source, nil if there is none.
+// read returns the source, nil if there is none. It is the cache's and must not be changed.
 func (s sourceReader) read(ctx context.Context) (*corev1.ConfigMap, error) {
 	cm := &corev1.ConfigMap{}
-	err := s.cache.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: api.CAStatusName}, cm)
+	err := s.cache.Get(ctx, types.NamespacedName{Namespace: s.namespace, Name: api.CAStatusName}, cm, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -51,10 +52,7 @@ func (s sourceReader) read(ctx context.Context) (*corev1.ConfigMap, error) {
 
 // bundleFor returns the bundle of the source that is for the target.
 func (s sourceReader) bundleFor(kind target.Kind, t target.Target, source *corev1.ConfigMap, now time.Time) (trust.Bundle, error) {
-	if kind.CalledIn(s.namespace, t) {
-		return trust.ReadOwnSource(source, now)
-	}
-	return trust.ReadSource(source, now)
+	return s.sources.Read(source, kind.CalledIn(s.namespace, t), now)
 }
 
 // Reconcile looks at one target.

@@ -69,7 +69,7 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 		kinds:  newKinds(all, changed),
 		now:    cfg.Now,
 		key:    types.NamespacedName{Namespace: cfg.Namespace, Name: api.TrustStatusName},
-		source: sourceReader{c.source, cfg.Namespace},
+		source: sourceReader{c.source, cfg.Namespace, &trust.Sources{}},
 		status: c.status,
 		writer: mgr.GetClient(),
 		ledger: newLedger(changed),
@@ -134,11 +134,12 @@ func bundleChanged() predicate.TypedPredicate[*corev1.ConfigMap] {
 }
 
 // addStatusController reconciles the trust status when a target's record, a kind,
-// the source or the status itself changed, but not more often than StatusDelay.
+// the source or the status itself changed, but not more often than StatusDelay, and less
+// often if there are many targets.
 func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *statusReconciler, changes <-chan event.TypedGenericEvent[struct{}]) error {
 	only := reconcile.Request{NamespacedName: r.key}
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	later := func(q queue) { q.AddAfter(only, cfg.StatusDelay) }
+	later := func(q queue) { q.AddAfter(only, trust.StatusDelay(cfg.StatusDelay, r.targets())) }
 	onConfigMap := handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
 		CreateFunc: func(_ context.Context, _ event.TypedCreateEvent[*corev1.ConfigMap], q queue) { later(q) },
 		UpdateFunc: func(_ context.Context, _ event.TypedUpdateEvent[*corev1.ConfigMap], q queue) { later(q) },

@@ -54,7 +54,7 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 	if err != nil {
 		return s, nil, err
 	}
-	s.Bundle, s.NoBundle = trust.ReadSource(source, now)
+	s.Bundle, s.NoBundle = r.source.sources.Read(source, false, now)
 	for _, v := range r.kinds.all() {
 		s.Kinds = append(s.Kinds, v.KindStatus)
 		seen, err := r.seen(ctx, v, s, source)
@@ -129,6 +129,12 @@ func (r *statusReconciler) report(ctx context.Context, source *corev1.ConfigMap,
 	}
 	log.FromContext(ctx).Info("no CA bundle to distribute, targets keep the one they have", "problem", problem)
 	r.events.sourceInvalid(source, problem)
+}
+
+// targets returns how many there were when it looked last.
+func (r *statusReconciler) targets() int {
+	s, _ := r.summary()
+	return s.Status.Targets
 }
 
 // summary returns the latest, and false before there is one.

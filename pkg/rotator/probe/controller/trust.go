@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
@@ -40,7 +41,7 @@ func addTrust(c *cluster.Cluster) (*Trust, error) {
 // before stays known.
 func (t *Trust) Get(ctx context.Context) probe.Trust {
 	var cm corev1.ConfigMap
-	err := t.Cache.Get(ctx, t.key, &cm)
+	err := t.Cache.Get(ctx, t.key, &cm, client.UnsafeDisableDeepCopy) // for each dial, and only read
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil || cm.ResourceVersion == t.version {

@@ -129,7 +129,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 	if s.Secret == pods.PodKey && !before.seen.Equal(d.Seen) {
 		r.tellSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))
 	}
-	if is, _ := d.Memory.Rotation(); r.partners.Rotated != nil {
+	if is, _ := d.Memory.Rotation(); r.partners.Rotated != nil && len(s.Pods) > 0 {
 		if was, _ := before.memory.Rotation(); was.Leaf != is.Leaf {
 			r.partners.Rotated.Enqueue(key)
 		}

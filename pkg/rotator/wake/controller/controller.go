@@ -26,15 +26,19 @@ type reconciler struct {
 // Reconcile looks at the pods that mount a Secret, or, without a name, the bundle of
 // a namespace.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	trust, err := r.trust(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
 	mounting := r.cluster.Pods.Mounting
 	if req.Name == "" {
 		mounting = func(namespace, _ string) []*pods.Facts { return r.cluster.Pods.In(namespace) }
 	}
-	for _, pod := range mounting(req.Namespace, req.Name) {
+	concerned := mounting(req.Namespace, req.Name)
+	if len(concerned) == 0 {
+		return reconcile.Result{}, nil
+	}
+	trust, err := r.trust(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, pod := range concerned {
 		if d := wake.Decide(r.situation(pod, trust)); d.Wake {
 			r.waker.add(client.ObjectKeyFromObject(pod), d.Class)
 		}
@@ -54,7 +58,7 @@ type knowledge struct {
 // trust returns what the CA is doing.
 func (k *knowledge) trust(ctx context.Context) (wake.Trust, error) {
 	var cm corev1.ConfigMap
-	err := k.published.Get(ctx, types.NamespacedName{Namespace: k.cluster.Namespace, Name: api.CAStatusName}, &cm)
+	err := k.published.Get(ctx, types.NamespacedName{Namespace: k.cluster.Namespace, Name: api.CAStatusName}, &cm, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return wake.Trust{}, fmt.Errorf("read ConfigMap %s from the cache: %w", api.CAStatusName, err)
 	}

@@ -45,7 +45,8 @@ type finder interface {
 	// Get returns the target at key, and whether something requests the bundle
 	// there. If not, the object may be nil. It is a copy of the cache's.
 	Get(ctx context.Context, r client.Reader, key types.NamespacedName) (Target, bool, error)
-	// List returns all targets.
+	// List returns all targets. Their objects share memory with the cache's and must not be
+	// changed.
 	List(ctx context.Context, r client.Reader) ([]Target, error)
 }
 
@@ -106,7 +107,7 @@ func (f annotated) Get(ctx context.Context, r client.Reader, key types.Namespace
 
 func (f annotated) List(ctx context.Context, r client.Reader) ([]Target, error) {
 	list := f.items.DeepCopyObject().(client.ObjectList)
-	if err := r.List(ctx, list, client.MatchingFields{IndexRequested: indexYes}); err != nil {
+	if err := r.List(ctx, list, client.MatchingFields{IndexRequested: indexYes}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
 	var targets []Target

@@ -86,22 +86,39 @@ func (f perNamespace) Get(ctx context.Context, r client.Reader, key types.Namesp
 func (f perNamespace) List(ctx context.Context, r client.Reader) ([]Target, error) {
 	namespaces := &metav1.PartialObjectMetadataList{}
 	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := r.List(ctx, namespaces); err != nil {
+	if err := r.List(ctx, namespaces, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	var targets []Target
+	var there corev1.ConfigMapList
+	if err := r.List(ctx, &there, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	in := make(map[string]*corev1.ConfigMap, len(there.Items))
+	for i := range there.Items {
+		if cm := &there.Items[i]; cm.Name == f.name {
+			in[cm.Namespace] = cm
+		}
+	}
+	targets := make([]Target, 0, len(namespaces.Items))
 	for i := range namespaces.Items {
-		if !optedIn(&namespaces.Items[i]) {
+		ns := &namespaces.Items[i]
+		if !optedIn(ns) {
 			continue
 		}
-		t, err := f.in(ctx, r, namespaces.Items[i].Name)
-		if err != nil {
-			return nil, err
+		t := Target{Key: types.NamespacedName{Namespace: ns.Name, Name: f.name}, Created: ns.CreationTimestamp.Time}
+		if cm := in[ns.Name]; cm != nil {
+			t.Object = cm
+		} else {
+			t.Object = f.missing(ns.Name)
 		}
-		t.Created = namespaces.Items[i].CreationTimestamp.Time
 		targets = append(targets, t)
 	}
 	return targets, nil
+}
+
+// missing returns the ConfigMap of a namespace that has none.
+func (f perNamespace) missing(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: f.name}}
 }
 
 // in returns the target in a namespace.
@@ -110,8 +127,7 @@ func (f perNamespace) in(ctx context.Context, r client.Reader, namespace string)
 	cm := &corev1.ConfigMap{}
 	err := r.Get(ctx, key, cm)
 	if apierrors.IsNotFound(err) {
-		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		err = nil
+		cm, err = f.missing(namespace), nil
 	}
 	if err != nil {
 		return Target{}, fmt.Errorf("read ConfigMap %s from the cache: %w", key, err)

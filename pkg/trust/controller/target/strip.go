@@ -23,7 +23,7 @@ func Transform(strip func(client.Object)) toolscache.TransformFunc {
 			accessor.SetOwnerReferences(nil)
 			accessor.SetFinalizers(nil)
 			accessor.SetGenerateName("")
-			accessor.SetLabels(only(accessor.GetLabels(), api.LabelInject))
+			accessor.SetLabels(stripLabels(accessor.GetLabels()))
 			accessor.SetAnnotations(only(accessor.GetAnnotations(), trust.RequestAnnotations()...))
 		}
 		strip(obj)
@@ -31,10 +31,30 @@ func Transform(strip func(client.Object)) toolscache.TransformFunc {
 	}
 }
 
+// What nearly all opted-in namespaces, and nearly all ConfigMaps that are written there, have
+// in common is in memory once: there may be tens of thousands, each in several caches.
+var (
+	optedInLabels = map[string]string{api.LabelInject: api.InjectEnabled}
+	ownsBundleKey = []metav1.ManagedFieldsEntry{{
+		Manager: trust.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:` + api.BundleKey + `":{}}}`),
+	}}
+)
+
+// stripLabels returns the label that opts a namespace in, nil if it is not there.
+func stripLabels(labels map[string]string) map[string]string {
+	if labels[api.LabelInject] == api.InjectEnabled {
+		return optedInLabels
+	}
+	return only(labels, api.LabelInject)
+}
+
 // ownEntry returns only the entry of FieldManager.
 func ownEntry(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for _, e := range entries {
 		if trust.IsOwnEntry(e) {
+			if e.FieldsV1 != nil && e.FieldsV1.GetRawString() == ownsBundleKey[0].FieldsV1.GetRawString() {
+				return ownsBundleKey
+			}
 			return []metav1.ManagedFieldsEntry{{Manager: e.Manager, Operation: e.Operation, FieldsV1: e.FieldsV1}}
 		}
 	}

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -43,6 +44,46 @@ func TestWhatIsNoBundleIsCutOff(t *testing.T) {
 	assert.LessOrEqual(t, len(kept.Data[api.BundleKey]), pki.MaxCertificates+1)
 	assert.LessOrEqual(t, len(kept.Annotations[own]), api.MaxAnnotation+1)
 	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte("bundle")))
+}
+
+// There may be tens of thousands of namespaces, and the same in each.
+func TestWhatAllHaveInCommonIsInMemoryOnce(t *testing.T) {
+	strip := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		cm := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "shop", Name: api.BundleName, Labels: map[string]string{api.LabelInject: api.InjectEnabled, "other": "x"},
+				ManagedFields: []metav1.ManagedFieldsEntry{
+					{Manager: "kubectl", Operation: "Update"},
+					{Manager: trust.FieldManager, Operation: "Apply", APIVersion: "v1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:ca.crt":{}}}`)},
+				},
+			},
+			Data: map[string]string{api.BundleKey: strings.Clone("bundle"), "other": "x"},
+		}
+		change(cm)
+		stripped, err := Transform(namespaceConfigMap().strip)(cm)
+		require.NoError(t, err)
+		return stripped.(*corev1.ConfigMap)
+	}
+	same := func(*corev1.ConfigMap) {}
+	a := strip(same)
+	assert.Equal(t, map[string]string{api.BundleKey: "bundle"}, a.Data)
+	assert.Equal(t, map[string]string{api.LabelInject: api.InjectEnabled}, a.Labels)
+	assert.True(t, trust.IsOwned(a))
+	assert.False(t, trust.OwnsOtherKey(a, api.BundleKey))
+	assert.True(t, trust.OwnsOtherKey(a, "other"))
+	at := func(m any) uintptr { return reflect.ValueOf(m).Pointer() }
+	b := strip(same)
+	assert.Equal(t, []uintptr{at(a.Data), at(a.Labels), at(a.ManagedFields)}, []uintptr{at(b.Data), at(b.Labels), at(b.ManagedFields)})
+
+	c := strip(func(cm *corev1.ConfigMap) {
+		cm.Data[api.BundleKey], cm.Labels[api.LabelInject] = "another", "disabled"
+		cm.ManagedFields[1].FieldsV1 = metav1.NewFieldsV1(`{"f:data":{"f:other":{}}}`)
+	})
+	assert.Equal(t, map[string]string{api.BundleKey: "another"}, c.Data)
+	assert.Equal(t, map[string]string{api.LabelInject: "disabled"}, c.Labels)
+	assert.True(t, trust.OwnsOtherKey(c, api.BundleKey))
+	assert.Nil(t, strip(func(cm *corev1.ConfigMap) { cm.Data = nil }).Data)
+	assert.Equal(t, "bundle", a.Data[api.BundleKey], "what was stripped before stays as it is")
 }
 
 // What is stripped before it enters the cache requests the same, and at most one

@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/pkg/trust/controller/target"
+)
+
+// cacheOf is a cache of these objects, by type, as it is in the rotator.
+func cacheOf(tb testing.TB, reads []target.Read, objects map[string][]runtime.Object) cache.Cache {
+	tb.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(tb, corev1.AddToScheme(scheme))
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	options := cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient, ByObject: map[client.Object]cache.ByObject{}}
+	for _, r := range reads {
+		options.ByObject[r.Object] = r.By
+	}
+	options.NewInformer = func(_ toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		all := objects[fmt.Sprintf("%T", example)]
+		return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+			WatchFuncWithContext: func(_ context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+				w := watch.NewFakeWithChanSize(len(all)+1, false)
+				for _, object := range all {
+					w.Add(object)
+				}
+				done := example.DeepCopyObject()
+				accessor, err := meta.Accessor(done)
+				if err != nil {
+					return nil, err
+				}
+				accessor.SetResourceVersion("1000000")
+				accessor.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+				w.Action(watch.Bookmark, done)
+				return w, nil
+			},
+		}, example, resync, indexers)
+	}
+	c, err := cache.New(&rest.Config{}, options)
+	require.NoError(tb, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	tb.Cleanup(func() {
+		cancel()
+		require.NoError(tb, <-ended)
+	})
+	return c
+}
+
+// BenchmarkStatus is one look at the ConfigMaps of all namespaces, as it is made for the trust
+// status again and again while they are written.
+func BenchmarkStatus(b *testing.B) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(b, err)
+	now := time.Now()
+	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, now.Add(-time.Hour), now.Add(time.Hour))
+	require.NoError(b, err)
+	bundle := map[string]string{api.BundleKey: string(pki.NewBundle(root).PEM())}
+	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CAStatusName, UID: "u", ResourceVersion: "7"}, Data: bundle}
+	for _, n := range []int{500, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			kind := target.Kinds(false)[0]
+			objects := map[string][]runtime.Object{}
+			for i := range n {
+				namespace := fmt.Sprintf("tenant-%05d", i)
+				ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: namespace, UID: types.UID(namespace), ResourceVersion: "5", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
+				ns.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
+				objects[fmt.Sprintf("%T", ns)] = append(objects[fmt.Sprintf("%T", ns)], ns)
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+					Namespace: namespace, Name: api.BundleName, UID: types.UID(namespace), ResourceVersion: "6",
+					ManagedFields: []metav1.ManagedFieldsEntry{{Manager: trust.FieldManager, Operation: "Apply", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:ca.crt":{}}}`)}},
+				}, Data: bundle}
+				objects[fmt.Sprintf("%T", cm)] = append(objects[fmt.Sprintf("%T", cm)], cm)
+			}
+			targets := cacheOf(b, kind.Reads(), objects)
+			sources := cacheOf(b, oneConfigMap(api.DefaultNamespace, api.CAStatusName, func(client.Object) {}), map[string][]runtime.Object{fmt.Sprintf("%T", source): {source}})
+			r := &statusReconciler{
+				kinds: newKinds([]target.Kind{kind}, func() {}), now: func() time.Time { return now },
+				key:    types.NamespacedName{Namespace: api.DefaultNamespace, Name: api.TrustStatusName},
+				source: sourceReader{sources, api.DefaultNamespace, &trust.Sources{}}, status: sources, ledger: newLedger(func() {}),
+			}
+			r.kinds.watched(kind, targets)
+			b.ReportAllocs()
+			for b.Loop() {
+				s, _, err := r.gather(b.Context())
+				require.NoError(b, err)
+				d := trust.DecideStatus(s)
+				r.awaited = d.Awaited
+				require.Equal(b, n, d.Summary.Status.Holding)
+			}
+		})
+	}
+}
