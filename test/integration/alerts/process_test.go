@@ -4,10 +4,7 @@ package alerts
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -25,10 +22,9 @@ import (
 
 // process is one of the three that runs as its ServiceAccount, with the arguments of its Deployment.
 type process struct {
+	harness.Program
 	name, dir string
 	metrics   string // host:port
-	log       harness.Log
-	cmd       *exec.Cmd
 }
 
 // start runs the program of that directory. files is where what its volume holds is.
@@ -44,31 +40,18 @@ func start(t *testing.T, programs, name, files string, extra ...string) *process
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	p.metrics, err = harness.FreeAddress()
 	require.NoError(t, err)
-	args := slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
-		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir, "--health-addr=0",
+	p.Path, p.Args = filepath.Join(programs, name), slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
+		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir,
 	}, extra)
-	p.cmd = exec.Command(filepath.Join(programs, name), args...)
-	p.cmd.Stderr = &p.log
-	require.NoError(t, p.cmd.Start())
-	t.Cleanup(func() {
-		p.stop(t)
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", name, p.log.String())
-		}
-	})
+	p.Launch(t)
+	p.StopAtEnd(t)
 	return p
 }
 
 // stop ends the process as the kubelet does. It may be called again.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	if p.cmd == nil {
-		return
-	}
-	if err := errors.Join(p.cmd.Process.Signal(os.Interrupt), p.cmd.Wait()); err != nil {
-		t.Errorf("the %s ended with: %v", p.name, err)
-	}
-	p.cmd = nil
+	require.NoError(t, p.Stop(), p.name)
 }
 
 // project does what the kubelet does with the volume of the Deployment. It returns an error if that has no files.

@@ -1,10 +1,6 @@
 package chart
 
 import (
-	"fmt"
-	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -28,40 +24,10 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(dir, program+".kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	here := []string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}
-	log := &harness.Log{}
-	cmd := exec.Command(filepath.Join(dir, program), slices.Concat(pod.Containers[0].Args, here, flags)...)
-	cmd.Env = append(os.Environ(), "KUBE_FEATURE_WatchListClient=false")
-	cmd.Stderr = log
-	require.NoError(t, cmd.Start())
-	ended := false
-	stop = func() {
-		if !ended {
-			ended = true
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
+	here := []string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}
+	p := &harness.Program{
+		Path: filepath.Join(dir, program), Args: slices.Concat(pod.Containers[0].Args, here, flags), Env: []string{"KUBE_FEATURE_WatchListClient=false"},
 	}
-	t.Cleanup(func() {
-		stop()
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", program, log)
-		}
-	})
-	harness.Eventually(t, func() error { return ready(health) })
-	return stop
-}
-
-func ready(address string) error {
-	response, err := http.Get("http://" + address + "/readyz")
-	if err != nil {
-		return err
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz says %s", response.Status)
-	}
-	return nil
+	p.Start(t)
+	return p.Kill
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"crypto/tls"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -28,7 +27,7 @@ func install(t *testing.T, rotatorFlags ...string) installation {
 	i := installation{newNamespace(t, "real", nil)}
 	common := []string{
 		"--kubeconfig", plane.KubeconfigFile(), "--namespace", i.namespace,
-		"--leader-elect=false", "--metrics-addr=0", "--health-addr=0",
+		"--leader-elect=false", "--metrics-addr=0",
 	}
 	i.run(t, "signer", append(common, "--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s")...)
 	i.run(t, "rotator", append(common, rotatorFlags...)...)
@@ -37,17 +36,8 @@ func install(t *testing.T, rotatorFlags ...string) installation {
 
 func (i installation) run(t *testing.T, name string, args ...string) {
 	t.Helper()
-	var log harness.Log
-	cmd := exec.Command(filepath.Join(binaries, name), args...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		if t.Failed() {
-			t.Logf("%s:\n%s", name, log.String())
-		}
-	})
+	p := &harness.Program{Path: filepath.Join(binaries, name), Args: args}
+	p.Launch(t)
 }
 
 // TestForReal takes a CA through all that an operator does, with the processes

@@ -6,15 +6,10 @@ package csr
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -97,38 +92,12 @@ func prepare(ctx context.Context) error {
 	})
 }
 
-// startSigner runs the program, with the rights of install.yaml, until the test ends or
-// stop is called.
-func startSigner(t *testing.T, flags ...string) (stop func()) {
+// startSigner runs the program, with the rights of install.yaml, until the test ends.
+func startSigner(t *testing.T, flags ...string) {
 	t.Helper()
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	log := &harness.Log{}
-	cmd := exec.Command(signer, append([]string{
-		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--metrics-addr=0", "--health-addr=" + health,
-		"--leader-elect=false", "--log-level=debug",
-	}, flags...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(t, cmd.Start())
-	stop = sync.OnceFunc(func() {
-		if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
-			t.Errorf("the signer ended with: %v", err)
-		}
-		if t.Failed() {
-			t.Logf("log of the signer:\n%s", log)
-		}
-	})
-	t.Cleanup(stop)
-	harness.Eventually(t, func() error {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = response.Body.Close() }()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("the signer is not ready: %s", response.Status)
-		}
-		return nil
-	})
-	return stop
+	p := &harness.Program{Path: signer, Args: append([]string{
+		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--metrics-addr=0", "--leader-elect=false", "--log-level=debug",
+	}, flags...)}
+	p.Start(t)
+	p.StopAtEnd(t)
 }

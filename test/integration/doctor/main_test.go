@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,34 +112,9 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(dir, program+".kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	log := &harness.Log{}
-	cmd := exec.Command(filepath.Join(dir, program), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}, flags...)...)
-	cmd.Stderr = log
-	require.NoError(t, cmd.Start())
-	stop = func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed, or has ended before
-	}
-	t.Cleanup(func() {
-		stop()
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", program, log)
-		}
-	})
-	harness.Eventually(t, func() error {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("readyz says %s", response.Status)
-		}
-		return nil
-	})
-	return stop
+	p := &harness.Program{Path: filepath.Join(dir, program), Args: append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)}
+	p.Start(t)
+	return p.Kill
 }
 
 // startWebhook runs the webhook where its Service leads, with the certificate that the

@@ -137,7 +137,7 @@ func succeeded(t *testing.T, namespaces ...string) {
 // still after the tool has looked. The signer that comes then renews.
 func pending(t *testing.T, tool tool, in *installation, namespace string) {
 	t.Helper()
-	in.signer.stop()
+	require.NoError(t, in.signer.Stop())
 	leaf := leafOf(t, namespace)
 	undisturbed(t, tool, []string{namespace}, func() {
 		plugin(t, "renew", "web", "-n", namespace, "--wait=false")

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -38,7 +37,7 @@ var (
 // installation is the three processes, each as its ServiceAccount.
 type installation struct {
 	whole                    *testing.T // at whose end they end
-	signer, rotator, webhook *process
+	signer, rotator, webhook *harness.Program
 }
 
 // startProcesses runs them as the installed Deployments say.
@@ -53,26 +52,25 @@ func startProcesses(t *testing.T) installation {
 }
 
 func (i installation) stop() {
-	for _, p := range []*process{i.signer, i.rotator, i.webhook} {
-		p.stop()
+	for _, p := range []*harness.Program{i.signer, i.rotator, i.webhook} {
+		_ = p.Stop()
 	}
 }
 
 // startProcess runs one and waits until it is ready.
-func startProcess(t *testing.T, name string, flags ...string) *process {
+func startProcess(t *testing.T, name string, flags ...string) *harness.Program {
 	t.Helper()
 	spec := deploymentOf(t, system, "servingcert-"+name).Spec.Template.Spec
-	health := freePort(t)
-	args := slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
-		"--kubeconfig=" + kubeconfigOf(t, system, spec.ServiceAccountName), "--metrics-addr=0", "--health-addr=127.0.0.1:" + health,
-	}, flags)
-	p := launch(t, name, exec.Command(filepath.Join(dir, name), args...))
-	p.answers(t, "http://127.0.0.1:"+health+"/readyz")
+	p := &harness.Program{Path: filepath.Join(dir, name), Args: slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
+		"--kubeconfig=" + kubeconfigOf(t, system, spec.ServiceAccountName), "--metrics-addr=0",
+	}, flags)}
+	p.Start(t)
+	p.StopAtEnd(t)
 	return p
 }
 
 // startWebhook runs the webhook where its Service leads, with the files of its volume.
-func startWebhook(t *testing.T) *process {
+func startWebhook(t *testing.T) *harness.Program {
 	t.Helper()
 	volume := deploymentOf(t, system, "servingcert-webhook").Spec.Template.Spec.Volumes[0]
 	files := workDir(t)

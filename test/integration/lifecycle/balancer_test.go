@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -33,8 +34,8 @@ type balancer struct {
 
 // endpoint is a replica.
 type endpoint struct {
-	address, health string
-	open            atomic.Int64 // connections
+	address string
+	open    atomic.Int64 // connections
 }
 
 // late is how long a balancer knows nothing of a replica that is not ready any more.
@@ -69,16 +70,16 @@ func (b *balancer) replica(t *testing.T, from string, flags ...string) *program 
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
 	p := startFrom(t, from, "webhook", true, append(flags, "--cert-dir="+b.certs, "--bind-address=127.0.0.1", "--port="+port)...)
-	e := &endpoint{address: address, health: p.health}
+	e := &endpoint{address: address}
 	p.endpoint = e
 	b.mu.Lock()
 	b.endpoints = append(b.endpoints, e)
 	b.mu.Unlock()
 	go func() {
-		for answersReady(e.health) == nil {
+		for p.Ready(context.Background()) == nil {
 			select {
 			case <-time.After(late):
-			case <-p.done:
+			case <-p.Ended():
 			}
 		}
 		b.remove(e)

@@ -2,12 +2,8 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,10 +17,8 @@ import (
 
 // program is one that runs.
 type program struct {
-	health   string    // host:port
+	harness.Program
 	endpoint *endpoint // of a replica behind a balancer
-	cmd      *exec.Cmd
-	done     chan struct{}
 }
 
 // start runs a program of dir as its ServiceAccount until the test ends, or stop is
@@ -41,46 +35,18 @@ func startFrom(t *testing.T, from, name string, ready bool, flags ...string) *pr
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	log := &harness.Log{}
-	p := &program{health: health, done: make(chan struct{})}
-	p.cmd = exec.Command(filepath.Join(from, name), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0", "--health-addr=" + health}, flags...)...)
-	p.cmd.Stderr = log
-	require.NoError(t, p.cmd.Start())
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.done)
-	}()
-	t.Cleanup(func() {
-		p.stop()
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", name, log)
-		}
-	})
+	p := &program{}
+	p.Path, p.Args = filepath.Join(from, name), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)
+	p.Launch(t)
+	t.Cleanup(p.stop) // which releases its Lease
 	if ready {
-		harness.Eventually(t, func() error { return answersReady(health) })
+		require.NoError(t, p.AwaitReady(t.Context()))
 	}
 	return p
 }
 
-func answersReady(health string) error {
-	response, err := http.Get("http://" + health + "/readyz")
-	if err != nil {
-		return err
-	}
-	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz says %s", response.Status)
-	}
-	return nil
-}
-
 // stop ends the program as the kubelet does.
-func (p *program) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	<-p.done
-}
+func (p *program) stop() { _ = p.Stop() }
 
 // startWebhook runs the webhook where its Service leads, with the files of its Secret:
 // as a kubelet does, they follow the Secret for as long as the test runs.

@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,18 +30,17 @@ func TestRollingRestartsRefuseNothing(t *testing.T) {
 	isInjected(t, web)
 
 	pods := newStream(t, web, 4)
-	var ending []*program
+	ending, ends := 0, make(chan error)
 	for range restarts {
 		for i, old := range replicas {
 			replicas[i] = service.replica(t, dir, drains)
-			require.NoError(t, old.cmd.Process.Signal(syscall.SIGTERM))
-			ending = append(ending, old)
+			ending++
+			go func() { ends <- old.Stop() }()
 			pods.meanwhile(t)
 		}
 	}
-	for _, p := range ending {
-		<-p.done
-		assert.Zero(t, p.cmd.ProcessState.ExitCode())
+	for range ending {
+		assert.NoError(t, <-ends)
 	}
 	pods.all(t)
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -68,10 +67,10 @@ func run(m *testing.M) (code int, err error) {
 
 // process is one of the three that runs, with the volume of its Deployment as files.
 type process struct {
-	name, dir       string
-	metrics, health string // host:port
-	log             harness.Log
-	deployment      appsv1.Deployment
+	harness.Program
+	name, dir  string
+	metrics    string // host:port
+	deployment appsv1.Deployment
 }
 
 // start runs the process with the arguments of its Deployment, and those that being
@@ -79,35 +78,25 @@ type process struct {
 func start(t *testing.T, name string) *process {
 	t.Helper()
 	p := &process{name: name, dir: filepath.Join(t.TempDir(), "tls")}
+	p.Path = filepath.Join(bin, name)
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: p.object()}, &p.deployment))
 	spec := p.deployment.Spec.Template.Spec
 	account, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, spec.ServiceAccountName)
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	for _, address := range []*string{&p.metrics, &p.health} {
-		*address, err = harness.FreeAddress()
-		require.NoError(t, err)
-	}
-	args := slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
-		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir, "--health-addr=" + p.health,
+	p.metrics, err = harness.FreeAddress()
+	require.NoError(t, err)
+	p.Args = slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
+		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir,
 	})
 	if name == "webhook" {
 		address, err := harness.FreeAddress()
 		require.NoError(t, err)
-		args = append(args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+address[len("127.0.0.1:"):], "--shutdown-delay=0s")
+		p.Args = append(p.Args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+address[len("127.0.0.1:"):], "--shutdown-delay=0s")
 	}
-	cmd := exec.Command(filepath.Join(bin, name), args...)
-	cmd.Stderr = &p.log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
-			t.Errorf("the %s ended with: %v", name, err)
-		}
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", name, p.log.String())
-		}
-	})
+	p.Launch(t)
+	p.StopAtEnd(t)
 	return p
 }
 

@@ -119,7 +119,7 @@ func bundle(t *testing.T) *x509.CertPool {
 
 // isOK returns an error unless the page of the health server says 200.
 func (p *process) isOK(ctx context.Context, page string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.health+page, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Health()+page, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func TestScrapes(t *testing.T) {
 				}
 				return err
 			})
-			assert.NotContains(t, p.log.String(), nobody)
-			assert.NotContains(t, p.log.String(), reader)
+			assert.NotContains(t, p.Log.String(), nobody)
+			assert.NotContains(t, p.Log.String(), reader)
 		})
 	}
 	t.Run("renewed", func(t *testing.T) {

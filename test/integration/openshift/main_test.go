@@ -55,7 +55,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	stop, err := startAll(ctx)
-	defer stop()
+	defer func() { err = errors.Join(err, stop()) }()
 	if err != nil {
 		return 1, err
 	}

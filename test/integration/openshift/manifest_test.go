@@ -28,8 +28,8 @@ import (
 func eventually(t *testing.T, what func() error) {
 	t.Helper()
 	if err := await(t.Context(), what); err != nil {
-		for name, log := range logs {
-			t.Logf("log of the %s:\n%s", name, log)
+		for name, p := range running {
+			t.Logf("log of the %s:\n%s", name, p.Log.String())
 		}
 		require.NoError(t, err)
 	}

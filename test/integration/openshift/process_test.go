@@ -2,8 +2,8 @@ package openshift
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,42 +26,37 @@ const (
 	tick = 20 * time.Millisecond // between two looks
 )
 
-// logs are those of the programs that run.
-var logs = map[string]*harness.Log{}
+// running are the programs that do.
+var running = map[string]*harness.Program{}
 
 // startAll runs all programs with --openshift-compat, and returns once they are
-// ready. What it returns stops those that were started.
-func startAll(ctx context.Context) (stop func(), err error) {
-	var started []*exec.Cmd
-	stop = func() {
-		for _, cmd := range started {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
+// ready. What it returns ends those that were started, and reports what no test may overlook.
+func startAll(ctx context.Context) (stop func() error, err error) {
+	stop = func() (err error) {
+		for _, p := range running {
+			p.Kill()
+			err = errors.Join(err, p.Err())
 		}
+		return err
 	}
 	for _, name := range programs {
 		flags, err := flagsOf(ctx, name)
 		if err != nil {
 			return stop, err
 		}
-		health, err := harness.FreeAddress()
-		if err != nil {
+		p := &harness.Program{Path: filepath.Join(dir, name), Args: append([]string{"--openshift-compat", "--metrics-addr=0"}, flags...)}
+		if err := p.Run(); err != nil {
 			return stop, err
 		}
-		cmd, log := command(name, append(flags, "--health-addr="+health)...)
-		logs[name] = log
-		if err := cmd.Start(); err != nil {
-			return stop, err
-		}
-		started = append(started, cmd)
-		if err := await(ctx, func() error { return ready(ctx, health) }); err != nil {
-			return stop, fmt.Errorf("%s is not ready: %w\n%s", name, err, log)
+		running[name] = p
+		if err := p.AwaitReady(ctx); err != nil {
+			return stop, fmt.Errorf("%w\n%s", err, p.Log.String())
 		}
 	}
 	return stop, awaitWebhookCA(ctx)
 }
 
-// command is a program with the flag.
+// command is a program with the flag, whose end a test waits for.
 func command(name string, flags ...string) (*exec.Cmd, *harness.Log) {
 	log := &harness.Log{}
 	cmd := exec.Command(filepath.Join(dir, name), append([]string{"--openshift-compat", "--metrics-addr=0"}, flags...)...)
@@ -142,20 +137,4 @@ func await(ctx context.Context, what func() error) error {
 		}
 	}
 	return fmt.Errorf("not within %s: %w", soon, err)
-}
-
-func ready(ctx context.Context, health string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("readyz says %s", response.Status)
-	}
-	return nil
 }

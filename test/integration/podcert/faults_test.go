@@ -89,7 +89,7 @@ func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
 	case <-t.Context().Done():
 		t.Fatal("the signer answers nothing")
 	}
-	first.kill()
+	first.Kill()
 	require.Empty(t, conditionsOf(t, request))
 
 	startSigner(t)
@@ -184,7 +184,7 @@ func TestRequestsAreNoLongerServed(t *testing.T) {
 // takes that for a fault.
 func TestTwoSignersAtATime(t *testing.T) {
 	needsPodCertificates(t)
-	both := []*process{startSigner(t), startSigner(t)}
+	both := []*harness.Program{startSigner(t), startSigner(t)}
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
 	keys := map[*certificatesv1beta1.PodCertificateRequest]key{}
@@ -200,8 +200,8 @@ func TestTwoSignersAtATime(t *testing.T) {
 		assert.Equal(t, 1, count[request.Name], "answers to %s", request.Name)
 	}
 	for _, p := range both {
-		p.stop()
-		for line := range strings.Lines(p.log.String()) {
+		assert.NoError(t, p.Stop())
+		for line := range strings.Lines(p.Log.String()) {
 			if strings.Contains(line, ns) {
 				assert.NotContains(t, line, "level=ERROR")
 			}

@@ -6,15 +6,10 @@ package podcert
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -102,57 +97,14 @@ func needsPodCertificates(t *testing.T) {
 	harness.Needs(t, plane.AdminConfig(), controlplane.PodCertificates)
 }
 
-// process is a signer that runs.
-type process struct {
-	cmd  *exec.Cmd
-	log  *harness.Log
-	stop func() // as an operator would; done at the end of the test at the latest
-	kill func() // without a word
-}
-
 // startSigner runs the program, with the rights of install.yaml, until the test ends or
 // it is stopped or killed.
-func startSigner(t *testing.T, flags ...string) *process {
+func startSigner(t *testing.T, flags ...string) *harness.Program {
 	t.Helper()
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	p := &process{log: &harness.Log{}}
-	p.cmd = exec.Command(signer, append([]string{
-		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--metrics-addr=0", "--health-addr=" + health,
-		"--leader-elect=false", "--log-level=debug",
-	}, flags...)...)
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	require.NoError(t, p.cmd.Start())
-	var once sync.Once
-	p.stop = func() {
-		once.Do(func() {
-			if err := errors.Join(p.cmd.Process.Signal(os.Interrupt), p.cmd.Wait()); err != nil {
-				t.Errorf("the signer ended with: %v", err)
-			}
-		})
-	}
-	p.kill = func() {
-		once.Do(func() {
-			require.NoError(t, p.cmd.Process.Kill())
-			_ = p.cmd.Wait() // it was killed
-		})
-	}
-	t.Cleanup(func() {
-		p.stop()
-		if t.Failed() {
-			t.Logf("log of the signer:\n%s", p.log)
-		}
-	})
-	harness.Eventually(t, func() error {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer func() { _ = response.Body.Close() }()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("the signer is not ready: %s", response.Status)
-		}
-		return nil
-	})
+	p := &harness.Program{Path: signer, Args: append([]string{
+		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--metrics-addr=0", "--leader-elect=false", "--log-level=debug",
+	}, flags...)}
+	p.Start(t)
+	p.StopAtEnd(t)
 	return p
 }

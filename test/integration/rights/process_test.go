@@ -1,10 +1,7 @@
 package rights
 
 import (
-	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -28,37 +25,18 @@ func start(t *testing.T, program string, flags ...string) (metrics string) {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(dir, program+".kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
 	metrics, err = harness.FreeAddress()
 	require.NoError(t, err)
-	log := &harness.Log{}
-	cmd := exec.Command(filepath.Join(dir, program), append([]string{
-		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + metrics, "--metrics-cert-dir=" + certs(), "--health-addr=" + health, "--openshift-compat",
-	}, flags...)...)
-	// An API server before Kubernetes 1.34 does not stream lists: there, informers need
-	// the right to list.
-	cmd.Env = append(os.Environ(), "KUBE_FEATURE_WatchListClient=false")
-	cmd.Stderr = log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", program, log)
-		}
-	})
-	harness.Eventually(t, func() error {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("readyz says %s", response.Status)
-		}
-		return nil
-	})
+	p := &harness.Program{
+		Path: filepath.Join(dir, program),
+		Args: append([]string{
+			"--kubeconfig=" + kubeconfig, "--metrics-addr=" + metrics, "--metrics-cert-dir=" + certs(), "--openshift-compat",
+		}, flags...),
+		// An API server before Kubernetes 1.34 does not stream lists: there, informers need
+		// the right to list.
+		Env: []string{"KUBE_FEATURE_WatchListClient=false"},
+	}
+	p.Start(t)
 	return metrics
 }
 

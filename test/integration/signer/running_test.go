@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -155,16 +153,13 @@ func startProcess(t *testing.T, d deployment, flags ...string) *running {
 	t.Helper()
 	metrics, err := harness.FreeAddress()
 	require.NoError(t, err)
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	r := &running{deployment: d, log: &harness.Log{}, metrics: "http://" + metrics + "/metrics", ready: "http://" + health + "/readyz"}
-	cmd := exec.Command(binary, append([]string{
+	p := &harness.Program{Path: binary, Args: append([]string{
 		"--kubeconfig=" + plane.KubeconfigFile(), "--namespace=" + d.namespace, "--instance=" + d.instance,
-		"--metrics-addr=" + metrics, "--metrics-insecure", "--health-addr=" + health, "--leader-elect=false", "--log-level=debug",
-	}, flags...)...)
-	cmd.Stdout, cmd.Stderr = r.log, r.log
-	require.NoError(t, cmd.Start())
-	r.stop = sync.OnceValue(func() error { return errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()) })
+		"--metrics-addr=" + metrics, "--metrics-insecure", "--leader-elect=false", "--log-level=debug",
+	}, flags...)}
+	p.Launch(t)
+	r := &running{deployment: d, log: &p.Log, metrics: "http://" + metrics + "/metrics", ready: "http://" + p.Health() + "/readyz"}
+	r.stop = sync.OnceValue(p.Stop)
 	t.Cleanup(func() { finish(t, r) })
 	return r
 }
@@ -177,7 +172,7 @@ func finish(t *testing.T, r *running) {
 	if err := keyIn(r.log.String(), ""); err != nil {
 		t.Error(err)
 	}
-	if t.Failed() {
+	if t.Failed() && r.clock != nil { // that of a process is shown anyway
 		t.Logf("log of the signer:\n%s", r.log)
 	}
 }

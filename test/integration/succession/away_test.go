@@ -1,10 +1,7 @@
 package succession
 
 import (
-	"os/exec"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,45 +10,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
-
-// keepRunning starts the program again whenever it ends, a little later, as a
-// kubelet does, until the test ends.
-func (p *process) keepRunning(t *scene) (restarts func() int64) {
-	t.Helper()
-	var count atomic.Int64
-	var mu sync.Mutex // guards over, and p.cmd while it changes
-	over := false
-	next := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if over {
-			return false
-		}
-		p.cmd = exec.Command(p.cmd.Path, p.cmd.Args[1:]...)
-		p.cmd.Stderr = p.log
-		count.Add(1)
-		return assert.NoError(t, p.cmd.Start())
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			_ = p.cmd.Wait()
-			time.Sleep(100 * time.Millisecond)
-			if !next() {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		mu.Lock()
-		over = true
-		_ = p.cmd.Process.Kill()
-		mu.Unlock()
-		<-done
-	})
-	return count.Load
-}
 
 // ask asks for a rotation, and does not follow it.
 func ask(t *scene, reason string) {
@@ -67,14 +25,13 @@ func TestAPIServerAway(test *testing.T) {
 	rotator := start(t, "rotator")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
-	signers, rotators := signer.keepRunning(t), rotator.keepRunning(t)
 
 	ask(t, "audit")
 	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
 	prepared := stored(t).Generations[1]
 	tr.away.Store(true)
 	t.plane.StopAPIServer()
-	require.Eventually(t, func() bool { return signers() > 0 && rotators() > 0 }, waitFor, tick, "nobody leads without an API server")
+	require.Eventually(t, func() bool { return signer.Restarts() > 0 && rotator.Restarts() > 0 }, waitFor, tick, "nobody leads without an API server")
 	require.NoError(t, t.plane.StartAPIServer(t.Context()))
 	tr.away.Store(false)
 
@@ -99,14 +56,14 @@ func TestLeaderDiesAfterPromote(test *testing.T) {
 
 	ask(t, "audit")
 	require.Eventually(t, func() bool { return stored(t).Signing == 2 }, waitFor, time.Millisecond)
-	leader.kill()
+	leader.Kill()
 	promoted := secret(t)
 
 	signedBy(t, "2")
 	assert.Equal(t, promoted.Data, secret(t).Data, "what was decided stands")
 	require.Len(t, stored(t).Generations, 2)
-	assert.NotContains(t, standby.log.String(), "the CA took a step")
-	assert.Contains(t, standby.log.String(), "reason=CASucceeded", "it replaced what was left")
+	assert.NotContains(t, standby.Log.String(), "the CA took a step")
+	assert.Contains(t, standby.Log.String(), "reason=CASucceeded", "it replaced what was left")
 	for i := range services {
 		assert.True(t, strings.HasPrefix(served(t, "shop", i)[0].Issuer.CommonName, "servingcert CA 2 "))
 	}

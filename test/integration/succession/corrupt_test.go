@@ -34,14 +34,14 @@ func TestCorruptInTheMiddle(test *testing.T) {
 	ask(t, "audit")
 	eventually(t, "the next generation waits", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
 	corruptEach(t, tr, "wait", api.PhaseWait)
-	rotator.run(t)
+	rotator.Start(t)
 	eventually(t, "the next generation signs", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseReissue })
 	corruptEach(t, tr, "reissue", api.PhaseReissue)
 	signedBy(t, "2")
 	tr.issuedBy(t, "2")
 	require.Len(t, stored(t).Generations, 2)
 	tr.requireNoFailure(t)
-	assertNoKeys(t, signer.log.String())
+	assertNoKeys(t, signer.Log.String())
 }
 
 // corruptEach corrupts the CA Secret in each way and puts it right again.

@@ -47,7 +47,7 @@ func TestElsewhereIsReplaced(test *testing.T) {
 	newService(t, "meanwhile")
 	signedWith(t, issued(t, "meanwhile"), older.Certificate)
 
-	rotator.run(t)
+	rotator.Start(t)
 	signedBy(t, "2")
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && tr.issuers()[0] == "Remote CA 2" }, waitFor, tick)
 	before.Stop()
@@ -78,7 +78,7 @@ func TestElsewhereIsReplacedInItsPlace(test *testing.T) {
 	for i := range services {
 		assert.NoError(t, served(t, "shop", i)[0].CheckSignatureFrom(older.Certificate))
 	}
-	rotator.run(t)
+	rotator.Start(t)
 	signedBy(t, "2")
 	signedWith(t, issued(t, "new"), newer.Certificate)
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && tr.issuers()[0] == "Remote CA 2" }, waitFor, tick)
@@ -102,7 +102,7 @@ func TestToElsewhereAndBack(test *testing.T) {
 	eventually(t, "the CA elsewhere waits", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
 	newService(t, "meanwhile")
 	signedWith(t, issued(t, "meanwhile"), first)
-	rotator.run(t)
+	rotator.Start(t)
 	signedBy(t, "2")
 	state := stored(t)
 	assert.Equal(t, ca.OriginRemote, state.Generations[1].Origin)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,8 +66,8 @@ func newRemoteCA(t *scene, name string) *cfsslserver.CA {
 func (p *process) restart(t *scene, flags ...string) {
 	t.Helper()
 	p.stop(t)
-	p.flags = append(p.flags[:2:2], flags...) // after those of start
-	p.run(t)
+	p.Args = slices.Concat(p.flags, flags)
+	p.Start(t)
 }
 
 // written is what the signer has written in shop: Secrets by their version, and its
@@ -125,7 +126,7 @@ func TestElsewhere(t *testing.T) {
 			serverAway(t, server)
 			profiles(t, kind, server)
 			tr.requireNoFailure(t)
-			assertNoHMACKey(t, signer.log.String())
+			assertNoHMACKey(t, signer.Log.String())
 		})
 	}
 }

@@ -31,7 +31,7 @@ func TestForcedSuccession(test *testing.T) {
 	require.Equal(t, api.PhaseStable, first.Data[api.CAPhase])
 
 	// Without a rotator nobody says that the new root is trusted: it does not sign.
-	rotator.kill()
+	rotator.Kill()
 	_, err := cli(t, "rotate-ca", "--reason", "audit", "--wait=false")
 	require.NoError(t, err)
 	waiting := eventually(t, "the next generation is made", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
@@ -43,9 +43,9 @@ func TestForcedSuccession(test *testing.T) {
 	require.NoError(t, err, "the same request again asks for nothing")
 
 	// Killed between two steps, and up again: the next is taken from what is stored.
-	signer.kill()
-	rotator.run(t)
-	signer.run(t)
+	signer.Kill()
+	rotator.Start(t)
+	signer.Start(t)
 	out, err := cli(t, "rotate-ca", "--reason", "audit", "--timeout=2m")
 	require.NoError(t, err)
 	assert.Contains(t, out, "generation 2")
@@ -85,7 +85,7 @@ func TestForcedSuccession(test *testing.T) {
 	tr.stop()
 
 	distrust(t)
-	assertNoKeys(t, signer.log.String()+rotator.log.String())
+	assertNoKeys(t, signer.Log.String()+rotator.Log.String())
 }
 
 // distrust leaves everything behind at once: what was served before breaks, and

@@ -2,7 +2,6 @@ package succession
 
 import (
 	"crypto/x509"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -47,8 +46,7 @@ var fast = []string{"--ca-soak=2s", "--ca-reissue-window=2s"}
 // stop ends the program as a kubelet does, so that another can lead at once.
 func (p *process) stop(t *scene) {
 	t.Helper()
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, p.cmd.Wait())
+	require.NoError(t, p.Stop())
 }
 
 // served is what the Secret of Service web-i holds: the leaf, and what follows it.

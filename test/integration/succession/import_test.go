@@ -172,10 +172,10 @@ func TestImport(test *testing.T) {
 		verifies(t, chain, g.Root)
 	}
 	tr.requireNoFailure(t)
-	assertNoKeys(t, signer.log.String()+rotator.log.String())
+	assertNoKeys(t, signer.Log.String()+rotator.Log.String())
 	for _, key := range [][]byte{traditional(t, issuing.key), traditional(t, second.key)} {
 		line := strings.Split(string(key), "\n")[1]
-		assert.NotContains(t, signer.log.String(), line)
+		assert.NotContains(t, signer.Log.String(), line)
 	}
 }
 

@@ -2,10 +2,10 @@ package succession
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -22,10 +22,8 @@ const (
 
 // process is one of the programs, run as its ServiceAccount.
 type process struct {
-	name  string
-	flags []string
-	log   *harness.Log
-	cmd   *exec.Cmd
+	*harness.Program
+	flags []string // those that every start has
 }
 
 // start runs the program with its Deployment's ServiceAccount, and nothing else of
@@ -36,39 +34,10 @@ func start(t *scene, name string, flags ...string) *process {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
-	p := &process{name: name, log: &harness.Log{}, flags: append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)}
-	p.run(t)
-	t.Cleanup(func() {
-		p.kill()
-		if t.Failed() {
-			t.Logf("log of the %s:\n%s", name, p.log)
-		}
-	})
+	p := &process{&harness.Program{Path: filepath.Join(bin, name)}, []string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}}
+	p.Args = slices.Concat(p.flags, flags)
+	p.Start(t)
 	return p
-}
-
-// run starts the program again, and waits until it is ready.
-func (p *process) run(t *scene) {
-	t.Helper()
-	health, err := harness.FreeAddress()
-	require.NoError(t, err)
-	p.cmd = exec.Command(filepath.Join(bin, p.name), append([]string{"--health-addr=" + health}, p.flags...)...)
-	p.cmd.Stderr = p.log
-	require.NoError(t, p.cmd.Start())
-	require.Eventually(t, func() bool {
-		response, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	}, waitFor, tick, "%s: not ready", p.name)
-}
-
-// kill ends the program as a node that fails does.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
 }
 
 // cli runs kubectl servingcert as an administrator types it.

@@ -79,8 +79,8 @@ func TestRestoredBackup(test *testing.T) {
 	assert.NotContains(t, after.Data[api.CAWarning], api.CARestored)
 	tr.issuedBy(t, "3")
 	tr.requireNoFailure(t)
-	assert.NotContains(t, signer.log.String(), api.CALost)
-	assert.NotContains(t, signer.log.String(), "panic")
+	assert.NotContains(t, signer.Log.String(), api.CALost)
+	assert.NotContains(t, signer.Log.String(), "panic")
 }
 
 // image is everything of ours that a backup of a cluster holds.
@@ -158,6 +158,6 @@ func TestRestoredCluster(test *testing.T) {
 	tr.issuedBy(t, "2")
 	assert.True(t, stored(t).Generations[1].Root.Equal(second))
 	tr.requireNoFailure(t)
-	assert.NotContains(t, signer.log.String(), api.CALost)
-	assert.NotContains(t, signer.log.String(), "panic")
+	assert.NotContains(t, signer.Log.String(), api.CALost)
+	assert.NotContains(t, signer.Log.String(), "panic")
 }

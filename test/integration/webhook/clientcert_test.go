@@ -146,17 +146,17 @@ func TestAnAPIServerWithoutACertificateIsRefused(t *testing.T) {
 // ready.
 func TestTheClientCAMayComeLater(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
-	hook.stop()
+	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(hook.dir, "--client-ca-file", file))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		_, err := get(t.Context(), "http://"+hook.health+"/healthz")
+		_, err := get(t.Context(), "http://"+hook.Health()+"/healthz")
 		require.NoError(c, err)
-		assert.Contains(c, hook.log.String(), "not ready: waiting for the client CA")
+		assert.Contains(c, hook.Log.String(), "not ready: waiting for the client CA")
 	}, 30*time.Second, 20*time.Millisecond)
-	require.Error(t, hook.ready(t.Context()))
+	require.Error(t, hook.Ready(t.Context()))
 	require.Error(t, stranger(t, t))
 
 	require.NoError(t, os.WriteFile(file, clientAuthority.CAPEM, 0o600))
-	require.NoError(t, hook.awaitReady(t.Context()))
+	require.NoError(t, hook.AwaitReady(t.Context()))
 }

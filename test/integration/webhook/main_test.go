@@ -5,6 +5,8 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -61,9 +63,9 @@ func runTests(m *testing.M) (code int, err error) {
 	if hook, err = install(ctx, dir); err != nil {
 		return 1, err
 	}
-	defer hook.stop()
-	if err := hook.awaitReady(ctx); err != nil {
-		return 1, err
+	defer func() { hook.Kill(); err = errors.Join(err, hook.Err()) }()
+	if err := hook.AwaitReady(ctx); err != nil {
+		return 1, fmt.Errorf("%w\n%s", err, hook.Log.String())
 	}
 	return m.Run(), nil
 }

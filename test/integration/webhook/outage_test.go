@@ -23,7 +23,7 @@ import (
 
 func TestWebhookDown(t *testing.T) {
 	labelled, unlabelled := namespace(t, enabled), namespace(t, nil)
-	hook.stop()
+	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 
 	_, err := client.CoreV1().Pods(unlabelled).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
@@ -51,22 +51,22 @@ func restricted(pod *corev1.Pod) *corev1.Pod {
 // restart starts the process again, with further flags, and waits until it serves.
 func restart(t *testing.T, certDir string, flags ...string) {
 	t.Helper()
-	hook.stop()
+	hook.Kill()
 	require.NoError(t, hook.start(certDir, flags...))
-	require.NoError(t, hook.awaitReady(context.Background()))
+	require.NoError(t, hook.AwaitReady(context.Background()))
 }
 
 func TestTheCertificateMayComeLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
-	hook.stop()
+	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(dir))
-	require.Eventually(t, func() bool { _, err := get(t.Context(), "http://"+hook.health+"/healthz"); return err == nil }, 30*time.Second, 20*time.Millisecond)
-	require.Error(t, hook.ready(t.Context()))
-	require.Eventually(t, func() bool { return strings.Contains(hook.log.String(), "waiting for the certificate") }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := get(t.Context(), "http://"+hook.Health()+"/healthz"); return err == nil }, 30*time.Second, 20*time.Millisecond)
+	require.Error(t, hook.Ready(t.Context()))
+	require.Eventually(t, func() bool { return strings.Contains(hook.Log.String(), "waiting for the certificate") }, 10*time.Second, 20*time.Millisecond)
 
 	require.NoError(t, hook.authority.writePair(dir, webhookName+"."+systemNamespace+".svc"))
-	require.NoError(t, hook.awaitReady(t.Context()))
+	require.NoError(t, hook.AwaitReady(t.Context()))
 	first := servedChain(t)
 
 	// The same leaf with a longer chain, as after a succession of the CA.

@@ -95,7 +95,7 @@ func TestTheGateIsTurnedOffAndOn(t *testing.T) {
 			assert.NotNil(c, pod.Spec.Volumes[len(pod.Spec.Volumes)-1].Projected.Sources[0].PodCertificate)
 		}
 	}, harness.Soon, 100*time.Millisecond, "the gate is on again")
-	assert.Contains(t, hook.log.String(), "PodCertificateRequests are not served any more")
+	assert.Contains(t, hook.Log.String(), "PodCertificateRequests are not served any more")
 }
 
 // previewLive returns what the command prints about Deployment web of testdata.
@@ -152,18 +152,18 @@ func writeTrustBundle(t *testing.T) {
 // every kind get it, as the API server stores them.
 func TestTrustSource(t *testing.T) {
 	harness.Needs(t, cluster.AdminConfig(), controlplane.ClusterTrustBundles)
-	hook.stop()
+	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(hook.dir, "--trust-source=clustertrustbundle"))
 	harness.Eventually(t, func() error {
-		if !strings.Contains(hook.log.String(), "ClusterTrustBundle servingcert.dev:serving:ca does not exist: the rotator writes it if its --targets include ClusterTrustBundle") {
+		if !strings.Contains(hook.Log.String(), "ClusterTrustBundle servingcert.dev:serving:ca does not exist: the rotator writes it if its --targets include ClusterTrustBundle") {
 			return fmt.Errorf("the log does not say what is missing")
 		}
 		return nil
 	})
-	require.Error(t, hook.ready(t.Context()))
+	require.Error(t, hook.Ready(t.Context()))
 	writeTrustBundle(t)
-	require.NoError(t, hook.awaitReady(t.Context()))
+	require.NoError(t, hook.AwaitReady(t.Context()))
 
 	trusting, keys, web := webPod("client"), webPod("keys"), webPod("web")
 	trusting.Annotations = map[string]string{api.AnnotationTrust: "true"}
@@ -193,15 +193,15 @@ func TestTrustSource(t *testing.T) {
 
 // TestTrustSourceThatIsNotServed: the webhook does not start, and says what to do.
 func TestTrustSourceThatIsNotServed(t *testing.T) {
-	hook.stop()
+	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	withFlags(t, without()...)
 	require.NoError(t, hook.start(hook.dir, "--trust-source=clustertrustbundle"))
 	harness.Eventually(t, func() error {
-		if !strings.Contains(hook.log.String(), "the API server does not serve ClusterTrustBundles: turn on feature gates") {
+		if !strings.Contains(hook.Log.String(), "the API server does not serve ClusterTrustBundles: turn on feature gates") {
 			return fmt.Errorf("it does not say why it does not start")
 		}
 		return nil
 	})
-	require.Error(t, hook.ready(t.Context()))
+	require.Error(t, hook.Ready(t.Context()))
 }

@@ -14,9 +14,7 @@ import (
 	"math/big"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -25,14 +23,11 @@ import (
 
 // webhookProcess is a running cmd/webhook and where it is reached.
 type webhookProcess struct {
-	binary, kubeconfig, dir string
-	address                 string // the ClusterIP of its Service
-	health, metrics         string // host:port
-	authority               *authority
-
-	mu  sync.Mutex
-	cmd *exec.Cmd
-	log harness.Log
+	harness.Program
+	kubeconfig, dir string
+	address         string // the ClusterIP of its Service
+	metrics         string // host:port
+	authority       *authority
 }
 
 // webhookPort is the Service's port and the process's: nothing translates one
@@ -42,9 +37,8 @@ const webhookPort = 9443
 // install applies what the webhook needs of an installation, and starts it as
 // its ServiceAccount.
 func install(ctx context.Context, dir string) (*webhookProcess, error) {
-	w := &webhookProcess{
-		binary: filepath.Join(dir, "webhook"), kubeconfig: filepath.Join(dir, "kubeconfig"), dir: filepath.Join(dir, "certs"),
-	}
+	w := &webhookProcess{kubeconfig: filepath.Join(dir, "kubeconfig"), dir: filepath.Join(dir, "certs")}
+	w.Path = filepath.Join(dir, "webhook")
 	if err := harness.Build(ctx, dir, "webhook"); err != nil {
 		return nil, err
 	}
@@ -70,33 +64,15 @@ func install(ctx context.Context, dir string) (*webhookProcess, error) {
 
 // start runs the process, with further flags. It may be stopped and started again.
 func (w *webhookProcess) start(certDir string, flags ...string) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, addr := range []*string{&w.health, &w.metrics} {
-		port, err := harness.FreeAddress()
-		if err != nil {
-			return err
-		}
-		*addr = port
+	var err error
+	if w.metrics, err = harness.FreeAddress(); err != nil {
+		return err
 	}
-	w.cmd = exec.Command(w.binary, append([]string{
+	w.Args = append([]string{
 		"--kubeconfig", w.kubeconfig, "--cert-dir", certDir, "--bind-address", w.address, "--port", fmt.Sprint(webhookPort),
-		"--health-addr", w.health, "--metrics-addr", w.metrics, "--metrics-insecure", "--log-level", "info",
-	}, flags...)...)
-	w.cmd.Stderr = &w.log
-	dieWithParent(w.cmd)
-	return w.cmd.Start()
-}
-
-func (w *webhookProcess) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cmd == nil {
-		return
-	}
-	_ = w.cmd.Process.Kill()
-	_ = w.cmd.Wait()
-	w.cmd = nil
+		"--metrics-addr", w.metrics, "--metrics-insecure", "--log-level", "info",
+	}, flags...)
+	return w.Run()
 }
 
 // get returns the body of a page of the process's own, if its status is 200.
@@ -115,27 +91,6 @@ func get(ctx context.Context, url string) (string, error) {
 		err = errors.New(resp.Status)
 	}
 	return string(body), err
-}
-
-func (w *webhookProcess) ready(ctx context.Context) error {
-	_, err := get(ctx, "http://"+w.health+"/readyz")
-	return err
-}
-
-func (w *webhookProcess) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		err := w.ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the webhook does not become ready: %w\n%s", err, w.log.String())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // authority signs the webhook's certificate, in the signer's stead.

@@ -128,7 +128,7 @@ func TestProgramsOfTheOperator(t *testing.T) {
 	_, err = configMaps.Update(t.Context(), cm, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	await("0", own...)
-	require.Contains(t, hook.log.String(), "programs.yaml: line 5: field port is not a field of a program")
+	require.Contains(t, hook.Log.String(), "programs.yaml: line 5: field port is not a field of a program")
 
 	cm.Data = map[string]string{api.ProgramsKey: "- program: acme\n  images: [acme-web]\n  none: Ask its maker.\n"}
 	_, err = configMaps.Update(t.Context(), cm, metav1.UpdateOptions{})

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package webhook_test
+package harness
 
 import "os/exec"
 

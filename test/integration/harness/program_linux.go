@@ -1,10 +1,9 @@
-package webhook_test
+package harness
 
 import (
 	"os/exec"
 	"syscall"
 )
 
-// dieWithParent makes the kernel kill the process when the tests end, however
-// they end.
+// dieWithParent makes the kernel kill the process when the tests end, however they end.
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
