@@ -25,13 +25,7 @@ func (r *run) succession(ctx context.Context) error {
 	}
 	defer rotator.Kill()
 	total := r.n + 1 // that of the takeover, too
-	if err := signer.WaitReconciled(ctx, total); err != nil {
-		return err
-	}
-	if _, err := r.waitTrust(ctx, rotator, r.bundles(), ""); err != nil {
-		return err
-	}
-	if err := settled(ctx, rotator); err != nil { // it says first of every Service that no pod uses it
+	if err := r.atRest(ctx, signer, rotator, total); err != nil {
 		return err
 	}
 	before, err := signer.Scrape()
@@ -80,6 +74,18 @@ func (r *run) succession(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(signer.Stop(), rotator.Stop())
+}
+
+// atRest waits until the signer has looked at all, and the rotator has written the bundle and,
+// of every Service, that no pod uses it.
+func (r *run) atRest(ctx context.Context, signer, rotator *measure.Process, total int) error {
+	if err := signer.WaitReconciled(ctx, total); err != nil {
+		return err
+	}
+	if _, err := r.waitTrust(ctx, rotator, r.bundles(), ""); err != nil {
+		return err
+	}
+	return settled(ctx, rotator)
 }
 
 // waitSucceeded waits until the signer has issued as many certificates as there are since

@@ -39,12 +39,7 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 			total[state] += n
 		}
 	}
-	has := api.Condition(svc, api.ConditionServing)
-	said, ok := api.ServingOf(svc)
-	fresh := said.Leaf != cert.leaf || !ok && (!cert.podKeys || has == nil)
-	if has != nil && has.Reason == api.ServingNoConsumers {
-		fresh = false // a renewal is nobody's concern as long as nobody serves what it replaces
-	}
+	fresh := isNews(svc, cert)
 	for _, rule := range servingRules {
 		if !rule.applies(total) {
 			continue
@@ -69,6 +64,20 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 		}
 	}
 	return nil // one of the rules applies
+}
+
+// isNews reports whether the Service's condition is about another certificate, or none. While
+// nobody serves the one that it is about, another one is no news.
+func isNews(svc *corev1.Service, cert certificate) bool {
+	has := api.Condition(svc, api.ConditionServing)
+	if has == nil {
+		return true
+	}
+	if has.Reason == api.ServingNoConsumers {
+		return false
+	}
+	said, ok := api.ServingOf(svc)
+	return said.Leaf != cert.leaf || !ok && !cert.podKeys
 }
 
 // saysNoConsumers reports whether the condition says already, in these words, that no ready
