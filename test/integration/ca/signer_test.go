@@ -31,7 +31,7 @@ import (
 
 const (
 	waitFor = 30 * time.Second
-	tick    = 20 * time.Millisecond
+	tick    = harness.Tick
 )
 
 // rules are what pkg/ca needs in the namespace of the signer.

@@ -47,6 +47,19 @@ func (r *running) wakes(t *testing.T, result string) int {
 	return int(n)
 }
 
+// written waits until so many pods were woken by what is counted, which it is a moment after
+// they can be seen to be, and sees that there are no more.
+func (r *running) written(t *testing.T, want int) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if n := r.wakes(t, "written"); n < want {
+			return fmt.Errorf("%d of %d writes were counted", n, want)
+		}
+		return nil
+	})
+	assert.Equal(t, want, r.wakes(t, "written"))
+}
+
 // aSecondLater waits until the clock shows the next second: times of creation have no
 // parts of it.
 func aSecondLater(t *testing.T) {
@@ -81,7 +94,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	wokenFor(t, fingerprint(renewed), s.pods...)
 	t.Logf("three pods were woken %s after the condition was written", time.Since(at).Round(time.Millisecond))
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	assert.Equal(t, 3, r.wakes(t, "written"))
+	r.written(t, 3)
 	assert.NotContains(t, read(t, terminating).Annotations, api.AnnotationLeaf, "it does not run")
 
 	aSecondLater(t)
@@ -103,7 +116,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	renewed = s.renew(t)
 	r = startRotator(t, slow)
 	wokenFor(t, fingerprint(renewed), append(s.pods, later)...)
-	assert.Equal(t, 4, r.wakes(t, "written"), "a new leader wakes pods for what changed while there was none")
+	r.written(t, 4) // a new leader wakes pods for what changed while there was none
 }
 
 func TestWhatAPodServesAlreadyIsNotWritten(t *testing.T) {
@@ -134,7 +147,12 @@ func TestPodsAreWokenWithoutDials(t *testing.T) {
 	renewed := s.renew(t)
 	wokenFor(t, fingerprint(renewed), s.pods...)
 	assert.Nil(t, serving(t, s.svc))
-	assert.Positive(t, r.wakes(t, "written"))
+	harness.Eventually(t, func() error {
+		if r.wakes(t, "written") == 0 {
+			return fmt.Errorf("no write was counted")
+		}
+		return nil
+	})
 }
 
 // What a pod mounts of the Secret is the one file with key and chain.
@@ -148,7 +166,7 @@ func TestAPodWithKeyAndChainInOneFileIsWoken(t *testing.T) {
 	wokenFor(t, fingerprint(renewed), s.pods...)
 	s.servers[0].pair.Store(renewed)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	assert.Equal(t, 1, r.wakes(t, "written"))
+	r.written(t, 1)
 }
 
 func TestPodsAreWokenForTheBundle(t *testing.T) {
@@ -183,7 +201,7 @@ func TestPodsAreWokenForTheBundle(t *testing.T) {
 		}
 		return nil
 	})
-	assert.Equal(t, written+1, r.wakes(t, "written"))
+	r.written(t, written+1)
 	assert.NotContains(t, read(t, other).Annotations, api.AnnotationLeaf)
 }
 
@@ -211,7 +229,7 @@ func TestPodsAreWokenWhenThatIsAllowedAgain(t *testing.T) {
 	wokenFor(t, fingerprint(other.renew(t)), other.pods...)
 	require.NoError(t, admin.DeleteAllOf(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}, client.MatchingLabels{"refuses": refused.ns}))
 	wokenFor(t, leaf, refused.pods...)
-	assert.Equal(t, 2, r.wakes(t, "written"))
+	r.written(t, 2)
 }
 
 // refuse has every change of a pod in the namespace refused.

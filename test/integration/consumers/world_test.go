@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	soon = 60 * time.Second      // far longer than anything here takes on two busy cores
-	tick = 20 * time.Millisecond // between two looks
+	soon = 60 * time.Second // far longer than anything here takes on two busy cores
+	tick = harness.Tick     // between two looks
 )
 
 type rotatorConfig = rotator.Config

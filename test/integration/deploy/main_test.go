@@ -23,9 +23,14 @@ var update = flag.Bool("update", false, "write what is seen into testdata, where
 
 const owner = "test"
 
-// cluster is the control plane that all tests share: install.yaml is applied to
-// it, and none of servingcert's processes runs.
-var cluster *controlplane.ControlPlane
+var (
+	// cluster is the control plane that all tests share: install.yaml is applied to
+	// it, and none of servingcert's processes runs.
+	cluster *controlplane.ControlPlane
+	// clients are those of the administrator, "", and of ServiceAccounts. A new one asks the
+	// API server what it serves, which takes longer than most tests.
+	clients = map[string]client.Client{}
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -50,6 +55,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	clients[""] = admin
 	if err := makeOldObjects(ctx, admin); err != nil {
 		return 0, err
 	}
@@ -59,21 +65,18 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-func adminClient(t *testing.T) client.Client {
-	t.Helper()
-	c, err := client.New(cluster.AdminConfig(), client.Options{})
-	require.NoError(t, err)
-	return c
-}
+func adminClient(*testing.T) client.Client { return clients[""] }
 
 // as returns a client with the rights of one of servingcert's ServiceAccounts.
 func as(t *testing.T, account string) client.Client {
 	t.Helper()
-	cfg, err := cluster.ServiceAccountConfig(t.Context(), api.DefaultNamespace, account)
-	require.NoError(t, err)
-	c, err := client.New(cfg, client.Options{})
-	require.NoError(t, err)
-	return c
+	if clients[account] == nil {
+		cfg, err := cluster.ServiceAccountConfig(t.Context(), api.DefaultNamespace, account)
+		require.NoError(t, err)
+		clients[account], err = client.New(cfg, client.Options{})
+		require.NoError(t, err)
+	}
+	return clients[account]
 }
 
 // newNamespace makes a namespace, opted in or not.

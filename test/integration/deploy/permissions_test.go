@@ -49,7 +49,7 @@ func user(t *testing.T, name string, rules ...rbacv1.PolicyRule) client.Client {
 	bind(t, name, "", "ClusterRole", role.Name)
 	cfg, err := cluster.UserConfig(name)
 	require.NoError(t, err)
-	c, err := client.New(cfg, client.Options{})
+	c, err := client.New(cfg, client.Options{Mapper: admin.RESTMapper()})
 	require.NoError(t, err)
 	return c
 }

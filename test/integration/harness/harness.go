@@ -28,10 +28,10 @@ import (
 )
 
 // Soon is far longer than anything here takes on two cores that other packages'
-// tests share, and Tick is between two looks.
+// tests share, and Tick is between two looks: each costs CPU of the test and of the API server.
 const (
 	Soon = time.Minute
-	Tick = 20 * time.Millisecond
+	Tick = 50 * time.Millisecond
 )
 
 // Main is a package's TestMain. run sets up, runs the tests and takes down; its

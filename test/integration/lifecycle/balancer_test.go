@@ -147,7 +147,7 @@ func newStream(t *testing.T, service *corev1.Service, atATime int) *stream {
 				select {
 				case <-s.stopped:
 					return
-				case <-time.After(harness.Tick):
+				case <-time.After(20 * time.Millisecond):
 				}
 				s.one(t, service)
 			}

@@ -22,8 +22,8 @@ import (
 var programs = []string{"signer", "rotator", "webhook"}
 
 const (
-	soon = time.Minute           // far longer than anything here takes, but the rotator's patience
-	tick = 20 * time.Millisecond // between two looks
+	soon = time.Minute  // far longer than anything here takes, but the rotator's patience
+	tick = harness.Tick // between two looks
 )
 
 // running are the programs that do.

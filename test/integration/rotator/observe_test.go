@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	soon = 30 * time.Second      // far longer than anything here takes on two busy cores
-	tick = 20 * time.Millisecond // between two looks
+	soon = 30 * time.Second // far longer than anything here takes on two busy cores
+	tick = harness.Tick     // between two looks
 )
 
 var metricsAddress string

@@ -251,7 +251,7 @@ func linesWith(text, part string) string {
 
 const (
 	waitFor = time.Minute // two cores may be shared with other packages' tests
-	tick    = 20 * time.Millisecond
+	tick    = harness.Tick
 )
 
 // now is the signer's clock.

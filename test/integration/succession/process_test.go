@@ -17,7 +17,7 @@ import (
 
 const (
 	waitFor = time.Minute
-	tick    = 20 * time.Millisecond
+	tick    = harness.Tick
 )
 
 // process is one of the programs, run as its ServiceAccount.

@@ -134,7 +134,7 @@ func (w *timed) pass(t *scene, tr *traffic, d time.Duration) {
 	_, err := t.admin.CoreV1().ConfigMaps(w.namespace).Patch(t.Context(), api.CAStatusName, types.MergePatchType, touch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	for i := range timedServices {
-		_, err := t.admin.CoreV1().Services(tr.namespace).Patch(t.Context(), fmt.Sprintf("web-%d", i), types.MergePatchType, touch, metav1.PatchOptions{})
+		_, err := t.admin.CoreV1().Services(tr.mounts.namespace).Patch(t.Context(), fmt.Sprintf("web-%d", i), types.MergePatchType, touch, metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	require.Eventually(t, func() bool { return tr.loaded(w.now()) }, waitFor, tick, "renewals")

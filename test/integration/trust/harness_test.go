@@ -29,9 +29,6 @@ import (
 )
 
 const (
-	soon = 30 * time.Second      // far longer than anything here takes on two busy cores
-	tick = 20 * time.Millisecond // between two looks
-
 	backoff       = 2 * time.Second // the longest, in these tests
 	statusDelay   = 100 * time.Millisecond
 	probeInterval = 500 * time.Millisecond

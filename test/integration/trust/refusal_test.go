@@ -279,7 +279,7 @@ func TestContested(t *testing.T) {
 			if err := admin.Patch(ctx, cm.DeepCopy(), garbage); err != nil {
 				return
 			}
-			time.Sleep(tick)
+			time.Sleep(20 * time.Millisecond)
 		}
 	}()
 	r := startRotator(t, func(c *trustcontroller.Config) { c.Patience = 3 * time.Second })
