@@ -16,15 +16,11 @@ TESTFLAGS ?=
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
-# Packages at once: those that run a control plane wait most of the time.
-PACKAGES := $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+# Packages at once: those that run a control plane wait half of the time.
+PACKAGES := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # What waits most starts first, the longest before the others: what only computes fills the rest.
 LONGEST := $(addprefix ./test/integration/,succession cli signer trust deploy consumers lifecycle ...) \
 	./hack/controlplane ./cmd/... ./hack/...
-# Of the standard library's arithmetic and compression the race detector sees nothing: these
-# packages start no goroutine and change nothing that is shared, and take ten times as long with it.
-RACE := -race $(foreach pkg,nistec/... edwards25519/... bigmod,-gcflags=crypto/internal/fips140/$(pkg)=-race=false) \
-	-gcflags=compress/flate=-race=false
 # Without what only debuggers read, linking takes a quarter less. Stack traces need none of it.
 STRIPPED := -ldflags '-s -w'
 # Packages that run a control plane.
@@ -57,7 +53,7 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 
 .PHONY: test
 test: controlplane-binaries test-programs cfssl-servers cert-manager helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
-	$(call run-tests,$(RACE) $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
+	$(call run-tests,-race $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)

@@ -71,15 +71,15 @@ func (l commandLine) program() int {
 
 // program returns the index of the program in the wrapper's arguments, or -1.
 func (w wrapper) program(args []string) int {
+	if w.script {
+		return programOfScript(args)
+	}
 	dashes := slices.Index(args, "--")
 	if dashes >= 0 && (w.needs || w.dashes && strings.HasPrefix(args[0], "-")) {
 		return dashes + 1 // an option before it may have a value, so do not guess
 	}
-	switch {
-	case w.needs, w.script && (len(args) == 0 || strings.HasPrefix(args[0], "-") && args[0] != "--"):
+	if w.needs {
 		return -1
-	case w.script && args[0] != "--":
-		return 0
 	}
 	for i, a := range args {
 		switch {
@@ -94,6 +94,20 @@ func (w wrapper) program(args []string) int {
 		}
 	}
 	return -1
+}
+
+// programOfScript returns the index of the program in the arguments of a wrapper that is a
+// script, or -1 if the script runs that of the image.
+func programOfScript(args []string) int {
+	switch {
+	case len(args) == 0:
+		return -1
+	case args[0] == "--":
+		return 1
+	case strings.HasPrefix(args[0], "-"):
+		return -1
+	}
+	return 0
 }
 
 var number = regexp.MustCompile(`^[0-9]+$`)
