@@ -42,11 +42,11 @@ func play(args []string) {
 		switch verb {
 		case "say":
 			fmt.Fprintln(os.Stderr, what)
-		case "end": // the first times, with that code
+		case "end", "relapse": // the first times with that code, or the times after the first
 			if _, err := fmt.Sscanf(what, "%dx%d", &times, &code); err != nil {
 				panic(err)
 			}
-			if n <= times {
+			if n <= times && (verb == "end" || n > 1) {
 				fmt.Fprintf(os.Stderr, "start %d ends\n", n)
 				os.Exit(code)
 			}

@@ -145,10 +145,10 @@ func (p *Program) notReady() (final bool, why error) {
 		return true, r.gaveUp
 	case r.ending:
 		return true, fmt.Errorf("the %s was ended", p.Name())
-	case r.ready:
-		return false, nil
 	case r.process == nil:
 		return false, errors.New("it ended, and is about to be started again")
+	case r.ready:
+		return false, nil
 	default:
 		return false, r.answer
 	}

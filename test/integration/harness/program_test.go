@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"sync"
 	"syscall"
@@ -28,13 +29,13 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	p := player(t, "end=1x3", "polite")
 	p.Start(t)
 	require.Equal(t, 1, p.Restarts(), "it was not ready at first")
-	require.Regexp(t, `(?s)^start 1 ends\nharness: the harness.test ended by itself after \S+: exit status 3; restart 1\nstart 2\n$`, p.Log.String())
+	require.Regexp(t, `(?s)^start 1 ends\nharness: the harness.test ended by itself after \S+: exit status 3; restart 1 in 100ms\nstart 2\n$`, p.Log.String())
 
 	first := p.PID()
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	nextReady(t, p, first)
 	require.Equal(t, 2, p.Restarts())
-	require.Regexp(t, `(?s)start 2\nharness: the harness.test ended by itself after \S+: signal: killed; restart 2\nstart 3\n$`, p.Log.String())
+	require.Regexp(t, `(?s)start 2\nharness: the harness.test ended by itself after \S+: signal: killed; restart 2 in 100ms\nstart 3\n$`, p.Log.String())
 
 	require.NoError(t, p.Stop())
 	require.Regexp(t, `start 3\nasked to end\n$`, p.Log.String(), "and not again")
@@ -84,7 +85,7 @@ func TestAProgramIsEndedBetweenTwoProcesses(t *testing.T) {
 			require.NoError(t, end(p))
 			time.Sleep(3 * firstBackoff)
 			require.Zero(t, p.PID())
-			require.Regexp(t, `^start 1\nharness: .*; restart 1\n$`, p.Log.String())
+			require.Regexp(t, `^start 1\nharness: .*; restart 1 in 100ms\n$`, p.Log.String())
 		})
 	}
 }
@@ -119,6 +120,31 @@ func TestAProgramThatWasReadyIsNotGivenUp(t *testing.T) {
 	}
 	require.Equal(t, 2+mostFailedStarts, p.Restarts())
 	require.NoError(t, p.Err())
+	require.Equal(t, []string{"100ms", "200ms", "100ms", "100ms", "100ms"}, backoffs(p), "that of one that was ready is short again")
+
+	p = player(t, "relapse=3x1")
+	p.Start(t)
+	pid := p.PID()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	for p.Restarts() == 0 {
+		runtime.Gosched()
+	}
+	require.NoError(t, p.AwaitReady(t.Context()))
+	require.NotContains(t, []int{0, pid}, p.PID(), "it is another one that is ready")
+	require.Equal(t, []string{"100ms", "200ms", "400ms"}, backoffs(p), "longer and longer while none is ready")
+	require.NoError(t, p.Err())
+}
+
+func backoffs(p *Program) (all []string) {
+	for _, found := range regexp.MustCompile(`; restart \d in (\S+)`).FindAllStringSubmatch(p.Log.String(), -1) {
+		all = append(all, found[1])
+	}
+	return all
+}
+
+// Who kills it the moment before the next process starts is heeded as well.
+func TestNoProcessFollowsTheEnd(t *testing.T) {
+	require.Nil(t, player(t).restart(&run{ending: true}))
 }
 
 func TestAProgramThatIsNotReadyInTime(t *testing.T) {
@@ -142,6 +168,11 @@ func TestHowAProgramEnds(t *testing.T) {
 		p := player(t, "polite=7")
 		p.Start(t)
 		require.EqualError(t, p.Stop(), "exit status 7")
+		p.Start(t)
+		pid := p.PID()
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		nextReady(t, p, pid)
+		require.EqualError(t, p.Stop(), "exit status 7", "though it was started again")
 	})
 	t.Run("without a handler", func(t *testing.T) {
 		p := player(t)
@@ -177,7 +208,7 @@ func TestACrashFailsTheTest(t *testing.T) {
 		}
 	})
 	require.Equal(t, []string{"log of the harness.test: panic: as a program does"}, recorded.errors)
-	require.Contains(t, recorded.logged[0], "exit status 2; restart 1\nstart 2\n")
+	require.Contains(t, recorded.logged[0], "exit status 2; restart 1 in 100ms\nstart 2\n")
 
 	for said, found := range map[string]bool{
 		"WARNING: DATA RACE":                         true,

@@ -32,12 +32,13 @@ type run struct {
 	process  *exec.Cmd // nil between two processes
 	started  time.Time // of the last process
 	restarts int
-	ready    bool  // the current process has been ready
-	wasReady bool  // any process has been ready
-	failed   int   // processes that ended before any was ready
-	answer   error // the last answer of /readyz, if it was not ready
-	exit     error // how the process ended that was killed or stopped
-	gaveUp   error // why it was not started again
+	backoff  time.Duration // before the last restart
+	ready    bool          // the last process has been ready
+	wasReady bool          // any process has been ready
+	failed   int           // processes that ended before any was ready
+	answer   error         // the last answer of /readyz, if it was not ready
+	exit     error         // how the process ended that was killed or stopped
+	gaveUp   error         // why it was not started again
 }
 
 // start starts the next process of the run. The caller holds the lock.
@@ -55,7 +56,6 @@ func (r *run) start(log io.Writer) error {
 // supervise waits for the ends of the processes of a run, and starts the next one.
 func (p *Program) supervise(r *run, process *exec.Cmd) {
 	defer close(r.done)
-	backoff := firstBackoff
 	for process != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		probed := make(chan struct{})
@@ -64,19 +64,15 @@ func (p *Program) supervise(r *run, process *exec.Cmd) {
 		cancel()
 		<-probed
 
-		again, wasReady := p.ended(r, err)
+		backoff, again := p.ended(r, err)
 		if !again {
 			return
-		}
-		if wasReady {
-			backoff = firstBackoff
 		}
 		select {
 		case <-r.over:
 			return
 		case <-time.After(backoff):
 		}
-		backoff = min(2*backoff, lastBackoff)
 		process = p.restart(r)
 	}
 }
@@ -100,15 +96,19 @@ func (p *Program) probe(ctx context.Context, r *run) {
 	}
 }
 
-// ended notes that the current process has ended, and reports whether another one is to
-// follow, and whether the one that ended had been ready.
-func (p *Program) ended(r *run, err error) (again, wasReady bool) {
+// ended notes that the current process has ended, and tells after what time another one is to
+// follow, if one is.
+func (p *Program) ended(r *run, err error) (backoff time.Duration, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wasReady, r.process, r.ready = r.ready, nil, false
+	r.process = nil
 	if r.ending {
 		r.exit = err
-		return false, wasReady
+		return 0, false
+	}
+	r.backoff = min(2*r.backoff, lastBackoff)
+	if r.ready || r.backoff == 0 {
+		r.backoff = firstBackoff
 	}
 	how, after := "exit status 0", time.Since(r.started).Round(time.Millisecond)
 	if err != nil {
@@ -120,12 +120,12 @@ func (p *Program) ended(r *run, err error) (again, wasReady bool) {
 	if r.failed == mostFailedStarts {
 		r.gaveUp = fmt.Errorf("the %s ended %d times before it was ready, the last time with: %s", p.Name(), r.failed, how)
 		r.end()
-		return false, wasReady
+		return 0, false
 	}
 	r.restarts++
 	p.total++
-	_, _ = fmt.Fprintf(&p.Log, "harness: the %s ended by itself after %s: %s; restart %d\n", p.Name(), after, how, r.restarts) // never fails
-	return true, wasReady
+	_, _ = fmt.Fprintf(&p.Log, "harness: the %s ended by itself after %s: %s; restart %d in %s\n", p.Name(), after, how, r.restarts, r.backoff) // never fails
+	return r.backoff, true
 }
 
 // restart starts the next process, if nobody has ended the run.
