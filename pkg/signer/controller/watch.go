@@ -43,9 +43,6 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 	if after == nil {
 		c.wroteStatus.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
 	}
-	if before != nil && after != nil && sameBesideVersion(before, after) {
-		return // what nothing here reads: the rotator's condition, say, after each renewal
-	}
 	told := c.toldByUs(before, after)
 	for _, svc := range []*corev1.Service{before, after} {
 		if svc == nil {
@@ -71,13 +68,6 @@ func (c *Controller) toldByUs(before, after *corev1.Service) bool {
 	}
 	_, echo := c.wroteStatus.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock())
 	return echo
-}
-
-// sameBesideVersion reports whether what is kept of a Service is the same.
-func sameBesideVersion(before, after *corev1.Service) bool {
-	a, b := *before, *after
-	a.ResourceVersion, b.ResourceVersion = "", ""
-	return signer.PackService(&a) == signer.PackService(&b)
 }
 
 // sameBesideStatus reports whether what is kept of a Service is the same, but for what the

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -165,38 +164,6 @@ func TestWhatWeWroteToAServiceIsNotLookedAtAgain(t *testing.T) {
 	}
 }
 
-// The rotator writes a condition at each renewal, and others may write what they like: what
-// the cache does not keep of a Service is no reason to look at its Secret.
-func TestWhatIsNotKeptOfAServiceIsNotLookedAt(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change func(*corev1.Service)
-		want   []string
-	}{
-		"a condition of another": {func(svc *corev1.Service) {
-			svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: api.ConditionServing})
-		}, nil},
-		"a label":               {func(svc *corev1.Service) { svc.Labels = map[string]string{"team": "x"} }, nil},
-		"our condition is gone": {func(svc *corev1.Service) { svc.Status.Conditions = nil }, []string{"web-tls"}},
-		"it is another object":  {func(svc *corev1.Service) { svc.UID = "of-another" }, []string{"web-tls"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := withSecrets(t)
-			c.config.Clock, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[stated]()
-			q := queue.New("", queue.Retries())
-			defer q.ShutDown()
-			before := service("web")
-			before.ResourceVersion = "9"
-			before.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue}}
-			after := before.DeepCopy()
-			after.ResourceVersion = "10"
-			tt.change(after)
-			kept := facts.StrippedService(false, signer.Keep)
-			c.serviceChanged(t.Context(), q, kept(before), kept(after))
-			assert.Equal(t, tt.want, slices.Compact(waiting(q)))
-		})
-	}
-}
-
 // Of a Service that owns several Secrets the others are looked at: they may say that they
 // are kept.
 func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
@@ -208,7 +175,6 @@ func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
 	before := service("web", api.AnnotationSecretName, "s1")
 	after := before.DeepCopy()
 	after.ResourceVersion = "10"
-	after.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue}}
 	c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
 	c.serviceChanged(t.Context(), q, before, after)
 	assert.Equal(t, []string{"s0"}, waiting(q))
