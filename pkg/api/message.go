@@ -183,11 +183,8 @@ func LeafOf(svc *corev1.Service) (fingerprint string, ok bool) {
 // ServingFacts is what condition ConditionServing, which the rotator writes, tells
 // other processes. Which workloads serve another leaf is in [ServingStatus].
 type ServingFacts struct {
-	// Leaf is the fingerprint of the leaf that the pods should serve, and Since when it became
-	// that, in whole seconds. With reason ServingNoConsumers they are those of when this was
-	// first said: as long as no pod serves, a renewal changes nothing.
-	Leaf  string
-	Since time.Time
+	Leaf  string    // fingerprint of the leaf that the pods should serve
+	Since time.Time // when it became that, in whole seconds
 }
 
 // Message returns the message of a condition that says text and holds the facts:

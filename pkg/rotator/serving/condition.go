@@ -39,7 +39,8 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 			total[state] += n
 		}
 	}
-	fresh := isNews(svc, cert)
+	said, ok := api.ServingOf(svc)
+	fresh := said.Leaf != cert.leaf || !ok && (!cert.podKeys || api.Condition(svc, api.ConditionServing) == nil)
 	for _, rule := range servingRules {
 		if !rule.applies(total) {
 			continue
@@ -55,44 +56,12 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 		if rule.advice != nil {
 			text += rule.advice(own, rule.state)
 		}
-		if rule.state == stateNotReady && saysNoConsumers(svc, text, cert) {
-			return nil
-		}
 		return &metav1.Condition{
 			Type: api.ConditionServing, Status: rule.status, Reason: rule.reason,
 			Message: cert.message(text),
 		}
 	}
 	return nil // one of the rules applies
-}
-
-// isNews reports whether the Service's condition is about another certificate, or none. While
-// nobody serves the one that it is about, another one is no news.
-func isNews(svc *corev1.Service, cert certificate) bool {
-	has := api.Condition(svc, api.ConditionServing)
-	if has == nil {
-		return true
-	}
-	if has.Reason == api.ServingNoConsumers {
-		return false
-	}
-	said, ok := api.ServingOf(svc)
-	return said.Leaf != cert.leaf || !ok && !cert.podKeys
-}
-
-// saysNoConsumers reports whether the condition says already, in these words, that no ready
-// pod mounts the key. The leaf that it names is the one of that time: a Service that nobody
-// uses would otherwise be written at each renewal, and sent to every node.
-func saysNoConsumers(svc *corev1.Service, text string, cert certificate) bool {
-	has := api.Condition(svc, api.ConditionServing)
-	if has == nil || has.Status != metav1.ConditionFalse || has.Reason != api.ServingNoConsumers {
-		return false
-	}
-	if cert.leaf == "" {
-		return has.Message == text
-	}
-	said, ok := api.ServingOf(svc)
-	return ok && has.Message == said.Message(text)
 }
 
 // message returns text with what the condition tells other processes, if there is one leaf

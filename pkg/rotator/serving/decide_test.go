@@ -2,7 +2,6 @@ package serving
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -152,63 +151,6 @@ func TestAServiceWithoutReadyPods(t *testing.T) {
 	s = lookAt(91*time.Second, svc, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second)))
 	s.Memory.empty = d.Memory.empty
 	assert.Zero(t, Decide(s).Memory.empty)
-}
-
-// A Service that nobody uses is written once, however often its certificate is renewed: each
-// write goes to every node.
-func TestARenewalThatNobodyUsesIsNotWritten(t *testing.T) {
-	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
-	first := Decide(lookAt(time.Minute, svc))
-	require.Len(t, first.Conditions, 1)
-	said := *first.Conditions[0].Want
-	assert.Equal(t, api.ServingNoConsumers, said.Reason)
-
-	renewed := func(n int, has metav1.Condition) *corev1.Service {
-		svc := rotatortest.Ready("web", rotatortest.Leaf(n))
-		svc.Status.Conditions = append(svc.Status.Conditions, has)
-		return svc
-	}
-	s := lookAt(time.Hour, renewed(3, said))
-	s.Memory = first.Memory
-	d := Decide(s)
-	assert.Empty(t, d.Conditions)
-	assert.Zero(t, d.After, "nothing is waited for")
-	assert.Equal(t, rotatortest.Leaf(3), d.Memory.certificate.leaf)
-
-	s.Services, s.Memory = []*corev1.Service{renewed(4, said)}, NewMemory(s.Now)
-	led := Decide(s)
-	assert.Empty(t, led.Conditions, "by a leader that has just begun")
-	assert.Equal(t, []string{rotatortest.Leaf(2)}, led.Memory.certificate.former, "which knows from it what was before")
-
-	pending := lookAt(time.Hour+time.Minute, renewed(3, said), asked(readyPod("a", "web")))
-	pending.Memory.certificate = d.Memory.certificate
-	assert.Empty(t, Decide(pending).Conditions, "a pod that comes then is asked first")
-	current := lookAt(time.Hour+time.Minute, renewed(3, said), asked(readyPod("a", "web"), showed(rotatortest.Leaf(3), time.Hour)))
-	current.Memory.certificate = d.Memory.certificate
-	if now := Decide(current).Conditions; assert.Len(t, now, 1) {
-		assert.Equal(t, api.ServingCurrent, now[0].Want.Reason)
-		assert.Contains(t, now[0].Want.Message, rotatortest.Leaf(3))
-	}
-	old := lookAt(time.Hour+time.Minute, renewed(3, said), asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Hour+time.Second)))
-	old.Memory.certificate = d.Memory.certificate
-	if now := Decide(old).Conditions; assert.Len(t, now, 1) {
-		assert.Equal(t, api.ServingPropagating, now[0].Want.Reason, "it serves what is known to be older")
-	}
-
-	for what, change := range map[string]func(*metav1.Condition){
-		"another Secret":  func(c *metav1.Condition) { c.Message = strings.Replace(c.Message, "web-tls", "other", 1) },
-		"another text":    func(c *metav1.Condition) { c.Message = "nobody" },
-		"no leaf":         func(c *metav1.Condition) { c.Message, _, _ = strings.Cut(c.Message, " (leaf") },
-		"another verdict": func(c *metav1.Condition) { c.Status = metav1.ConditionUnknown },
-	} {
-		changed := said
-		change(&changed)
-		s.Services, s.Memory = []*corev1.Service{renewed(3, changed)}, first.Memory
-		s.Memory.empty = rotatortest.Noon
-		if now := Decide(s).Conditions; assert.Len(t, now, 1, what) {
-			assert.Contains(t, now[0].Want.Message, rotatortest.Leaf(3), what)
-		}
-	}
 }
 
 func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {

@@ -184,28 +184,6 @@ func TestANewLeaderGoesOn(t *testing.T) {
 	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all(), "it has nothing else to say")
 }
 
-// Each write of a Service goes to every node, and most renewals come for all Services at once.
-func TestARenewalThatNobodyUsesIsNotWritten(t *testing.T) {
-	startRotator(t)
-	idle, busy := newShop(t, 0), newShop(t, 1)
-	h := watchServing(t, idle.svc)
-	becomes(t, idle.svc, metav1.ConditionFalse, api.ServingNoConsumers)
-	becomes(t, busy.svc, metav1.ConditionTrue, api.ServingCurrent)
-
-	renewed := idle.renew(t)
-	busy.renew(t)
-	becomes(t, busy.svc, metav1.ConditionFalse, api.ServingPropagating) // this was seen after the other
-	assert.Equal(t, []string{"False NoConsumers"}, h.all())
-
-	port := uint16(idle.svc.Spec.Ports[0].TargetPort.IntVal)
-	at := netip.AddrPortFrom(nextAddress(), port)
-	serve(t, at, renewed)
-	isReady(t, newPod(t, idle.ns, "web-abc-0000", "web"), at.Addr(), true)
-	current := becomes(t, idle.svc, metav1.ConditionTrue, api.ServingCurrent)
-	assert.Contains(t, current.Message, "leaf sha256:"+fingerprint(renewed))
-	assert.Equal(t, []string{"False NoConsumers", "True Current"}, h.all())
-}
-
 func TestNobodyLooks(t *testing.T) {
 	first := startRotator(t)
 	s := newShop(t, 1)

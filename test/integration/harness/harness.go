@@ -31,7 +31,7 @@ import (
 // tests share, and Tick is between two looks: each costs CPU of the test and of the API server.
 const (
 	Soon = time.Minute
-	Tick = 50 * time.Millisecond
+	Tick = 20 * time.Millisecond
 )
 
 // Main is a package's TestMain. run sets up, runs the tests and takes down; its
