@@ -14,6 +14,10 @@ const (
 	// PriorityAwaited is that of a Secret that somebody may wait for: its Service was made or
 	// changed, or the Secret was.
 	PriorityAwaited = 0
+	// PriorityMissing is that of a Secret that was missing when the process started, or began to
+	// lead. Somebody waits for it, and has for a while: what happens now comes first, so that
+	// what thousands of such Secrets cause is not put off until the last of them is done.
+	PriorityMissing = -50
 	// PriorityRenewal is that of a Secret that is looked at since its time has come or the CA
 	// has changed. What it holds goes on working meanwhile. It equals the priority that
 	// controller-runtime gives to what is there already when a process starts.

@@ -19,16 +19,15 @@ func enqueue(q facts.Queue, namespace, name string) {
 	q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 }
 
-// enqueueAsked enqueues the Secret that a Service asks for. If it holds no pair, somebody waits
-// for it, also when the Service was there before this process: the leader before it may have
-// died in the middle of thousands.
+// enqueueAsked enqueues the Secret that a Service asks for. If it holds no pair, it does not
+// wait behind those that do when the process starts: the leader before it may have died in
+// the middle of thousands. Of two priorities the queue takes the higher.
 func (c *Controller) enqueueAsked(q facts.Queue, namespace, name string) {
+	enqueue(q, namespace, name)
 	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if f := c.secrets.Get(key); f != nil && f.Defect == "" {
-		enqueue(q, namespace, name)
-		return
+	if f := c.secrets.Get(key); f == nil || f.Defect != "" {
+		enqueueAs(q, signer.PriorityMissing, reconcile.Request{NamespacedName: key})
 	}
-	enqueueAs(q, signer.PriorityAwaited, reconcile.Request{NamespacedName: key})
 }
 
 // enqueueAs enqueues with a priority, which the queues of this package know.
