@@ -46,7 +46,7 @@ func (p *Program) Start(t testing.TB) {
 }
 
 // Launch runs the program until the test ends, when it is killed. Its log is shown if the test
-// failed; a crash that the log tells of fails it. It may be called again after Kill or Stop.
+// failed; a crash in it fails the test. It may be called again after Kill or Stop.
 func (p *Program) Launch(t testing.TB) {
 	t.Helper()
 	p.cleanup.Do(func() {
