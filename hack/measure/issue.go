@@ -55,10 +55,11 @@ func (p *Process) WaitRequests(ctx context.Context, method string, n int, start 
 const shortPoll = 20 * time.Millisecond
 
 // PollAfter returns when to ask again of what did done of n since its start: after half of
-// the time that the rest will take.
+// the time that the rest will take. What has hardly begun seems to take forever, so it is no
+// longer than the time that has passed.
 func PollAfter(done, n int, since time.Duration) time.Duration {
 	if done <= 0 {
 		return shortPoll
 	}
-	return max(shortPoll, since*time.Duration(n-done)/time.Duration(done)/2)
+	return max(shortPoll, min(since, since*time.Duration(n-done)/time.Duration(done)/2))
 }

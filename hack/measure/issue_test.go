@@ -15,7 +15,8 @@ func TestPollAfter(t *testing.T) {
 		expected time.Duration
 	}{
 		{"nothing done yet", 0, 1000, time.Second, shortPoll},
-		{"a tenth done in a second: nine more, so look after half of them", 100, 1000, time.Second, 4500 * time.Millisecond},
+		{"half done in ten seconds: ten more, so look after half of them", 500, 1000, 10 * time.Second, 5 * time.Second},
+		{"hardly begun, which tells nothing of the end: look when twice the time has passed", 3, 10_000, 40 * time.Millisecond, 40 * time.Millisecond},
 		{"close to the end", 999, 1000, time.Second, shortPoll},
 		{"all done", 1000, 1000, time.Second, shortPoll},
 	} {
