@@ -24,10 +24,16 @@ func enqueue(q facts.Queue, namespace, name string) {
 // the middle of thousands. Of two priorities the queue takes the higher.
 func (c *Controller) enqueueAsked(q facts.Queue, namespace, name string) {
 	enqueue(q, namespace, name)
-	key := types.NamespacedName{Namespace: namespace, Name: name}
-	if f := c.secrets.Get(key); f == nil || f.Defect != "" {
-		enqueueAs(q, signer.PriorityMissing, reconcile.Request{NamespacedName: key})
+	r := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	if c.missing(r) {
+		enqueueAs(q, signer.PriorityMissing, r)
 	}
+}
+
+// missing reports whether the Secret holds no pair.
+func (c *Controller) missing(r reconcile.Request) bool {
+	f := c.secrets.Get(r.NamespacedName)
+	return f == nil || f.Defect != ""
 }
 
 // enqueueAs enqueues with a priority, which the queues of this package know.
@@ -128,7 +134,7 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 			case <-ctx.Done():
 				return
 			case <-c.config.AuthorityChanged:
-				enqueueAll(q, c.requestsIn(""), c.config.Namespace)
+				c.enqueueAll(q, c.requestsIn(""))
 			}
 		}
 	}()
@@ -140,12 +146,16 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 // dropped, no pod is created in an opted-in namespace until it is replaced. The order of
 // calls does not suffice for that: namespaces that wait for a turn already would come
 // before it. All others go after what somebody waits for: thousands of them would keep a
-// new Service of their namespace without a certificate until the last is done.
-func enqueueAll(q facts.Queue, requests []reconcile.Request, own string) {
+// new Service of their namespace without a certificate until the last is done. Of a process
+// that begins to lead, the first CA is such a change.
+func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 	for _, r := range requests {
 		priority := signer.PriorityRenewal
-		if r.Namespace == own {
+		switch {
+		case r.Namespace == c.config.Namespace:
 			priority = signer.PriorityOwn
+		case c.missing(r):
+			priority = signer.PriorityMissing
 		}
 		enqueueAs(q, priority, r)
 	}

@@ -40,7 +40,9 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 			for _, namespace := range tt.waiting {
 				q.AddAfter(request(namespace), time.Hour)
 			}
-			enqueueAll(q, requests, tt.own)
+			c := withSecrets(t)
+			c.config.Namespace = tt.own
+			c.enqueueAll(q, requests)
 			assert.Eventually(t, func() bool { return q.Len() == len(requests) }, 10*time.Second, time.Millisecond)
 			first, _ := q.Get()
 			assert.Equal(t, tt.first, first.Namespace)
@@ -59,7 +61,9 @@ func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
 	for i := range 100 {
 		requests = append(requests, shop(fmt.Sprint(i)))
 	}
-	enqueueAll(q, requests, "servingcert-system")
+	c := withSecrets(t)
+	c.config.Namespace = "servingcert-system"
+	c.enqueueAll(q, requests)
 
 	enqueue(q, "shop", "57")
 	enqueue(q, "shop", "new")
@@ -90,6 +94,21 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 	got := waiting(q)
 	assert.ElementsMatch(t, []string{"s1", "s3"}, got[:2])
 	assert.ElementsMatch(t, []string{"s0", "s2"}, got[2:])
+}
+
+// A process that begins to lead knows the CA only after it has looked at the first Secrets, and
+// then looks at all again.
+func TestWhatIsMissingIsTheFirstWhenTheCAIsKnown(t *testing.T) {
+	issued := issue(t, testCA(t), wantedBy(service("web")))
+	c := withSecrets(t, issued, signer.Issued{}, issued) // s0, s1 without a pair, s2
+	q := queue.New("", queue.Retries())
+	defer q.ShutDown()
+	var requests []reconcile.Request
+	for _, name := range []string{"s0", "s1", "s2", "s3"} {
+		requests = append(requests, requestOf("shop", name))
+	}
+	c.enqueueAll(q, requests)
+	assert.Equal(t, []string{"s1", "s3", "s0", "s2"}, waiting(q))
 }
 
 // waiting takes what is in the queue.
