@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -54,7 +56,7 @@ type Informer[T Object] struct {
 type holder[T Object] interface {
 	toolscache.ReflectorStore
 	get(key types.NamespacedName) T
-	keys() []types.NamespacedName
+	keys(namespace string) []types.NamespacedName
 	found(index, value string) []types.NamespacedName
 	handle(change[T])
 	hasSynced() bool
@@ -98,7 +100,10 @@ func (i *Informer[T]) HasSynced() bool { return i.store.hasSynced() }
 func (i *Informer[T]) Get(key types.NamespacedName) T { return i.store.get(key) }
 
 // All yields all facts, in no order. What changes meanwhile may be among them or not.
-func (i *Informer[T]) All() iter.Seq[T] { return i.of(i.store.keys()) }
+func (i *Informer[T]) All() iter.Seq[T] { return i.In(metav1.NamespaceAll) }
+
+// In yields the facts of a namespace as All does; those of all if it is metav1.NamespaceAll.
+func (i *Informer[T]) In(namespace string) iter.Seq[T] { return i.of(i.store.keys(namespace)) }
 
 // List returns all facts, in no order.
 func (i *Informer[T]) List() []T { return slices.Collect(i.All()) }
@@ -129,7 +134,19 @@ type Handler[T Object] func(ctx context.Context, q Queue, before, after T)
 // and calls h for each change. The name is for logs. Those before have all their facts before h
 // is called for the first time.
 func (i *Informer[T]) Source(name string, h Handler[T], before ...Synced) source.SyncingSource {
-	return &informerSource[T]{i, name, h, before}
+	return &informerSource[T]{i, name, h, before, false}
+}
+
+// Changes is Source without a call of h for what is there when the controller starts: for
+// objects that are looked at for the sake of others, which all come from a source of their own
+// at that time.
+func (i *Informer[T]) Changes(name string, h Handler[T]) source.SyncingSource {
+	return &informerSource[T]{i, name, h, nil, true}
+}
+
+// Changed is a predicate for a source of controller-runtime that makes it what Changes is.
+func Changed() predicate.Predicate {
+	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
 // Synced is an Informer of whatever facts.
@@ -140,6 +157,7 @@ type informerSource[T Object] struct {
 	name     string
 	handler  Handler[T]
 	before   []Synced
+	changes  bool // no more than these
 }
 
 // String returns the name of the source, for logs.
@@ -171,11 +189,13 @@ func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q Queue) { s.handler(ctx, q, none, e.Object) },
 	}
 	s.informer.store.handle(func(before, after T, initial bool) {
-		if initial && before == none {
+		switch {
+		case initial && s.changes:
+		case initial && before == none:
 			atStart.Create(ctx, event.TypedCreateEvent[T]{Object: after, IsInInitialList: true}, q)
-			return
+		default:
+			s.handler(ctx, q, before, after)
 		}
-		s.handler(ctx, q, before, after)
 	})
 	return nil
 }

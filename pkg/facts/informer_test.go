@@ -15,6 +15,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -104,6 +105,29 @@ func TestInformerSource(t *testing.T) {
 	source.Delete(secret("web-tls", "api"))
 	assert.Equal(t, "api -", next())
 	assert.Equal(t, 1, queue.Len())
+}
+
+// Where only changes count, what is there at the start is none, in either kind of source.
+func TestInformerChanges(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	source.Add(secret("web-tls", "web"))
+	informer := started(t, source)
+	changes := make(chan string, 10)
+	s := informer.Changes("Secrets", func(_ context.Context, _ facts.Queue, _, after *metav1.PartialObjectMetadata) {
+		changes <- after.Name
+	})
+	require.NoError(t, s.Start(t.Context(), nil))
+	require.NoError(t, s.WaitForSync(t.Context()))
+	source.Add(secret("api-tls", "api"))
+	assert.Equal(t, "api-tls", <-changes)
+	source.Modify(secret("web-tls", "api"))
+	assert.Equal(t, "web-tls", <-changes)
+
+	p := facts.Changed()
+	assert.False(t, p.Create(event.CreateEvent{IsInInitialList: true}))
+	assert.True(t, p.Create(event.CreateEvent{}))
+	assert.True(t, p.Update(event.UpdateEvent{}))
+	assert.True(t, p.Delete(event.DeleteEvent{}))
 }
 
 // A handler may rely on the facts of the caches that are named to come before.

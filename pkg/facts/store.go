@@ -111,7 +111,7 @@ func (s *store[O, T, P]) Replace(objects []any, _ string) error {
 		listed[p.key] = true
 		s.put(p.key, p.value, s.unpack(p.value))
 	}
-	for _, key := range s.keys() {
+	for _, key := range s.keys(metav1.NamespaceAll) {
 		if !listed[key] {
 			before, _ := s.remove(key)
 			var none T
@@ -171,7 +171,7 @@ func (s *store[O, T, P]) handle(handler change[T]) {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	var none T
-	for _, key := range s.keys() {
+	for _, key := range s.keys(metav1.NamespaceAll) {
 		handler(none, s.get(key), true)
 	}
 	s.handlers = append(s.handlers, handler)
@@ -194,12 +194,22 @@ func (s *store[O, T, P]) get(key types.NamespacedName) (facts T) {
 	return s.unpack(value)
 }
 
-func (s *store[O, T, P]) keys() []types.NamespacedName {
+// keys returns the keys of the objects in a namespace; of all if it is metav1.NamespaceAll.
+func (s *store[O, T, P]) keys(namespace string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	keys := make([]types.NamespacedName, 0, len(s.items))
+	if namespace == metav1.NamespaceAll {
+		return s.keysOf(make([]types.NamespacedName, 0, len(s.items)), func(name) bool { return true })
+	}
+	in := unique.Make(namespace)
+	return s.keysOf(nil, func(n name) bool { return n.namespace == in })
+}
+
+func (s *store[O, T, P]) keysOf(keys []types.NamespacedName, wanted func(name) bool) []types.NamespacedName {
 	for named := range s.items {
-		keys = append(keys, named.key())
+		if wanted(named) {
+			keys = append(keys, named.key())
+		}
 	}
 	return keys
 }

@@ -105,7 +105,14 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 				require.True(t, s.hasSynced())
 			},
 			"": func(t *rapid.T) {
-				require.Len(t, s.keys(), len(want))
+				require.Len(t, s.keys(metav1.NamespaceAll), len(want))
+				byNamespace := map[string][]types.NamespacedName{}
+				for key := range want {
+					byNamespace[key.Namespace] = append(byNamespace[key.Namespace], key)
+				}
+				for _, namespace := range []string{"shop", "bank", "elsewhere"} {
+					require.ElementsMatch(t, byNamespace[namespace], s.keys(namespace))
+				}
 				require.Len(t, told, len(want))
 				byLabel := map[string][]string{}
 				for key, o := range want {

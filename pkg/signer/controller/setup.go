@@ -105,12 +105,14 @@ func (c *Controller) watch(mgr manager.Manager) error {
 	return nil
 }
 
-// sources are what the controller watches.
+// sources are what the controller watches. At the start every Secret that a Service asks for or
+// that is ours is enqueued. Namespaces and Secrets that are not ours add nothing to that, and
+// to look through a namespace for each of thousands takes minutes.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
 		c.services.Source("Services", c.serviceChanged, c.secrets),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler()),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler()),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler(), facts.Changed()),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler(), facts.Changed()),
 		c.secrets.Source("managed Secrets", c.secretChanged),
 		source.Func(c.watchAuthority),
 	}

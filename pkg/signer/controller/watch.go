@@ -109,15 +109,13 @@ func obstacleHandler() handler.EventHandler { return &handler.EnqueueRequestForO
 // requestsIn returns the requests of a namespace, or of all if it is empty.
 func (c *Controller) requestsIn(namespace string) []reconcile.Request {
 	seen := map[types.NamespacedName]bool{}
-	for svc := range c.services.All() {
-		if name, ok := secretOf(svc); ok && (namespace == "" || svc.Namespace == namespace) {
+	for svc := range c.services.In(namespace) {
+		if name, ok := secretOf(svc); ok {
 			seen[types.NamespacedName{Namespace: svc.Namespace, Name: name}] = true
 		}
 	}
-	for f := range c.secrets.All() {
-		if namespace == "" || f.Namespace == namespace {
-			seen[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = true
-		}
+	for f := range c.secrets.In(namespace) {
+		seen[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = true
 	}
 	requests := make([]reconcile.Request, 0, len(seen))
 	for key := range seen {

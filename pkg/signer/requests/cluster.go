@@ -29,7 +29,7 @@ type Services interface {
 	// Asking returns the Services of the namespace that ask for a certificate; those of all
 	// namespaces if it is metav1.NamespaceAll.
 	Asking(namespace string) []*corev1.Service
-	Source(name string, h facts.Handler[*corev1.Service], before ...facts.Synced) source.SyncingSource
+	Changes(name string, h facts.Handler[*corev1.Service]) source.SyncingSource
 }
 
 // NewCluster returns the Cluster of the manager, whose cache must be that of the signer's

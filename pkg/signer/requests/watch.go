@@ -48,8 +48,8 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 	})
 	for _, s := range []source.Source{
 		f.requests.Source(name, f.changed),
-		f.config.Cluster.services.Source("Services", serviceHandler(affected)),
-		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace),
+		f.config.Cluster.services.Changes("Services", serviceHandler(affected)),
+		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace, facts.Changed()),
 		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
 	} {
 		if err := ctrl.Watch(s); err != nil {
@@ -78,13 +78,11 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 // serviceHandler enqueues what may have waited for a Service.
 func serviceHandler[R Request](affected func(namespace string) []R) facts.Handler[*corev1.Service] {
 	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
-		if after == nil || !api.Asks(after) {
+		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
 			return
 		}
-		if waiting := pending(affected(after.Namespace)); len(waiting) > 0 && (before == nil || matters(before, after)) {
-			for _, r := range waiting {
-				q.Add(r)
-			}
+		for _, r := range pending(affected(after.Namespace)) {
+			q.Add(r)
 		}
 	}
 }

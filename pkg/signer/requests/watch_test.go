@@ -68,3 +68,37 @@ func TestWhichChangesOfAServiceMatter(t *testing.T) {
 		assert.Equal(t, c.want, matters(before, after), name)
 	}
 }
+
+// What waits is looked at when a Service comes that asks, or changes in what matters.
+func TestRequestsWaitForServices(t *testing.T) {
+	waiting := []*csr.Request{
+		{ObjectMeta: metav1.ObjectMeta{Name: "csr-1"}, Pending: true, Username: "system:serviceaccount:shop:server"},
+		{ObjectMeta: metav1.ObjectMeta{Name: "csr-2"}, Username: "system:serviceaccount:shop:server"},
+	}
+	handle := serviceHandler(func(namespace string) []*csr.Request {
+		assert.Equal(t, "shop", namespace)
+		return waiting
+	})
+	asks, other := signertest.Service("web", api.AnnotationKeySource, "pod"), signertest.Service("web", api.AnnotationKeySource, "pod")
+	other.Spec.Selector = map[string]string{"app": "other"}
+	silent := signertest.Service("web")
+	silent.Annotations = nil
+	for name, c := range map[string]struct {
+		before, after *corev1.Service
+		want          int
+	}{
+		"new, and asks":            {nil, asks, 1},
+		"new, and asks nothing":    {nil, silent, 0},
+		"nothing that matters":     {asks, asks.DeepCopy(), 0},
+		"another selector":         {asks, other, 1},
+		"deleted":                  {asks, nil, 0},
+		"asks for nothing anymore": {asks, silent, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := queue.New("", queue.Retries())
+			defer q.ShutDown()
+			handle(t.Context(), q, c.before, c.after)
+			assert.Equal(t, c.want, q.Len())
+		})
+	}
+}
