@@ -19,6 +19,7 @@ type Written[T any] struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]entry[T]
 	echoes  []echoed // in the order of their times
+	timed   bool     // a timer will forget them
 }
 
 // echoed is a write that the cache has seen.
@@ -70,23 +71,50 @@ func (w *Written[T]) Newer(key types.NamespacedName, cachedVersion string, now t
 const echoFor = 5 * time.Second
 
 // Echo returns what was written to the object if that gave it the resource version: the cache
-// has now seen that write, and nothing else. It is forgotten a little later, whether or not
+// has now seen that write, and nothing else. It is forgotten echoFor later, whether or not
 // anybody asks for it.
 func (w *Written[T]) Echo(key types.NamespacedName, resourceVersion string, now time.Time) (value T, echo bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.echoes) > 0 && now.After(w.echoes[0].until) {
-		if first := w.echoes[0]; w.entries[first.key].version == first.version {
-			delete(w.entries, first.key)
-		}
-		w.echoes = w.echoes[1:]
-	}
+	w.forget(now)
 	e, ok := w.entries[key]
 	if !ok || e.version == 0 || e.version != version(resourceVersion) {
 		return value, false
 	}
 	w.echoes = append(w.echoes, echoed{key, e.version, now.Add(echoFor)})
+	if !w.timed {
+		w.forgetLater(now.Add(echoFor))
+	}
 	return e.value, true
+}
+
+// forgetLater forgets the echoes until then once echoFor is over. What has written thousands at
+// once may not write again for days.
+func (w *Written[T]) forgetLater(until time.Time) {
+	w.timed = true
+	time.AfterFunc(echoFor, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.forget(until)
+		if len(w.echoes) > 0 {
+			w.forgetLater(w.echoes[len(w.echoes)-1].until)
+			return
+		}
+		w.timed, w.echoes = false, nil
+		if len(w.entries) == 0 {
+			w.entries = map[types.NamespacedName]entry[T]{} // a map does not shrink
+		}
+	})
+}
+
+// forget forgets the echoes until then.
+func (w *Written[T]) forget(until time.Time) {
+	for len(w.echoes) > 0 && !w.echoes[0].until.After(until) {
+		if first := w.echoes[0]; w.entries[first.key].version == first.version {
+			delete(w.entries, first.key)
+		}
+		w.echoes = w.echoes[1:]
+	}
 }
 
 // Last returns what was written last to the object, and the zero T if that is forgotten or

@@ -2,6 +2,7 @@ package facts_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -96,6 +97,31 @@ func TestEchoOfAWrite(t *testing.T) {
 	w.Echo(other, "12", noon.Add(5*time.Second+1)) // time passes
 	_, behind = w.Newer(web, "9", noon.Add(5*time.Second+1))
 	assert.False(t, behind)
+}
+
+// Of thousands that were written at once, and none later, nothing is kept.
+func TestEchoesAreForgottenWithoutAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := facts.NewWritten[string]()
+		echo := func(name string) types.NamespacedName {
+			key := types.NamespacedName{Namespace: "shop", Name: name}
+			w.Put(key, "10", "mine", time.Now())
+			_, echo := w.Echo(key, "10", time.Now())
+			require.True(t, echo)
+			return key
+		}
+		first := echo("first")
+		time.Sleep(3 * time.Second)
+		second := echo("second")
+		time.Sleep(2*time.Second + time.Millisecond)
+		assert.Empty(t, w.Last(first))
+		assert.Equal(t, "mine", w.Last(second))
+		time.Sleep(5 * time.Second)
+		assert.Empty(t, w.Last(second))
+		again := echo("first")
+		time.Sleep(5*time.Second + time.Millisecond)
+		assert.Empty(t, w.Last(again))
+	})
 }
 
 // What was written since an echo is not forgotten with it.

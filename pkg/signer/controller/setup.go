@@ -105,9 +105,10 @@ func (c *Controller) watch(mgr manager.Manager) error {
 	return nil
 }
 
-// sources are what the controller watches. At the start every Secret that a Service asks for or
-// that is ours is enqueued. Namespaces and Secrets that are not ours add nothing to that, and
-// to look through a namespace for each of thousands takes minutes.
+// sources are what the controller watches. At the start, every Secret that is ours or that a
+// Service asks for comes from its own source. Namespaces and Secrets that are not ours would add
+// nothing to these, and to go through all Services for each of thousands of namespaces takes
+// minutes.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
 		c.services.Source("Services", c.serviceChanged, c.secrets),

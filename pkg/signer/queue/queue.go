@@ -98,19 +98,29 @@ func (q *fairQueue) Done(r reconcile.Request) {
 type turns struct {
 	mu    sync.Mutex
 	turns signer.Turns
-	noted map[reconcile.Request]int // priorities of requests that were added and not yet taken
-	taken map[reconcile.Request]int // priorities of those that are being worked on
+	// noted are the priorities of requests that were added and not yet taken. The lowest,
+	// signer.PriorityRenewal, is not in it: that of every certificate that waits for its time.
+	noted map[reconcile.Request]int
+	// taken are the priorities of those that are being worked on.
+	taken map[reconcile.Request]int
 }
 
 // note remembers with which priority the request is added.
 func (t *turns) note(r reconcile.Request, priority int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if before, there := t.noted[r]; there {
-		priority = max(priority, before)
+	if priority > t.notedOf(r) {
+		t.noted[r] = priority
+		t.turns.Raise(r.NamespacedName, priority)
 	}
-	t.noted[r] = priority
-	t.turns.Raise(r.NamespacedName, priority)
+}
+
+// notedOf returns the highest priority that the request was added with since it was last taken.
+func (t *turns) notedOf(r reconcile.Request) int {
+	if priority, there := t.noted[r]; there {
+		return priority
+	}
+	return signer.PriorityRenewal
 }
 
 func (t *turns) priorityOf(r reconcile.Request) int {
@@ -133,7 +143,7 @@ func (t *turns) Touch(reconcile.Request) {}
 func (t *turns) Push(r reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turns.Add(r.NamespacedName, t.noted[r])
+	t.turns.Add(r.NamespacedName, t.notedOf(r))
 }
 
 // Len returns how many requests are ready.
@@ -149,7 +159,9 @@ func (t *turns) Pop() reconcile.Request {
 	defer t.mu.Unlock()
 	key, priority := t.turns.Next()
 	r := reconcile.Request{NamespacedName: key}
-	delete(t.noted, r)
+	if delete(t.noted, r); len(t.noted) == 0 {
+		t.noted = map[reconcile.Request]int{} // a map does not shrink, and at a start it has all
+	}
 	t.taken[r] = priority
 	return r
 }
