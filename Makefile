@@ -13,6 +13,8 @@ IMAGE     ?= servingcert
 # What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'
 PKG       ?= ./...
 TESTFLAGS ?=
+# The race detector; `make test RACE=` is without it.
+RACE      ?= 1
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
@@ -52,8 +54,8 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries test-programs cfssl-servers cert-manager helm ## unit, property and integration tests with the race detector; PKG=./pkg/x/... for some of them, KUBERNETES=1.30 on an older version
-	$(call run-tests,-race $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
+test: controlplane-binaries test-programs cfssl-servers cert-manager helm ## unit, property and integration tests; PKG=./pkg/x/... for some of them, RACE= without the race detector, KUBERNETES=1.30 on an older version
+	$(call run-tests,$(if $(RACE),-race) $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)

@@ -68,11 +68,19 @@ func (b *bench) makeProfileDir() error {
 	return os.Setenv("SERVINGCERT_BENCH_PROFILE", b.profile) // the signer inherits it
 }
 
-// writeProfile has the signer write its profiles, if they are wanted. Those of the last
-// round stay.
+// untilRest is longer than the signer remembers what it wrote last.
+const untilRest = 6 * time.Second
+
+// writeProfile has the signer write its profiles once it is at rest, if they are wanted. Those
+// of the last round stay.
 func (b *bench) writeProfile(ctx context.Context, p *measure.Process) error {
 	if b.profile == "" {
 		return nil
+	}
+	select {
+	case <-time.After(untilRest):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if err := syscall.Kill(p.PID(), syscall.SIGUSR1); err != nil {
 		return err

@@ -20,7 +20,7 @@ const usual = 100
 // share is the part of the memory limit, in percent, up to which the heap may grow without a
 // collection. What is left is for stacks, the program itself, what is allocated during
 // a collection, and the first list of all objects.
-const share = 40
+const share = 50
 
 // Seldom lets the heap of this process grow to a share of GOMEMLIMIT before it is collected.
 // It does nothing if there is no limit, or if GOGC says what the operator wants.

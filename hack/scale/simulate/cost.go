@@ -13,7 +13,7 @@ type Constants struct {
 	SuccessionAPI  float64 // ms of kube-apiserver's and etcd's CPU a certificate, then
 	RestartEach    float64 // ms a certificate until a restarted signer has looked at it
 	SignerBase     float64 // MiB that a signer with no certificate needs
-	SignerEach     float64 // KiB of RSS a certificate
+	SignerEach     float64 // KiB of RSS a certificate, at the most: in a succession
 	RotatorBase    float64 // MiB
 	RotatorEach    float64 // KiB of RSS a followed pod
 	DialCPU        float64 // ms of the rotator's CPU a dial

@@ -67,6 +67,7 @@ func cacheOf(tb testing.TB, reads []target.Read, objects map[string][]runtime.Ob
 		cancel()
 		require.NoError(tb, <-ended)
 	})
+	require.True(tb, c.WaitForCacheSync(ctx), "it cannot be read before it is started")
 	return c
 }
 
