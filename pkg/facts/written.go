@@ -18,7 +18,8 @@ const WrittenFor = 30 * time.Second
 type Written[T any] struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]entry[T]
-	echoes  []echoed // in the order of their times
+	echoes  []echoed // in the order in which they came
+	dropped int      // how many came before them
 	timed   bool     // a timer will forget them
 }
 
@@ -76,28 +77,33 @@ const echoFor = 5 * time.Second
 func (w *Written[T]) Echo(key types.NamespacedName, resourceVersion string, now time.Time) (value T, echo bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget(now)
+	for len(w.echoes) > 0 && now.After(w.echoes[0].until) {
+		w.forgetFirst()
+	}
 	e, ok := w.entries[key]
 	if !ok || e.version == 0 || e.version != version(resourceVersion) {
 		return value, false
 	}
 	w.echoes = append(w.echoes, echoed{key, e.version, now.Add(echoFor)})
 	if !w.timed {
-		w.forgetLater(now.Add(echoFor))
+		w.forgetLater()
 	}
 	return e.value, true
 }
 
-// forgetLater forgets the echoes until then once echoFor is over. What has written thousands at
-// once may not write again for days.
-func (w *Written[T]) forgetLater(until time.Time) {
+// forgetLater forgets the echoes that there are once echoFor is over. What has written thousands
+// at once may not write again for days.
+func (w *Written[T]) forgetLater() {
 	w.timed = true
+	until := w.dropped + len(w.echoes)
 	time.AfterFunc(echoFor, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.forget(until)
+		for w.dropped < until {
+			w.forgetFirst()
+		}
 		if len(w.echoes) > 0 {
-			w.forgetLater(w.echoes[len(w.echoes)-1].until)
+			w.forgetLater()
 			return
 		}
 		w.timed, w.echoes = false, nil
@@ -107,14 +113,13 @@ func (w *Written[T]) forgetLater(until time.Time) {
 	})
 }
 
-// forget forgets the echoes until then.
-func (w *Written[T]) forget(until time.Time) {
-	for len(w.echoes) > 0 && !w.echoes[0].until.After(until) {
-		if first := w.echoes[0]; w.entries[first.key].version == first.version {
-			delete(w.entries, first.key)
-		}
-		w.echoes = w.echoes[1:]
+// forgetFirst forgets the first echo, unless the object was written again.
+func (w *Written[T]) forgetFirst() {
+	if first := w.echoes[0]; w.entries[first.key].version == first.version {
+		delete(w.entries, first.key)
 	}
+	w.echoes = w.echoes[1:]
+	w.dropped++
 }
 
 // Last returns what was written last to the object, and the zero T if that is forgotten or
