@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -63,6 +64,55 @@ func TestMetrics(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What is not ours is not looked at when the signer starts, however much of it there is.
+func TestAStartLooksAtWhatIsOurs(t *testing.T) {
+	d, ns := newDeployment(t), newNamespace(t)
+	makeService(t, ns, "web")
+	start := func() (looks float64) {
+		r := startProcess(t, d)
+		r.waitGood(t, ns, "web", "web-tls")
+		harness.Eventually(t, func() error {
+			waiting, err := r.sum(`workqueue_depth{controller="signer"`)
+			if err != nil {
+				return err
+			}
+			if looks, err = r.sum(`controller_runtime_reconcile_total{controller="signer"`); err != nil {
+				return err
+			}
+			if looks == 0 || waiting > 0 {
+				return fmt.Errorf("looked %v times, and %v wait", looks, waiting)
+			}
+			return nil
+		})
+		require.NoError(t, r.stop())
+		return looks
+	}
+	start() // issues
+	before := start()
+	const foreign = 300
+	for i := range foreign {
+		_, err := admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("foreign-%d", i)}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	assert.Less(t, start(), before+foreign)
+}
+
+// sum adds up the series that begin with the text.
+func (r *running) sum(prefix string) (sum float64, err error) {
+	_, body, err := get(r.metrics)
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, prefix) {
+			fields := strings.Fields(line)
+			value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", line, err)
+			}
+			sum += value
+		}
+	}
+	return sum, err
 }
 
 // What the CA permits was settled when it was made. Flags that say otherwise stop
