@@ -198,16 +198,13 @@ func (s *store[O, T, P]) get(key types.NamespacedName) (facts T) {
 func (s *store[O, T, P]) keys(namespace string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if namespace == metav1.NamespaceAll {
-		return s.keysOf(make([]types.NamespacedName, 0, len(s.items)), func(name) bool { return true })
+	all, in := namespace == metav1.NamespaceAll, unique.Make(namespace)
+	var keys []types.NamespacedName
+	if all {
+		keys = make([]types.NamespacedName, 0, len(s.items))
 	}
-	in := unique.Make(namespace)
-	return s.keysOf(nil, func(n name) bool { return n.namespace == in })
-}
-
-func (s *store[O, T, P]) keysOf(keys []types.NamespacedName, wanted func(name) bool) []types.NamespacedName {
 	for named := range s.items {
-		if wanted(named) {
+		if all || named.namespace == in {
 			keys = append(keys, named.key())
 		}
 	}

@@ -107,8 +107,7 @@ func (c *Controller) watch(mgr manager.Manager) error {
 
 // sources are what the controller watches. At the start, every Secret that is ours or that a
 // Service asks for comes from its own source. Namespaces and Secrets that are not ours would add
-// nothing to these, and to go through all Services for each of thousands of namespaces takes
-// minutes.
+// nothing to these, and each of thousands of namespaces would have all Services gone through.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
 		c.services.Source("Services", c.serviceChanged, c.secrets),

@@ -144,8 +144,8 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 // dropped, no pod is created in an opted-in namespace until it is replaced. The order of
 // calls does not suffice for that: namespaces that wait for a turn already would come
 // before it. All others go after what somebody waits for: thousands of them would keep a
-// new Service of their namespace without a certificate until the last is done. Of a process
-// that begins to lead, the first CA is such a change.
+// new Service of their namespace without a certificate until the last is done. The
+// first CA that a leader reads is such a change.
 func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 	for _, r := range requests {
 		priority := signer.PriorityRenewal

@@ -96,8 +96,8 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 	assert.ElementsMatch(t, []string{"s0", "s2"}, got[2:])
 }
 
-// A process that begins to lead knows the CA only after it has looked at the first Secrets, and
-// then looks at all again.
+// A process that begins to lead may have looked at the first Secrets before it knows the CA. Then
+// it looks at all again.
 func TestWhatIsMissingIsTheFirstWhenTheCAIsKnown(t *testing.T) {
 	issued := issue(t, testCA(t), wantedBy(service("web")))
 	c := withSecrets(t, issued, signer.Issued{}, issued) // s0, s1 without a pair, s2
