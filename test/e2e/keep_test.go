@@ -8,10 +8,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/hack/node"
 )
 
 // keep writes what is needed to find out why a scene failed into the directory: the
@@ -75,4 +80,50 @@ func copyLogs(to, from string) error {
 		errs = append(errs, err, write(filepath.Join(to, filepath.Base(file)), data))
 	}
 	return errors.Join(errs...)
+}
+
+// ended says which components of the node do not run any more, and what each said last.
+func ended(machine *node.Node) (string, error) {
+	pids, err := machine.PIDs()
+	if err != nil {
+		return "", err
+	}
+	var said strings.Builder
+	for _, name := range node.Components() {
+		if pids[name] != 0 {
+			continue
+		}
+		log, err := os.ReadFile(filepath.Join(machine.LogDir(), name+".log"))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&said, "the node's %s has ended: %s\n", name, lastWords(string(log)))
+	}
+	return said.String(), nil
+}
+
+// lastWords is the line of a log that tells why a Go program has ended: the last panic, or
+// else the last line. After a panic follow the stacks of all goroutines.
+func lastWords(log string) string {
+	tells := func(line string) bool {
+		return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
+	}
+	last := ""
+	for line := range strings.Lines(log) {
+		if tells(line) || !tells(last) {
+			last = line
+		}
+	}
+	return strings.TrimSpace(last)
+}
+
+func TestLastWords(t *testing.T) {
+	for log, want := range map[string]string{
+		"":                                      "",
+		"starts\nF1 no such flag\n":             "F1 no such flag",
+		"starts\npanic: a\n\ngoroutine 1:\n\tf": "panic: a",
+		"panic: a\n\tf\nstarts again\nfatal error: b\n\ngoroutine 1:\n": "fatal error: b",
+	} {
+		require.Equal(t, want, lastWords(log))
+	}
 }

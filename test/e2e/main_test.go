@@ -165,7 +165,7 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if c.machine != nil {
-		if c.tools.kubelet, err = buildMovedKubelet(ctx, *outDir); err != nil {
+		if c.tools.kubelet, err = buildChangedKubelet(ctx, *outDir); err != nil {
 			return err
 		}
 		moved := c.tools.kubelet + ahead // of a run before
@@ -187,7 +187,9 @@ func keepAll(ctx context.Context) error {
 	defer cancel()
 	err = the.keep(ctx, dir)
 	if the.machine != nil {
-		err = errors.Join(err, copyLogs(filepath.Join(dir, "node"), the.machine.LogDir()))
+		said, failed := ended(the.machine)
+		fmt.Fprint(os.Stderr, "\n", said)
+		err = errors.Join(err, failed, copyLogs(filepath.Join(dir, "node"), the.machine.LogDir()))
 	}
 	fmt.Fprintf(os.Stderr, "\nlogs, events, conditions and what the clients saw are in %s\n", dir)
 	return err

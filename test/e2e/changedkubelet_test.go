@@ -4,7 +4,7 @@ package e2e
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,25 +41,42 @@ func (c movedClock) Now() time.Time {
 }
 `
 
-// buildMovedKubelet builds the kubelet that is pinned, with a clock that can be moved, into
-// the directory and returns its path.
-func buildMovedKubelet(ctx context.Context, dir string) (string, error) {
+// learnsOfDeletion takes the place of a conversion by which kubelet 1.36.3 ends: a deletion
+// that it learns of from a list, as its watch was broken, comes as a DeletedFinalStateUnknown.
+// On other nodes systemd starts such a kubelet again; here it would be gone for good.
+const learnsOfDeletion = `
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			pcr := obj.(*certificatesv1beta1.PodCertificateRequest)`
+
+// buildChangedKubelet builds the kubelet that is pinned, with a clock that can be moved and
+// without its fault, into the directory and returns its path.
+func buildChangedKubelet(ctx context.Context, dir string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(dir, "kubelet"))
 	if err != nil {
 		return "", err
 	}
 	return path, controlplane.BuildChanged(ctx, os.Stderr, controlplane.Kubelet, controlplane.Change{
-		Module: "k8s.io/kubernetes", File: "pkg/kubelet/podcertificate/podcertificatemanager.go", Apply: withMovedClock,
+		Module: "k8s.io/kubernetes", File: "pkg/kubelet/podcertificate/podcertificatemanager.go", Apply: changeKubelet,
 	}, path)
 }
 
-func withMovedClock(content string) (string, error) {
-	const set, imports = "clock:        clock,", "import (\n"
-	if strings.Count(content, set) != 1 || !strings.Contains(content, imports) {
-		return "", errors.New("its clock is set in another way than it was")
+func changeKubelet(content string) (string, error) {
+	for _, change := range []struct{ what, from, to string }{
+		{"its imports", "\nimport (\n", "\nimport (\n\t\"os\"\n"},
+		{"how its clock is set", "clock:        clock,", "clock:        movedClock{clock},"},
+		{
+			"what it does with a deletion", `DeleteFunc: func(obj any) {
+			pcr := obj.(*certificatesv1beta1.PodCertificateRequest)`, "DeleteFunc: func(obj any) {" + learnsOfDeletion,
+		},
+	} {
+		if strings.Count(content, change.from) != 1 {
+			return "", fmt.Errorf("%s is not what it was", change.what)
+		}
+		content = strings.Replace(content, change.from, change.to, 1)
 	}
-	content = strings.Replace(content, set, "clock:        movedClock{clock},", 1)
-	return strings.Replace(content, imports, imports+"\t\"os\"\n", 1) + movedClock, nil
+	return content + movedClock, nil
 }
 
 // ahead follows the path of the kubelet in the name of the file with the time.
