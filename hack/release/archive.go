@@ -4,9 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/flate"
 	"compress/gzip"
-	"io"
 	"io/fs"
 	"time"
 )
@@ -21,10 +19,7 @@ type file struct {
 // tarball returns the files as a .tar.gz, owned by root and all of one time.
 func tarball(files []file, t time.Time) ([]byte, error) {
 	var out bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
 	for _, f := range files {
 		header := &tar.Header{
@@ -51,9 +46,6 @@ func tarball(files []file, t time.Time) ([]byte, error) {
 func zipball(files []file, t time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
-	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) {
-		return flate.NewWriter(w, flate.BestCompression)
-	})
 	for _, f := range files {
 		// UTC, or the zone of the builder is in the archive.
 		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: t.UTC()}
