@@ -23,7 +23,6 @@ type bench struct {
 
 // results is what a run of the bench measured.
 type results struct {
-	bare        time.Duration // the cryptography of a certificate
 	rounds      []round
 	warm        measure.Usage // a restart
 	warmForeign measure.Usage // beside foreign Secrets
@@ -45,10 +44,6 @@ func (b *bench) run(ctx context.Context) error {
 		if err := b.MakeNamespace(ctx, ns, labels); err != nil {
 			return err
 		}
-	}
-	measure.Step("the cryptography alone")
-	if r.bare, err = bare(ctx, 2000); err != nil {
-		return fmt.Errorf("cryptography: %w", err)
 	}
 	if r.rounds, err = b.runRounds(ctx); err != nil {
 		return err

@@ -8,8 +8,9 @@ import (
 	"github.com/servingcert/servingcert/hack/measure"
 )
 
-// round is the floors and the signer, one after another on the same control plane.
+// round is the cryptography alone, the floors and the signer, one after another on the same control plane.
 type round struct {
+	bare   time.Duration   // the cryptography of a certificate
 	floors []measure.Phase // as floors
 	cold   cold
 }
@@ -34,6 +35,11 @@ func (b *bench) runRounds(ctx context.Context) ([]round, error) {
 	rounds := make([]round, b.rounds)
 	for i := range rounds {
 		r := &rounds[i]
+		measure.Step("round %d: the cryptography alone", i+1)
+		var err error
+		if r.bare, err = bare(ctx, 2000); err != nil {
+			return nil, fmt.Errorf("cryptography: %w", err)
+		}
 		r.floors = make([]measure.Phase, len(floors))
 		var steps []func() error
 		for k, f := range floors {

@@ -3,8 +3,12 @@ package measure
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Issued says which certificates are waited for.
@@ -29,7 +33,8 @@ func (c *Cluster) WaitFirst(ctx context.Context, p *Process, namespace string, b
 
 // WaitIssued waits until all Secrets are there, and then until all conditions are written.
 // Each question takes from what is measured, so it is asked seldom: after half of the time
-// that is left at the rate so far. A scrape looks at every certificate and comes last.
+// that is left at the rate so far. The signer is asked nothing: a scrape looks at every
+// certificate.
 func (c *Cluster) WaitIssued(ctx context.Context, p *Process, i Issued) error {
 	err := p.Wait(ctx, fmt.Sprintf("%d Secrets", i.N), func() (time.Duration, bool) {
 		n, err := c.CountSecrets(ctx, i.Namespace)
@@ -39,16 +44,33 @@ func (c *Cluster) WaitIssued(ctx context.Context, p *Process, i Issued) error {
 	if err != nil {
 		return err
 	}
-	return p.WaitRequests(ctx, http.MethodPatch, i.N, i.Start)
+	services, err := c.Client.CoreV1().Services(i.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	// Conditions follow their Secrets at once, so those of a few Services are left.
+	for j := range services.Items {
+		if svc := &services.Items[j]; !saysReady(svc) {
+			if err := c.waitReady(ctx, p, svc); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-// WaitRequests waits until the process has made so many requests by the method.
-func (p *Process) WaitRequests(ctx context.Context, method string, n int, start time.Time) error {
-	return p.Wait(ctx, fmt.Sprintf("%d requests by %s", n, method), func() (time.Duration, bool) {
-		m, err := p.Scrape()
-		made := m.Sum("rest_client_requests_total", "method", method)
-		return PollAfter(int(made), n, time.Since(start)), err == nil && made >= float64(n)
+// waitReady waits until the Service says that it has its certificate.
+func (c *Cluster) waitReady(ctx context.Context, p *Process, svc *corev1.Service) error {
+	return p.Wait(ctx, fmt.Sprintf("the condition of Service %s/%s", svc.Namespace, svc.Name), func() (time.Duration, bool) {
+		now, err := c.Client.CoreV1().Services(svc.Namespace).Get(ctx, svc.Name, metav1.GetOptions{})
+		return shortPoll, err == nil && saysReady(now)
 	})
+}
+
+// saysReady reports whether the Service has its certificate, or asks for none.
+func saysReady(svc *corev1.Service) bool {
+	condition := api.Condition(svc, api.ConditionReady)
+	return svc.Annotations[api.AnnotationSecretName] == "" || condition != nil && condition.Status == metav1.ConditionTrue
 }
 
 // shortPoll is the shortest pause between two questions.

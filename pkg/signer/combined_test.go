@@ -193,7 +193,7 @@ func TestInvariant9FactsOfCombinedHoldNoPrivateKey(t *testing.T) {
 		delete(w.secret.Data, api.CombinedKey)
 		s, d = w.decide()
 		require.True(t, d.Content.NeedsPair(s.Secret))
-		written := d.Content.WithPair(w.secret).Facts(&w.secret.ObjectMeta, s.Secret, ca)
+		written := d.Content.WithPair(w.secret).Facts(s.Secret, ca).WrittenAs(&w.secret.ObjectMeta)
 		for _, v := range []any{f, s, d, written.Other} {
 			everything := everythingIn(reflect.ValueOf(v), map[uintptr]bool{reflect.ValueOf(ca).Pointer(): true})
 			require.NotEmpty(t, everything)

@@ -156,12 +156,11 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 	return patch
 }
 
-// Facts returns the facts of the Secret after the content was written to it, as
-// FactsOf returns them once the cache has seen it: written is what the API server
-// answered, before are the facts until then, nil if it was created, and ca is the
-// CA that signed what was issued.
-func (c Content) Facts(written *metav1.ObjectMeta, before *SecretFacts, ca *pki.Authority) *SecretFacts {
-	f := &SecretFacts{ObjectMeta: identityOf(written), Labelled: true, Type: corev1.SecretTypeTLS, Other: c.other(before)}
+// Facts returns the facts that the Secret has when the content is written to it, but for its
+// identity: before are the facts until then, nil if it is created, and ca is the CA that signed
+// what was issued.
+func (c Content) Facts(before *SecretFacts, ca *pki.Authority) *SecretFacts {
+	f := &SecretFacts{Labelled: true, Type: corev1.SecretTypeTLS, Other: c.other(before)}
 	var annotations map[string]string
 	if before != nil {
 		annotations = before.Annotations
@@ -169,6 +168,7 @@ func (c Content) Facts(written *metav1.ObjectMeta, before *SecretFacts, ca *pki.
 	f.Annotations = withAnnotations(annotations, c.Annotations)
 	if c.issued == nil {
 		f.Immutable, f.Leaf, f.Combined = before.Immutable, before.Leaf, before.Combined
+		f.Empty, f.Defect, f.Detail = before.Empty, before.Defect, before.Detail
 		f.TakeVerification(before)
 		return f
 	}
@@ -176,4 +176,13 @@ func (c Content) Facts(written *metav1.ObjectMeta, before *SecretFacts, ca *pki.
 	f.verified = &atomic.Pointer[verification]{}
 	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true, signer: ca.Certificate})
 	return f
+}
+
+// WrittenAs returns the facts of Content.Facts with the identity that the API server answered
+// with, as FactsOf returns them once the cache has seen the write.
+func (f *SecretFacts) WrittenAs(answer *metav1.ObjectMeta) *SecretFacts {
+	out := *f
+	out.ObjectMeta = identityOf(answer)
+	out.Annotations = f.Annotations
+	return &out
 }

@@ -23,7 +23,7 @@ func TestContentBesideThePair(t *testing.T) {
 	content.Data["ca.crt"] = []byte("root")
 	secret := created(content.Secret(s.Key, nil))
 	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, "ca.crt": []byte("root")}, secret.Data)
-	written := content.Facts(&secret.ObjectMeta, nil, ca)
+	written := content.Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
 	assert.Equal(t, FactsOf(secret, api.DefaultInstance).Other, written.Other)
 
 	kept := contentOf(s, d, nil) // with the pair as it is
@@ -50,7 +50,7 @@ func TestContentBesideThePair(t *testing.T) {
 			healed := patched(t, damaged, kept.Patch(facts))
 			assert.Equal(t, secret.Data, healed.Data, "and the pair stays")
 			want := FactsOf(healed, api.DefaultInstance)
-			got := kept.Facts(&healed.ObjectMeta, facts, ca)
+			got := kept.Facts(facts, ca).WrittenAs(&healed.ObjectMeta)
 			want.TakeVerification(got)
 			assert.Equal(t, want, got)
 			assert.False(t, kept.differs(got))
@@ -81,7 +81,7 @@ func TestContentAnnotations(t *testing.T) {
 			facts.Annotations = c.have // as if contentOf returned all of them
 			assert.Equal(t, c.writes, content.differs(facts))
 			assert.Equal(t, c.after, patched(t, before, content.Patch(facts)).Annotations)
-			assert.Equal(t, c.after, content.Facts(&before.ObjectMeta, facts, ca).Annotations)
+			assert.Equal(t, c.after, content.Facts(facts, ca).WrittenAs(&before.ObjectMeta).Annotations)
 			assert.Equal(t, c.after, content.Secret(types.NamespacedName{}, before).Annotations)
 		})
 	}

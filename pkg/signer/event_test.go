@@ -42,7 +42,7 @@ func TestSettleReports(t *testing.T) {
 	}
 
 	s, d := newScene(ca, nil, web).decide()
-	written := d.With(s, good).Facts(&managed(good, web).ObjectMeta, nil, ca)
+	written := d.With(s, good).Facts(nil, ca).WrittenAs(&managed(good, web).ObjectMeta)
 	settled := Settle(s, d, Outcome{Secret: written})
 	assert.Empty(t, reasons(settled), "a first issue")
 	assert.Equal(t, written.Leaf.Fingerprint, settled.Leaf)
@@ -59,7 +59,7 @@ func TestSettleReports(t *testing.T) {
 	w.now = due
 	s, d = w.decide()
 	renewed := issue(t, ca, wantedBy(web), due)
-	settled = Settle(s, d, Outcome{Secret: d.With(s, renewed).Facts(&w.secret.ObjectMeta, s.Secret, ca)})
+	settled = Settle(s, d, Outcome{Secret: d.With(s, renewed).Facts(s.Secret, ca).WrittenAs(&w.secret.ObjectMeta)})
 	assert.Equal(t, []string{"CertificateReissued"}, reasons(settled))
 	assert.Equal(t, pki.Fingerprint(renewed.Leaf), settled.Leaf)
 	settled = Settle(s, d, Outcome{Err: caError("CAUnreachable")})

@@ -93,17 +93,25 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 }
 
 // FactsAsWritten is FactsOf for a Secret of which wrote are the facts that this signer wrote
-// last, or nil. If that is the version at hand, what follows from the pair is taken from there.
-// The pair is compared nevertheless, by digest: somebody's admission webhook may have changed
-// what was written.
+// last, or is writing, or nil. If the Secret holds the pair of those, what follows from the pair
+// is taken from there. It may hold another: somebody's admission webhook may have changed it.
 func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) *SecretFacts {
 	f := factsBesidePair(secret, instance)
-	if wrote == nil || wrote.UID != f.UID || wrote.ResourceVersion != f.ResourceVersion || wrote.Combined != f.Combined || wrote.verified == nil {
-		f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-		return f
+	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
+	if wrote != nil && wrote.Defect == "" && wrote.verified != nil && wrote.Combined == f.Combined && aPair(certPEM, keyPEM) {
+		f.Leaf, f.verified = wrote.Leaf, wrote.verified
+	} else {
+		f.readPair(certPEM, keyPEM)
 	}
-	f.Leaf, f.verified = wrote.Leaf, wrote.verified
 	return f
+}
+
+// aPair reports whether one begins with a certificate and the other is a key alone. Of two pairs
+// for which it does, with the same digest, both have the same bytes under both keys but for a newline
+// at the end of the key: the digest does not tell where one ends and the other begins.
+func aPair(certPEM, keyPEM []byte) bool {
+	const begin = "-----BEGIN "
+	return bytes.HasPrefix(certPEM, []byte(begin+"CERTIFICATE-----")) && bytes.HasPrefix(keyPEM, []byte(begin)) && bytes.Count(keyPEM, []byte(begin)) == 1
 }
 
 // factsBesidePair are the facts that do not need the pair to be read.

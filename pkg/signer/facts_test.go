@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	issued := issue(t, ca, wanted, epoch)
 	secret := managed(issued, web)
 
-	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, Decision{}, &issued).Facts(&secret.ObjectMeta, nil, ca)
+	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, Decision{}, &issued).Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
 	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
 	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
@@ -137,18 +138,29 @@ func TestFactsAsWritten(t *testing.T) {
 	}{
 		"as it was written":        {func(*corev1.Secret) {}, true},
 		"with another's key in it": {func(s *corev1.Secret) { s.Data["note"] = []byte("x") }, true},
-		"changed since":            {func(s *corev1.Secret) { s.ResourceVersion = "8" }, false},
-		"made again":               {func(s *corev1.Secret) { s.UID = "of another" }, false},
+		"changed since":            {func(s *corev1.Secret) { s.ResourceVersion = "8" }, true},
+		"made again":               {func(s *corev1.Secret) { s.UID = "of another" }, true},
 		"certificate was replaced": {func(s *corev1.Secret) { s.Data[corev1.TLSCertKey] = other.CertPEM }, false},
 		"key was replaced":         {func(s *corev1.Secret) { s.Data[corev1.TLSPrivateKeyKey] = other.KeyPEM }, false},
 		"pair was taken out":       {func(s *corev1.Secret) { s.Data = nil }, false},
+		"newline was taken off":    {func(s *corev1.Secret) { s.Data[corev1.TLSPrivateKeyKey] = bytes.TrimSpace(mine.KeyPEM) }, true},
+		"both in one": {func(s *corev1.Secret) {
+			s.Data = map[string][]byte{corev1.TLSPrivateKeyKey: combined(mine.CertPEM, mine.KeyPEM)}
+		}, false},
+		"both in the other": {func(s *corev1.Secret) {
+			s.Data = map[string][]byte{corev1.TLSCertKey: combined(mine.CertPEM, mine.KeyPEM)}
+		}, false},
+		"the end of one in the other": {func(s *corev1.Secret) {
+			half := len(mine.KeyPEM) / 2
+			s.Data[corev1.TLSPrivateKeyKey], s.Data[corev1.TLSCertKey] = mine.KeyPEM[:half], slices.Concat(mine.KeyPEM[half:], mine.CertPEM)
+		}, false},
 		"certificate in front of it": {func(s *corev1.Secret) {
 			s.Data[corev1.TLSCertKey] = append(bytes.Clone(other.CertPEM), mine.CertPEM...)
 		}, false},
 	} {
 		secret := managed(mine, web)
 		secret.UID, secret.ResourceVersion = "uid-of-secret", "7"
-		wrote := contentOf(Situation{}, Decision{}, &mine).Facts(&secret.ObjectMeta, nil, ca)
+		wrote := contentOf(Situation{}, Decision{}, &mine).Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
 		c.change(secret)
 		got, want := FactsAsWritten(secret, api.DefaultInstance, wrote), FactsOf(secret, api.DefaultInstance)
 		assert.Equal(t, c.known, got.verified == wrote.verified, name)
@@ -159,6 +171,22 @@ func TestFactsAsWritten(t *testing.T) {
 	}
 	secret := managed(mine, web)
 	assert.True(t, FactsAsWritten(secret, api.DefaultInstance, nil).Leaf.Exists(), "nothing was written")
+}
+
+// A chain leaves a second place at which the same bytes could be divided.
+func TestFactsAsWrittenOfAChain(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	mine := issue(t, ca, wantedBy(web), epoch)
+	leaf := mine.CertPEM
+	mine.CertPEM = slices.Concat(leaf, pki.EncodeCertificates(ca.Certificate))
+	wrote := contentOf(Situation{}, Decision{}, &mine).Facts(nil, ca)
+	secret := managed(mine, web)
+	require.Same(t, wrote.verified, FactsAsWritten(secret, api.DefaultInstance, wrote).verified)
+	secret.Data[corev1.TLSPrivateKeyKey] = slices.Concat(mine.KeyPEM, leaf)
+	secret.Data[corev1.TLSCertKey] = mine.CertPEM[len(leaf):]
+	moved := FactsAsWritten(secret, api.DefaultInstance, wrote)
+	require.Equal(t, wrote.Combined, moved.Combined)
+	require.NotSame(t, wrote.verified, moved.verified)
 }
 
 // Invariant 9: what the informer keeps of a Secret holds no private key, and
@@ -187,7 +215,7 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			}
 		}
 		secret := managed(good, web)
-		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, Decision{}, &good).Facts(&secret.ObjectMeta, nil, ca).Leaf), map[uintptr]bool{})
+		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, Decision{}, &good).Facts(nil, ca).WrittenAs(&secret.ObjectMeta).Leaf), map[uintptr]bool{})
 		for _, piece := range piecesOf(t, good.KeyPEM) {
 			require.NotContains(t, issuedFacts, piece, "what was just written")
 		}

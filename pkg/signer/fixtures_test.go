@@ -161,7 +161,7 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issue
 		w.secret = patched(t, w.secret, content.Patch(s.Secret))
 	}
 	// What is remembered of the write is what the cache will show.
-	want, got := FactsOf(w.secret, api.DefaultInstance), content.Facts(&w.secret.ObjectMeta, before, s.Authority)
+	want, got := FactsOf(w.secret, api.DefaultInstance), content.Facts(before, s.Authority).WrittenAs(&w.secret.ObjectMeta)
 	require.Equal(t, want.SignedBy(s.Authority), got.SignedBy(s.Authority))
 	want.verified.Store(got.verified.Load())
 	require.Equal(t, want, got)

@@ -125,7 +125,7 @@ func TestAnnotationsRememberedAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 	require.NoError(t, err)
 	w.write(t, s, d, &issued)
 	remembered := func(content Content) map[string]string {
-		return content.Facts(&w.secret.ObjectMeta, s.Secret, s.Authority).Annotations
+		return content.Facts(s.Secret, s.Authority).WrittenAs(&w.secret.ObjectMeta).Annotations
 	}
 	there := func() map[string]string { return FactsOf(w.secret, api.DefaultInstance).Annotations }
 	assert.Len(t, there(), 4)

@@ -119,7 +119,7 @@ func TestTheRecordOfARenewal(t *testing.T) {
 		secret := managed(issued, web)
 		secret.Annotations = map[string]string{api.AnnotationRenewedAfter: at}
 		content := contentOf(Situation{}, Decision{}, &issued)
-		assert.Equal(t, FactsOf(secret, api.DefaultInstance).renewedAfter(), content.Facts(&secret.ObjectMeta, nil, known).renewedAfter())
+		assert.Equal(t, FactsOf(secret, api.DefaultInstance).renewedAfter(), content.Facts(nil, known).WrittenAs(&secret.ObjectMeta).renewedAfter())
 	})
 }
 

@@ -135,6 +135,9 @@ func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Dec
 
 // writeContent makes the Secret hold the content, and remembers it.
 func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d signer.Decision, content signer.Content) (*signer.SecretFacts, error) {
+	secret := content.Facts(s.Secret, s.Authority)
+	end := c.wroteSecret.Begin(s.Key, secret)
+	defer end()
 	var object *metav1.ObjectMeta
 	var err error
 	switch d.Action {
@@ -148,7 +151,7 @@ func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d sig
 	if err != nil {
 		return nil, writeError{err}
 	}
-	secret := content.Facts(object, s.Secret, s.Authority)
+	secret = secret.WrittenAs(object)
 	c.wroteSecret.Put(s.Key, object.ResourceVersion, secret, s.Now)
 	return secret, nil
 }
@@ -222,6 +225,9 @@ func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatu
 	if err != nil || patch == nil {
 		return false, err
 	}
+	key := client.ObjectKeyFromObject(svc)
+	end := c.wroteStatus.Begin(key, stated{})
+	defer end()
 	patched := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 	err = c.client.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
@@ -230,6 +236,6 @@ func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatu
 	case err != nil:
 		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	c.wroteStatus.Put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, statedBy(patched), now)
+	c.wroteStatus.Put(key, patched.ResourceVersion, statedBy(patched), now)
 	return true, nil
 }

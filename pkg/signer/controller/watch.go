@@ -48,7 +48,13 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 	if after == nil {
 		c.wroteStatus.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
 	}
-	told := c.toldByUs(before, after)
+	told := c.toldByUs(before, after, func() { c.enqueueChanged(q, before, after, false) })
+	c.enqueueChanged(q, before, after, told)
+}
+
+// enqueueChanged enqueues what a change of a Service is about. Told by us, it is not about the
+// Secret that the Service names.
+func (c *Controller) enqueueChanged(q facts.Queue, before, after *corev1.Service, told bool) {
 	for _, svc := range []*corev1.Service{before, after} {
 		if svc == nil {
 			continue
@@ -66,12 +72,13 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 }
 
 // toldByUs reports whether the change is what this process wrote to the Service, and nothing
-// else. Whoever wrote it has looked at everything that it follows from.
-func (c *Controller) toldByUs(before, after *corev1.Service) bool {
+// else. Whoever wrote it has looked at everything that it follows from. If it turns out later that
+// somebody else wrote it, otherwise is called.
+func (c *Controller) toldByUs(before, after *corev1.Service, otherwise func()) bool {
 	if before == nil || after == nil || !sameBesideStatus(before, after) {
 		return false
 	}
-	_, echo := c.wroteStatus.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock())
+	_, echo := c.wroteStatus.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock(), otherwise)
 	return echo
 }
 
@@ -168,10 +175,12 @@ func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, aft
 		c.enqueueOwners(q, before)
 		return
 	}
-	if ours, echo := c.wroteSecret.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock()); echo {
+	enqueueIt := func() { enqueue(q, after.Namespace, after.Name) }
+	switch ours, echo := c.wroteSecret.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock(), enqueueIt); {
+	case !echo:
+		enqueueIt()
+	case ours != nil:
 		after.TakeVerification(ours) // whoever wrote it goes on with what follows from it
-	} else {
-		enqueue(q, after.Namespace, after.Name)
 	}
 	if before != nil && !before.SameOwners(after) {
 		c.enqueueOwners(q, before)

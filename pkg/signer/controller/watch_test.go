@@ -148,6 +148,16 @@ func TestWhatWeWroteToASecretIsNotLookedAtAgain(t *testing.T) {
 	assert.Equal(t, []string{"web-tls"}, waiting(q), "somebody changed it afterwards")
 	c.secretChanged(t.Context(), q, secret("11"), nil)
 	assert.Equal(t, []string{"web-tls"}, waiting(q), "it was deleted")
+
+	for version, want := range map[string][]string{"20": nil, "21": {"web-tls"}} {
+		c.wroteSecret = facts.NewWritten[*signer.SecretFacts]()
+		end := c.wroteSecret.Begin(client.ObjectKeyFromObject(ours), ours)
+		c.secretChanged(t.Context(), q, nil, secret("20"))
+		assert.Empty(t, waiting(q), "it is not known yet who wrote it")
+		c.wroteSecret.Put(client.ObjectKeyFromObject(ours), version, ours, epoch)
+		end()
+		assert.Equal(t, want, waiting(q), "the answer was version %s", version)
+	}
 }
 
 // The same of a Service: unless something else has changed with the condition.
@@ -179,6 +189,13 @@ func TestWhatWeWroteToAServiceIsNotLookedAtAgain(t *testing.T) {
 			tt.change(after)
 			c.serviceChanged(t.Context(), q, before, after)
 			assert.Equal(t, tt.want, waiting(q))
+
+			c.wroteStatus = facts.NewWritten[stated]()
+			end := c.wroteStatus.Begin(client.ObjectKeyFromObject(after), stated{})
+			c.serviceChanged(t.Context(), q, before, after)
+			c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
+			end()
+			assert.Equal(t, tt.want, waiting(q), "the change was seen before the answer")
 		})
 	}
 }
