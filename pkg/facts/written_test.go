@@ -188,6 +188,8 @@ func TestEchoBeforeTheAnswer(t *testing.T) {
 func TestAnEarlyEchoIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := facts.NewWritten[string]()
+		unseen := types.NamespacedName{Namespace: "shop", Name: "unseen"}
+		w.Put(unseen, "9", "mine too", time.Now())
 		end := w.Begin(web, "mine")
 		w.Echo(web, "10", time.Now(), nil)
 		w.Put(web, "10", "mine", time.Now())
@@ -195,6 +197,13 @@ func TestAnEarlyEchoIsForgotten(t *testing.T) {
 		assert.Equal(t, "mine", w.Last(web))
 		time.Sleep(time.Second + time.Millisecond)
 		assert.Empty(t, w.Last(web))
+		assert.Equal(t, "mine too", w.Last(unseen))
+
+		end = w.Begin(web, "mine again")
+		w.Put(web, "12", "mine again", time.Now())
+		end()
+		time.Sleep(time.Second + time.Millisecond)
+		assert.Equal(t, "mine again", w.Last(web), "the cache has not seen it")
 	})
 }
 
