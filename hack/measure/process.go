@@ -46,21 +46,26 @@ type Usage struct {
 // Rate is how many certificates a second.
 func (u Usage) Rate() float64 { return float64(u.N) / u.Took.Seconds() }
 
-// GOMEMLIMIT of the programs in deploy/install.yaml.
+// GOMEMLIMIT of the programs in deploy/install.yaml, in MiB.
 const (
-	signerMemory  = "112MiB"
-	rotatorMemory = "160MiB"
+	SignerMemory  = 112
+	RotatorMemory = 160
 )
 
-// RunSigner starts the signer with the limits of deploy/install.yaml. Its log tells what its
+// Limited is the environment of a program with a GOMEMLIMIT in MiB, whose log tells what its
 // garbage collector does.
+func Limited(memory int) []string {
+	return []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", memory), "GODEBUG=gctrace=1"}
+}
+
+// RunSigner starts the signer with the limits of deploy/install.yaml.
 func (c *Cluster) RunSigner(ctx context.Context, binary string, workers int, flags ...string) (*Process, error) {
-	return c.Run(ctx, binary, []string{"GOMEMLIMIT=" + signerMemory, "GODEBUG=gctrace=1"}, append(flags, "--workers", strconv.Itoa(workers))...)
+	return c.Run(ctx, binary, Limited(SignerMemory), append(flags, "--workers", strconv.Itoa(workers))...)
 }
 
 // RunRotator starts the rotator with the limits of deploy/install.yaml.
 func (c *Cluster) RunRotator(ctx context.Context, binary string, flags ...string) (*Process, error) {
-	return c.Run(ctx, binary, []string{"GOMEMLIMIT=" + rotatorMemory, "GODEBUG=gctrace=1"}, flags...)
+	return c.Run(ctx, binary, Limited(RotatorMemory), flags...)
 }
 
 // Run starts a binary of cmd on the cluster, as its administrator unless the arguments name

@@ -98,16 +98,16 @@ func (r *run) issue(ctx context.Context) error {
 	return r.setPlaneRSS(part)
 }
 
-// startSigner starts the signer, which has 112 MiB for 10 000 certificates as in
-// deploy/install.yaml.
+// startSigner starts the signer, with the memory of deploy/install.yaml for each 10 000
+// certificates.
 func (r *run) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
-	return r.Run(ctx, r.signer, r.memory(112), append(flags, "--workers", strconv.Itoa(r.workers))...)
+	return r.Run(ctx, r.signer, r.memory(measure.SignerMemory), append(flags, "--workers", strconv.Itoa(r.workers))...)
 }
 
 // memory is the environment of a process that is given so many MiB for 10 000 Services, and not
 // less for fewer.
 func (r *run) memory(mib int) []string {
-	return []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", max(mib, mib*r.n/10_000)), "GODEBUG=gctrace=1"}
+	return measure.Limited(max(mib, mib*r.n/10_000))
 }
 
 // setCPU notes the CPU time of the control plane and of some processes for each of what.

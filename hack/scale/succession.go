@@ -19,7 +19,7 @@ func (r *run) succession(ctx context.Context) error {
 		return err
 	}
 	defer signer.Kill()
-	rotator, err := r.Run(ctx, r.rotator, r.memory(160))
+	rotator, err := r.Run(ctx, r.rotator, r.memory(measure.RotatorMemory))
 	if err != nil {
 		return err
 	}
