@@ -14,16 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kill9 kills the processes of that name in a pod, from the machine that is its
-// node: without a word to anybody, so that no lease is given back. The kubelet
-// starts the container anew.
-func kill9(name string, pod types.UID) error {
+// processesIn are the processes of that name in a pod, as the machine that is its node has
+// them. It is an error if there is none.
+func processesIn(pod types.UID, name string) ([]int, error) {
 	cgroups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	killed := 0
-	var errs []error
+	var pids []int
 	for _, file := range cgroups {
 		dir := filepath.Dir(file)
 		cgroup, err := os.ReadFile(file)
@@ -36,13 +34,24 @@ func kill9(name string, pod types.UID) error {
 		}
 		pid, err := strconv.Atoi(filepath.Base(dir))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		errs = append(errs, syscall.Kill(pid, syscall.SIGKILL))
-		killed++
+		pids = append(pids, pid)
 	}
-	if killed == 0 {
-		errs = append(errs, fmt.Errorf("no process %s in pod %s", name, pod))
+	if len(pids) == 0 {
+		return nil, fmt.Errorf("no process %s in pod %s", name, pod)
+	}
+	return pids, nil
+}
+
+// kill9 kills processes without a word to anybody, so that no lease is given back. The
+// kubelet starts their containers anew.
+func kill9(pids []int) error {
+	var errs []error
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) { // ended by itself
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

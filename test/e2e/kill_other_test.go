@@ -8,7 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kill9 is for the scene that needs the node on this machine.
-func kill9(string, types.UID) error {
-	return errors.New("nodes run on Linux only")
-}
+var errLinuxOnly = errors.New("nodes run on Linux only")
+
+// processesIn and kill9 are for the scene that needs the node on this machine.
+
+func processesIn(types.UID, string) ([]int, error) { return nil, errLinuxOnly }
+
+func kill9([]int) error { return errLinuxOnly }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -50,19 +49,38 @@ func restartComponent(name string) func(*cluster, context.Context) error {
 
 func killPods(name string) func(*cluster, context.Context) error {
 	return func(c *cluster, ctx context.Context) error {
-		pods, err := c.pods(ctx, api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": name})
+		var pids []int
+		// One that could not renew its lease while the API server was away ends by itself. Its
+		// status may not tell that yet.
+		err := until(ctx, recovering, "both pods of the "+name+" have a process", func(ctx context.Context) (err error) {
+			pids, err = c.processesOfBoth(ctx, name)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		if len(pods) != 2 {
-			return fmt.Errorf("there are %d pods of the %s, want 2", len(pods), name)
-		}
-		var errs []error
-		for i := range pods {
-			errs = append(errs, kill9(name, pods[i].UID))
-		}
-		return errors.Join(errs...)
+		return kill9(pids)
 	}
+}
+
+// processesOfBoth are the processes of that name in the two pods of a Deployment.
+func (c *cluster) processesOfBoth(ctx context.Context, name string) ([]int, error) {
+	pods, err := c.pods(ctx, api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": name})
+	if err != nil {
+		return nil, err
+	}
+	if len(pods) != 2 {
+		return nil, fmt.Errorf("there are %d pods of the %s, want 2", len(pods), name)
+	}
+	var all []int
+	for i := range pods {
+		pids, err := processesIn(pods[i].UID, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, pids...)
+	}
+	return all, nil
 }
 
 // writesAnObject: the API server has its data and takes writes.
