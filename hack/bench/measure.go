@@ -112,23 +112,6 @@ func (b *bench) clear(ctx context.Context, namespace string) error {
 	return nil
 }
 
-func (b *bench) checkReady(ctx context.Context, n int) error {
-	list, err := b.Client.CoreV1().Services(coldNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	ready := 0
-	for i := range list.Items {
-		if c := api.Condition(&list.Items[i], api.ConditionReady); c != nil && c.Status == metav1.ConditionTrue {
-			ready++
-		}
-	}
-	if ready != n {
-		return fmt.Errorf("%d of %d Services are Ready", ready, n)
-	}
-	return nil
-}
-
 func (b *bench) countEvents(ctx context.Context) (int, error) {
 	list, err := b.Client.EventsV1().Events(coldNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -100,9 +100,6 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 	if c.total, err = p.Usage(); err != nil {
 		return c, err
 	}
-	if err := b.checkReady(ctx, b.n); err != nil {
-		return c, err
-	}
 	if c.total.Events, err = b.countEvents(ctx); err != nil {
 		return c, err
 	}

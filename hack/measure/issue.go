@@ -69,8 +69,9 @@ func (c *Cluster) waitReady(ctx context.Context, p *Process, svc *corev1.Service
 
 // saysReady reports whether the Service has its certificate, or asks for none.
 func saysReady(svc *corev1.Service) bool {
+	_, asks := api.Wants(svc)
 	condition := api.Condition(svc, api.ConditionReady)
-	return svc.Annotations[api.AnnotationSecretName] == "" || condition != nil && condition.Status == metav1.ConditionTrue
+	return !asks || condition != nil && condition.Status == metav1.ConditionTrue
 }
 
 // shortPoll is the shortest pause between two questions.
