@@ -1,0 +1,72 @@
+package port
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// stage is how far a connection has come, and so what closing it costs its peer.
+type stage int
+
+// The stages, in the order in which connections are closed.
+const (
+	opening stage = iota // the headers of its first request are not complete, or its TLS handshake is not
+	first                // its first request is being answered
+	idle                 // it has had an answer, and waits for another request
+	further              // another request is being answered
+	stages  = iota
+)
+
+// guaranteed is the share of a port that no other stage takes from a stage: one eighth. So
+// there is time to complete a handshake and a request, whoever else holds connections of any
+// stage, and those that were of use are kept when nothing but newcomers arrive.
+const guaranteed = 8
+
+// conn is a connection to a port.
+type conn struct {
+	net.Conn
+	peer netip.Addr
+	stop context.CancelFunc // of the context of its requests
+
+	// What follows is guarded by the listener.
+	stage   stage
+	since   uint64 // when it entered the stage, in the order of all that happened
+	index   int    // in the listener's connections
+	evicted bool
+
+	received int // bytes of a request whose headers are not complete
+}
+
+// victim returns which of the connections to close when there is no room for all of them:
+// one of the lowest stage that has more than its share of a port with room for most. There,
+// it is the one that entered the stage first, of those whose peers have most.
+//
+// The number of a peer's connections refuses nobody, as the API server, the kubelet and
+// everybody else may have the same address, that of a node.
+func victim(conns []*conn, most int) *conn {
+	var sizes [stages]int
+	for _, c := range conns {
+		sizes[c.stage]++
+	}
+	from := opening
+	for from < further && sizes[from] <= most/guaranteed {
+		from++
+	}
+	peers := map[netip.Addr]int{}
+	for _, c := range conns {
+		if c.stage == from {
+			peers[c.peer]++
+		}
+	}
+	var found *conn
+	for _, c := range conns {
+		if c.stage != from {
+			continue
+		}
+		if found == nil || peers[c.peer] > peers[found.peer] || (peers[c.peer] == peers[found.peer] && c.since < found.since) {
+			found = c
+		}
+	}
+	return found
+}

@@ -1,0 +1,338 @@
+package port
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/flood"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// serving is a port that is served, with a certificate of httptest.
+type serving struct {
+	cfg     Config
+	address string
+	server  *Server
+	client  *http.Client
+}
+
+// serve serves a port with the handler until the test ends.
+func serve(t *testing.T, secure bool, handler http.HandlerFunc, changes ...func(*Server)) *serving {
+	t.Helper()
+	s := &serving{cfg: Config{
+		Name: "tests", Handler: handler, MaxConnections: 32, WriteTimeout: 10 * time.Second,
+		Evicted: prometheus.NewCounter(prometheus.CounterOpts{Name: "evicted"}), Log: logr.Discard(),
+	}}
+	if secure {
+		s.cfg.TLS = certificate(t)
+	}
+	s.server = New(s.cfg)
+	for _, change := range changes {
+		change(s.server)
+	}
+	listener, err := s.server.Listen("127.0.0.1:0")
+	require.NoError(t, err)
+	s.address = listener.Addr().String()
+	ended := make(chan error, 1)
+	go func() { ended <- s.server.HTTP.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = s.server.HTTP.Close()
+		assert.ErrorIs(t, <-ended, http.ErrServerClosed)
+	})
+	s.client = s.from("127.0.0.1")
+	return s
+}
+
+func certificate(t *testing.T) *tls.Config {
+	t.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}
+}
+
+// from returns a client with that address.
+func (s *serving) from(peer string) *http.Client {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(peer)}}
+	return &http.Client{Transport: &http.Transport{
+		DialContext:     dialer.DialContext,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // any certificate will do
+	}, Timeout: harness.Soon}
+}
+
+// get makes a request, and reports whether it went over a connection that was kept.
+func (s *serving) get(client *http.Client) (kept bool, err error) {
+	scheme := "http"
+	if s.cfg.TLS != nil {
+		scheme = "https"
+	}
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { kept = info.Reused }}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.Background(), trace), http.MethodGet, scheme+"://"+s.address+"/metrics", http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	response, err := client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	return kept, response.Body.Close()
+}
+
+// flood runs until the test ends, and returns when each of its connections was made once.
+func (s *serving) flood(t *testing.T, connections, peers int, sends string) *flood.Flood {
+	t.Helper()
+	f := &flood.Flood{Target: s.address, TLS: s.cfg.TLS != nil, Connections: connections, Peers: peers, Sends: sends, Pause: time.Second}
+	var running sync.WaitGroup
+	running.Go(func() { f.Run(t.Context()) })
+	t.Cleanup(running.Wait)
+	harness.Eventually(t, func() error {
+		if f.Opened() < connections {
+			return fmt.Errorf("%d of %d connections were made", f.Opened(), connections)
+		}
+		return nil
+	})
+	return f
+}
+
+func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+
+// slowBody announces a body, of which nothing comes.
+const slowBody = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+
+// TestFloods: whatever others do, from one address or from many, newcomers are answered, who
+// was answered before keeps the connection, and the number is bounded.
+func TestFloods(t *testing.T) {
+	const connections = 64 // twice as many as are taken
+	for _, secure := range []bool{false, true} {
+		for what, sends := range map[string]string{
+			"silent": flood.Nothing, "headers": flood.Header(1 << 20), "idle": flood.Request, "body": slowBody,
+		} {
+			for _, peers := range []int{0, connections} {
+				if secure && peers == 0 {
+					continue // shown without TLS
+				}
+				t.Run(fmt.Sprintf("%s, TLS %t, peers %d", what, secure, peers), func(t *testing.T) {
+					s := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
+						_, _ = io.Copy(io.Discard, r.Body)
+						answer(w, r)
+					})
+					regular := s.from("127.0.0.1")
+					_, err := s.get(regular)
+					require.NoError(t, err)
+					f := s.flood(t, connections, peers, sends)
+					if what != "headers" { // these are closed as they come
+						assert.NotZero(t, testutil.ToFloat64(s.cfg.Evicted))
+					}
+					for range 3 {
+						for _, newcomer := range []string{"127.0.0.1", "127.0.0.9"} { // the first is that of a flood from one
+							harness.Eventually(t, func() error {
+								_, err := s.get(s.from(newcomer))
+								return err
+							})
+						}
+						if what == "idle" {
+							continue // they are answered, and so of as much use
+						}
+						kept, err := s.get(regular)
+						assert.NoError(t, err)
+						assert.True(t, kept, "who was of use is not closed for those who were not")
+					}
+					harness.Eventually(t, func() error { // the clients take a moment to notice
+						if held := f.Held(); held > s.cfg.MaxConnections {
+							return fmt.Errorf("%d connections are open", held)
+						}
+						return nil
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestWhoWaitsIsEnded: closing a connection ends its request, also if its body was not read,
+// so that the server is soon done with it.
+func TestWhoWaitsIsEnded(t *testing.T) {
+	var waiting atomic.Int32
+	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			answer(w, r)
+			return
+		}
+		waiting.Add(1)
+		defer waiting.Add(-1)
+		<-r.Context().Done() // the API server takes its time
+	})
+	s.flood(t, 200, 0, slowBody)
+	for range 10 {
+		harness.Eventually(t, func() error {
+			_, err := s.get(s.from("127.0.0.1"))
+			return err
+		})
+	}
+	require.Eventually(t, func() bool { return int(waiting.Load()) <= s.cfg.MaxConnections }, harness.Soon, harness.Tick)
+}
+
+// TestAcceptWaitsForThoseThatEnd: what connections cost that were closed for others is
+// bounded too. Listen's Close ends the wait.
+func TestAcceptWaitsForThoseThatEnd(t *testing.T) {
+	var handling atomic.Int32
+	release := make(chan struct{})
+	s := serve(t, false, func(http.ResponseWriter, *http.Request) {
+		handling.Add(1)
+		<-release // it heeds nothing
+	})
+	for range 200 {
+		conn, err := net.Dial("tcp", s.address) // waits in the kernel at worst
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, flood.Request)
+		require.NoError(t, err)
+	}
+	most := int32(s.cfg.MaxConnections + s.cfg.MaxConnections/guaranteed + 1)
+	require.Eventually(t, func() bool { return handling.Load() >= most-1 }, harness.Soon, harness.Tick)
+	assert.LessOrEqual(t, handling.Load(), most)
+	close(release)
+	harness.Eventually(t, func() error {
+		_, err := s.get(s.from("127.0.0.1"))
+		return err
+	})
+}
+
+// TestBodiesThatAreNotRead: net/http sees no body that its client may still be sending.
+func TestBodiesThatAreNotRead(t *testing.T) {
+	req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
+	leaveBodies(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		assert.NotEqual(t, http.NoBody, r.Body, "handlers have it")
+	})).ServeHTTP(httptest.NewRecorder(), req)
+	assert.Equal(t, http.NoBody, req.Body)
+}
+
+// TestWhatIsReceivedBeforeTheFirstRequest is bounded, also in a handshake: with a client's
+// certificate, crypto/tls takes 256 KiB.
+func TestWhatIsReceivedBeforeTheFirstRequest(t *testing.T) {
+	s := serve(t, true, answer, func(s *Server) { s.cfg.TLS.ClientAuth = tls.RequestClientCert })
+	pair := s.cfg.TLS.Certificates[0]
+	call := func(certificates int) error {
+		chain := pair
+		for len(chain.Certificate) < certificates {
+			chain.Certificate = append(chain.Certificate, pair.Certificate[0])
+		}
+		client := s.from("127.0.0.1")
+		client.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &chain, nil }
+		_, err := s.get(client)
+		return err
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	require.NoError(t, err)
+	require.NoError(t, call(4), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}))
+	assert.Error(t, call(3*maxHeaders/len(leaf.Raw)))
+}
+
+// TestOneRequest: no connection is kept.
+func TestOneRequest(t *testing.T) {
+	s := serve(t, false, answer, func(s *Server) { s.HTTP.SetKeepAlivesEnabled(false) })
+	for range 3 {
+		kept, err := s.get(s.client)
+		require.NoError(t, err)
+		assert.False(t, kept)
+	}
+}
+
+// TestLargeBodiesOnAKeptConnection: what is bounded is received before the headers are complete,
+// although one read may return headers and much of a body.
+func TestLargeBodiesOnAKeptConnection(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		s := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
+			if n, err := io.Copy(io.Discard, r.Body); err != nil || n != 1<<20 {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+		})
+		scheme := "http://"
+		if secure {
+			scheme = "https://"
+		}
+		for range 100 {
+			response, err := s.client.Post(scheme+s.address, "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusOK, response.StatusCode)
+			_, err = io.Copy(io.Discard, response.Body)
+			require.NoError(t, errors.Join(err, response.Body.Close()))
+		}
+	}
+}
+
+// TestASlowSenderIsCutOff: of a handshake, of headers and of a body. Nothing but the server
+// ends these connections, and nobody writes its log.
+func TestASlowSenderIsCutOff(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		var lines atomic.Int32
+		s := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				http.Error(w, "cut off", http.StatusBadRequest)
+			}
+		}, func(s *Server) {
+			s.cfg.Log = funcr.New(func(_, line string) { lines.Add(1); t.Log(line) }, funcr.Options{})
+			*s = *New(s.cfg)
+			// What is sent takes long on a busy machine.
+			s.HTTP.ReadHeaderTimeout, s.HTTP.ReadTimeout = 3*time.Second, 4*time.Second
+		})
+		var slow sync.WaitGroup
+		for name, sends := range map[string]string{
+			"nothing": flood.Nothing,
+			"headers": "POST / HTTP/1.1\r\nHost: x\r\n",
+			"body":    slowBody + "{",
+			"long":    flood.Header(2 * maxHeaders),
+		} {
+			slow.Go(func() {
+				conn, err := net.Dial("tcp", s.address)
+				if !assert.NoError(t, err, name) {
+					return
+				}
+				if secure && sends != flood.Nothing {
+					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // any certificate will do
+				}
+				if _, err = io.WriteString(conn, sends); name != "long" { // which is closed while it is sent
+					assert.NoError(t, err, name)
+				}
+				answer, _ := io.ReadAll(conn) // returns once the server closes the connection
+				assert.NotContains(t, string(answer), "200 OK", name)
+				_ = conn.Close()
+			})
+		}
+		slow.Wait()
+		assert.Zero(t, lines.Load(), "whoever connects writes no log")
+	}
+}
+
+func TestTheServerHasEveryTimeout(t *testing.T) {
+	s := New(Config{WriteTimeout: time.Second, Log: logr.Discard()}).HTTP
+	for name, timeout := range map[string]time.Duration{
+		"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout,
+	} {
+		assert.Positive(t, timeout, name)
+		assert.LessOrEqual(t, timeout, idleTimeout, name)
+	}
+	assert.Positive(t, s.MaxHeaderBytes)
+}
