@@ -1,0 +1,170 @@
+package facts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// pages answers as an API server with many ConfigMaps does that pages what is asked
+// for at no resourceVersion, and gives all at once otherwise.
+func pages(many int, pages *[]*corev1.ConfigMapList) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		from, _ := strconv.Atoi(options.Continue)
+		to := many
+		if options.ResourceVersion == "" && options.Limit > 0 {
+			to = min(many, from+int(options.Limit))
+		}
+		list := &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: "42"}}
+		if to < many {
+			list.Continue = strconv.Itoa(to)
+		}
+		for i := from; i < to; i++ {
+			list.Items = append(list.Items, corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "7"}, Data: map[string]string{"big": "x"},
+			})
+		}
+		*pages = append(*pages, list)
+		return list, nil
+	}
+}
+
+func TestListPaged(t *testing.T) {
+	strip := func(object any) (any, error) {
+		object.(*corev1.ConfigMap).Data = nil
+		return object, nil
+	}
+	for _, many := range []int{0, 1, maxPage, maxPage + 1, 3*maxPage + 3} {
+		t.Run(fmt.Sprint(many), func(t *testing.T) {
+			var asked []*corev1.ConfigMapList
+			got, err := listPaged(t.Context(), pages(many, &asked), strip, metav1.ListOptions{ResourceVersion: "0", Limit: 500})
+			require.NoError(t, err)
+			assert.Len(t, asked, max(1, (many+maxPage-1)/maxPage))
+
+			items, err := meta.ExtractList(got)
+			require.NoError(t, err)
+			require.Len(t, items, many)
+			for i, item := range items {
+				assert.Equal(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), ResourceVersion: "7"}}, item)
+			}
+			list, err := meta.ListAccessor(got)
+			require.NoError(t, err)
+			assert.Equal(t, "42", list.GetResourceVersion(), "from where the watch goes on")
+			assert.Empty(t, list.GetContinue())
+		})
+	}
+	t.Run("no answer", func(t *testing.T) {
+		fail := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("away") }
+		_, err := listPaged(t.Context(), fail, strip, metav1.ListOptions{})
+		assert.ErrorContains(t, err, "away")
+	})
+}
+
+// transport answers as an API server whose objects have so many bytes, in pages.
+type transport struct {
+	objects, size int
+	largest       int // page, in bytes that were read
+	asked         []int
+}
+
+func (tr *transport) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api/", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	from, _ := strconv.Atoi(options.Continue)
+	to := min(tr.objects, from+int(options.Limit))
+	tr.asked = append(tr.asked, to-from)
+	answer := http.Response{Body: io.NopCloser(strings.NewReader(strings.Repeat("x", (to-from)*tr.size)))}
+	response, err := BoundPages(roundTrip(func() (*http.Response, error) { return &answer, nil })).RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(response.Body)
+	tr.largest = max(tr.largest, len(body))
+	if err != nil {
+		return nil, fmt.Errorf("read: %w", err)
+	}
+	list := &corev1.ConfigMapList{Items: make([]corev1.ConfigMap, to-from)}
+	if to < tr.objects {
+		list.Continue = strconv.Itoa(to)
+	}
+	return list, nil
+}
+
+type roundTrip func() (*http.Response, error)
+
+func (r roundTrip) RoundTrip(*http.Request) (*http.Response, error) { return r() }
+
+// TestLargePagesAreNotRead: of objects that are as large as any, few are asked for at a time.
+func TestLargePagesAreNotRead(t *testing.T) {
+	for _, tc := range []struct{ objects, size, requests int }{{2000, 1000, 4}, {600, 10_000, 20}, {97, 1_300_000, 80}} {
+		tr, got := &transport{objects: tc.objects, size: tc.size}, 0
+		require.NoError(t, EachPage(t.Context(), tr.list, metav1.ListOptions{}, func(runtime.Object) error { got++; return nil }))
+		assert.Equal(t, tc.objects, got)
+		assert.LessOrEqual(t, tr.largest, maxPageBytes+smallPage*1_300_000)
+		assert.LessOrEqual(t, len(tr.asked), tc.requests, "%v", tr.asked)
+	}
+}
+
+// TestWhatHasNoRoomIsKeptOnceThereIs: an informer lists again for it, and what it keeps of an
+// object that is there already changes without a new version of it.
+func TestWhatHasNoRoomIsKeptOnceThereIs(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	add := func(name string, created int64) {
+		source.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(created, 0), Annotations: map[string]string{api.AnnotationSecretName: name},
+		}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": name}}})
+	}
+	add("a-young", 3)
+	add("b-old", 1)
+	add("c-older", 0)
+	one := api.SizeOfService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a-young", Annotations: map[string]string{api.AnnotationSecretName: "a-young"}}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a-young"}}})
+	room := ServiceRoom(api.Share{Namespace: 2*one + 1, Cluster: 3 * one})
+	options := Options[*corev1.Service, *corev1.Service]{
+		Objects: source, Example: &corev1.Service{}, Room: room,
+		Derive: StrippedService(false, func(*corev1.Service) api.Keep {
+			return api.Keep{Selector: true, Annotations: []string{api.AnnotationSecretName}}
+		}),
+		settle: 10 * time.Millisecond,
+	}
+	informer, err := NewInformer(options)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = informer.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	require.Eventually(t, informer.HasSynced, 10*time.Second, time.Millisecond)
+	with := func() string {
+		var names []string
+		for svc := range informer.All() {
+			if !api.IsReduced(svc) {
+				names = append(names, svc.Name)
+			}
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	assert.Equal(t, "b-old c-older", with(), "whatever comes first in a list, from the start")
+	source.Delete(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b-old", UID: "b-old"}})
+	require.Eventually(t, func() bool { return with() == "a-young c-older" }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, map[string]string{"app": "a-young"}, informer.Get(types.NamespacedName{Namespace: "shop", Name: "a-young"}).Spec.Selector)
+}
