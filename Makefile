@@ -6,9 +6,7 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-PROCESSES := webhook signer rotator
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-IMAGE     ?= servingcert
 
 # What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'
 PKG       ?= ./...
@@ -83,8 +81,16 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
 	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
 	go test -run '^$$' -fuzz '^FuzzServiceAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzConditionFacts$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzTable$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/programs
 	go test -run '^$$' -fuzz '^FuzzPodAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzPodStatus$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzGivenNames$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/pods
+	go test -run '^$$' -fuzz '^FuzzFactsOf$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/pods
+	go test -run '^$$' -fuzz '^FuzzEvidence$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/correct
 	go test -run '^$$' -fuzz '^FuzzSecret$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer
+	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
+	go test -run '^$$' -fuzz '^FuzzName$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
 	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
 
 .PHONY: chart-test
@@ -215,10 +221,14 @@ e2e: images ## scenes with real workloads on such a node, or on the cluster of $
 build: ## static binaries of everything in cmd, into bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/ ./cmd/...
 
-.PHONY: image
-image: ## container images of webhook, signer and rotator; needs docker
-	@docker version >/dev/null 2>&1 || { echo "make image: needs docker with a running daemon (docker version fails)" >&2; exit 1; }
-	@for name in $(PROCESSES); do docker build --target $$name --tag $(IMAGE)/$$name:$(VERSION) .; done
+# Findings in code that the programs reach fail it. The database comes from vuln.go.dev, or from a copy
+# of it: VULNDB=file:///path.
+VULNDB      ?=
+GOVULNCHECK := $(BIN)/govulncheck
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities that the programs reach, by govulncheck; needs a network, or VULNDB=file:///path
+	@go build -C hack/tools -trimpath -o $(GOVULNCHECK) golang.org/x/vuln/cmd/govulncheck
+	$(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./cmd/... ./pkg/...
 
 # Of the last commit, and nothing that is not committed. docs/release.md says the rest.
 REGISTRY ?= ghcr.io

@@ -39,7 +39,7 @@ func TestChartKnowsEveryTarget(t *testing.T) {
 	assert.Equal(t, target.Names(), targets.Default)
 	template, err := os.ReadFile("chart/templates/_args.tpl")
 	require.NoError(t, err)
-	assert.Contains(t, string(template), fmt.Sprintf("if lt (len .Values.trust.targets) %d }}", len(target.Names())), "fewer than all are named in a flag")
+	assert.Contains(t, string(template), fmt.Sprintf("if lt (len .targets) %d }}", len(target.Names())), "fewer than all are named in a flag")
 }
 
 // A flag that the chart gives is one of a program.

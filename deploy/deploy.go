@@ -29,6 +29,18 @@ func Objects() ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
+// Program returns which program of cmd a process of install.yaml runs, and the flag that
+// makes it that process. The process is named as its Deployment, without "servingcert-".
+func Program(process string) (program string, flags []string) {
+	switch process {
+	case "trust":
+		return "rotator", []string{"--controllers=trust"}
+	case "rotator":
+		return "rotator", []string{"--controllers=pods"}
+	}
+	return process, nil
+}
+
 // Decode returns the objects of a manifest, in its order. A key that stands twice
 // in one mapping is an error.
 func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {

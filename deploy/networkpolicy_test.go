@@ -160,6 +160,7 @@ var (
 	tenant     = endpoint{namespace: "shop", labels: labels.Set{"app": "web"}, ip: "198.51.100.5"}
 	resolver   = endpoint{namespace: "kube-system", labels: labels.Set{"k8s-app": "kube-dns"}, ip: "198.51.100.6"}
 	signer     = process("signer")
+	trust      = process("trust")
 	rotator    = process("rotator")
 	webhook    = process("webhook")
 )
@@ -175,7 +176,7 @@ func TestThePortsThatAreOpen(t *testing.T) {
 	require.NoError(t, err)
 	installed := policies(t)
 	deployments := ofKind[appsv1.Deployment](t, objects, "Deployment")
-	require.Len(t, deployments, 3)
+	require.Len(t, deployments, 4)
 	for _, d := range deployments {
 		template := d.Spec.Template
 		pod := endpoint{namespace: d.Namespace, labels: template.Labels, ip: "198.51.100.1"}
@@ -215,6 +216,9 @@ func TestWhereTheProcessesMayConnect(t *testing.T) {
 		{"the signer asks a CA elsewhere", flow{signer, internet, corev1.ProtocolTCP, 443}, true},
 		{"the signer connects to a pod", flow{signer, tenant, corev1.ProtocolTCP, 8080}, false},
 		{"the signer sends to anybody", flow{signer, internet, corev1.ProtocolUDP, 4000}, false},
+		{"the rotator of the bundle asks it", flow{trust, apiServer, corev1.ProtocolTCP, 6443}, true},
+		{"the rotator of the bundle dials a pod", flow{trust, tenant, corev1.ProtocolTCP, 8443}, false},
+		{"it looks something up", flow{trust, resolver, corev1.ProtocolUDP, 53}, false},
 		{"the rotator dials a pod", flow{rotator, tenant, corev1.ProtocolTCP, 8443}, true},
 		{"at another port", flow{rotator, tenant, corev1.ProtocolTCP, 12345}, true},
 		{"the rotator looks something up", flow{rotator, resolver, corev1.ProtocolUDP, 53}, false},

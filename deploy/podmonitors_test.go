@@ -45,7 +45,7 @@ func TestPodMonitors(t *testing.T) {
 	assert.Equal(t, corev1.SecretTypeServiceAccountToken, secret.Type)
 	find(t, beside, "ServiceAccount", secret.Annotations[corev1.ServiceAccountNameKey])
 
-	for _, name := range []string{"servingcert-signer", "servingcert-rotator", "servingcert-webhook"} {
+	for _, name := range []string{"servingcert-signer", "servingcert-trust", "servingcert-rotator", "servingcert-webhook"} {
 		monitor, service, deployment := podMonitor{}, corev1.Service{}, appsv1.Deployment{}
 		require.NoError(t, convert(find(t, beside, "PodMonitor", name), &monitor))
 		require.NoError(t, convert(find(t, installed, "Service", name), &service))

@@ -21,23 +21,29 @@ type analyzeFlags struct {
 }
 
 // analyzeOutputs are the values of -o.
-var analyzeOutputs = outputs{"text", "json", "github"}
+var analyzeOutputs = outputs{"text", "json", "yaml", jsonPath + "TEMPLATE", "github"}
 
 func (p *plugin) analyzeCommand() *cobra.Command {
 	return verb{
-		about:   "Check manifests without a cluster. Exit code 1 if something is wrong, 2 if they cannot be read.",
-		usage:   "analyze -f FILE|DIR|- [flags]",
+		about: "Check manifests without a cluster. Exit code 1 if something is wrong, 2 if they cannot be read.",
+		usage: "analyze -f FILE|DIR|- [flags]",
+		examples: `# The manifests of a directory.
+kubectl servingcert analyze -R -f deploy/
+
+# What a chart renders, with annotations in a GitHub pull request.
+helm template shop ./shop | kubectl servingcert analyze -f - -o github`,
 		outputs: analyzeOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := analyzeFlags{injectFlags: injectFlags{plugin: p, output: "yaml"}, limits: api.DefaultLimits()}
 			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
 			fs.BoolVarP(&f.recursive, "recursive", "R", false, "read subdirectories too")
 			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not set one (default \"default\")")
-			fs.StringVarP(&f.format, "output", "o", "text", "text; json; or github: annotations of GitHub Actions")
+			fs.StringVarP(&f.format, "output", "o", "text", analyzeOutputs.String()+": annotations of GitHub Actions")
 			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
 			f.addLimits(fs)
 			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
 			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+			fs.StringVar(&f.unknown, "unknown-programs", string(api.UnknownProgramsFiles), "the webhook's --unknown-programs: files or flags")
 			fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName)
 			return func(ctx context.Context, args []string) error {
@@ -83,7 +89,7 @@ func (f *analyzeFlags) validate(args []string) error {
 func (f *analyzeFlags) run(ctx context.Context) error {
 	opts := doctor.Options{Limits: f.limits, Options: preview.Options{
 		Namespace: f.namespace, OpenShift: f.openShift,
-		DefaultMode: api.Mode(f.defaultMode), TrustSource: api.TrustSource(f.trustSource),
+		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown), TrustSource: api.TrustSource(f.trustSource),
 	}}
 	if f.programs != "" {
 		table, err := readPrograms(f.programs)

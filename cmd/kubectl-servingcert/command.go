@@ -63,6 +63,8 @@ func (p *plugin) connect() (*cluster.Cluster, error) {
 type verb struct {
 	about string // a sentence
 	usage string // what follows "kubectl servingcert": the name first
+	// examples are commands, each after a line that says what it does, which begins with #.
+	examples string
 	// setup adds the flags and returns what runs when they are parsed.
 	setup   func(*pflag.FlagSet) func(ctx context.Context, args []string) error
 	outputs outputs     // the values of -o, if it has that flag
@@ -71,14 +73,14 @@ type verb struct {
 
 // command returns the verb as cobra's.
 func (v verb) command() *cobra.Command {
-	cmd := &cobra.Command{Use: v.usage, Short: v.about, DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs}
+	cmd := &cobra.Command{Use: v.usage, Short: v.about, Example: v.examples, DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs}
 	cmd.Flags().SortFlags = false
 	do := v.setup(cmd.Flags())
 	if cmd.ValidArgsFunction = v.args; v.args == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	if len(v.outputs) > 0 {
-		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.outputs, cobra.ShellCompDirectiveNoFileComp)) // the flag exists: a test
+		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.outputs.completions(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists: a test
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }
 	return cmd

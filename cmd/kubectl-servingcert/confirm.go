@@ -27,7 +27,7 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	_, _ = io.WriteString(f.text.out, judge.Consequences(known))
 	breaks := judge.BreaksOf(known)
 	f.done.Breaks = &breaks
-	if f.yes {
+	if f.yes || f.dryRun {
 		return nil
 	}
 	return agreed(f.text)

@@ -28,20 +28,25 @@ type doctorFlags struct {
 	timeout      time.Duration
 }
 
-// doctorOutputs are the values of -o.
-var doctorOutputs = outputs{"text", "json"}
-
 func (p *plugin) doctorCommand() *cobra.Command {
 	return verb{
-		about:   "Examine a cluster: what is wrong, and what to do. Exit code 1 if something is, 2 if it cannot be examined.",
-		usage:   "doctor [--pre | --wait] [-n NAMESPACE | -A] [flags]",
-		outputs: doctorOutputs,
+		about: "Examine a cluster: what is wrong, and what to do. Exit code 1 if something is, 2 if it cannot be examined.",
+		usage: "doctor [--pre | --wait] [-n NAMESPACE | -A] [flags]",
+		examples: `# Before an installation: is it possible?
+kubectl servingcert doctor --pre
+
+# After it: wait until everything works.
+kubectl servingcert doctor --wait
+
+# What is wrong in a namespace, as a gate of a pipeline.
+kubectl servingcert doctor -n shop --strict`,
+		outputs: reportOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := doctorFlags{plugin: p}
 			fs.BoolVar(&f.Before, "pre", false, "before an installation: is it possible?")
 			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace whose Services and workloads are examined (default: all)")
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services and workloads of all namespaces, which is the default")
-			fs.StringVarP(&f.format, "output", "o", "text", "text or json")
+			fs.StringVarP(&f.format, "output", "o", "text", reportOutputs.String())
 			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
 			fs.BoolVar(&f.wait, "wait", false, "wait until nothing is wrong")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
@@ -70,7 +75,7 @@ func (f *doctorFlags) validate(args []string) error {
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
-	return doctorOutputs.validate(f.format)
+	return reportOutputs.validate(f.format)
 }
 
 func (f *doctorFlags) run(ctx context.Context) error {
@@ -95,7 +100,10 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	if err := writeDoctor(f.streams, r, f.format, true); err != nil {
 		return err
 	}
-	if r.Failed(f.strict) {
+	switch {
+	case !r.Examined():
+		return usagef("nothing could be examined: this user may not read what the checks need")
+	case r.Failed(f.strict):
 		return errReported
 	}
 	return nil
@@ -107,7 +115,7 @@ func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, loo
 	bounded, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	said := ""
-	for err != nil || r.Failed(f.strict) {
+	for err != nil || !r.Examined() || r.Failed(f.strict) {
 		if text := f.missing(r, err); text != said {
 			_, _ = fmt.Fprintf(f.err, "waiting: %s\n", text)
 			said = text

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -17,18 +16,19 @@ func writeDoctor(std streams, r doctor.Report, format string, passed bool) error
 		f := &r.Findings[i]
 		f.Object, f.Message, f.Fix = judge.Escape(f.Object), judge.Escape(f.Message), judge.Escape(f.Fix)
 	}
-	switch format {
-	case "json":
-		data, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = std.out.Write(append(data, '\n'))
-		return err
-	case "github":
+	switch {
+	case isData(format):
+		return writeData(std.out, format, doctorData{headerOf("Report"), r})
+	case format == "github":
 		return writeGitHub(std.out, r)
 	}
 	return writeDoctorText(std.screen, r, passed)
+}
+
+// doctorData is the form of a report as data.
+type doctorData struct {
+	header
+	doctor.Report
 }
 
 // levelStyles paint the level of a finding.
@@ -60,16 +60,9 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
-	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", count(r.Errors, "error"), count(r.Warnings, "warning"), count(ok, "check"))
+	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", judge.Count(r.Errors, "error"), judge.Count(r.Warnings, "warning"), judge.Count(ok, "check"))
 	_, err := io.WriteString(s.to, b.String())
 	return err
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // writeGitHub writes workflow commands of GitHub Actions, which shows them beside the lines.

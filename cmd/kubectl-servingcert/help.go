@@ -35,10 +35,18 @@ func verbHelp(cmd *cobra.Command) string {
 		text += "\n" + strings.TrimSpace(cmd.Long) + "\n"
 	}
 	text += fmt.Sprintf("\nUsage:\n  %s\n", cmd.UseLine())
+	if cmd.HasExample() {
+		text += "\nExamples:\n" + indented(cmd.Example)
+	}
 	if flags := flagsOf(cmd); flags != "" {
 		text += "\nFlags:\n" + flags
 	}
 	return text + fmt.Sprintf("\n%s options lists the flags of all commands, such as --context and --as.\n", plugged)
+}
+
+func indented(text string) string {
+	text = "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+	return strings.ReplaceAll(text, "\n  \n", "\n\n")
 }
 
 // flagsOf lists the flags of a verb's own.

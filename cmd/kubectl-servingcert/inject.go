@@ -33,6 +33,7 @@ type injectFlags struct {
 	live        bool
 	openShift   bool
 	defaultMode string
+	unknown     string
 	trustSource string
 	programs    string
 	system      string
@@ -42,8 +43,16 @@ var injectOutputs = outputs{"yaml", "report"}
 
 func (p *plugin) injectCommand() *cobra.Command {
 	return verb{
-		about:   "Preview what the webhook does to manifests, without creating anything.",
-		usage:   "inject -f FILE|DIR|- [flags]",
+		about: "Preview what the webhook does to manifests, without creating anything.",
+		usage: "inject -f FILE|DIR|- [flags]",
+		examples: `# What the webhook would change in a manifest.
+kubectl servingcert inject -f deployment.yaml --diff
+
+# For each pod of a chart: what is done, or why it is not.
+helm template shop ./shop | kubectl servingcert inject -f - -o report
+
+# The pods of a cluster that run without the certificate that they would get now.
+kubectl servingcert inject --live -o report`,
 		outputs: injectOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := injectFlags{plugin: p}
@@ -55,6 +64,7 @@ func (p *plugin) injectCommand() *cobra.Command {
 			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
 			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
 			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+			fs.StringVar(&f.unknown, "unknown-programs", string(api.UnknownProgramsFiles), "the webhook's --unknown-programs: files or flags")
 			fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live that of the cluster, else none)")
 			systemNamespace(fs, &f.system)
@@ -105,6 +115,9 @@ func (f *injectFlags) validateWebhook() error {
 	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
 		return usagef("--default-mode %q: %s", f.defaultMode, detail)
 	}
+	if detail := api.CheckUnknownPrograms(api.UnknownPrograms(f.unknown)); detail != "" {
+		return usagef("--unknown-programs %q: %s", f.unknown, detail)
+	}
 	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
 		return usagef("--trust-source %q: %s", f.trustSource, detail)
 	}
@@ -114,7 +127,7 @@ func (f *injectFlags) validateWebhook() error {
 func (f *injectFlags) run(ctx context.Context) error {
 	opts := preview.Options{
 		Namespace: f.namespace, OpenShift: f.openShift,
-		DefaultMode: api.Mode(f.defaultMode), TrustSource: api.TrustSource(f.trustSource),
+		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown), TrustSource: api.TrustSource(f.trustSource),
 	}
 	if f.programs != "" {
 		table, err := readPrograms(f.programs)

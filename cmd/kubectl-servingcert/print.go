@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/term"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
@@ -27,17 +29,45 @@ type header struct {
 
 func headerOf(kind string) header { return header{cliVersion, kind} }
 
-// writeData writes v as json or yaml.
+// jsonPath begins a value of -o with a template, as kubectl get takes it.
+const jsonPath = "jsonpath="
+
+// isData reports whether -o asks for data: json, yaml or jsonpath=TEMPLATE.
+func isData(output string) bool {
+	return output == "json" || output == "yaml" || strings.HasPrefix(output, jsonPath)
+}
+
+// writeData writes v in the format of -o, for which isData is true.
 func writeData(w io.Writer, output string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if template, ok := strings.CutPrefix(output, jsonPath); ok {
+		return writeJSONPath(w, template, data)
+	}
 	data = append(data, '\n')
 	if output == "yaml" {
-		data, err = yaml.Marshal(v)
+		if data, err = yaml.Marshal(v); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		_, err = w.Write(data)
-	}
+	_, err = w.Write(data)
 	return err
+}
+
+// writeJSONPath writes what the template finds in data. As with kubectl get, a field that
+// is missing is empty, and no line break is added.
+func writeJSONPath(w io.Writer, template string, data []byte) error {
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	path := jsonpath.New("output").AllowMissingKeys(true)
+	if err := path.Parse(template); err != nil {
+		return err
+	}
+	return path.Execute(w, v)
 }
 
 // style is how text is painted: parameters of SGR (ECMA-48, 8.3.117); "" is not at all.
@@ -137,10 +167,14 @@ func (t *table) write(s screen, rows ...[]cell) error {
 type outputs []string
 
 func (o outputs) validate(value string) error {
-	for _, allowed := range o {
-		if value == allowed {
-			return nil
+	if slices.Contains(o, value) && value != jsonPath+"TEMPLATE" {
+		return nil
+	}
+	if template, ok := strings.CutPrefix(value, jsonPath); ok && slices.Contains(o, jsonPath+"TEMPLATE") {
+		if err := jsonpath.New("output").Parse(template); err != nil {
+			return usagef("-o %q: %w", value, err)
 		}
+		return nil
 	}
 	return usagef("-o %q: must be %s", value, o)
 }
@@ -151,8 +185,20 @@ func (o outputs) String() string {
 	return fmt.Sprintf("%s or %s", strings.Join(o[:last], ", "), o[last])
 }
 
+// completions returns the values as a shell completes them: whoever wants a template writes it.
+func (o outputs) completions() []string {
+	values := slices.Clone(o)
+	for i, value := range values {
+		values[i] = strings.TrimSuffix(value, "TEMPLATE")
+	}
+	return values
+}
+
 // actionOutputs are the values of -o of verbs that change something.
-var actionOutputs = outputs{"text", "json", "yaml", "name"}
+var actionOutputs = outputs{"text", "json", "yaml", "name", jsonPath + "TEMPLATE"}
+
+// reportOutputs are those of verbs that only show something.
+var reportOutputs = outputs{"text", "json", "yaml", jsonPath + "TEMPLATE"}
 
 // aside returns where text for people goes beside data in the format: to standard error,
 // without a progress bar.

@@ -25,16 +25,24 @@ type renewFlags struct {
 	namespace          string
 	all, allNamespaces bool
 	selector           string
-	wait               bool
+	wait, dryRun       bool
 	timeout            time.Duration
-	output             string
+	system, output     string
 	names              []string
 }
 
 func (p *plugin) renewCommand() *cobra.Command {
 	return verb{
-		about:   "Renew the certificates of Services now, with new keys.",
-		usage:   "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
+		about: "Renew the certificates of Services now, with new keys.",
+		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
+		examples: `# A new certificate and key for a Service.
+kubectl servingcert renew web
+
+# Which certificates of the cluster would be renewed.
+kubectl servingcert renew -A --all --dry-run
+
+# Those with a label, without waiting.
+kubectl servingcert renew --all -l app=web --wait=false`,
 		outputs: actionOutputs,
 		args:    p.live(services),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
@@ -43,11 +51,15 @@ func (p *plugin) renewCommand() *cobra.Command {
 			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
 			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
 			fs.StringVarP(&f.selector, "selector", "l", "", "with --all: only Services with these labels")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "only say which certificates would be renewed")
 			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 			fs.StringVarP(&f.output, "output", "o", "text", actionOutputs.String())
+			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
-				f.names = args
+				for _, arg := range args {
+					f.names = append(f.names, serviceName(arg))
+				}
 				if err := f.validate(); err != nil {
 					return err
 				}
@@ -93,15 +105,43 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	if err != nil {
 		return err
 	}
+	if err := f.signs(ctx, c, chosen); err != nil {
+		return err
+	}
 	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), NotRenewed: left}
 	for _, s := range chosen {
 		r.Services = append(r.Services, judge.RenewalOf(s))
 	}
-	failed := f.renew(ctx, c, r, text, now)
+	var failed error
+	if f.dryRun {
+		for _, s := range r.Services {
+			_, _ = fmt.Fprintf(text.out, "would be renewed: %s (Secret %s)\n", s, s.Secret)
+		}
+	} else {
+		failed = f.renew(ctx, c, r, text, now)
+	}
 	if err := f.write(r); err != nil {
 		return err
 	}
 	return failed
+}
+
+// signs returns an error if there is no CA that could issue anything. Whoever may not read
+// its status learns it from the Services, on which the signer reports it too.
+func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []judge.Service) error {
+	for _, s := range chosen {
+		if judge.IsLost(s.Reason) {
+			return fmt.Errorf("nothing can be renewed: %s: %s", s.Reason, s.Message)
+		}
+	}
+	cm, err := c.CAConfigMap(ctx, f.system)
+	if err != nil {
+		return nil //nolint:nilerr // it may be elsewhere, or not for this user: the Services say what comes of the request
+	}
+	if problem := judge.ParseCA(cm.Data).NoCA(); problem != "" {
+		return fmt.Errorf("nothing can be renewed: %s", problem)
+	}
+	return nil
 }
 
 // renewals are what renew has done.
@@ -129,7 +169,7 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 		r.Services[i].State = judge.RenewalRequested
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(text.out, "renewal requested for %d certificates\n", len(r.Services))
+		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", judge.Count(len(r.Services), "certificate"))
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -141,10 +181,10 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 
 // write writes what was done as data, whether all of it succeeded or not.
 func (f *renewFlags) write(r renewals) error {
-	switch f.output {
-	case "json", "yaml":
+	switch {
+	case isData(f.output):
 		return writeData(f.out, f.output, r)
-	case "name":
+	case f.output == "name":
 		for _, s := range r.Services {
 			if s.State != judge.RenewalRequested && s.State != judge.RenewalDone {
 				continue

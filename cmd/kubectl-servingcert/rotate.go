@@ -28,7 +28,7 @@ type rotateFlags struct {
 	reason                       string
 	force, distrust, replaceLost bool
 	proceed                      int
-	yes, wait                    bool
+	yes, wait, dryRun            bool
 	timeout                      time.Duration
 	output                       string
 
@@ -38,8 +38,13 @@ type rotateFlags struct {
 
 func (p *plugin) rotateCommand() *cobra.Command {
 	return verb{
-		about:   "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
-		usage:   "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
+		about: "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
+		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
+		examples: `# Replace the CA, with an overlap: nobody notices.
+kubectl servingcert rotate-ca --reason "yearly drill"
+
+# The CA's key was stolen: who breaks if everything that it signed is distrusted now?
+kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
 		outputs: actionOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := rotateFlags{plugin: p}
@@ -48,6 +53,7 @@ func (p *plugin) rotateCommand() *cobra.Command {
 			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust everything that it signed at once; lists first what breaks")
 			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
 			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waiting, sign although some targets do not hold its root")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "only say what would be requested and, with --distrust-now and --replace-lost, what would break")
 			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
@@ -167,6 +173,10 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 			}
 			asked = true
 		}
+		if f.dryRun {
+			_, _ = fmt.Fprintf(f.text.out, "would be requested: %s %q\n", f.request().Mode, f.request().Reason)
+			return nil, nil
+		}
 		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 			continue // the status was written meanwhile: decide again
@@ -232,8 +242,12 @@ func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error 
 	if err := f.allow(ctx, c); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(f.text.out, "generation %d may sign although some targets do not hold its root\n", f.proceed)
-	if !f.wait {
+	may := "may"
+	if f.dryRun {
+		may = "would be allowed to"
+	}
+	_, _ = fmt.Fprintf(f.text.out, "generation %d %s sign although some targets do not hold its root\n", f.proceed, may)
+	if !f.wait || f.dryRun {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -249,6 +263,10 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 		}
 		if status := judge.ParseCA(cm.Data); status.NextGeneration != f.proceed {
 			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, status.Progress())
+		}
+		if f.dryRun {
+			f.done.decided(cm, judge.RequestDecision{Write: true})
+			return nil
 		}
 		switch err := f.write(ctx, c, cm, api.PromoteDespiteAnnotations(f.proceed)); {
 		case err == nil:

@@ -70,7 +70,7 @@ func (r *rotation) write(w io.Writer, output string) error {
 	switch {
 	case r.Request == "":
 		return nil
-	case output == "json", output == "yaml":
+	case isData(output):
 		return writeData(w, output, r)
 	case output == "name" && r.Request != requestNotWritten:
 		_, err := fmt.Fprintf(w, "configmap/%s\n", api.CAStatusName)

@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // statusFlags are what status was asked.
@@ -25,12 +27,20 @@ type statusFlags struct {
 	name                      string
 }
 
-var statusOutputs = outputs{"text", "wide", "json", "yaml", "name"}
+var statusOutputs = outputs{"text", "wide", "json", "yaml", "name", jsonPath + "TEMPLATE"}
 
 func (p *plugin) statusCommand() *cobra.Command {
 	return verb{
-		about:   "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
-		usage:   "status [-n NAMESPACE | -A] [SERVICE] [flags]",
+		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
+		examples: `# The CA, and the Services of the namespace.
+kubectl servingcert status
+
+# Why a Service has no certificate.
+kubectl servingcert status web
+
+# When the certificates of all Services end.
+kubectl servingcert status -A -o jsonpath='{range .services[*]}{.namespace}/{.name} {.notAfter}{"\n"}{end}'`,
 		outputs: statusOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
@@ -77,9 +87,20 @@ func oneService(args []string, name *string) error {
 		return usagef("unexpected argument %q: name at most one Service", args[1])
 	}
 	if len(args) == 1 {
-		*name = args[0]
+		*name = serviceName(args[0])
 	}
 	return nil
+}
+
+// serviceName returns the name of a Service that is given as NAME, or as kubectl and
+// -o name write it: service/NAME.
+func serviceName(arg string) string {
+	for _, kind := range []string{"service/", "services/", "svc/"} {
+		if name, ok := strings.CutPrefix(arg, kind); ok {
+			return name
+		}
+	}
+	return arg
 }
 
 // validSelector returns what is wrong with a label selector.
@@ -93,7 +114,7 @@ func validSelector(selector string) error {
 // report is what status shows.
 type report struct {
 	header
-	CA       judge.CAStatus     `json:"ca"`
+	CA       *judge.CAStatus    `json:"ca,omitempty"`    // nil: the user may not read it
 	Trust    *judge.TrustStatus `json:"trust,omitempty"` // nil: the rotator has written none
 	Services []judge.Service    `json:"services"`
 	detailed bool               // one Service was asked for: with the messages of its conditions
@@ -118,21 +139,18 @@ func (f *statusFlags) run(ctx context.Context, now time.Time) error {
 	if f.watch {
 		return f.follow(ctx, c, r.Services, columns)
 	}
-	if r.CA.Problem != "" {
+	if r.CA != nil && r.CA.Problem != "" {
 		return errReported
 	}
 	return nil
 }
 
 func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, error) {
-	cm, err := c.CAConfigMap(ctx, f.system)
-	if err != nil {
+	r := &report{header: headerOf("Status"), detailed: f.name != ""}
+	if err := f.gatherCA(ctx, c, r); err != nil {
 		return nil, err
 	}
-	r := &report{header: headerOf("Status"), CA: judge.ParseCA(cm.Data), detailed: f.name != ""}
-	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
-		return nil, err
-	}
+	var err error
 	if r.Services, err = c.SelectedServices(ctx, f.namespace, f.selector); err != nil {
 		return nil, err
 	}
@@ -142,15 +160,34 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
 		}
 	}
+	if err := c.AddOptIn(ctx, r.Services); err != nil {
+		return nil, err
+	}
 	if err := c.AddStale(ctx, f.system, r.Services); err != nil {
 		return nil, err
 	}
 	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
+// gatherCA reads what the signer and the rotator report of the CA. Whoever may read only
+// their own namespace sees their Services without it.
+func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *report) error {
+	cm, err := c.CAConfigMap(ctx, f.system)
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ca := judge.ParseCA(cm.Data)
+	r.CA = &ca
+	r.Trust, err = c.Trust(ctx, f.system)
+	return err
+}
+
 func (f *statusFlags) write(r *report, columns *table, now time.Time) error {
 	switch {
-	case f.output == "json", f.output == "yaml":
+	case isData(f.output):
 		return writeData(f.out, f.output, r)
 	case f.output == "name":
 		for _, s := range r.Services {
@@ -170,10 +207,14 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 	row := func(name, format string, args ...any) {
 		lines = append(lines, []cell{{name, headings[name]}, {text: fmt.Sprintf(format, args...)}})
 	}
-	writeCA(r.CA, row, now)
-	if r.Trust == nil {
+	switch {
+	case r.CA == nil:
+		row("CA", "not shown: this user may not read ConfigMap %s/%s", f.system, api.CAStatusName)
+	case r.Trust == nil:
+		writeCA(*r.CA, row, now)
 		row("Trust", "unknown: the rotator has not written a status")
-	} else {
+	default:
+		writeCA(*r.CA, row, now)
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
 	if err := new(table).write(f.screen, lines...); err != nil {
@@ -209,7 +250,7 @@ func (r *report) remarks() []string {
 			text = append(text, serving.Message, strings.Join(judge.StaleLines(serving.Stale), "\n"))
 		}
 	}
-	text = append(text, judge.Doubt(r.Services))
+	text = append(text, judge.NotOptedIn(r.Services), judge.Doubt(r.Services))
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
@@ -292,7 +333,7 @@ func (f *statusFlags) row(s judge.Service) []cell {
 	if f.output == "wide" {
 		leaf = s.Leaf
 	}
-	row := cells(s.Namespace, s.Name, judge.Dash(s.Ready), judge.Dash(s.Reason), judge.Dash(s.Serving.Column()),
+	row := cells(s.Namespace, s.Name, judge.Dash(s.Ready), judge.Dash(s.ReasonColumn()), judge.Dash(s.Serving.Column()),
 		judge.Dash(s.SecretColumn()), judge.Dash(leaf), clock(s.NotAfter), clock(s.RenewAt))
 	row[2].how = statusStyles[s.Ready]
 	if s.Serving != nil {

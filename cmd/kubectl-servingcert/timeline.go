@@ -26,15 +26,20 @@ type timelineFlags struct {
 	name           string
 }
 
-var timelineOutputs = outputs{"text", "svg", "html", "json", "yaml"}
+var timelineOutputs = outputs{"text", "svg", "html", "json", "yaml", jsonPath + "TEMPLATE"}
 
 // fileColumns is how wide the text is where there is no terminal.
 const fileColumns = 100
 
 func (p *plugin) timelineCommand() *cobra.Command {
 	return verb{
-		about:   "Show the generations of the CA and the certificates of Services on one axis of time.",
-		usage:   "timeline [-n NAMESPACE] [SERVICE | --ca] [flags]",
+		about: "Show the generations of the CA and the certificates of Services on one axis of time.",
+		usage: "timeline [-n NAMESPACE] [SERVICE | --ca] [flags]",
+		examples: `# The certificate of a Service beside the generations of the CA.
+kubectl servingcert timeline web
+
+# The generations alone, of the last 30 days.
+kubectl servingcert timeline --ca --since 720h`,
 		outputs: timelineOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {

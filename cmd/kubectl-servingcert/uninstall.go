@@ -24,6 +24,8 @@ func (p *plugin) uninstallCommand() *cobra.Command {
 	return verb{
 		about: "Show what to save before servingcert is uninstalled, what to delete in which order, and what stays. Deletes nothing. Exit code 1 without a current backup of the CA.",
 		usage: "uninstall --check [--backup FILE] [flags]",
+		examples: `# What to save, what to delete in which order, and what stays.
+kubectl servingcert uninstall --check`,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := uninstallFlags{plugin: p}
 			fs.BoolVar(&f.check, "check", false, "required: the command only checks")
@@ -77,7 +79,7 @@ func (f *uninstallFlags) write(told judge.UninstallAdvice) error {
 		return err
 	}
 	var b strings.Builder
-	bulleted(&b, "Goes on working", told.Works)
+	bulleted(&b, "Keeps working", told.Works)
 	bulleted(&b, "Stops", told.Stops)
 	b.WriteString("\nDelete, in this order\n")
 	for i, command := range told.Delete {

@@ -25,20 +25,24 @@ type verifyFlags struct {
 	name                       string
 }
 
-var verifyOutputs = outputs{"text", "json", "yaml"}
-
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about:   "Check the certificate of a Service: its objects and, with --address, what a server presents.",
-		usage:   "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
-		outputs: verifyOutputs,
+		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
+		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
+		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
+kubectl servingcert verify web
+
+# And what one of its servers presents.
+kubectl port-forward service/web 8443:443 &
+kubectl servingcert verify web --address localhost:8443`,
+		outputs: reportOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := verifyFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Service")
 			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
-			fs.StringVarP(&f.output, "output", "o", "text", verifyOutputs.String())
+			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -64,8 +68,8 @@ func (f *verifyFlags) validate(args []string) error {
 			return usagef("--address %q: must be HOST:PORT", f.address)
 		}
 	}
-	f.name = args[0]
-	return verifyOutputs.validate(f.output)
+	f.name = serviceName(args[0])
+	return reportOutputs.validate(f.output)
 }
 
 func (f *verifyFlags) run(ctx context.Context, now time.Time) error {

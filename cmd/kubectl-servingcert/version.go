@@ -20,23 +20,23 @@ type versionFlags struct {
 	client         bool
 }
 
-var versionOutputs = outputs{"text", "json", "yaml"}
-
 func (p *plugin) versionCommand() *cobra.Command {
 	return verb{
-		about:   "Show the versions of the plugin, of Kubernetes, and of servingcert in the cluster.",
-		usage:   "version [--client] [flags]",
-		outputs: versionOutputs,
+		about: "Show the versions of the plugin, of Kubernetes, and of servingcert in the cluster.",
+		usage: "version [--client] [flags]",
+		examples: `# Of the plugin alone, for a script.
+kubectl servingcert version --client -o jsonpath='{.client.version}'`,
+		outputs: reportOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := versionFlags{plugin: p}
 			fs.BoolVar(&f.client, "client", false, "only that of the plugin: do not ask the cluster")
-			fs.StringVarP(&f.output, "output", "o", "text", versionOutputs.String())
+			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if len(args) > 0 {
 					return usagef("unexpected argument %q", args[0])
 				}
-				if err := versionOutputs.validate(f.output); err != nil {
+				if err := reportOutputs.validate(f.output); err != nil {
 					return err
 				}
 				return f.run(ctx)

@@ -14,6 +14,9 @@ func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []ju
 		last[s.String()] = textOf(f.row(s))
 	}
 	err := c.WatchServices(ctx, f.namespace, f.name, f.selector, func(changed []judge.Service) error {
+		if err := c.AddOptIn(ctx, changed); err != nil {
+			return err
+		}
 		if err := c.AddStale(ctx, f.system, changed); err != nil {
 			return err
 		}

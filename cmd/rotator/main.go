@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/servingcert/servingcert/cmd/internal/decision"
@@ -23,9 +21,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 )
-
-// leaseName is the Lease of the replica that leads.
-const leaseName = "servingcert-rotator"
 
 const about = `rotator keeps the CA bundle where clients look for it: in ConfigMap servingcert-ca.crt (key ca.crt)
 of every namespace labelled servingcert.dev/inject=enabled, in ConfigMaps (key ca.crt), webhook
@@ -56,19 +51,23 @@ or ignores them and is never ready, the rotator takes them back: it says so in c
 servingcert.dev/Flags of the Service, which the webhook obeys, and deletes the pods that crash or are
 not ready, so that their controllers make them anew.
 
-The rotator does not read Secrets. Two replicas are enough: one works, the other waits.`
+The first of these is --controllers=trust, all others are --controllers=pods. Each has a Lease of its
+own, and rights of its own: installed, they are two Deployments, of which the one that dials pods may
+write no CA bundle. Neither reads Secrets. Of each, two replicas are enough: one works, the other waits.`
 
 // Config is all that the flags say.
 type Config struct {
-	Common  *process.Common
-	Trust   trustcontroller.Config
-	Rotator rotator.Config
+	Common *process.Common
+	// Controllers are the names of the concerns that this process runs.
+	Controllers []string
+	Trust       trustcontroller.Config
+	Rotator     rotator.Config
 }
 
 func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
 
 func command() process.Command {
-	cfg := Config{Common: process.NewCommon(true), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
+	cfg := Config{Common: process.NewCommon(true), Controllers: concernNames(), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
 	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics, cfg.Rotator.Missed.Choose = time.Now, metrics.Registry, decision.Choose
 	return process.Command{
@@ -76,6 +75,9 @@ func command() process.Command {
 		About:  about,
 		Common: cfg.Common,
 		Flags: func(fs *pflag.FlagSet) {
+			fs.Lookup("leader-elect").Usage = "run each of --controllers only while holding its Lease in --namespace"
+			fs.StringSliceVar(&cfg.Controllers, "controllers", cfg.Controllers,
+				"what this process does, one or both of trust (keep the CA bundle in its targets; Lease "+leaseTrust+") and pods (all that is about pods; Lease "+leasePods+")")
 			fs.StringSliceVar(&cfg.Trust.Targets, "targets", cfg.Trust.Targets,
 				"kinds of target to keep the CA bundle in: one or more of "+strings.Join(cfg.Trust.Targets, ", ")+"; each needs permission to get, list, watch and patch it")
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
@@ -93,7 +95,7 @@ func command() process.Command {
 			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "pods that are dialled at a time")
 			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
 			fs.StringSliceVar(&cfg.Rotator.Probe.PodCIDRs, "pod-cidrs", cfg.Rotator.Probe.PodCIDRs,
-				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses. A loopback or link-local range must be named by itself")
+				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses, and those of clouds' metadata services. A loopback or link-local range, or a metadata service, must be named by itself")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
 				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
 			fs.BoolVar(&cfg.Rotator.Correct.Enabled, "correct-flags", cfg.Rotator.Correct.Enabled,
@@ -103,39 +105,11 @@ func command() process.Command {
 		Validate: func() error {
 			cfg.Trust.Namespace, cfg.Rotator.Cluster.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
 			cfg.Rotator.Cluster.OpenShift = cfg.Trust.OpenShift
-			return errors.Join(cfg.Trust.Validate(), cfg.Rotator.Validate())
+			cfg.Rotator.Cluster.ObjectMemory = cfg.Common.ObjectMemory.Value()
+			return errors.Join(validateConcerns(cfg.Controllers), cfg.Trust.Validate(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },
 	}
-}
-
-func run(ctx context.Context, cfg Config) error {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(trustcontroller.AddToScheme(scheme), rotator.AddToScheme(scheme)); err != nil {
-		return err
-	}
-	rest, err := cfg.Common.RESTConfig(leaseName)
-	if err != nil {
-		return err
-	}
-	mgr, err := process.NewManager(ctx, rest, cfg.Common.ManagerOptions(scheme, leaseName), cfg.Trust.OpenShift)
-	if err != nil {
-		return err
-	}
-	if err := cfg.Common.AddMetrics(mgr); err != nil {
-		return err
-	}
-	if err := process.AddChecks(mgr, "ping", healthz.Ping); err != nil {
-		return err
-	}
-	if err := trustcontroller.Setup(mgr, cfg.Trust); err != nil {
-		return err
-	}
-	cfg.Rotator.Probe.APIServer = apiServer(rest.Host)
-	if err := rotator.Setup(mgr, cfg.Rotator); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
 }
 
 // apiServer returns the addresses of the API server that a kubeconfig's or the pod's own

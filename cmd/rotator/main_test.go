@@ -13,7 +13,7 @@ func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	assert.Equal(t, process.ExitOK, process.Main([]string{"--help"}, &stdout, &stderr, command()))
 	assert.Empty(t, stderr.String())
-	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "servingcert-serving-status", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
+	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "Lease servingcert-trust", "--controllers", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "servingcert-serving-status", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
 		assert.Contains(t, stdout.String(), word)
 	}
 }
@@ -26,6 +26,9 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--nonsense"}, "unknown flag: --nonsense"},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"--workers=0"}, `rotator: --workers: "0": must be at least 1`},
+		{[]string{"--controllers=trust,nodes"}, `rotator: --controllers: "nodes": unknown: must be one or both of trust, pods`},
+		{[]string{"--controllers=pods,pods"}, `--controllers: "pods": listed twice`},
+		{[]string{"--controllers="}, `--controllers: "": must list at least one of trust, pods`},
 		{[]string{"--targets=Secret"}, `--targets: "Secret": unknown kind of target: must be one of NamespaceConfigMap, `},
 		{[]string{"--targets="}, `--targets: "": must list at least one of NamespaceConfigMap, `},
 		{[]string{"--workers=many"}, "invalid argument"},

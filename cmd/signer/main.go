@@ -97,7 +97,8 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name of this cluster among others: organizational unit (OU) of the CAs that are made here from now on; changing it replaces no CA")
-	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within 92s")
+	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within "+
+		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by its name within "+api.KubeletUpdatesByName.String())
 	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
@@ -141,14 +142,15 @@ func (c *Config) validate() error {
 // signerConfig is complete but for what run wires: Sign and the CA.
 func (c *Config) signerConfig() signercontroller.Config {
 	return signercontroller.Config{
-		Instance:   c.Instance,
-		Namespace:  c.Common.Namespace,
-		OpenShift:  c.OpenShift,
-		Limits:     c.Limits,
-		Workers:    c.Workers,
-		Rates:      c.Rates,
-		Clock:      c.clock,
-		Registerer: metrics.Registry,
+		Instance:     c.Instance,
+		Namespace:    c.Common.Namespace,
+		OpenShift:    c.OpenShift,
+		ObjectMemory: c.Common.ObjectMemory.Value(),
+		Limits:       c.Limits,
+		Workers:      c.Workers,
+		Rates:        c.Rates,
+		Clock:        c.clock,
+		Registerer:   metrics.Registry,
 
 		ReissueWindow: c.CAReissue,
 	}

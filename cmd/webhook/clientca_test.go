@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,9 +50,9 @@ func newDemanding(t *testing.T, file string, names ...string) *demanding {
 	d.roots.AppendCertsFromPEM(serving.CAPEM)
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*clientPair(t, serving, "webhook", x509.ExtKeyUsageServerAuth, "webhook")}}
 	d.ca.demand(config)
-	s := newServer("127.0.0.1", 0, config, &drain{}, logr.Discard())
+	s := newServer("127.0.0.1", 0, config, &drain{}, bounds())
 	s.Register(admission.Path, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "reviewed") }))
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	listener, err := s.port.Listen(s.address)
 	require.NoError(t, err)
 	d.address = listener.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
@@ -172,7 +171,7 @@ func TestTheClientCAChanges(t *testing.T) {
 
 func TestWrongClientFlags(t *testing.T) {
 	dir := t.TempDir()
-	valid := Config{CertDir: "x", Port: 1, DefaultMode: "args", TrustSource: "configmap"}
+	valid := Config{CertDir: "x", Port: 1, DefaultMode: "args", UnknownPrograms: "files", TrustSource: "configmap"}
 	with := func(file string, names ...string) Config {
 		c := valid
 		c.ClientCAFile, c.ClientNames = file, names

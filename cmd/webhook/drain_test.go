@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -31,12 +30,13 @@ func newDraining(t *testing.T, review http.HandlerFunc) *draining {
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
 	t.Cleanup(certificate.Close)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", certificate.TLS)
-	require.NoError(t, err)
 
-	d := &draining{drain: &drain{}, ended: make(chan error, 1), client: certificate.Client(), url: "https://" + listener.Addr().String() + admission.Path}
-	s := newServer("127.0.0.1", 0, nil, d.drain, logr.Discard())
+	d := &draining{drain: &drain{}, ended: make(chan error, 1), client: certificate.Client()}
+	s := newServer("127.0.0.1", 0, certificate.TLS, d.drain, bounds())
 	s.Register(admission.Path, review)
+	listener, err := s.port.Listen(s.address)
+	require.NoError(t, err)
+	d.url = "https://" + listener.Addr().String() + admission.Path
 	var ctx context.Context
 	ctx, d.told = context.WithCancel(context.Background())
 	ctx, d.end = d.drain.delayed(ctx, time.Hour, logr.Discard())

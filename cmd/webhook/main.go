@@ -41,6 +41,8 @@ type Config struct {
 	OpenShift bool
 	// DefaultMode is the mode of pods for which nobody says one.
 	DefaultMode string
+	// UnknownPrograms says what programs that are not known get.
+	UnknownPrograms string
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource string
 	// ShutdownDelay is how long the webhook answers after it was told to end.
@@ -63,8 +65,9 @@ func command() process.Command {
 			fs.BoolVar(&cfg.OpenShift, "openshift-compat", false,
 				"also accept OpenShift's annotation "+api.OpenShiftSecretName+" on Services; the namespace still needs its label; the process does not start in a cluster where service-ca runs")
 			fs.StringVar(&cfg.DefaultMode, "default-mode", string(api.ModeArgs), "mode (args, env or mount) of pods for which neither pod nor Service nor namespace says one in "+api.AnnotationMode)
+			fs.StringVar(&cfg.UnknownPrograms, "unknown-programs", string(api.UnknownProgramsFiles), "what a program that is not known gets in mode args where nobody asks for flags: files (files and environment) or flags (also "+api.DefaultCertFlag+" and "+api.DefaultKeyFlag+", with which most exit)")
 			fs.StringVar(&cfg.TrustSource, "trust-source", string(api.TrustFromConfigMap),
-				"object from which pods get the CA bundle: configmap ("+api.BundleName+" of their namespace) or clustertrustbundle ("+api.TrustBundleName+"), which needs feature gates ClusterTrustBundle and ClusterTrustBundleProjection on all API servers and kubelets")
+				"object from which pods get the CA bundle: configmap ("+api.BundleName+" of their namespace) or clustertrustbundle ("+api.TrustBundleName+"), which all API servers and kubelets need to have: of Kubernetes 1.37, or with feature gates ClusterTrustBundle and ClusterTrustBundleProjection")
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 			fs.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "file with the CAs, in PEM, of which the API server must present a client certificate; it is loaded again when it changes (default: no certificate is demanded)")
 			fs.StringSliceVar(&cfg.ClientNames, "client-names", nil, "common names or DNS names, of which a client certificate must have one (default: any certificate of --client-ca-file)")
@@ -84,6 +87,9 @@ func (c Config) validate() error {
 	}
 	if detail := api.CheckMode(api.Mode(c.DefaultMode)); detail != "" {
 		return fmt.Errorf("--default-mode: %q: %s", c.DefaultMode, detail)
+	}
+	if detail := api.CheckUnknownPrograms(api.UnknownPrograms(c.UnknownPrograms)); detail != "" {
+		return fmt.Errorf("--unknown-programs: %q: %s", c.UnknownPrograms, detail)
 	}
 	if detail := api.CheckTrustSource(api.TrustSource(c.TrustSource)); detail != "" {
 		return fmt.Errorf("--trust-source: %q: %s", c.TrustSource, detail)

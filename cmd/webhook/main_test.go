@@ -23,13 +23,14 @@ func TestWrongFlags(t *testing.T) {
 		{Config{CertDir: "x", Port: 65536}, `--port: "65536": must be between 1 and 65535`},
 		{Config{CertDir: "x", Port: 1}, `--default-mode: "": must be "args", "env" or "mount"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "flags"}, `--default-mode: "flags": must be "args", "env" or "mount"`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env"}, `--trust-source: "": must be "configmap" or "clustertrustbundle"`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "ConfigMap"}, `--trust-source: "ConfigMap": must be "configmap" or "clustertrustbundle"`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", ShutdownDelay: -time.Second}, `--shutdown-delay: "-1s": must be between 0s and 10m0s`},
-		{Config{CertDir: "x", Port: 1, DefaultMode: "env", TrustSource: "configmap", ShutdownDelay: time.Hour}, `--shutdown-delay: "1h0m0s": must be between 0s and 10m0s`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env"}, `--unknown-programs: "": must be "files" or "flags"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files"}, `--trust-source: "": must be "configmap" or "clustertrustbundle"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "ConfigMap"}, `--trust-source: "ConfigMap": must be "configmap" or "clustertrustbundle"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ShutdownDelay: -time.Second}, `--shutdown-delay: "-1s": must be between 0s and 10m0s`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ShutdownDelay: time.Hour}, `--shutdown-delay: "1h0m0s": must be between 0s and 10m0s`},
 	} {
 		assert.ErrorContains(t, tc.cfg.validate(), tc.says)
 	}
-	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, DefaultMode: "args", TrustSource: "clustertrustbundle", BindAddress: "::1"}.validate())
+	assert.NoError(t, Config{CertDir: "not-there-yet", Port: 9443, DefaultMode: "args", UnknownPrograms: "files", TrustSource: "clustertrustbundle", BindAddress: "::1"}.validate())
 }

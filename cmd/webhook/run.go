@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,7 +33,8 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	files := certfiles.New(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
-	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
+	var kept prometheus.Collector
+	options.Cache, kept = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift, cfg.Common.Share())
 	serving := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"}, // what the API server speaks to webhooks
@@ -44,14 +46,14 @@ func run(ctx context.Context, cfg Config) error {
 		clients.demand(serving)
 	}
 	var ending drain
-	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, &ending, log)
+	options.WebhookServer = newServer(cfg.BindAddress, cfg.Port, serving, &ending, cfg.Common.Bounds("reviews"))
 	mgr, err := process.NewManager(ctx, restConfig, options, cfg.OpenShift)
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
-		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), TrustSource: api.TrustSource(cfg.TrustSource),
-		Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
+		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), UnknownPrograms: api.UnknownPrograms(cfg.UnknownPrograms), TrustSource: api.TrustSource(cfg.TrustSource),
+		Share: cfg.Common.Share(), Kept: kept, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func run(ctx context.Context, cfg Config) error {
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err
 	}
-	if err := process.AddChecks(mgr, "serving", ending.ready(ready(files, clients, decides))); err != nil {
+	if err := cfg.Common.AddChecks(mgr, "serving", ending.ready(ready(files, clients, decides))); err != nil {
 		return err
 	}
 	ctx, end := ending.delayed(ctx, cfg.ShutdownDelay, log)

@@ -38,7 +38,7 @@ type options struct {
 func main() {
 	var o options
 	pflag.IntVarP(&o.n, "n", "n", 2000, "certificates to issue from cold")
-	pflag.IntVar(&o.rounds, "rounds", 3, "how often the floors and the signer are measured, in turns")
+	pflag.IntVar(&o.rounds, "rounds", 3, "how often the floors and the signer are measured, in turns; 0: certificates are issued once, and only the answers to requests are measured")
 	pflag.IntVar(&o.single, "single", 300, "Services to create one by one")
 	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")

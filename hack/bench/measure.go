@@ -45,6 +45,9 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if b.rounds == 0 {
+		return b.runRequests(ctx)
+	}
 	if r.rounds, err = b.runRounds(ctx); err != nil {
 		return err
 	}
@@ -71,12 +74,30 @@ func (b *bench) run(ctx context.Context) error {
 		return fmt.Errorf("behind renewals: %w", err)
 	}
 	if b.requests > 0 {
-		if r.answered, err = requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests}); err != nil {
+		if r.answered, err = b.answerRequests(ctx); err != nil {
 			return err
 		}
 	}
 	b.report(r)
 	return nil
+}
+
+// runRequests measures the answers to requests alone, beside N certificates.
+func (b *bench) runRequests(ctx context.Context) error {
+	measure.Step("issuing %d certificates", b.n)
+	if _, err := b.issueFromCold(ctx); err != nil {
+		return err
+	}
+	answered, err := b.answerRequests(ctx)
+	if err != nil {
+		return err
+	}
+	b.reportRequests(func(what, measured, budget string) { fmt.Printf("| %s | %s | %s |\n", what, measured, budget) }, answered)
+	return nil
+}
+
+func (b *bench) answerRequests(ctx context.Context) (requests.Answered, error) {
+	return requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests})
 }
 
 // each runs f for 0 … n-1, as many at a time as the signer has workers.

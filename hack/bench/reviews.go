@@ -175,7 +175,9 @@ func installedWebhook() (*admissionregistrationv1.MutatingWebhookConfiguration, 
 // makePod makes a pod of the Service.
 func (b *bench) makePod(ctx context.Context, namespace, service string, options metav1.CreateOptions) (*corev1.Pod, error) {
 	return b.Client.CoreV1().Pods(namespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: service + "-", Labels: map[string]string{"app": service}},
+		ObjectMeta: metav1.ObjectMeta{ // which asks for flags
+			GenerateName: service + "-", Labels: map[string]string{"app": service}, Annotations: map[string]string{api.AnnotationMode: string(api.ModeArgs)},
+		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "web", Image: "registry.example.com/shop/web:v1.4.2", Args: []string{"serve", "--port=443"},
 			Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 443}},

@@ -36,6 +36,7 @@ func breakages() []breakage {
 	return []breakage{
 		{name: "kill-signer", what: "kill -9 of the leading signer while a new CA is introduced", do: killSigner},
 		{name: "kill-rotator", what: "kill -9 of the leading rotator", alike: true, do: killLeader("rotator")},
+		{name: "kill-trust", what: "kill -9 of the leading rotator of the bundle", alike: true, do: killLeader("trust")},
 		{name: "kill-webhook", what: "kill -9 of one of two webhooks", refuses: true, do: killWebhook},
 		{name: "kill-all", what: "kill -9 of all six processes", refuses: true, do: killAll},
 		{name: "etcd-rewound", what: "etcd put back to a copy from before a new CA, then all controllers restarted", refuses: true, rewinds: true, do: rewind},

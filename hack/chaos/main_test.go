@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 60, o.services)
 	assert.Equal(t, 3*time.Second, o.hold)
-	assert.Len(t, o.faults, len(breakages())-4)
+	assert.Len(t, o.faults, len(breakages())-5)
 	o, err = parse([]string{"--short", "--faults=clock-behind"})
 	require.NoError(t, err)
 	assert.Equal(t, 150, o.services)

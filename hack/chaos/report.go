@@ -63,7 +63,7 @@ func (r *report) faultRows() [][]string {
 
 func (r *report) usageRows() [][]string {
 	out := [][]string{{"process", "goroutines before", "after", "resident before", "after"}}
-	for _, kind := range []string{"signer", "rotator", "webhook"} {
+	for _, kind := range []string{"signer", "trust", "rotator", "webhook"} {
 		b, a := r.before[kind], r.after[kind]
 		out = append(out, []string{kind, fmt.Sprint(b.Goroutines), fmt.Sprint(a.Goroutines), mib(b.Resident), mib(a.Resident)})
 	}

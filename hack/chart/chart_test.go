@@ -158,7 +158,7 @@ func TestPatchesOfAnObjectThatGoes(t *testing.T) {
 	after := objects(t, defaultNamespace, values(t, "networkPolicies.enabled=false"))
 	patches, err := patches(before, after)
 	require.NoError(t, err)
-	require.Len(t, patches, 3)
+	require.Len(t, patches, 4)
 	assert.Contains(t, patches[0].Patch, "$patch: delete")
 }
 
@@ -255,7 +255,8 @@ func TestDashboards(t *testing.T) {
 	assert.Equal(t, "tls", dashboard.GetNamespace())
 }
 
-// Each value is in a row of TestValues, or in TestDashboards.
+// Each value is in a row of TestValues, or in TestDashboards. takeOver changes no object; it
+// is tried in test/integration/chart.
 func TestEveryValueIsTested(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(repository, chartDir, "values.yaml"))
 	require.NoError(t, err)
@@ -269,7 +270,7 @@ func TestEveryValueIsTested(t *testing.T) {
 	assert.Greater(t, len(all), 100)
 	for _, v := range all {
 		isSet := regexp.MustCompile(`(?m)(^|,)` + v.path + `[=.\[]`).MatchString(sets.String())
-		assert.True(t, isSet || strings.HasPrefix(v.path, "monitoring.dashboards."), "no row sets %s", v.path)
+		assert.True(t, isSet || v.path == "takeOver" || strings.HasPrefix(v.path, "monitoring.dashboards."), "no row sets %s", v.path)
 	}
 }
 
@@ -295,7 +296,7 @@ func TestParseValues(t *testing.T) {
 
 // In another namespace, with other ServiceAccounts, nothing names those of the defaults.
 func TestElsewhere(t *testing.T) {
-	const other = `signer.serviceAccount.name=issuer,rotator.serviceAccount.name=carrier,webhook.serviceAccount.name=injector
+	const other = `signer.serviceAccount.name=issuer,trust.serviceAccount.name=bundler,rotator.serviceAccount.name=carrier,webhook.serviceAccount.name=injector
 monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true
 policies.permissions.enabled=true,networkPolicies.egress.enabled=true,resourceQuota.enabled=true`
 	for _, o := range objects(t, "tls", values(t, other)) {
@@ -304,7 +305,7 @@ policies.permissions.enabled=true,networkPolicies.egress.enabled=true,resourceQu
 			assert.Contains(t, text, "--namespace=tls")
 		}
 		assert.NotContains(t, text, defaultNamespace, "%s %s", o.GetKind(), o.GetName())
-		for _, account := range []string{"servingcert-signer", "servingcert-rotator", "servingcert-webhook"} {
+		for _, account := range []string{"servingcert-signer", "servingcert-trust", "servingcert-rotator", "servingcert-webhook"} {
 			assert.NotContains(t, text, "system:serviceaccount:tls:"+account)
 			assert.NotContains(t, text, "kind:ServiceAccount name:"+account)
 			assert.NotContains(t, text, "serviceAccountName:"+account)

@@ -96,13 +96,13 @@ func tidy(text string) string {
 
 // order is that of install.yaml. Templates that are not in it come last.
 var order = []string{
-	"namespace", "resourcequota", "serviceaccounts",
-	"rbac-signer", "rbac-rotator", "rbac-webhook", "rbac-metrics",
+	"namespace", "resourcequota", "serviceaccounts", "leases",
+	"rbac-signer", "rbac-trust", "rbac-rotator", "rbac-webhook", "rbac-metrics",
 	"policy-signer-secrets", "policy-signer-status",
 	"policy-rotator-configmaps", "policy-rotator-apiservices", "policy-rotator-crds", "policy-rotator-status",
 	"policy-rotator-workloads", "policy-whole-pods", "policy-rotator-pods", "policy-rotator-pod-deletions",
 	"signer", "rotator", "webhook", "webhookconfiguration",
-	"policy-annotations", "policy-target-annotations", "policy-unknown-annotations",
+	"policy-conditions", "policy-annotations", "policy-target-annotations", "policy-unknown-annotations",
 	"networkpolicies",
 }
 

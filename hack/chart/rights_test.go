@@ -34,7 +34,7 @@ func rights(t *testing.T, set, role string) []string {
 // What is switched off costs rights: exactly these.
 func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
 	for _, test := range []struct{ set, role, lost, gained string }{
-		{"consumers.wake=false", "servingcert-rotator", "patch pods", ""},
+		{"consumers.wake=false", "servingcert-rotator", "list configmaps servingcert-ca.crt|patch pods|watch configmaps servingcert-ca.crt", ""},
 		{"consumers.correctFlags=false", "servingcert-rotator", "delete pods", ""},
 		{"consumers.maxRestarts=0", "servingcert-rotator", withoutRestarts, ""},
 		{"consumers.verify=false", "servingcert-rotator", withoutRestarts, ""},
@@ -44,14 +44,15 @@ func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
 				"patch certificatesigningrequests/status|update certificatesigningrequests/approval|watch certificatesigningrequests", "",
 		},
 		{
-			"trust.targets={NamespaceConfigMap,MutatingWebhookConfiguration}", "servingcert-rotator",
+			"trust.targets={NamespaceConfigMap,MutatingWebhookConfiguration}", "servingcert-trust",
 			"attest signers servingcert.dev/serving|create clustertrustbundles servingcert.dev:serving:ca|get apiservices|get configmaps|get customresourcedefinitions|" +
 				"get validatingwebhookconfigurations|list apiservices|list clustertrustbundles servingcert.dev:serving:ca|list configmaps|list customresourcedefinitions|" +
 				"list validatingwebhookconfigurations|patch apiservices|patch clustertrustbundles servingcert.dev:serving:ca|patch configmaps|patch customresourcedefinitions|" +
 				"watch apiservices|watch clustertrustbundles servingcert.dev:serving:ca|watch configmaps|watch customresourcedefinitions|watch validatingwebhookconfigurations",
 			"get configmaps servingcert-ca.crt|list configmaps servingcert-ca.crt|patch configmaps servingcert-ca.crt|watch configmaps servingcert-ca.crt",
 		},
-		{"trust.targets={ConfigMap}", "servingcert-rotator", notConfigMaps, ""},
+		{"trust.targets={ConfigMap}", "servingcert-trust", notConfigMaps, ""},
+		{"trust.webhooks=all", "servingcert-trust", "patch mutatingwebhookconfigurations servingcert", "patch mutatingwebhookconfigurations|patch validatingwebhookconfigurations"},
 	} {
 		t.Run(test.set, func(t *testing.T) {
 			before, after := rights(t, "", test.role), rights(t, test.set, test.role)

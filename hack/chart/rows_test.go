@@ -56,9 +56,11 @@ func rows() []row {
 		{"clusterId=eu-1", "Deployment servingcert-signer", args, `"--cluster-id=eu-1"`},
 		{"signer.instance=blue", "Deployment servingcert-signer", args, `"--instance=blue"`},
 
-		{"trust.targets={NamespaceConfigMap,MutatingWebhookConfiguration}", "Deployment servingcert-rotator", args, `"--targets=NamespaceConfigMap,MutatingWebhookConfiguration"`},
-		{"trust.mutatingWebhookConfigurations={mine}", "ClusterRole servingcert-rotator", ".rules", `"resourceNames":["servingcert","mine"],"resources":["mutatingwebhookconfigurations"]`},
-		{"trust.validatingWebhookConfigurations={mine}", "ClusterRole servingcert-rotator", ".rules", `"resourceNames":["mine"],"resources":["validatingwebhookconfigurations"]`},
+		{"trust.targets={NamespaceConfigMap,MutatingWebhookConfiguration}", "Deployment servingcert-trust", args, `"--targets=NamespaceConfigMap,MutatingWebhookConfiguration"`},
+		{"trust.mutatingWebhookConfigurations={mine}", "ClusterRole servingcert-trust", ".rules", `"resourceNames":["servingcert","mine"],"resources":["mutatingwebhookconfigurations"]`},
+		{"trust.validatingWebhookConfigurations={mine}", "ClusterRole servingcert-trust", ".rules", `"resourceNames":["mine"],"resources":["validatingwebhookconfigurations"]`},
+		{"trust.webhooks=all", "ClusterRole servingcert-trust", ".rules", `{"apiGroups":["admissionregistration.k8s.io"],"resources":["mutatingwebhookconfigurations"],"verbs":["patch"]},{"apiGroups":["admissionregistration.k8s.io"],"resources":["validatingwebhookconfigurations"],"verbs":["patch"]}`},
+		{"rotator.image.tag=v9", "Deployment servingcert-trust", spec, `"ghcr.io/servingcert/rotator:v9"`},
 		{"consumers.verify=false", "Deployment servingcert-rotator", args, `"--verify-consumers=false"`},
 		{"consumers.probeConcurrency=8", "Deployment servingcert-rotator", args, `"--probe-concurrency=8"`},
 		{`consumers.podCIDRs={10.0.0.0/8,fd00::/8}`, "Deployment servingcert-rotator", args, `"--pod-cidrs=10.0.0.0/8,fd00::/8"`},
@@ -66,7 +68,7 @@ func rows() []row {
 		{"consumers.wakeRate=5", "Deployment servingcert-rotator", args, `"--wake-rate=5"`},
 		{"consumers.maxRestarts=0", "Deployment servingcert-rotator", args, `"--max-restarts=0"`},
 		{"consumers.correctFlags=false", "Deployment servingcert-rotator", args, `"--correct-flags=false"`},
-		{"rotator.workers=2", "Deployment servingcert-rotator", args, `"--workers=2"`},
+		{"trust.workers=2", "Deployment servingcert-trust", args, `"--workers=2"`},
 
 		{"webhook.strategy.type=Recreate", "Deployment servingcert-webhook", ".spec.strategy", `{"type":"Recreate"}`},
 		{"webhook.port=10250", "Deployment servingcert-webhook", args, `"--port=10250"`},
@@ -89,11 +91,13 @@ func rows() []row {
 		{"webhook.objectSelector.matchLabels.tls=yes", "MutatingWebhookConfiguration servingcert", ".webhooks[0].objectSelector", `{"matchLabels":{"tls":"yes"}}`},
 		{"webhook.matchConditions[0].name=mine,webhook.matchConditions[0].expression=true==true", "MutatingWebhookConfiguration servingcert", ".webhooks[0].matchConditions[2].name", "mine"},
 		{"webhook.defaultMode=mount", "Deployment servingcert-webhook", args, `"--default-mode=mount"`},
+		{"webhook.unknownPrograms=flags", "Deployment servingcert-webhook", args, `"--unknown-programs=flags"`},
 		{"webhook.clientCA.configMapName=clients,webhook.clientCA.names={a,b}", "Deployment servingcert-webhook", args, `"--client-ca-file=/etc/servingcert-clients/ca.crt","--client-names=a,b"`},
 		{"webhook.clientCA.configMapName=clients", "Deployment servingcert-webhook", spec + ".volumes", `{"configMap":{"name":"clients"},"name":"clients"}`},
 
 		{"policies.annotations.enabled=false", "ValidatingAdmissionPolicy servingcert-annotations", gone, ""},
 		{"policies.annotations.action=Warn", "ValidatingAdmissionPolicyBinding servingcert-annotations", ".spec.validationActions", `["Warn"]`},
+		{"policies.conditions.enabled=false", "ValidatingAdmissionPolicy servingcert-conditions", gone, ""},
 		{"policies.permissions.enabled=true", "ValidatingAdmissionPolicy servingcert-permissions", ".spec.failurePolicy", "Fail"},
 		{"networkPolicies.enabled=false", "NetworkPolicy servingcert-signer", gone, ""},
 		{"networkPolicies.metricsFrom[0].namespaceSelector.matchLabels.metrics=yes", "NetworkPolicy servingcert-webhook", ".spec.ingress[0]", `{"from":[{"namespaceSelector":{"matchLabels":{"metrics":"yes"}}}],"ports":[{"port":8443,"protocol":"TCP"}]}`},
@@ -113,6 +117,9 @@ func rows() []row {
 	all = append(all, durations()...)
 	all = append(all, remoteCA()...)
 	for _, process := range []string{"signer", "rotator", "webhook"} {
+		all = append(all, image(process)...)
+	}
+	for _, process := range []string{"signer", "trust", "rotator", "webhook"} {
 		all = append(all, shared(process)...)
 	}
 	return all
@@ -120,6 +127,19 @@ func rows() []row {
 
 // durations are values that are flags of the same meaning.
 func durations() []row {
+	duration := func(value string) string {
+		switch value { // of those for which the program does not take the same
+		case "ca.duration":
+			return "8760h"
+		case "certificates.maxDuration":
+			return "1440h"
+		case "limits.secretIssueInterval", "limits.namespaceReissueInterval":
+			return "45m"
+		case "consumers.probeTimeout":
+			return "30s"
+		}
+		return "1h30m"
+	}
 	var all []row
 	for value, flag := range map[string]string{
 		"ca.duration": "ca-duration", "ca.soak": "ca-soak", "ca.refusalGrace": "ca-refusal-grace", "ca.reissueWindow": "ca-reissue-window",
@@ -127,15 +147,15 @@ func durations() []row {
 		"certificates.podMaxDuration": "pod-max-duration", "certificates.clusterIPDuration": "cluster-ip-duration",
 		"limits.secretIssueInterval": "secret-issue-interval", "limits.namespaceReissueInterval": "namespace-reissue-interval",
 	} {
-		all = append(all, row{value + "=1h30m", "Deployment servingcert-signer", args, `"--` + flag + `=1h30m"`})
+		all = append(all, row{value + "=" + duration(value), "Deployment servingcert-signer", args, `"--` + flag + "=" + duration(value) + `"`})
 	}
 	for value, flag := range map[string]string{
-		"trust.maxBackoff": "max-backoff", "consumers.verifyInterval": "verify-interval",
+		"consumers.verifyInterval":  "verify-interval",
 		"consumers.propagationTime": "propagation-time", "consumers.probeTimeout": "probe-timeout",
 	} {
-		all = append(all, row{value + "=1h30m", "Deployment servingcert-rotator", args, `"--` + flag + `=1h30m"`})
+		all = append(all, row{value + "=" + duration(value), "Deployment servingcert-rotator", args, `"--` + flag + "=" + duration(value) + `"`})
 	}
-	return all
+	return append(all, row{"trust.maxBackoff=1h30m", "Deployment servingcert-trust", args, `"--max-backoff=1h30m"`})
 }
 
 func remoteCA() []row {
@@ -155,15 +175,21 @@ func remoteCA() []row {
 	return all
 }
 
-// shared are the values that each process has.
-func shared(process string) []row {
+// image are the values of the image of each process that has one of its own.
+func image(process string) []row {
 	digest := "sha256:" + strings.Repeat("0", 64)
-	all := []row{
-		{"replicas=3", "Deployment NAME", ".spec.replicas", "3"},
+	return of(process, []row{
 		{"image.registry=r", "Deployment NAME", spec + ".containers[0].image", "r/servingcert/" + process + ":v0.1.0"},
 		{"image.repository=r", "Deployment NAME", spec + ".containers[0].image", "ghcr.io/r:v0.1.0"},
 		{"image.tag=v9", "Deployment NAME", spec + ".containers[0].image", ":v9"},
 		{"image.digest=" + digest, "Deployment NAME", spec + ".containers[0].image", ":v0.1.0@" + digest},
+	})
+}
+
+// shared are the values that each process has.
+func shared(process string) []row {
+	return of(process, []row{
+		{"replicas=3", "Deployment NAME", ".spec.replicas", "3"},
 		{"serviceAccount.create=false", "ServiceAccount NAME", gone, ""},
 		{"serviceAccount.name=other", "ServiceAccount other", ".metadata.name", "other"},
 		{"serviceAccount.name=other", "Deployment NAME", spec + ".serviceAccountName", "other"},
@@ -184,7 +210,11 @@ func shared(process string) []row {
 		{"extraVolumeMounts[0].name=v,PROCESS.extraVolumeMounts[0].mountPath=/v", "Deployment NAME", spec + ".containers[0].volumeMounts[1]", `{"mountPath":"/v","name":"v"}`},
 		{"lifecycle.preStop.sleep.seconds=5", "Deployment NAME", spec + ".containers[0].lifecycle", `{"preStop":{"sleep":{"seconds":5}}}`},
 		{"terminationGracePeriodSeconds=60", "Deployment NAME", spec + ".terminationGracePeriodSeconds", "60"},
-	}
+	})
+}
+
+// of puts the name of the process into rows that all of them have.
+func of(process string, all []row) []row {
 	for i := range all {
 		all[i].set = process + "." + strings.ReplaceAll(all[i].set, "PROCESS", process)
 		all[i].object = strings.ReplaceAll(all[i].object, "NAME", "servingcert-"+process)

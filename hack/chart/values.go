@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -64,7 +65,7 @@ func (p parser) value(key, node *yaml.Node, prefix string) (value, error) {
 	}
 	v.description, v.schema = description, said
 	process, below, _ := strings.Cut(v.path, ".")
-	if v.description == "" && (process == "rotator" || process == "webhook") {
+	if v.description == "" && slices.Contains([]string{"trust", "rotator", "webhook"}, process) {
 		v.description, v.schema = p.known[below].description, p.known[below].schema
 	}
 	if v.description == "" && prefix != "" && !strings.HasSuffix(v.path, ".repository") {

@@ -125,7 +125,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, more ...string) err
 	if err != nil {
 		return err
 	}
-	args = slices.Concat(args, audit, cp.FeatureArgs(true, cp.opts.Features...), cp.opts.ExtraAPIServerArgs, more)
+	args = slices.Concat(args, audit, cp.FeatureArgs(true, cp.opts.Features...), cp.FeatureArgs(false, cp.opts.Without...), cp.opts.ExtraAPIServerArgs, more)
 	cp.apiServer = cp.newProcess(KubeAPIServer, args...)
 	client, err := rest.HTTPClientFor(cp.AdminConfig())
 	if err != nil {

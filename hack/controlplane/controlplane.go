@@ -40,8 +40,11 @@ type Options struct {
 	// and two control planes rarely share one.
 	ServiceCIDR string
 
-	// Features are turned on where kube-apiserver is new enough for them.
+	// Features are turned on where kube-apiserver is new enough for them. Others are as its version
+	// has them by default.
 	Features []Feature
+	// Without are features that are turned off.
+	Without []Feature
 
 	// ExtraAPIServerArgs are added to kube-apiserver's flags, after ours: of a
 	// flag with one value the last wins.

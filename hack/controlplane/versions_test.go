@@ -146,6 +146,8 @@ func TestFeatureArgs(t *testing.T) {
 			"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",
 			"--runtime-config=certificates.k8s.io/v1beta1/clustertrustbundles=true,certificates.k8s.io/v1beta1/podcertificaterequests=true",
 		}},
+		{37, true, nil}, // on by default
+		{37, false, []string{"--feature-gates=ClusterTrustBundle=false,ClusterTrustBundleProjection=false,PodCertificateRequest=false"}},
 	} {
 		assert.Equal(t, tc.want, featureArgs(tc.minor, tc.on, Features()), "1.%d", tc.minor)
 	}

@@ -19,6 +19,7 @@ import (
 // The components that the demo itself starts.
 const (
 	signer  = "signer"
+	trust   = "trust"
 	rotator = "rotator"
 	webhook = "webhook"
 	web     = "web" // the container of the shop's pod

@@ -35,7 +35,7 @@ func (d *demo) steps() []step {
 		{"build signer, rotator and webhook", d.build, nil},
 		{"apply deploy/install.yaml", d.install, nil},
 		{"run the signer with its ServiceAccount's rights", d.runSigner, []string{signer}},
-		{"run the rotator with its ServiceAccount's rights", d.runRotator, []string{rotator, signer}},
+		{"run the rotators, of pods and of the CA bundle, each with its ServiceAccount's rights", d.runRotators, []string{trust, rotator, signer}},
 		{"run the webhook with its ServiceAccount's rights", d.runWebhook, []string{webhook, signer}},
 		{"label a namespace, annotate a Service (hack/demo/shop.yaml)", d.annotate, []string{signer, rotator}},
 		{"create a Deployment that says nothing of TLS", d.createDeployment, []string{webhook}},

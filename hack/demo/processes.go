@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -40,8 +41,11 @@ func (d *demo) runSigner(ctx context.Context) error {
 	return nil
 }
 
-func (d *demo) runRotator(ctx context.Context) error {
-	took, err := d.runProcess(ctx, rotator)
+func (d *demo) runRotators(ctx context.Context) error {
+	if _, err := d.runProcess(ctx, rotator); err != nil {
+		return err
+	}
+	took, err := d.runProcess(ctx, trust)
 	if err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (d *demo) runWebhook(ctx context.Context) error {
 	return nil
 }
 
-// runProcess starts one of the three as its Deployment does, with the arguments
+// runProcess starts one of them as its Deployment does, with the arguments
 // that being outside of a cluster takes, and waits until it is ready.
 func (d *demo) runProcess(ctx context.Context, name string, extra ...string) (time.Duration, error) {
 	deployment := &appsv1.Deployment{}
@@ -110,7 +114,8 @@ func (d *demo) runProcess(ctx context.Context, name string, extra ...string) (ti
 	}
 	outside := []string{"--kubeconfig=" + kubeconfig, "--health-addr=" + health, "--metrics-addr=0"}
 	args := slices.Concat(spec.Containers[0].Args, outside, extra) // of a flag given twice the last counts
-	c, err := d.start(name, d.path("bin", name), args, nil)
+	program, _ := deploy.Program(name)
+	c, err := d.start(name, d.path("bin", program), args, nil)
 	if err != nil {
 		return 0, err
 	}

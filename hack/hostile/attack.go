@@ -23,15 +23,25 @@ func attacks() []attack {
 		{"pod-ports", "Pending pods with 500 Secrets in a volume and 500 ports", podPorts},
 		{"pod-containers", "pods whose annotation containers has 182 KiB, through the webhook and past it", podContainers},
 		{"pod-owners", "pods, Secrets and ConfigMaps with owner references of 200 KiB to 900 KiB", longOwners},
+		{"pods-huge", "pods with 4000 labels and 1000 ports, past the webhook", podsHuge},
+		{"crash-words", "pods with a forged status and 1000 flags of 1 KB that crash four times a second, always with other words", crashWords},
+		{"crash-mounts", "pods with a forged status, 4000 mounts and 40 000 arguments that crash", crashMounts},
 		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", secretKeys},
 		{"secret-names", "Secrets with the signer's label and a certificate of 240 000 names", secretNames},
 		{"secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and strangers own", stolenLabels},
 		{"service-names", "Services whose extra-dns-names has 62 KiB, always others", serviceNames},
 		{"service-flips", "five Services that each change secret-name ten times a second", serviceFlips},
 		{"service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", serviceRenewals},
+		{"csr-waiting", "500 CertificateSigningRequests of a pod that wait for eight Services each, one of which always changes, and two a second for 100 names", waitingCSRs},
+		{"service-selectors", "60 Services whose selectors have 10 000 labels, 1.2 MiB each", serviceSelectors},
+		{"service-ports", "60 Services with 5000 ports, 0.8 MiB each", servicePorts},
+		{"service-texts", "60 Services with 5000 labels, 90 long names and 200 KiB of annotations that mean nothing", serviceTexts},
 		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", badAnnotations},
+		{"opt-in", "conditions of 50 Services that say that they have certificates, in a namespace without the label", forgedConditions},
 		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by nobody", reviews},
 		{"reviews-slow", "200 connections to the webhook that send a byte a second", slowReviews},
+		{"ports-headers", "600 connections to every port of the three processes, each with a header of 1 MiB that does not end", portsHeaders},
+		{"ports-idle", "600 connections from 600 addresses to every port, silent after a request that is refused", portsIdle},
 		{"tarpits", "200 pods with 16 ports that accept and never answer; the Service's ports change", tarpits},
 		{"rollouts", "Deployments that ask to be restarted and never finish, or flap", rollouts},
 		{"trust-stream", "20 new annotated ConfigMaps a second, and two that alternate", trustStream},
@@ -44,18 +54,21 @@ type attacker struct {
 	attack
 	*tenant
 	webhook string // host:port
+	ports   []port
 
 	mu            sync.Mutex
 	sent, refused int
 	last          string // error
+	breaches      int    // what it got and must not get
+	lastBreach    string
 }
 
 // launch starts the attacks. The function that it returns waits until they have ended.
-func launch(ctx context.Context, attacks []attack, t *tenant, webhook string) (finish func() []*attacker) {
+func launch(ctx context.Context, attacks []attack, t *tenant, webhook string, ports []port) (finish func() []*attacker) {
 	var all []*attacker
 	var running sync.WaitGroup
 	for _, each := range attacks {
-		a := &attacker{attack: each, tenant: t, webhook: webhook}
+		a := &attacker{attack: each, tenant: t, webhook: webhook, ports: ports}
 		all = append(all, a)
 		running.Go(func() { a.run(ctx, a) })
 	}

@@ -36,7 +36,8 @@ type process struct {
 	name, path string
 	args, env  []string
 	dir, log   string
-	health     string // http://HOST:PORT
+	health     string // HOST:PORT
+	metrics    string // HOST:PORT
 	limit      int64  // bytes
 
 	stopping chan struct{}
@@ -124,7 +125,7 @@ func (p *process) probe() {
 			return
 		case <-ticker.C:
 		}
-		if controlplane.GetOK(context.Background(), client, p.health+"/healthz") == nil {
+		if controlplane.GetOK(context.Background(), client, "http://"+p.health+"/healthz") == nil {
 			failed = 0
 		} else if failed++; failed == livenessFailures {
 			failed = 0

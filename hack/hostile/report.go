@@ -94,6 +94,11 @@ func (r report) failures() []string {
 			}
 		}
 	}
+	for _, a := range r.hostile.attacks {
+		if a.breaches > 0 {
+			out = append(out, fmt.Sprintf("attack %s: %d times something that it must not get, the last: %s", a.name, a.breaches, a.lastBreach))
+		}
+	}
 	return out
 }
 

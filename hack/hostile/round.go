@@ -45,7 +45,7 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 	}
 	var evil *tenant
 	if len(attacks) > 0 {
-		if evil, err = w.newTenant(ctx, "evil"); err != nil {
+		if evil, err = w.newEvil(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -58,7 +58,7 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 	attacking, stopAttacks := context.WithCancel(ctx)
 	defer stopAttacks()
 	r := &result{}
-	finish := launch(attacking, attacks, evil, w.webhook)
+	finish := launch(attacking, attacks, evil, w.webhook, w.ports())
 	rotated := make(chan error, 1)
 	go func() {
 		var err error

@@ -52,6 +52,9 @@ func (w *world) newTenant(ctx context.Context, namespace string) (*tenant, error
 			_, err = w.clientset.RbacV1().RoleBindings(namespace).Create(ctx, b, metav1.CreateOptions{})
 		}
 	}
+	if err == nil {
+		err = w.grantRequests(ctx, namespace)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("tenant of namespace %s: %w", namespace, err)
 	}

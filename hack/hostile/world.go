@@ -130,7 +130,7 @@ func (w *world) startRotator(ctx context.Context) error {
 	if help, _ := exec.CommandContext(ctx, w.path("bin", "rotator"), "--help").CombinedOutput(); strings.Contains(string(help), podRanges) {
 		extra = append(extra, podRanges+"=127.0.0.0/8")
 	}
-	if err := w.run(ctx, "rotator", extra...); err != nil {
+	if err := errors.Join(w.run(ctx, "trust"), w.run(ctx, "rotator", extra...)); err != nil {
 		return err
 	}
 	return until(ctx, "caBundle of the webhook", func(ctx context.Context) error {
@@ -176,7 +176,7 @@ func (w *world) startWebhook(ctx context.Context) error {
 	return w.run(ctx, "webhook", "--cert-dir="+w.path("webhook-tls"), "--bind-address="+service.Spec.ClusterIP, "--shutdown-delay=0s")
 }
 
-// run starts one of the three as its Deployment does, with the arguments that being
+// run starts one of the processes as its Deployment does, with the arguments that being
 // outside of a cluster takes, and waits until it is ready.
 func (w *world) run(ctx context.Context, name string, extra ...string) error {
 	step("starting the %s", name)
@@ -197,10 +197,18 @@ func (w *world) run(ctx context.Context, name string, extra ...string) error {
 	if err != nil {
 		return err
 	}
-	outside := []string{"--kubeconfig=" + kubeconfig, "--health-addr=" + health, "--metrics-addr=0"}
+	program, _ := deploy.Program(name)
+	metrics, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	outside := []string{
+		"--kubeconfig=" + kubeconfig, "--health-addr=" + health,
+		"--metrics-addr=" + metrics, "--metrics-cert-dir=" + w.path("webhook-tls"), // any certificate will do, for a start none
+	}
 	c := spec.Containers[0]
 	p := &process{
-		name: name, path: w.path("bin", name), dir: w.dir, log: w.path(name + ".log"), health: "http://" + health,
+		name: name, path: w.path("bin", program), dir: w.dir, log: w.path(name + ".log"), health: health, metrics: metrics,
 		args: slices.Concat(c.Args, flags[name], outside, extra), // of a flag given twice the last counts
 		env:  append(os.Environ(), environment(deployment)...), limit: c.Resources.Limits.Memory().Value(),
 	}
@@ -209,7 +217,7 @@ func (w *world) run(ctx context.Context, name string, extra ...string) error {
 	}
 	w.processes = append(w.processes, p)
 	return until(ctx, name+" is ready", func(ctx context.Context) error {
-		return controlplane.GetOK(ctx, http.DefaultClient, p.health+"/readyz")
+		return controlplane.GetOK(ctx, http.DefaultClient, "http://"+p.health+"/readyz")
 	})
 }
 

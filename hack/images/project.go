@@ -29,8 +29,7 @@ func Labels(process string) map[string]string {
 }
 
 // Project builds signer, rotator and webhook, makes their images under the names that
-// deploy/install.yaml has for them, as the Dockerfile does, and writes each to
-// DIR/NAME.tar. It returns the files.
+// deploy/install.yaml has for them, and writes each to DIR/NAME.tar. It returns the files.
 func Project(ctx context.Context, dir string) ([]string, error) {
 	refs, err := installRefs()
 	if err != nil {

@@ -37,6 +37,7 @@ func TestMemoryIsThatOfTheManifest(t *testing.T) {
 		limits[d.Name] = memoryLimit(t, d.Spec.Template.Spec.Containers[0])
 	}
 	assert.Contains(t, Limited(SignerMemory), "GOMEMLIMIT="+limits["servingcert-signer"])
+	assert.Contains(t, Limited(TrustMemory), "GOMEMLIMIT="+limits["servingcert-trust"])
 	assert.Contains(t, Limited(RotatorMemory), "GOMEMLIMIT="+limits["servingcert-rotator"])
 }
 

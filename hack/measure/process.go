@@ -46,9 +46,10 @@ type Usage struct {
 // Rate is how many certificates a second.
 func (u Usage) Rate() float64 { return float64(u.N) / u.Took.Seconds() }
 
-// GOMEMLIMIT of the programs in deploy/install.yaml, in MiB.
+// GOMEMLIMIT of the processes in deploy/install.yaml, in MiB.
 const (
 	SignerMemory  = 112
+	TrustMemory   = 160
 	RotatorMemory = 160
 )
 
@@ -111,6 +112,9 @@ func (p *Process) Kill() {
 		_ = p.cmd.Wait()
 	}
 }
+
+// Signal sends the process a signal, such as SIGSTOP.
+func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // WaitReconciled waits until the signer has looked at n Secrets.
 func (p *Process) WaitReconciled(ctx context.Context, n int) error {

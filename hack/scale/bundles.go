@@ -33,7 +33,7 @@ func (r *run) bundlesPart(ctx context.Context) error {
 	if err := r.waitPhase(ctx, signer, api.PhaseStable); err != nil {
 		return err
 	}
-	rotator, err := r.RunRotator(ctx, r.rotator)
+	rotator, err := r.Run(ctx, r.rotator, r.memory(measure.TrustMemory), "--controllers=trust")
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (r *run) requestsPart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.set(part, "bare client: answers a second", "", a.PodFloor)
+	r.set(part, "bare client: answers a second", "", a.PodFloor.Rate())
 	r.set(part, "signer, from its start: until all are answered", "s", a.Pods.Took.Seconds())
 	r.set(part, "answers a second", "", a.Pods.Rate())
 	r.set(part, "CPU of the signer a request", "ms", a.Pods.CPU.Seconds()*1000/float64(r.n))

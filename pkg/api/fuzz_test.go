@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +61,6 @@ func FuzzPodAnnotations(f *testing.F) {
 		meta := &metav1.ObjectMeta{Annotations: map[string]string{
 			AnnotationContainers: containers, AnnotationMode: mode, AnnotationCertFlag: certFlag, AnnotationKeyFlag: keyFlag,
 			AnnotationMountPath: mountPath, AnnotationHTTPSProbes: probes, AnnotationSecretName: secret,
-			AnnotationStatus: containers, AnnotationLeaf: secret,
 		}}
 		var r PodRequest
 		var err error
@@ -70,7 +70,83 @@ func FuzzPodAnnotations(f *testing.F) {
 			t.Fatalf("%d containers", len(r.Containers))
 		}
 		checkParsed(t, nil, bounded.Allocated(func() { ParseSettings(meta.Annotations) }))
-		ParseInjectionStatus(containers)
-		ParseMounted(secret)
+	})
+}
+
+// FuzzPodStatus: what servingcert's own annotations of a pod say, which whoever writes the pod
+// can forge, is short, or is not read.
+func FuzzPodStatus(f *testing.F) {
+	status := InjectionStatus{Secret: "web-tls", Service: "web", Attempts: map[string]string{"app": strings.Repeat("0a", 8)}, Notes: []string{"Note: é"}}
+	f.Add(status.Format(), Mounted{Leaves: map[string]string{"web-tls": strings.Repeat("0a", 32)}, Bundle: strings.Repeat("0b", 32)}.String(), uint16(1))
+	f.Add(`{"attempts":{"a":"0a0a0a0a0a0a0a0a"},"notes":[`, "secret/", uint16(9000))
+	f.Add(`[`, ",", uint16(9000))
+	f.Fuzz(func(t *testing.T, status, leaf string, times uint16) {
+		status, leaf = strings.Repeat(status, 1+int(times)%(1+MaxAnnotation/(1+len(status)))), strings.Repeat(leaf, 1+int(times)%(1+MaxAnnotation/(1+len(leaf))))
+		var s InjectionStatus
+		var ok bool
+		var attempts []ContainerAttempt
+		if err := bounded.Check(len(status), func() { s, ok = ParseInjectionStatus(status); attempts = s.ContainerAttempts() }); err != nil {
+			t.Fatal(err)
+		}
+		if !ok && len(attempts) > 0 || len(attempts) > maxContainerAttempts {
+			t.Fatalf("%d attempts", len(attempts))
+		}
+		for _, a := range attempts {
+			if len(a.Container) > 63 || len(a.Attempt) != 2*attemptBytes {
+				t.Fatalf("%q %q", a.Container, a.Attempt)
+			}
+		}
+		var m Mounted
+		if err := bounded.Check(len(leaf), func() { m = ParseMounted(leaf) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.String()) > MaxAnnotation {
+			t.Fatalf("%d bytes", len(m.String()))
+		}
+	})
+}
+
+// FuzzConditionFacts: whatever a condition says, its facts are short, cost a number of times its
+// size, and none of them is a name that could not be one.
+func FuzzConditionFacts(f *testing.F) {
+	leaf := strings.Repeat("0a", 32)
+	f.Add(ReadyFacts{Secret: "web-tls", Request: "abc", Leaf: leaf}.Message("names"+KeptText([]string{"a", "b"})), ReasonRetained, "True")
+	f.Add(PodKeysText([]string{"a", "b"}, 3)+KeptText([]string{"c"})+OptInText("x"), ReasonPodKeys, "True")
+	f.Add("servingcert.dev/duration: \"x\": no"+KeptPairText("web-tls", "is kept"), ReasonNotOptedIn, "False")
+	f.Add("x (leaf sha256:"+leaf+" since 2026-05-01T12:00:00Z)", "Serving", "Unknown")
+	for _, part := range []string{", ", "(", `" "`, keptFact + "[", keptFact + `["a" "a"`, "; ", secretFact} {
+		f.Add(strings.Repeat(part, (1<<20)/len(part)), ReasonPodKeys, "True")
+		f.Add(PodKeysText([]string{strings.Repeat(part, MaxMessage/len(part))}, 0)+")", ReasonPodKeys, "True")
+	}
+	f.Fuzz(func(t *testing.T, message, reason, status string) {
+		svc := service()
+		for _, conditionType := range []string{ConditionReady, ConditionServing} {
+			svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: conditionType, Status: metav1.ConditionStatus(status), Reason: reason, Message: message})
+		}
+		var ready ReadyFacts
+		var kept []string
+		var proof string
+		read := func() {
+			ready, _ = ReadyOf(svc)
+			kept, proof = KeptSecrets(svc), OptInProof(svc)
+			ServingOf(svc)
+			PartIn(svc)
+			PodKeyNames(svc)
+			NamesSecret(svc, "web-tls")
+		}
+		if allocated, most := bounded.Allocated(read), uint64(256<<10+128*len(message))*bounded.RaceFactor; allocated > most {
+			t.Fatalf("%d bytes became %d", len(message), allocated)
+		}
+		if took, most := bounded.Time(read), 100*time.Millisecond+time.Duration(len(message))*10*time.Microsecond; took > most {
+			t.Fatalf("%d bytes took %s", len(message), took)
+		}
+		if ready.Leaf != "" && !isFingerprint(ready.Leaf) || strings.Contains(ready.Secret, `"`) || len(proof) > 1000 || len(kept) > MaxKept {
+			t.Fatalf("%v %q %q", ready, kept, proof)
+		}
+		for _, name := range kept {
+			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
+				t.Fatalf("%q", kept)
+			}
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -30,7 +31,29 @@ const (
 	// MaxMounts is the most Secrets whose key a pod mounts that are remembered of it. It
 	// is how many bits a uint64 has.
 	MaxMounts = 64
+	// MaxSelector is the most labels in the selector of a Service, and MaxPorts the most ports of
+	// one. The API server bounds neither: it takes what fits into 1.5 MiB. A Service with more is
+	// TooLarge.
+	MaxSelector = 64
+	MaxPorts    = 256
+	// MaxObjectMemory is how many bytes a process remembers of all objects of one kind, unless a
+	// flag says otherwise; see ShareOf.
+	MaxObjectMemory = 48 << 20
+	// MaxReduced is the most bytes that are remembered of a Service for which there is no room.
+	MaxReduced = 16 << 10
 )
+
+// maxReason is the most bytes of a condition's reason or status that are remembered. The API
+// server bounds neither for Services.
+const maxReason = 128
+
+// maxReducedMessage is the most bytes of the message of condition Ready that are remembered of a
+// Service for which there is no room.
+const maxReducedMessage = 2 << 10
+
+// maxOpenShift is the most bytes of an annotation in which the signer writes, as OpenShift does,
+// why there is no certificate.
+const maxOpenShift = MaxMessage
 
 // maxContainerNames is the most bytes of a list of MaxNames names of containers, each
 // with a comma.
@@ -42,10 +65,13 @@ const maxValue = 64
 
 // checkLength returns what is wrong with a value that is longer than most bytes, or "".
 func checkLength(value string, most int) (detail string) {
-	if len(value) > most {
-		return fmt.Sprintf("%d bytes: must be at most %d", len(value), most)
+	switch cut := validation.DNS1123SubdomainMaxLength + 1; { // how much of it caches keep: see truncate
+	case len(value) <= most:
+		return ""
+	case len(value) == cut:
+		return fmt.Sprintf("more than %d bytes: must be at most %d", cut-1, most)
 	}
-	return ""
+	return fmt.Sprintf("%d bytes: must be at most %d", len(value), most)
 }
 
 // checkList returns what is wrong with the length of a comma-separated list, or "". It does
@@ -69,8 +95,33 @@ func truncate(value string, most int) string {
 	return strings.Clone(value[:most+1])
 }
 
-// TruncateAnnotation returns what a cache keeps of the value of an annotation.
-func TruncateAnnotation(value string) string { return truncate(value, MaxAnnotation) }
+// maxAnnotationOf returns the most bytes of an annotation on a Service, a Namespace or a Secret
+// that a cache keeps, but for one more, by which it is seen to be too long; 0 for an annotation
+// that means nothing there.
+func maxAnnotationOf(key string) int {
+	switch key {
+	case AnnotationExtraDNSNames:
+		return MaxAnnotation
+	case AnnotationContainers:
+		return maxContainerNames
+	case AnnotationMountPath:
+		return maxMountPath
+	case OpenShiftError, OpenShiftErrorAlpha:
+		return maxOpenShift
+	case AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationClusterIPs, AnnotationRenewAfter,
+		AnnotationRenewedAfter, AnnotationCombinedPEM, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes,
+		TranslatedFrom, OpenShiftSecretName, OpenShiftSecretNameAlpha, OpenShiftSignedBy, OpenShiftSignedByAlpha, OpenShiftErrorNum, OpenShiftErrorNumAlpha,
+		OpenShiftServiceName, OpenShiftServiceNameAlpha, OpenShiftServiceUID, OpenShiftServiceUIDAlpha, OpenShiftExpiry, OpenShiftExpiryAlpha,
+		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle:
+		return validation.DNS1123SubdomainMaxLength
+	}
+	return 0
+}
+
+// TruncateAnnotation returns what a cache keeps of the value of an annotation with that key.
+func TruncateAnnotation(key, value string) string {
+	return truncate(value, cmp.Or(maxAnnotationOf(key), validation.DNS1123SubdomainMaxLength))
+}
 
 // Owners returns what is remembered of an object's owner references, in their order: the
 // first MaxOwners to Services, and the first MaxOwners to other objects. One with a name

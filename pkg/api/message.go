@@ -24,6 +24,9 @@ const (
 	// ReasonWaitingForTrust: False; the certificate lacks names that not every
 	// client would accept yet.
 	ReasonWaitingForTrust = "WaitingForTrust"
+	// ReasonNotOptedIn: False; the namespace lacks label LabelInject, and nothing shows that the
+	// Service had a certificate while it had it. Of requests for certificates too.
+	ReasonNotOptedIn = "NamespaceNotOptedIn"
 )
 
 // ReadyFacts is what condition ConditionReady, which the signer writes, tells other
@@ -80,40 +83,38 @@ func KeptPairText(secret, rest string) string {
 
 // NamesSecret reports whether the Service's condition ConditionReady names the Secret
 // as one that holds a certificate of the Service: the one that it asks for, or one
-// that is kept from before. Only the signer writes that condition, and only on a
-// Service that was opted in at the time.
+// that is kept from before. Only the signer should write that condition, and only on a
+// Service that was opted in at the time; others may have the right to.
 func NamesSecret(svc *corev1.Service, secret string) bool {
 	c := Condition(svc, ConditionReady)
 	if c == nil {
 		return false
 	}
-	f, ok := parseReady(c.Message)
-	if !ok && c.Reason != ReasonPodKeys {
-		pair, found := afterLast(c.Message, keptPairFact)
-		return found && strings.HasPrefix(pair, strconv.Quote(secret)+" ")
-	}
-	kept, _ := afterLast(c.Message, keptFact+"[")
-	kept, _, _ = strings.Cut(kept, "]")
-	return f.Secret == secret || slices.Contains(strings.Fields(kept), strconv.Quote(secret))
+	f, _ := parseReady(c.Message)
+	pair, found := afterLast(c.Message, keptPairFact)
+	return f.Secret == secret || found && strings.HasPrefix(pair, strconv.Quote(secret)+" ") || slices.Contains(KeptSecrets(svc), secret)
 }
 
 // KeptSecrets returns the Secrets that the Service's condition ConditionReady names as kept
 // from before (KeptText), at most MaxKept.
 func KeptSecrets(svc *corev1.Service) []string {
 	c := Condition(svc, ConditionReady)
-	if c == nil {
+	if c == nil || len(c.Message) > MaxMessage {
 		return nil
 	}
-	kept, _ := afterLast(c.Message, keptFact+"[")
-	kept, _, _ = strings.Cut(kept, "]")
-	var names []string
-	for _, quoted := range strings.Fields(kept) {
-		if name, err := strconv.Unquote(quoted); err == nil {
-			names = append(names, name)
-		}
+	rest, _ := afterLast(c.Message, keptFact)
+	// An error may stand before it, and quote a value in which the same words stand. There
+	// every quotation mark has a backslash before it.
+	list := keptList.FindString(rest)
+	if list == "" {
+		return nil
 	}
-	return names
+	names := strings.Split(list[2:len(list)-2], `" "`)
+	return names[:min(len(names), MaxKept)]
 }
+
+// keptList matches the names of Secrets as KeptText lists them.
+var keptList = regexp.MustCompile(`^\["[a-z0-9.-]+"( "[a-z0-9.-]+")*\]`)
 
 // PodKeysText returns the beginning of the message of a condition ConditionReady with reason
 // ReasonPodKeys. names are some of those in the certificate of each pod, and more is how
@@ -142,6 +143,36 @@ func PodKeyNames(svc *corev1.Service) []string {
 	text, _, _ = strings.Cut(text, moreNames)
 	return strings.Split(text, ", ")
 }
+
+// OptInText returns the end of a message that holds a proof that the Service was opted in, as
+// the signer makes it; "" if there is none.
+func OptInText(proof string) string {
+	if proof == "" {
+		return ""
+	}
+	return "; the opt-in is recorded" + inParentheses([]string{proofFact + proof})
+}
+
+// OptInProof returns the proof that the Service's condition ConditionReady holds, "" for none.
+// Whether it is one, only the signer can tell.
+func OptInProof(svc *corev1.Service) string {
+	c := Condition(svc, ConditionReady)
+	if c == nil {
+		return ""
+	}
+	facts := lastParentheses(c.Message)
+	if len(facts) != 1 {
+		return ""
+	}
+	proof, ok := strings.CutPrefix(facts[0], proofFact)
+	if !ok || !proofForm.MatchString(proof) {
+		return ""
+	}
+	return proof
+}
+
+// proofForm is base64url of a signature; one by a key of RSA4096 has 683 characters.
+var proofForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,1000}$`)
 
 // afterLast returns what follows the last separator in s.
 func afterLast(s, separator string) (after string, found bool) {
@@ -234,6 +265,7 @@ const (
 	requestFact = "request "
 	leafFact    = "leaf sha256:"
 	sinceFact   = " since "
+	proofFact   = "proof "
 
 	podKeysFact  = "each pod makes its key, and gets a certificate for "
 	moreNames    = " and "

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,4 +160,46 @@ func TestNamesSecret(t *testing.T) {
 	}
 	assert.False(t, api.NamesSecret(&corev1.Service{}, "web-tls"))
 	assert.Empty(t, api.KeptText(nil))
+}
+
+// An error quotes what a user wrote, and says what is allowed. Neither is a Secret's name.
+func TestKeptSecretsAreNotReadOutOfErrors(t *testing.T) {
+	kept := api.KeptText([]string{"old-tls", "web-tls"})
+	for message, want := range map[string][]string{
+		`servingcert.dev/cluster-ips: "; kept from before, and renewed until deleted: [": must be "true" or "false"`:        nil,
+		`servingcert.dev/cluster-ips: "; kept from before, and renewed until deleted: [\"a\"]": must be "true" or "false"`:  nil,
+		`servingcert.dev/cluster-ips: "; kept from before, and renewed until deleted: [": must be "true" or "false"` + kept: {"old-tls", "web-tls"},
+		`Secret "new-tls": web.shop.svc` + kept + " (request 1)":                                                            {"old-tls", "web-tls"},
+		"x; kept from before, and renewed until deleted: [\"a\" \"b\"":                                                      nil,
+		`x; kept from before, and renewed until deleted: ["A"]`:                                                             nil,
+		`x; kept from before, and renewed until deleted: []`:                                                                nil,
+		api.KeptText([]string{"a"}) + api.OptInText("x"):                                                                    {"a"},
+		strings.Repeat("x", api.MaxMessage) + kept:                                                                          nil,
+	} {
+		svc := withCondition(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: message})
+		assert.Equal(t, want, api.KeptSecrets(svc), message)
+		for _, name := range []string{"true", "false", "a"} {
+			assert.Equal(t, slices.Contains(want, name), api.NamesSecret(svc, name), "%s: %s", name, message)
+		}
+	}
+}
+
+func TestOptInProof(t *testing.T) {
+	proof := strings.Repeat("aZ09_-", 100)
+	for message, want := range map[string]string{
+		"x" + api.OptInText(proof):                             proof,
+		"x (proof a)" + api.OptInText(proof):                   proof,
+		"x" + api.OptInText(""):                                "",
+		"x" + api.OptInText(proof) + ".":                       "",
+		"x (proof a/b)":                                        "",
+		"x (proof )":                                           "",
+		"x (proof a, proof b)":                                 "",
+		"x (leaf sha256:" + someLeaf + ")":                     "",
+		"x" + api.OptInText(strings.Repeat("a", 1001)):         "",
+		strings.Repeat("x", api.MaxMessage) + " (proof short)": "",
+	} {
+		svc := withCondition(metav1.Condition{Type: api.ConditionReady, Message: message})
+		assert.Equal(t, want, api.OptInProof(svc), "%.200s", message)
+	}
+	assert.Empty(t, api.OptInProof(&corev1.Service{}))
 }

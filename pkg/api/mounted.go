@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/sha256"
 	"maps"
 	"slices"
 	"strings"
@@ -36,6 +37,17 @@ func (m Mounted) String() string {
 		entries = append(entries, mountedBundle+m.Bundle)
 	}
 	return strings.Join(entries, ",")
+}
+
+// LongestMounted returns the most bytes that the annotation of a pod has that mounts these
+// Secrets.
+func LongestMounted(secrets []string) int {
+	const fingerprint = 2 * sha256.Size // in hex
+	size := len(mountedBundle) + fingerprint
+	for _, name := range secrets {
+		size += len(mountedSecret) + len(name) + len("=") + fingerprint + len(",")
+	}
+	return size
 }
 
 // ParseMounted reads the value of the annotation. What is malformed, and a value longer than

@@ -38,9 +38,28 @@ type PodRequest struct {
 // *FieldError. A value that is not understood is an error, not a default: a pod that
 // silently serves plaintext is worse than one that is refused.
 func ParsePod(meta *metav1.ObjectMeta) (PodRequest, error) {
-	r := PodRequest{OnRotate: OnRotateReload}
+	r, errs := parsePod(meta, true)
+	if len(errs) > 0 {
+		return PodRequest{}, errs[0]
+	}
+	return r, nil
+}
+
+// PodProblems returns everything that is wrong with the labels and annotations of a pod,
+// where ParsePod returns the first of it. Every error is a *FieldError.
+func PodProblems(meta *metav1.ObjectMeta) []error {
+	_, errs := parsePod(meta, false)
+	return errs
+}
+
+// parsePod returns what a pod asks for, and what is wrong with it: the first problem alone,
+// or all of them.
+func parsePod(meta *metav1.ObjectMeta, first bool) (r PodRequest, errs []error) {
+	r.OnRotate = OnRotateReload
 	if err := r.parseLabel(meta.Labels); err != nil {
-		return PodRequest{}, err
+		if errs = append(errs, err); first {
+			return r, errs
+		}
 	}
 	if r.OptedOut {
 		return r, nil // whatever else it says
@@ -51,13 +70,15 @@ func ParsePod(meta *metav1.ObjectMeta) (PodRequest, error) {
 			continue
 		}
 		if detail := p.parse(&r, value); detail != "" {
-			return PodRequest{}, &FieldError{p.key, value, detail}
+			if errs = append(errs, &FieldError{p.key, value, detail}); first {
+				return r, errs
+			}
 		}
 	}
-	if err := r.Settings.check(); err != nil {
-		return PodRequest{}, err
+	if err := r.Settings.check(); err != nil && len(errs) == 0 {
+		errs = append(errs, err)
 	}
-	return r, nil
+	return r, errs
 }
 
 func (r *PodRequest) parseLabel(labels map[string]string) error {

@@ -91,6 +91,17 @@ func TestParsePodRefuses(t *testing.T) {
 	}
 }
 
+func TestPodProblemsAreAll(t *testing.T) {
+	errs := PodProblems(&metav1.ObjectMeta{Labels: map[string]string{LabelInject: "yes"}, Annotations: map[string]string{AnnotationMode: "flags", AnnotationTrust: "1", AnnotationSecretName: "web"}})
+	fields := []string{}
+	for _, err := range errs {
+		var fe *FieldError
+		require.ErrorAs(t, err, &fe)
+		fields = append(fields, fe.Field)
+	}
+	assert.Equal(t, []string{"label " + LabelInject, AnnotationMode, AnnotationTrust}, fields)
+}
+
 func TestParsePodRefusesAnUnknownOptOut(t *testing.T) {
 	_, err := ParsePod(&metav1.ObjectMeta{Labels: map[string]string{LabelInject: "false"}})
 	require.EqualError(t, err, `label servingcert.dev/inject: "false": must be "disabled" to opt the pod out, or "enabled"`)

@@ -9,8 +9,11 @@ import (
 )
 
 // Selects reports whether the Service selects the pod. Unlike an empty label selector, a
-// Service without a selector selects nothing.
+// Service without a selector selects nothing, nor does one that is too large ([CheckSize]).
 func Selects(svc *corev1.Service, pod *corev1.Pod) bool {
+	if CheckSize(svc) != nil {
+		return false
+	}
 	for key, want := range svc.Spec.Selector {
 		if value, ok := pod.Labels[key]; !ok || value != want {
 			return false

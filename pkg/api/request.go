@@ -133,11 +133,11 @@ func CombinedOf(svc *corev1.Service) (bool, error) {
 // requestSteps each parse a part of what a Service asks for, in the order in which errors
 // are reported.
 var requestSteps = [...]func(*Request, *corev1.Service, Limits) error{
-	(*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
+	(*Request).parseSize, (*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
 	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter, (*Request).parseCombined,
 }
 
-// Parse returns what the Service asks for. Every error is a *FieldError.
+// Parse returns what the Service asks for. Every error is a *FieldError, or wraps one.
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
 	for _, step := range requestSteps {
@@ -147,6 +147,21 @@ func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	}
 	return r, nil
 }
+
+// Problems returns everything that is wrong with what the Service asks for, where Parse
+// returns the first of it. Every error is a *FieldError.
+func Problems(svc *corev1.Service, limits Limits) []error {
+	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
+	var errs []error
+	for _, step := range requestSteps {
+		if err := step(&r, svc, limits); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func (r *Request) parseSize(svc *corev1.Service, _ Limits) error { return CheckSize(svc) }
 
 func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 	key := AnnotationSecretName

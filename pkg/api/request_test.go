@@ -228,6 +228,7 @@ func TestParseRefuses(t *testing.T) {
 			assert.NotContains(t, err.Error(), "\n", "one line")
 			assert.Less(t, len(err.Error()), 1000)
 			assert.Equal(t, Request{}, r, "nothing of a wrong request is used")
+			assert.Equal(t, err, Problems(svc, permissive())[0])
 		})
 	}
 }

@@ -16,10 +16,25 @@ type Mode string
 
 // The modes. Each includes those after it.
 const (
-	ModeArgs  Mode = "args"  // flags, environment and files
+	ModeArgs  Mode = "args"  // flags, environment and files; see UnknownPrograms
 	ModeEnv   Mode = "env"   // environment and files
 	ModeMount Mode = "mount" // files
 )
+
+// UnknownPrograms says what containers of programs that are not known get in ModeArgs, where
+// nobody asks for flags in so many words.
+type UnknownPrograms string
+
+// The values of UnknownPrograms.
+const (
+	UnknownProgramsFiles UnknownPrograms = "files" // files and environment
+	UnknownProgramsFlags UnknownPrograms = "flags" // the two flags too, which most programs do not know
+)
+
+// CheckUnknownPrograms returns what is wrong with an UnknownPrograms and what is allowed, or "".
+func CheckUnknownPrograms(u UnknownPrograms) string {
+	return oneOf(u, UnknownProgramsFiles, UnknownProgramsFlags)
+}
 
 // HTTPSProbes says which HTTP probes and hooks on the TLS port use HTTPS.
 type HTTPSProbes string

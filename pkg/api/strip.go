@@ -16,9 +16,10 @@ type Keep struct {
 }
 
 // StripService returns a Service that has only the identity of svc and what keep
-// names. Annotations and messages that are longer than MaxAnnotation and MaxMessage are cut
-// off one byte beyond. It does not change svc, and shares maps and slices with it. Stripping
-// the result again with the same keep changes nothing.
+// names. Annotations and messages that are longer than is allowed are cut off one byte beyond.
+// A Service that CheckSize refuses keeps neither selector nor ports, and says so under TooLarge.
+// It does not change svc, and shares maps and slices with it. Stripping the result again with
+// the same keep changes nothing.
 func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: Identity(&svc.ObjectMeta)}
 	if keep.CreationTimestamp {
@@ -26,15 +27,19 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	}
 	for _, key := range keep.Annotations {
 		if value, ok := svc.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, TruncateAnnotation(value))
+			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, TruncateAnnotation(key, value))
 		}
 	}
 	for _, conditionType := range keep.Conditions {
-		if c := Condition(svc, conditionType); c != nil {
-			condition := *c
-			condition.Message = truncate(c.Message, MaxMessage)
-			kept.Status.Conditions = append(kept.Status.Conditions, condition)
+		c := Condition(svc, conditionType)
+		if c == nil {
+			continue
 		}
+		condition := *c
+		condition.Message = truncate(c.Message, MaxMessage)
+		condition.Reason = truncate(c.Reason, maxReason)
+		condition.Status = metav1.ConditionStatus(truncate(string(c.Status), maxReason))
+		kept.Status.Conditions = append(kept.Status.Conditions, condition)
 	}
 	if keep.Type {
 		kept.Spec.Type = svc.Spec.Type
@@ -44,6 +49,10 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	}
 	if keep.ClusterIPs {
 		kept.Spec.ClusterIPs = svc.Spec.ClusterIPs
+	}
+	if err := CheckSize(svc); err != nil {
+		markTooLarge(kept, err)
+		return kept
 	}
 	if keep.Selector {
 		kept.Spec.Selector = svc.Spec.Selector

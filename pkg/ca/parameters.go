@@ -11,8 +11,9 @@ import (
 // Defaults of Parameters.
 const (
 	DefaultCADuration = 26280 * time.Hour // three years
-	DefaultSoak       = 5 * time.Minute
 	DefaultReissue    = 10 * time.Minute
+	// DefaultSoak is longer than kubelets take for any volume (api.KubeletUpdatesByName).
+	DefaultSoak = 7 * time.Minute
 	// DefaultRefusalGrace lasts longer than a weekend.
 	DefaultRefusalGrace = 72 * time.Hour
 )

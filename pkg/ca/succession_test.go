@@ -91,7 +91,7 @@ func TestForcedSuccession(t *testing.T) {
 	s.trusted()
 	s.take(StepTrusted)
 	d := s.take("")
-	assert.Contains(t, d.Waiting, "pods get it until 2026-03-01T12:05:00Z")
+	assert.Contains(t, d.Waiting, "pods get it until 2026-03-01T12:07:00Z")
 	assert.Equal(t, s.Now.Add(s.Soak), d.Next)
 	s.Now = s.Now.Add(s.Soak - time.Second)
 	s.take("")

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -10,6 +11,8 @@ import (
 // State is what the signer and the rotator report of the CA and of who trusts it.
 type State struct {
 	CA api.CAStatus
+	// TrustAccount is the ServiceAccount of the rotator that writes the bundle, NAMESPACE:NAME.
+	TrustAccount string
 	// Trust is nil if the rotator has written no status.
 	Trust *api.TrustStatus
 	// Unread: what the rotator reports could not be read.
@@ -56,6 +59,22 @@ func (s *State) judge(now time.Time) []Finding {
 	return append(out, s.trust()...)
 }
 
+// unnamed returns the finding about a webhook configuration that is annotated and that no role
+// lets the rotator write, with the commands that make one; false for any other target.
+func (s *State) unnamed(t api.TrustTarget) (Finding, bool) {
+	resource := map[string]string{
+		"MutatingWebhookConfiguration": "mutatingwebhookconfigurations", "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+	}[t.Kind]
+	if resource == "" || t.Reason != "Forbidden" || t.Name == api.TrustAllOfKind {
+		return Finding{}, false
+	}
+	f := found(WebhookRole, t.Kind+" "+t.Name, "%s", t.Message)
+	role := "servingcert-trust-" + t.Name
+	f.Fix = fmt.Sprintf("Apply the ClusterRole: kubectl create clusterrole %s --verb=patch --resource=%s.admissionregistration.k8s.io --resource-name=%s && "+
+		"kubectl create clusterrolebinding %s --clusterrole=%s --serviceaccount=%s", role, resource, t.Name, role, role, s.TrustAccount)
+	return f, true
+}
+
 // trust returns what keeps targets from the bundle.
 func (s *State) trust() []Finding {
 	switch {
@@ -72,6 +91,10 @@ func (s *State) trust() []Finding {
 	for i, t := range s.Trust.NotHolding {
 		if i == most {
 			break
+		}
+		if f, ok := s.unnamed(t); ok {
+			out = append(out, f)
+			continue
 		}
 		out = append(out, found(TrustTargets, "", "%s", t))
 	}

@@ -32,6 +32,7 @@ const (
 	TrustStatus  ID = "SC304"
 	TrustTargets ID = "SC305"
 	SignerClock  ID = "SC306"
+	WebhookRole  ID = "SC307"
 
 	Value          ID = "SC401"
 	UnknownKey     ID = "SC402"
@@ -82,10 +83,10 @@ var checks = []Check{
 		"Remove the LimitRange from the namespace, or change its limits.", "doctor.md#before-you-install", false},
 	{PodCertificates, "PodCertificates", Before, Info, "the API server serves PodCertificateRequests",
 		"Without them, Services with servingcert.dev/key-source: pod get no certificates. All else works.",
-		"To have keys that never leave the pod, enable PodCertificateRequests, in Kubernetes 1.36 or later.", "pod-keys.md#what-it-needs", false},
+		"To have keys that never leave the pod, enable PodCertificateRequests, in Kubernetes 1.36 or later; in 1.37 or later they are on by default.", "pod-keys.md#what-it-needs", false},
 	{ClusterTrustBundles, "ClusterTrustBundles", Before, Info, "the API server serves ClusterTrustBundles",
 		"Without them, pods take the CA bundle from ConfigMap servingcert-ca.crt. All else works.",
-		"To have the bundle as a ClusterTrustBundle too, enable the API, in Kubernetes 1.33 or later.", "trust.md", false},
+		"To have the bundle as a ClusterTrustBundle too, enable the API, in Kubernetes 1.33 or later; in 1.37 or later it is on by default.", "trust.md", false},
 
 	{Installed, "Installed", System, Error, "signer, rotator and webhook are installed",
 		"Without the signer no certificate is issued, without the rotator no client learns to trust it, and without the webhook no pod of an opted-in namespace can be created.",
@@ -139,6 +140,11 @@ var checks = []Check{
 	{SignerClock, "SignerClock", Authority, Error, "the signer's clock agrees with the API server's",
 		"A signer whose clock is more than 2 minutes off signs nothing.",
 		"Synchronise the clock of the signer's node (NTP).", "architecture.md#what-a-person-sees", false},
+
+	{WebhookRole, "WebhookRole", Authority, Error, "a role lets the rotator write the caBundle of every annotated webhook configuration",
+		"The configuration has no CA bundle, or keeps an old one, so that the API server cannot call the webhook. A new CA waits for it.",
+		"Apply the ClusterRole that the finding prints, name the configuration in the chart's value trust.mutatingWebhookConfigurations or trust.validatingWebhookConfigurations, or set trust.webhooks=all.",
+		"trust.md#webhook-configurations-are-named", false},
 
 	{Value, "Value", Services, Error, "every annotation servingcert.dev/… of a Service or Namespace has a value that is allowed",
 		"No certificate is issued for the Service, or the setting is ignored.",

@@ -200,8 +200,13 @@ func limits(item corev1.LimitRangeItem) []corev1.LimitRange {
 
 var ofThePlatform = []breaking{
 	{"nothing could be read", func(_ *testing.T, f *Facts) {
-		f.Failures = []Failure{{"Leases in servingcert-system", "forbidden", []ID{Leases}}}
+		f.Failures = []Failure{{"Leases in servingcert-system", "forbidden", true, []ID{Leases}}}
 	}, "warning SC001 Leases in servingcert-system: could not be read: forbidden"},
+	{"much may not be read", func(_ *testing.T, f *Facts) {
+		for i := range 8 {
+			f.Failures = append(f.Failures, Failure{fmt.Sprint("Role r", i), "forbidden", true, nil})
+		}
+	}, "warning SC001 : this user may not read Role r0; Role r1; Role r2; Role r3; Role r4; and 3 more"},
 	{"no namespace to try", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = nil
 	}, "info SC002 : no namespace is opted in where this user may create pods: the webhook was not tried"},
@@ -238,17 +243,17 @@ var ofTheInstallation = []breaking{
 	{"not installed", func(_ *testing.T, f *Facts) { delete(f.Installation.Deployments, "servingcert-signer") }, "error SC201 Deployment servingcert-system/servingcert-signer: it does not exist"},
 	{"no replica ready", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status.ReadyReplicas = 0
-		f.Installation.Pods[2].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "webhook", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
+		f.Installation.Pods[3].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "webhook", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
 	}, "error SC202 Deployment servingcert-system/servingcert-webhook: none of 2 replicas is ready: container webhook: ImagePullBackOff: not found"},
 	{"one replica not ready", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status.ReadyReplicas = 1
-		f.Installation.Pods[2].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+		f.Installation.Pods[3].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
 	}, "warning SC202 Deployment servingcert-system/servingcert-webhook: 1 of 2 replicas are ready: pod servingcert-webhook-x: Unschedulable: 0/1 nodes"},
 	{"quota", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status = appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}}
 	}, "error SC202 Deployment servingcert-system/servingcert-webhook: none of 2 replicas is ready: exceeded quota"},
 	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
-	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist: no replica of the rotator has ever led"},
+	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
 	{"a lease that nobody holds", func(_ *testing.T, f *Facts) {
 		f.Installation.Leases["servingcert-rotator"].Spec.HolderIdentity = new(string)
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: no replica holds it"},
@@ -256,7 +261,7 @@ var ofTheInstallation = []breaking{
 		old := metav1.NewMicroTime(noon.Add(-16 * time.Second))
 		f.Installation.Leases["servingcert-rotator"].Spec.RenewTime = &old
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 16s"},
-	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-webhook-x; v2: servingcert-signer-x"},
+	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-trust-x, servingcert-webhook-x; v2: servingcert-signer-x"},
 	{"a right is missing", func(_ *testing.T, f *Facts) { first(live(f, 0)["rules"])["verbs"] = []any{"get"} }, "error SC205 ClusterRole servingcert-signer: it does not grant list services"},
 	{"a right too many", func(_ *testing.T, f *Facts) { delete(live(f, 0)["rules"].([]any)[1].(map[string]any), "resourceNames") }, "warning SC205 ClusterRole servingcert-signer: it grants more than the release: get secrets"},
 	{"no role", func(_ *testing.T, f *Facts) { f.Installation.Objects[0].Live = nil }, "error SC205 ClusterRole servingcert-signer: it does not exist"},
@@ -301,6 +306,10 @@ var ofTheAuthority = []breaking{
 		f.Authority.Trust.Holding, f.Authority.Trust.Refusing = 1, 1
 		f.Authority.Trust.NotHolding = []api.TrustTarget{{Kind: "ConfigMap", Namespace: "shop", Name: "x", Reason: "Forbidden", Message: "no"}}
 	}, "warning SC305 : ConfigMap shop/x: Forbidden: no"},
+	{"a webhook configuration that no role names", func(_ *testing.T, f *Facts) {
+		f.Authority.Trust.Holding, f.Authority.Trust.Refusing = 1, 1
+		f.Authority.Trust.NotHolding = []api.TrustTarget{{Kind: "ValidatingWebhookConfiguration", Name: "mine", Reason: "Forbidden", Message: "no"}}
+	}, "error SC307 ValidatingWebhookConfiguration mine: no"},
 	{"targets that are not listed", func(_ *testing.T, f *Facts) { f.Authority.Trust.Pending = 7 }, "warning SC305 : 7 more targets do not hold the bundle"},
 }
 
@@ -390,10 +399,14 @@ func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
 	i.Deployments, i.Leases, i.Pods, i.Objects, i.DryRun, i.Bundle = nil, nil, nil, nil, nil, ""
 	f.Namespaces, f.Authority = nil, nil
 	unread := []ID{Installed, Available, Leases, Versions, Rights, WebhookConfig, Policies, OtherObjects, WebhookReached, CABundle}
-	f.Failures = []Failure{{"everything", "forbidden", unread}}
-	for _, found := range f.Examine(noon).Findings {
+	assert.True(t, f.Examine(noon).Examined())
+	f.Failures = []Failure{{"everything", "forbidden", true, unread}}
+	r := f.Examine(noon)
+	for _, found := range r.Findings {
 		assert.NotContains(t, append(unread, NotOptedIn, SignerClock, NotReady, CAProblem), found.ID, found.Message)
 	}
+	f.Platform = nil
+	assert.False(t, f.Examine(noon).Examined(), "no check was made")
 }
 
 func TestStrict(t *testing.T) {
@@ -421,5 +434,22 @@ func TestSuggest(t *testing.T) {
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abcd", "abdc", 1}, {"é", "e", 1}} {
 		assert.Equal(t, c.want, distance(c.a, c.b), c)
 		assert.Equal(t, c.want, distance(c.b, c.a), c)
+	}
+}
+
+// What is printed can be run as it is.
+func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
+	s := &State{TrustAccount: "tls:servingcert-trust"}
+	f, ok := s.unnamed(api.TrustTarget{Kind: "MutatingWebhookConfiguration", Name: "mine.example.com", Reason: "Forbidden", Message: "no"})
+	require.True(t, ok)
+	assert.Equal(t, "Apply the ClusterRole: kubectl create clusterrole servingcert-trust-mine.example.com --verb=patch --resource=mutatingwebhookconfigurations.admissionregistration.k8s.io --resource-name=mine.example.com && "+
+		"kubectl create clusterrolebinding servingcert-trust-mine.example.com --clusterrole=servingcert-trust-mine.example.com --serviceaccount=tls:servingcert-trust", f.Fix)
+	for _, other := range []api.TrustTarget{
+		{Kind: "MutatingWebhookConfiguration", Name: "mine", Reason: "Conflict"},
+		{Kind: "MutatingWebhookConfiguration", Name: api.TrustAllOfKind, Reason: "Forbidden"},
+		{Kind: "APIService", Name: "mine", Reason: "Forbidden"},
+	} {
+		_, ok := s.unnamed(other)
+		assert.False(t, ok, "%v", other)
 	}
 }

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,18 +22,14 @@ type Facts struct {
 // Failure is something that could not be read, and the checks that were not made for it.
 type Failure struct {
 	What, Why string
+	// Forbidden: the user may not read it.
+	Forbidden bool
 	Checks    []ID
 }
 
 // Examine returns what is found. now is the time of the API server.
 func (f Facts) Examine(now time.Time) Report {
-	var (
-		findings []Finding
-		made     = []ID{NotLooked}
-	)
-	for _, failure := range f.Failures {
-		findings = append(findings, found(NotLooked, failure.What, "could not be read: %s", failure.Why))
-	}
+	findings, made := f.unread(), []ID{NotLooked}
 	add := func(group Group, list []Finding) {
 		findings = append(findings, list...)
 		for _, c := range checks {
@@ -65,6 +63,34 @@ func (f Facts) Examine(now time.Time) Report {
 	made = slices.DeleteFunc(made, func(id ID) bool { return f.unmade(id) })
 	slices.Sort(made)
 	return NewReport(findings, slices.Compact(made))
+}
+
+// maxForbidden is how many things that the user may not read are named.
+const maxForbidden = 5
+
+// unread returns the findings about what could not be read. What the user may not read has
+// one cause, so it is one finding, however much it is.
+func (f Facts) unread() []Finding {
+	var findings []Finding
+	var forbidden []string
+	for _, failure := range f.Failures {
+		if failure.Forbidden {
+			forbidden = append(forbidden, failure.What)
+		}
+	}
+	for _, failure := range f.Failures {
+		if !failure.Forbidden || len(forbidden) == 1 {
+			findings = append(findings, found(NotLooked, failure.What, "could not be read: %s", failure.Why))
+		}
+	}
+	if n := len(forbidden); n > 1 {
+		what := strings.Join(forbidden[:min(n, maxForbidden)], "; ")
+		if n > maxForbidden {
+			what += fmt.Sprintf("; and %d more", n-maxForbidden)
+		}
+		findings = append(findings, found(NotLooked, "", "this user may not read %s", what))
+	}
+	return findings
 }
 
 // unmade reports whether a check was not made, because something could not be read.

@@ -129,6 +129,12 @@ func NewReport(findings []Finding, made []ID) Report {
 // warning.
 func (r Report) Failed(strict bool) bool { return r.Errors > 0 || strict && r.Warnings > 0 }
 
+// Examined reports whether anything was examined: a check was made that needs a right to
+// read.
+func (r Report) Examined() bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return !slices.Contains([]ID{NotLooked, NotOptedIn, Clock}, f.ID) })
+}
+
 // AtLeast returns the findings of the level and of those that are worse.
 func (r Report) AtLeast(level Level) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return worse(f.Level, level) > 0 })

@@ -16,10 +16,10 @@ import (
 )
 
 // components are the processes of servingcert, by the end of their Deployments' names.
-var components = []string{"signer", "rotator", "webhook"}
+var components = []string{"signer", "trust", "rotator", "webhook"}
 
 // leaders are those that work only while they hold a Lease.
-var leaders = []string{"signer", "rotator"}
+var leaders = []string{"signer", "trust", "rotator"}
 
 // Installation is what is known of servingcert in a cluster.
 type Installation struct {
@@ -122,7 +122,7 @@ func (i *Installation) leases(now time.Time) []Finding {
 		lease := i.Leases[name]
 		switch {
 		case lease == nil:
-			out = append(out, found(Leases, object, "it does not exist: no replica of the %s has ever led", c))
+			out = append(out, found(Leases, object, "it does not exist, and the %s does not create it: apply the manifest again", c))
 		case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil:
 			out = append(out, found(Leases, object, "no replica holds it"))
 		default:

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,10 @@ type Options struct {
 	// Limits are the signer's: what Services may ask for.
 	Limits api.Limits
 }
+
+// ErrNothing is the error of Analyze if the documents have no object in them: what was to
+// write them has failed.
+var ErrNothing = errors.New("nothing to check: the input contains no Kubernetes object")
 
 // Analyze returns what is wrong with what the documents ask of servingcert, with the file
 // and the line of each finding. An error is one of [preview.Run].
@@ -40,6 +45,9 @@ func Analyze(ctx context.Context, docs []preview.Document, opts Options) (Report
 			m.contents[fmt.Sprint(d.Name(), o.At)] = o.Content
 			m.object(w, o)
 		}
+	}
+	if len(m.contents) == 0 {
+		return Report{}, ErrNothing
 	}
 	for _, o := range outcomes {
 		m.outcome(written[o.Document], o)
@@ -224,7 +232,7 @@ func levelOf(r mutate.Reason) Level {
 	switch r {
 	case "UnknownAnnotation", "BadSetting", "ServiceRefused", "ImpossibleSecret":
 		return ""
-	case "UnaskedFlags", "EnvFrom", "InsistedArgs", "FlagAlreadySet":
+	case "UnknownProgram", "UnknownVersion", "ProgramNote", "UnaskedFlags", "EnvFrom", "InsistedArgs", "FlagAlreadySet":
 		return Info
 	}
 	return Warning

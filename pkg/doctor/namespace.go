@@ -174,8 +174,12 @@ func (n Namespace) requests() []Finding {
 	var out []Finding
 	bySecret := map[string][]*corev1.Service{}
 	var secrets []string
-	refuse := func(svc *corev1.Service, err error) {
-		if err != nil {
+	refuse := func(svc *corev1.Service, beside error) {
+		errs := api.Problems(svc, n.Limits)
+		if len(errs) == 0 && beside != nil {
+			errs = []error{beside}
+		}
+		for _, err := range errs {
 			out = append(out, found(Value, fmt.Sprintf("Service %s/%s", n.Name, svc.Name), "%v", err).field(err))
 		}
 	}
@@ -183,8 +187,7 @@ func (n Namespace) requests() []Finding {
 		secret, ok := api.Wants(svc)
 		switch {
 		case !ok && api.WantsPodKeys(svc):
-			_, err := api.Parse(svc, n.Limits)
-			refuse(svc, err)
+			refuse(svc, nil)
 		case ok:
 			if bySecret[secret] == nil {
 				secrets = append(secrets, secret)

@@ -43,7 +43,7 @@ func (n Namespace) workload(w Workload) []Finding {
 	for _, f := range unknown(api.OnPod, object, w.Template.Annotations) {
 		out = append(out, f.inTemplate())
 	}
-	if _, err := api.ParsePod(&w.Template.ObjectMeta); err != nil {
+	for _, err := range api.PodProblems(&w.Template.ObjectMeta) {
 		out = append(out, found(Refused, object, "%v", err).field(err).inTemplate())
 	}
 	if count := n.Missed[w.Kind+" "+w.Name]; count > 0 {

@@ -1,11 +1,13 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +44,22 @@ type Options[O runtime.Object, T Object] struct {
 	// LeaderOnly keeps a standby from holding anything. It is for facts that are
 	// many and quickly read.
 	LeaderOnly bool
+	// Room bounds how many bytes the facts of all objects need.
+	Room Room[O, T]
+
+	settle time.Duration // in place of settleEvery, in tests
+}
+
+// Room bounds how many bytes the facts T of all objects O need. Without Accounts they are not
+// bounded.
+type Room[O any, T Object] struct {
+	Accounts *Accounts
+	// Size returns how many bytes the facts of an object need, 0 if they are next to nothing.
+	Size func(O, T) int64
+	// Reduce returns what is kept of facts for which there is no room, and Reduced reports
+	// whether it returned them.
+	Reduce  func(T) T
+	Reduced func(T) bool
 }
 
 // Informer holds the facts of the objects that it watches. It is a Runnable of a
@@ -75,13 +93,14 @@ func NewPacked[O runtime.Object, T Object, P any](o Options[O, T], pack func(T) 
 		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
 	}
 	s := &store[O, T, P]{
-		derive: o.Derive, pack: pack, unpack: unpack,
+		derive: o.Derive, pack: pack, unpack: unpack, room: o.Room,
 		items: map[name]P{}, indices: map[string]*index[T]{},
 	}
 	for by, values := range o.Indexers {
 		s.indices[by] = newIndex(values)
 	}
-	return &Informer[T]{s, toolscache.NewReflectorWithOptions(o.Objects, o.Example, s, toolscache.ReflectorOptions{}), o.LeaderOnly}, nil
+	objects := &watched{toolscache.ToListerWatcherWithContext(o.Objects), o.Objects, s.Transformer(), o.Room.Accounts, cmp.Or(o.settle, settleEvery)}
+	return &Informer[T]{s, toolscache.NewReflectorWithOptions(objects, o.Example, s, toolscache.ReflectorOptions{}), o.LeaderOnly}, nil
 }
 
 // Start watches until ctx ends; a manager calls it.
@@ -103,7 +122,9 @@ func (i *Informer[T]) Get(key types.NamespacedName) T { return i.store.get(key) 
 func (i *Informer[T]) All() iter.Seq[T] { return i.In(metav1.NamespaceAll) }
 
 // In yields the facts of a namespace as All does; those of all if it is metav1.NamespaceAll.
-func (i *Informer[T]) In(namespace string) iter.Seq[T] { return i.of(i.store.keys(namespace)) }
+func (i *Informer[T]) In(namespace string) iter.Seq[T] {
+	return func(yield func(T) bool) { i.of(i.store.keys(namespace))(yield) }
+}
 
 // List returns all facts, in no order.
 func (i *Informer[T]) List() []T { return slices.Collect(i.All()) }
@@ -129,6 +150,12 @@ func (i *Informer[T]) of(keys []types.NamespacedName) iter.Seq[T] {
 // Handler is called with the facts of an object before and after a change: before
 // is the zero T if the object was added, after if it was deleted.
 type Handler[T Object] func(ctx context.Context, q Queue, before, after T)
+
+// Handle calls h for each object that is there, and from then on for each change, in the goroutine
+// that watches, and before those who ask later. It is for what is derived from all objects.
+func (i *Informer[T]) Handle(h func(before, after T)) {
+	i.store.handle(func(before, after T, _ bool) { h(before, after) })
+}
 
 // Source returns a source for a controller, which waits until all facts are there
 // and calls h for each change. The name is for logs. Those before have all their facts before h

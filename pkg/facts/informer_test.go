@@ -113,7 +113,11 @@ func TestInformerChanges(t *testing.T) {
 	source.Add(secret("web-tls", "web"))
 	informer := started(t, source)
 	changes := make(chan string, 10)
+	derived := map[string]bool{}
+	informer.Handle(func(_, after *metav1.PartialObjectMetadata) { derived[after.Name] = true })
+	assert.True(t, derived["web-tls"], "what is derived from all objects has those that are there")
 	s := informer.Changes("Secrets", func(_ context.Context, _ facts.Queue, _, after *metav1.PartialObjectMetadata) {
+		assert.True(t, derived[after.Name], "and has seen a change before those who ask later")
 		changes <- after.Name
 	})
 	require.NoError(t, s.Start(t.Context(), nil))

@@ -2,6 +2,7 @@ package facts
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -16,15 +17,19 @@ func KeepIdentity(object any) (any, error) {
 	return object, nil // a tombstone
 }
 
-// KeepOwners makes an informer of metadata keep the identity and the owners of
-// each object, as far as [api.Owners] does.
+// KeepOwners makes an informer of metadata keep the identity of each object, and which Services
+// own it by their names: as many as api.MaxOwners.
 func KeepOwners(object any) (any, error) {
 	o, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil // a tombstone
 	}
 	kept := identityOf(o)
-	kept.OwnerReferences = api.Owners(o.OwnerReferences)
+	for _, r := range o.OwnerReferences {
+		if r.APIVersion == "v1" && r.Kind == "Service" && len(r.Name) <= validation.DNS1123LabelMaxLength && len(kept.OwnerReferences) < api.MaxOwners {
+			kept.OwnerReferences = append(kept.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: r.Name})
+		}
+	}
 	return kept, nil
 }
 

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,7 +22,7 @@ func TestServiceTransform(t *testing.T) {
 			_, asks := api.Wants(s)
 			assert.Equal(t, openShift, asks)
 			return api.Keep{Annotations: []string{api.AnnotationSecretName, api.TranslatedFrom}}
-		})
+		}, nil)
 		before := svc.DeepCopy()
 		kept, err := transform(svc)
 		require.NoError(t, err)
@@ -49,7 +50,7 @@ func TestMetadata(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-tls", UID: "u", ResourceVersion: "7", DeletionTimestamp: &now, CreationTimestamp: now,
 			Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}, Labels: map[string]string{"a": "b"},
-			OwnerReferences: []metav1.OwnerReference{{Kind: "Service"}}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "x"}, {APIVersion: "v1", Kind: "Pod", Name: "web"}, {APIVersion: "v1", Kind: "Service", Name: strings.Repeat("x", 64)}}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		},
 	}
 	want := &metav1.PartialObjectMetadata{
@@ -60,7 +61,7 @@ func TestMetadata(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, kept)
 
-	want.OwnerReferences = secret.OwnerReferences
+	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web"}}
 	kept, err = KeepOwners(secret)
 	require.NoError(t, err)
 	assert.Equal(t, want, kept)

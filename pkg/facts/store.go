@@ -6,6 +6,8 @@ import (
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +21,7 @@ type store[O any, T Object, P any] struct {
 	derive func(O) T
 	pack   func(T) P
 	unpack func(P) T
+	room   Room[O, T]
 
 	// changes is held while a change is made and its handlers run, so that each handler sees
 	// all changes in their order.
@@ -49,11 +52,26 @@ func (p *packed[P]) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}
 }
 
+// GetObjectKind makes it an object of a list.
+func (p *packed[P]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject makes it an object of a list, which nobody changes.
+func (p *packed[P]) DeepCopyObject() runtime.Object { return p }
+
+// factsOf returns what is kept of an object.
+func (s *store[O, T, P]) factsOf(original O) T {
+	facts := s.derive(original)
+	if s.room.Accounts != nil && !s.room.Accounts.Admit(any(original).(metav1.Object), func() int64 { return s.room.Size(original, facts) }) {
+		return s.room.Reduce(facts)
+	}
+	return facts
+}
+
 // Transformer implements toolscache.TransformingStore.
 func (s *store[O, T, P]) Transformer() toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if original, ok := object.(O); ok {
-			facts := s.derive(original)
+			facts := s.factsOf(original)
 			return &packed[P]{client.ObjectKeyFromObject(facts), s.pack(facts)}, nil
 		}
 		return object, nil // packed already
@@ -69,7 +87,7 @@ func (s *store[O, T, P]) Update(object any) error {
 	if !ok {
 		return fmt.Errorf("unexpected %T", object)
 	}
-	after := s.derive(original)
+	after := s.factsOf(original)
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	s.put(client.ObjectKeyFromObject(after), s.pack(after), after)
@@ -86,6 +104,9 @@ func (s *store[O, T, P]) Delete(object any) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	last := s.derive(original)
+	if s.room.Accounts != nil {
+		s.room.Accounts.Forget(last)
+	}
 	if _, there := s.remove(client.ObjectKeyFromObject(last)); there {
 		var none T
 		s.tell(last, none)
@@ -131,7 +152,8 @@ func (s *store[O, T, P]) Resync() error { return nil }
 func (s *store[O, T, P]) put(key types.NamespacedName, value P, after T) {
 	before := s.get(key)
 	var none T
-	if before != none && before.GetResourceVersion() == after.GetResourceVersion() && before.GetUID() == after.GetUID() {
+	if before != none && before.GetResourceVersion() == after.GetResourceVersion() && before.GetUID() == after.GetUID() &&
+		(s.room.Accounts == nil || s.room.Reduced(before) == s.room.Reduced(after)) {
 		return // it was listed again
 	}
 	s.mu.Lock()

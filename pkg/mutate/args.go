@@ -28,6 +28,10 @@ type wrapper struct {
 	operands int  // how many arguments of its own come before the program
 	dashes   bool // after an option, a bare "--" ends its own arguments
 	needs    bool // the program can only be found after a bare "--"
+	// verb comes before the program, as in "bundle exec puma".
+	verb string
+	// module is true if the program is the value of option -m, as in "python -m gunicorn".
+	module bool
 	// script: one of an image, which by convention runs the image's program if its arguments
 	// begin with an option.
 	script bool
@@ -40,6 +44,8 @@ var wrappers = map[string]wrapper{
 	"gosu": {operands: 1}, "su-exec": {operands: 1}, "timeout": {operands: 1},
 	"chamber": {needs: true}, "dlv": {needs: true}, "doppler": {needs: true}, "envconsul": {needs: true},
 	"npm": {needs: true}, "npx": {}, "pnpm": {needs: true}, "yarn": {needs: true},
+	"bundle": {verb: "exec"}, "poetry": {verb: "run"}, "uv": {verb: "run"}, "pipenv": {verb: "run"}, "pdm": {verb: "run"},
+	"python": {module: true}, "ddtrace-run": {}, "opentelemetry-instrument": {}, "newrelic-admin": {verb: "run-program"},
 	"docker-entrypoint.sh": {script: true}, "entrypoint.sh": {script: true},
 }
 
@@ -56,7 +62,7 @@ var runners = []string{
 func (l commandLine) program() int {
 	start := 0
 	for start < len(l.tokens) {
-		w, ok := wrappers[path.Base(l.tokens[start])]
+		w, ok := wrapperOf(l.tokens[start])
 		if !ok {
 			return start
 		}
@@ -69,10 +75,26 @@ func (l commandLine) program() int {
 	return start
 }
 
+// wrapperOf returns the wrapper that an executable is. Python may have its version in its name.
+func wrapperOf(executable string) (wrapper, bool) {
+	name := path.Base(executable)
+	if strings.HasPrefix(name, "python") && strings.Trim(name[len("python"):], "0123456789.") == "" {
+		name = "python"
+	}
+	w, ok := wrappers[name]
+	return w, ok
+}
+
 // program returns the index of the program in the wrapper's arguments, or -1.
 func (w wrapper) program(args []string) int {
 	if w.script {
 		return programOfScript(args)
+	}
+	if w.module {
+		return programOfModule(args)
+	}
+	if w.verb != "" {
+		return w.programAfterVerb(args)
 	}
 	dashes := slices.Index(args, "--")
 	if dashes >= 0 && (w.needs || w.dashes && strings.HasPrefix(args[0], "-")) {
@@ -91,6 +113,33 @@ func (w wrapper) program(args []string) int {
 			w.operands--
 		default:
 			return i
+		}
+	}
+	return -1
+}
+
+// programAfterVerb returns the index of the program after the wrapper's verb, such as exec of
+// bundle, or -1.
+func (w wrapper) programAfterVerb(args []string) int {
+	if len(args) == 0 || args[0] != w.verb {
+		return -1
+	}
+	w.verb = ""
+	if n := w.program(args[1:]); n >= 0 {
+		return 1 + n
+	}
+	return -1
+}
+
+// programOfModule returns the index of the module in the arguments of Python, or -1 if it runs
+// a file.
+func programOfModule(args []string) int {
+	for i, a := range args {
+		switch {
+		case a == "-m" && i+1 < len(args):
+			return i + 1
+		case !strings.HasPrefix(a, "-"), a == "-c", a == "-":
+			return -1
 		}
 	}
 	return -1
@@ -147,7 +196,7 @@ func (l commandLine) ignoresArguments() bool {
 	if len(rest) == 0 {
 		return false
 	}
-	if w, ok := wrappers[path.Base(rest[0])]; ok && !w.needs && !w.script {
+	if w, ok := wrapperOf(rest[0]); ok && !w.needs && !w.script && !w.module && w.verb == "" {
 		return true
 	}
 	if l.command == 0 && looksLikeScript(rest) || slices.Contains(runners, path.Base(rest[0])) || hasScript(rest[1:]) {

@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"cmp"
 	"encoding/json"
 	"testing"
 
@@ -26,15 +27,19 @@ func TestEveryProgram(t *testing.T) {
 	}
 	for _, p := range programs.Builtin().All() {
 		t.Run(p.Name, func(t *testing.T) {
+			svc := svc.DeepCopy()
+			if p.Moves {
+				svc.Spec.Ports[0].TargetPort = intstr.FromInt32(p.Ports[0])
+			}
 			var containers []corev1.Container
 			for _, image := range p.Images {
-				containers = append(containers, corev1.Container{Image: "registry.example.com:5000/mirror/" + image + ":v1@sha256:00", Args: []string{"--verbose"}})
+				containers = append(containers, corev1.Container{Image: "registry.example.com:5000/mirror/" + image + ":v" + cmp.Or(p.Since, "1") + "@sha256:00", Args: []string{"--verbose"}})
 			}
 			for _, executable := range p.Executables {
 				containers = append(containers, corev1.Container{Image: "example.com/mirror", Command: []string{"/usr/bin/" + executable}, Args: []string{"--verbose"}})
 			}
 			for _, c := range containers {
-				c.Name, c.Ports = "web", []corev1.ContainerPort{{ContainerPort: 8443}}
+				c.Name, c.Ports = "web", []corev1.ContainerPort{{ContainerPort: svc.Spec.Ports[0].TargetPort.IntVal}}
 				group := int64(1000)
 				pod := &corev1.Pod{
 					ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}},

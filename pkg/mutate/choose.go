@@ -26,6 +26,9 @@ type Known struct {
 	Namespace map[string]string
 	// DefaultMode holds where nobody says a mode; empty for api.ModeArgs.
 	DefaultMode api.Mode
+	// UnknownPrograms holds for programs that are not known; empty for
+	// api.UnknownProgramsFiles.
+	UnknownPrograms api.UnknownPrograms
 	// Programs are the programs that are known; nil for those that are built in.
 	Programs *programs.Table
 	// NoPodKeys is true if the cluster does not serve PodCertificateRequests, so that no
@@ -74,6 +77,9 @@ type Choice struct {
 	// and defaultMode is the mode where nobody says one.
 	service, namespace api.Settings
 	defaultMode        api.Mode
+	// guess is true if containers of programs that are not known get flags although nobody
+	// asks for them.
+	guess bool
 	// programs are those that are known.
 	programs *programs.Table
 	// attempts are what the rotator found out about what pods of the Service were
@@ -105,7 +111,10 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	asking := askingServices(known.Services)
 	selecting := selectingServices(asking, pod)
 	serving := servedBy(pod, selecting)
-	c := Choice{defaultMode: known.DefaultMode, programs: known.Programs, trustBundle: known.TrustBundle}
+	c := Choice{
+		defaultMode: known.DefaultMode, guess: known.UnknownPrograms == api.UnknownProgramsFlags,
+		programs: known.Programs, trustBundle: known.TrustBundle,
+	}
 	switch {
 	case request.SecretName != "":
 		c.By, c.Secret = ByPod, request.SecretName
@@ -171,7 +180,7 @@ func askingServices(services []*corev1.Service) []asker {
 		if from == (origin{}) {
 			continue
 		}
-		if from.secret == api.ConventionalSecretName && len(s.Spec.Selector) == 0 {
+		if from.secret == api.ConventionalSecretName && len(s.Spec.Selector) == 0 && api.CheckSize(s) == nil {
 			continue // refused by api.Parse: every pod in the namespace would get it
 		}
 		asking = append(asking, asker{s, from})
@@ -220,8 +229,14 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 			}
 		}
 	}
-	examined := 0
+	examined, tooLarge := 0, 0
 	for _, s := range all {
+		if err := api.CheckSize(s); err != nil && api.Asks(s) && c.By != ByPod {
+			if tooLarge++; tooLarge == 1 { // which may have selected the pod
+				notes = append(notes, Note{Reason: reasonServiceTooLarge, Detail: "Service " + s.Name + ": " + err.Error()})
+			}
+			continue
+		}
 		if !api.Asks(s) || !api.Selects(s, pod) {
 			continue
 		}

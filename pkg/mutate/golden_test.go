@@ -55,6 +55,8 @@ func readScene(t testing.TB, data []byte) scene {
 			s.known.ConventionalSecret = api.IsConventional(secret.Name, secret.Type, secret.Labels)
 		case "ClusterTrustBundle": // the webhook runs with --trust-source=clustertrustbundle
 			s.known.TrustBundle = true
+		case "ConfigMap": // the webhook runs with --unknown-programs=flags
+			s.known.UnknownPrograms = api.UnknownProgramsFlags
 		default:
 			t.Fatalf("a %q has no place in a golden", kind.Kind)
 		}

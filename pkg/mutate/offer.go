@@ -55,10 +55,11 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	}
 	line := commandLineOf(c.Container)
 	got := in.compare(c.Container, line, r)
+	asked := in.askedFor(r)
 	attempt := attemptOf(c.Container, line, r)
-	withheld := !in.asked && in.choice.attempts.Withholds(attempt)
+	withheld := !asked && in.choice.attempts.Withholds(attempt)
 	if !got.all {
-		if reason, detail := in.refusal(line, r, got, withheld); !allowed || reason != "" {
+		if reason, detail := in.refusal(c, line, r, got, withheld); !allowed || reason != "" {
 			o := onlyNote(Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
 			if reason == reasonFlagsWithheld {
 				o.withheld = attempt
@@ -66,20 +67,41 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 			return o
 		}
 	}
-	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.end()}
+	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.end(), notes: in.notesOf(c, line, r)}
 	if r.first {
 		o.at = line.start(in.table())
 	}
-	if in.insists && r.replaces(line) {
-		o.notes = append(o.notes, Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
-	}
-	if !in.asked && r.program == nil {
+	switch {
+	case asked, r.program == nil && !in.choice.guess: // its owner wrote the flags
+		return o
+	case r.program == nil:
 		o.notes = append(o.notes, Note{Reason: reasonUnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
 	}
-	if !in.asked && !withheld { // what is there in spite of the fact cannot be left out
+	if !withheld { // what is there in spite of the fact cannot be left out
 		o.attempt = attempt
 	}
 	return o
+}
+
+// notesOf returns what is to be known about a container that gets the recipe.
+func (in *input) notesOf(c api.ContainerRef, line commandLine, r *recipe) (notes []Note) {
+	if in.insists && r.replaces(line) {
+		notes = append(notes, Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
+	}
+	if r.program != nil && r.program.Note != "" {
+		notes = append(notes, Note{Reason: reasonProgramNote, Containers: []string{c.Name}, Detail: r.program.Name + ": " + in.replace(r.program.Note)})
+	}
+	if r.unread {
+		notes = append(notes, Note{Reason: reasonUnknownVersion, Containers: []string{c.Name}, Detail: r.program.Name + ": must be " + r.program.Since + " or newer"})
+	}
+	return notes
+}
+
+// askedFor reports whether somebody asked for the recipe in so many words. A conventional
+// Secret asks for the flags of a program that is not known: it is there for the servers of
+// Kubernetes, which take them.
+func (in *input) askedFor(r *recipe) bool {
+	return in.asked || r.program == nil && in.choice.By == ByConvention
 }
 
 // replaces reports whether the recipe's flags are all of the container's arguments and take
@@ -98,16 +120,21 @@ func onlyNote(n Note, allowed bool) offer {
 }
 
 // refusal returns why a container that lacks something of its recipe does not get it, or "".
-func (in *input) refusal(line commandLine, r *recipe, got comparison, withheld bool) (reason Reason, detail string) {
+func (in *input) refusal(c api.ContainerRef, line commandLine, r *recipe, got comparison, withheld bool) (reason Reason, detail string) {
 	switch {
 	case got.own != "":
 		return reasonFlagAlreadySet, got.own
 	case len(got.flags) > 0 && line.ignoresArguments():
 		return reasonShellWrapper, ""
+	case r.program == nil && !in.askedFor(r) && !in.choice.guess:
+		return reasonUnknownProgram, ""
 	case len(got.flags) > 0 && len(line.tokens) == 0 && !in.insists && !r.bare:
 		return reasonNoArgs, ""
 	case withheld:
 		return reasonFlagsWithheld, ""
+	}
+	if call := in.plaintextCall(c, r); call != "" && !in.askedFor(r) {
+		return reasonPlaintextCall, call
 	}
 	return "", ""
 }

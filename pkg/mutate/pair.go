@@ -52,7 +52,7 @@ type PodKey struct {
 type NoPodKeysError struct{ Service string }
 
 func (e *NoPodKeysError) Error() string {
-	return fmt.Sprintf("Service %q has %s: %s, and this cluster does not serve PodCertificateRequests: turn on feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1 (Kubernetes 1.36), or set %s: %s",
+	return fmt.Sprintf("Service %q has %s: %s, and this cluster does not serve PodCertificateRequests: Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set %s: %s",
 		e.Service, api.AnnotationKeySource, api.KeySourcePod, api.AnnotationKeySource, api.KeySourceSecret)
 }
 

@@ -114,7 +114,8 @@ func TestWhatThePodAsksItsKubeletFor(t *testing.T) {
 // A volume that the user wrote counts if it has the bundle from either object, and from no
 // other.
 func TestWhichSourcesHaveTheBundle(t *testing.T) {
-	ours, other, signer := api.TrustBundleName, "example.com:signer:ca", api.SignerName
+	ours, other, signer, otherSigner := api.TrustBundleName, "example.com:signer:ca", api.SignerName, "example.com/signer"
+	all, some := &metav1.LabelSelector{}, &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	for _, tt := range []struct {
 		name   string
 		source corev1.VolumeProjection
@@ -122,7 +123,11 @@ func TestWhichSourcesHaveTheBundle(t *testing.T) {
 	}{
 		{"the ClusterTrustBundle", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &ours, Path: "ca.crt"}}, true},
 		{"another", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &other, Path: "ca.crt"}}, false},
-		{"those of a signer", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, Path: "ca.crt"}}, false},
+		{"all of the signer", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, LabelSelector: all, Path: "ca.crt"}}, true},
+		{"all of another", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &otherSigner, LabelSelector: all, Path: "ca.crt"}}, false},
+		{"some of the signer", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, LabelSelector: some, Path: "ca.crt"}}, false},
+		{"without a selector, none", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, Path: "ca.crt"}}, false},
+		{"another file of all", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, LabelSelector: all, Path: "ca.pem"}}, false},
 		{"another file", corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &ours, Path: "ca.pem"}}, false},
 		{"the ConfigMap", Choice{}.bundle("ca.crt", true), true},
 		{"another file of it", Choice{}.bundle("ca.pem", true), false},

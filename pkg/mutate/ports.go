@@ -10,7 +10,7 @@ import (
 // tlsPorts returns the numbers of the pod's ports that serve TLS: the targetPorts of the
 // Services. Without Services, of the containers that get the certificate, the ports whose
 // name or number is one of TLS, or else the only port.
-func tlsPorts(in *input, targets []placement) []int32 {
+func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	var ports []int32
 	var named map[string][]int32
 	for _, t := range in.choice.Ports {

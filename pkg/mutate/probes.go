@@ -44,17 +44,12 @@ func callsTo(c api.ContainerRef) []call {
 // secureProbes returns the operations that make HTTP probes and hooks on the pod's TLS
 // ports use HTTPS, as far as the settings say, and notes what will not work.
 func secureProbes(in *input, placed []placement, report *Report) Patch {
-	ports := tlsPorts(in, placed)
-	noteOtherPorts(ports, placed, report)
-	secure := func(port int32) bool {
-		switch in.settings.HTTPSProbes {
-		case api.HTTPSProbesTrue:
-			return true
-		case api.HTTPSProbesFalse:
-			return false
-		}
-		return speaksTLS(in, placed, port)
+	targets := make([]api.ContainerRef, len(placed))
+	for i, p := range placed {
+		targets[i] = p.ContainerRef
 	}
+	ports := tlsPorts(in, targets)
+	noteOtherPorts(ports, placed, report)
 	var patch Patch
 	for _, c := range in.running {
 		all := slices.Concat(ports, alsoPorts(c, placed))
@@ -65,7 +60,7 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 				number, _ := portNumber(c.Container, k.http.Port)
 				plain := k.http.Scheme != corev1.URISchemeHTTPS
 				switch {
-				case secure(number):
+				case secures(in, placed, number):
 					report.has(c, partProbes)
 					if plain {
 						patch.add(fieldOf(c, k.field+"/httpGet/scheme"), corev1.URISchemeHTTPS)
@@ -84,6 +79,17 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 		}
 	}
 	return patch
+}
+
+// secures reports whether HTTP probes and hooks on the port use HTTPS.
+func secures(in *input, placed []placement, port int32) bool {
+	switch in.settings.HTTPSProbes {
+	case api.HTTPSProbesTrue:
+		return true
+	case api.HTTPSProbesFalse:
+		return false
+	}
+	return speaksTLS(in, placed, port)
 }
 
 // speaksTLS reports whether the port serves TLS because of what a container was given: the

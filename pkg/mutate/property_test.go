@@ -350,6 +350,7 @@ var (
 		"serve", "--", "sh", "/bin/bash", "-c", "-ec", "exec /web --x", "tini", "dumb-init", "env", "A=b", "-o", "pipefail", "timeout", "10",
 		"grafana", "prometheus", "--web.config.file=/etc/servingcert/web-config.yml", "--tls", "--tlscert=/x", "nats-server",
 		"--tls-cert-file", "--tls-cert-file=/etc/servingcert/tls.crt", "-tls-private-key-file=/etc/servingcert/tls.key", "$(A)", "$(TLS_CERT_FILE)", "--port=1", "busybox",
+		"python3", "-m", "uv", "run", "-m=x", "http://localhost:8443/", "--self=http://127.0.0.1:8442",
 	})
 	ports  = rapid.Int32Range(8442, 8444)
 	values = rapid.SampledFrom([]string{"", "x", "/etc/servingcert/tls.crt", "--tls-cert-file=/x", "$(TLS_CERT_FILE)"})
@@ -358,7 +359,7 @@ var (
 func drawContainer(t *rapid.T, name string) corev1.Container {
 	c := corev1.Container{
 		Name:    name,
-		Image:   rapid.SampledFrom([]string{"example.com/web", "grafana/grafana:12", "prom/prometheus", "nats:2", "nginx", "key", "combined", "files"}).Draw(t, "image"),
+		Image:   rapid.SampledFrom([]string{"example.com/web", "grafana/grafana:12", "prom/prometheus", "nats:2", "nginx", "prom/prometheus:v2.1", "prom/prometheus:v2.50", "key", "combined", "files"}).Draw(t, "image"),
 		Command: rapid.SliceOfN(tokens, 0, 4).Draw(t, "command"),
 		Args:    rapid.SliceOfN(tokens, 0, 4).Draw(t, "args"),
 	}
@@ -374,6 +375,9 @@ func drawContainer(t *rapid.T, name string) corev1.Container {
 	if rapid.Bool().Draw(t, "probe") {
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(ports.Draw(t, "probePort"))}}}
 		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("https"), Scheme: "HTTP"}}}
+	}
+	if rapid.Bool().Draw(t, "exec probe") {
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"wget", "localhost:8443/live"}}}}
 	}
 	if rapid.Bool().Draw(t, "envFrom") {
 		c.EnvFrom = []corev1.EnvFromSource{{Prefix: "x"}}
@@ -442,8 +446,8 @@ func drawVolume(t *rapid.T, name string) corev1.Volume {
 var fewPrograms = func() programs.Table {
 	more, err := programs.Parse([]byte(`
 - {program: key, images: [key], flags: [-c, "ssl_cert_file={cert}", -c, "ssl_key_file={key}", -c, ssl=on], privateKey: true, reload: signal, reloadHow: SIGHUP}
-- {program: combined, images: [combined], flags: ["--pem={combined}"], first: true, ports: [8443], reload: restart}
-- {program: files, images: [files], flags: [--dir, "{dir}"], files: {public.crt: tls.crt, ca.pem: ca.crt}, env: [{name: A, value: "1"}], reload: itself}
+- {program: combined, images: [combined], flags: ["--pem={combined}"], first: true, ports: [8443], moves: true, since: "2", reload: restart}
+- {program: files, images: [files], flags: [--dir, "{dir}"], files: {public.crt: tls.crt, ca.pem: ca.crt}, env: [{name: A, value: "1"}], unless: {--port: x, B: y}, dropsRoot: true, note: n, reload: itself}
 `))
 	if err != nil {
 		panic(err)
@@ -476,7 +480,8 @@ func serviceAnnotations(t *rapid.T) map[string]string {
 func drawKnown(t *rapid.T) Known {
 	known := Known{
 		ConventionalSecret: rapid.Bool().Draw(t, "conventional"), Programs: &fewPrograms,
-		NoPodKeys: rapid.IntRange(0, 5).Draw(t, "no pod keys") == 1, TrustBundle: rapid.Bool().Draw(t, "trust bundle"),
+		UnknownPrograms: rapid.SampledFrom([]api.UnknownPrograms{"", api.UnknownProgramsFiles, api.UnknownProgramsFlags}).Draw(t, "unknown programs"),
+		NoPodKeys:       rapid.IntRange(0, 5).Draw(t, "no pod keys") == 1, TrustBundle: rapid.Bool().Draw(t, "trust bundle"),
 	}
 	if rapid.Bool().Draw(t, "namespace says") {
 		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key"}

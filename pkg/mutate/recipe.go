@@ -18,9 +18,11 @@ type recipe struct {
 	env     []corev1.EnvVar
 	// certificate holds the names of the variables that lead to the certificate.
 	certificate map[string]bool
-	first       bool     // the flags come before all other arguments
-	bare        bool     // the image has no arguments that the flags would replace
-	own         []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments
+	first       bool // the flags come before all other arguments
+	bare        bool // the image has no arguments that the flags would replace
+	// unread is true if the image's tag does not say whether its version takes the recipe.
+	unread bool
+	own    []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments
 }
 
 // recipeOf returns the recipe of the container, or nil and a note that says why there is
@@ -33,12 +35,13 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 			programs.CertificateFlag(in.settings.KeyFlag, in.file(corev1.TLSPrivateKeyKey)),
 		}}, Note{}
 	}
-	if reason, detail := in.unmet(program); reason != "" {
+	if reason, detail := in.unmet(c, program); reason != "" {
 		return nil, Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
 	}
 	r := &recipe{
 		program: program, flags: programs.Settings(program.Flags, in.replace),
 		certificate: map[string]bool{}, first: program.First, bare: program.Bare, own: program.Own,
+		unread: !in.asked && in.table().Fits(program, c.Image) == programs.FitUnknown,
 	}
 	for _, v := range program.Env {
 		r.env = append(r.env, corev1.EnvVar{Name: v.Name, Value: in.replace(v.Value)})
@@ -48,20 +51,55 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 }
 
 // unmet returns why the program cannot be given what its entry says.
-func (in *input) unmet(p *programs.Program) (reason Reason, detail string) {
+func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason Reason, detail string) {
 	switch {
 	case !p.Takes():
 		return reasonProgramNeedsMore, in.replace(p.None)
+	case !in.asked && in.table().Fits(p, c.Image) == programs.FitNo:
+		return reasonOlderVersion, "must be " + p.Since + " or newer"
+	}
+	if do := in.unless(c.Container, p); do != "" {
+		return reasonProgramNeedsMore, in.replace(do)
+	}
+	switch {
+	case p.Moves && in.leavesPort(c, p):
+		return reasonProgramNeedsMore, "it would serve on port " + numbers(p.Ports) + " alone, which is not the targetPort of the Service"
 	case p.Uses(programs.Combined) && !in.choice.combined:
 		return reasonProgramNeedsMore, "set " + api.AnnotationCombinedPEM + `: "true" on the Service`
 	case in.choice.PodKey != nil && p.RenamesPair():
 		return reasonProgramNeedsMore, "its files have names of their own, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
-	case p.PrivateKey && !groupCanRead(in.pod, in.targets):
+	case p.PrivateKey && !in.groupCanRead():
 		return reasonProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
 	case len(p.Config) > 0 && !in.hasRoom():
 		return reasonProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
 	}
 	return "", ""
+}
+
+// unless returns what a person has to do because of a flag or a variable of the container,
+// or "".
+func (in *input) unless(c *corev1.Container, p *programs.Program) string {
+	if len(p.Unless) == 0 {
+		return ""
+	}
+	for _, t := range commandLineOf(c).tokens {
+		name, _, _ := strings.Cut(t, "=")
+		if do := p.Unless[name]; do != "" {
+			return do
+		}
+	}
+	for i := range c.Env {
+		if do := p.Unless[c.Env[i].Name]; do != "" {
+			return do
+		}
+	}
+	return ""
+}
+
+// leavesPort reports whether the program would no longer serve on any port of the Services.
+func (in *input) leavesPort(c api.ContainerRef, p *programs.Program) bool {
+	ports := tlsPorts(in, []api.ContainerRef{c})
+	return len(ports) > 0 && !slices.ContainsFunc(ports, func(port int32) bool { return slices.Contains(p.Ports, port) })
 }
 
 // elements returns the elements of the command line for the settings.

@@ -23,6 +23,7 @@ const (
 	reasonSeveralServices    Reason = "SeveralServices"
 	reasonImpossibleSecret   Reason = "ImpossibleSecret"
 	reasonServiceRefused     Reason = "ServiceRefused"
+	reasonServiceTooLarge    Reason = "ServiceTooLarge"
 	reasonUnknownAnnotation  Reason = "UnknownAnnotation"
 	reasonNoCombined         Reason = "NoCombinedFile"
 	reasonBadSetting         Reason = "BadSetting"
@@ -42,6 +43,11 @@ const (
 	reasonFlagAlreadySet Reason = "FlagAlreadySet"
 
 	reasonProgramNeedsMore Reason = "ProgramNeedsMore"
+	reasonProgramNote      Reason = "ProgramNote"
+	reasonOlderVersion     Reason = "OlderVersion"
+	reasonUnknownVersion   Reason = "UnknownVersion"
+	reasonPlaintextCall    Reason = "PlaintextCall"
+	reasonUnknownProgram   Reason = "UnknownProgram"
 	reasonUnaskedFlags     Reason = "UnaskedFlags"
 	reasonFlagsWithheld    Reason = "FlagsWithheld"
 
@@ -75,6 +81,7 @@ var rules = []rule{
 	{reason: reasonSeveralServices, when: "Services that select the pod ask for different Secrets", then: "the pod gets that of the first Service, whose certificate lacks the names of the others", do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
 	{reason: reasonImpossibleSecret, when: "a Service that selects the pod asks for a Secret whose name is not valid", then: "the Service is ignored", do: "correct the Service"},
 	{reason: reasonServiceRefused, when: "no new certificate is issued for the Service", then: "the pod is injected, and waits for its certificate if there is none", do: "correct the Service", most: 220},
+	{reason: reasonServiceTooLarge, when: "a Service is larger than is allowed", then: "it selects no pod, so that this one gets nothing for it", do: "make the Service smaller, or name its Secret in the pod's annotation " + api.AnnotationSecretName, most: 400},
 	{reason: reasonUnknownAnnotation, when: "an annotation has no meaning on a pod", then: "it is ignored", do: "correct its key, or set it on the Service if it belongs there"},
 	{reason: reasonNoCombined, when: "the pod asks for " + api.CombinedKey + ", which its Secret does not hold", then: "it gets the other files", do: "set " + api.AnnotationCombinedPEM + `: "true" on the Service`},
 	{reason: reasonBadSetting, when: "a setting of the Service or of the namespace is not valid", then: "it is ignored", do: "correct it there", most: 220},
@@ -93,6 +100,11 @@ var rules = []rule{
 	{reason: reasonShellWrapper, when: "the container runs a shell or a task runner, which ignores appended arguments", then: "no flags are injected", do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
 	{reason: reasonFlagAlreadySet, when: "the container configures TLS itself", then: "no flags are injected", do: "remove its own flags or variables, or make sure that they point to the injected files"},
 	{reason: reasonProgramNeedsMore, when: "the program needs more than flags and variables", then: "it gets the files and the usual variables", do: "see docs/programs.md", most: 220},
+	{reason: reasonProgramNote, when: "the program is told to serve TLS", then: "those who call it may have to change", do: "see docs/programs.md", most: 220},
+	{reason: reasonOlderVersion, when: "the image's tag is that of a version that does not take its certificate in this way", then: "it gets the files and the usual variables", do: "use a newer version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if the tag means something else"},
+	{reason: reasonUnknownVersion, when: "the image's tag does not say whether its version takes the certificate in this way", then: "it is told to serve TLS", do: "use a tag with the version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{reason: reasonPlaintextCall, when: "a container of the pod calls the program without TLS, at the port that would serve TLS", then: "it gets the files and the usual variables", do: "change the address to https://, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{reason: reasonUnknownProgram, when: "the program is not known, and nobody asked for flags", then: "it gets the files and the usual variables", do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " on pod, Service or Namespace if it takes " + api.DefaultCertFlag + " and " + api.DefaultKeyFlag + ", name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag + ", or set mode: " + string(api.ModeEnv) + " if it takes none"},
 	{reason: reasonUnaskedFlags, when: "the program is not known, and nobody asked for flags", then: "it gets them; if it exits because of them, new pods do not", do: "set " + api.AnnotationMode + " to " + string(api.ModeArgs) + " if it knows them, or to " + string(api.ModeEnv) + " if not"},
 	{reason: reasonFlagsWithheld, when: "the program exited when it was given flags that nobody asked for", then: "no flags are injected", do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if it knows them, or name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag},
 

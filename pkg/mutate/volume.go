@@ -64,7 +64,7 @@ func projects(items []corev1.KeyToPath, key string) bool {
 // newVolume returns the volume with the files, with a name that is free.
 func newVolume(in *input, need needs) corev1.Volume {
 	mode := modeAll
-	if in.choice.By != ByNothing && groupCanRead(in.pod, in.targets) {
+	if in.choice.By != ByNothing && in.groupCanRead() {
 		mode = modeGroup
 	}
 	return corev1.Volume{
@@ -116,13 +116,14 @@ func optional(b bool) *bool {
 func isTrue(b *bool) bool { return b != nil && *b }
 
 // groupCanRead reports whether the files need to be readable only by root and the pod's
-// group. The kubelet gives the files to the fsGroup if there is one.
-func groupCanRead(pod *corev1.Pod, targets []api.ContainerRef) bool {
-	podContext := pod.Spec.SecurityContext
+// group. The kubelet gives the files to the fsGroup if there is one. A program that changes
+// to another user cannot read what is root's.
+func (in *input) groupCanRead() bool {
+	podContext := in.pod.Spec.SecurityContext
 	if podContext != nil && podContext.FSGroup != nil {
 		return true
 	}
-	return !slices.ContainsFunc(targets, func(c api.ContainerRef) bool {
+	return !slices.ContainsFunc(in.targets, func(c api.ContainerRef) bool {
 		user := (*int64)(nil)
 		if podContext != nil {
 			user = podContext.RunAsUser
@@ -130,7 +131,11 @@ func groupCanRead(pod *corev1.Pod, targets []api.ContainerRef) bool {
 		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
 			user = c.SecurityContext.RunAsUser
 		}
-		return user == nil || *user != 0
+		if user == nil || *user != 0 {
+			return true
+		}
+		p := in.programOf(c.Container)
+		return p != nil && p.DropsRoot
 	})
 }
 

@@ -27,9 +27,10 @@ type Options struct {
 	OpenShift bool
 	// DefaultMode, TrustSource and Programs are the webhook's; see mutate.Known. A
 	// ConfigMap api.ProgramsName in the documents replaces Programs.
-	DefaultMode api.Mode
-	TrustSource api.TrustSource
-	Programs    *programs.Table
+	DefaultMode     api.Mode
+	UnknownPrograms api.UnknownPrograms
+	TrustSource     api.TrustSource
+	Programs        *programs.Table
 	// Live returns what is known about a namespace in a cluster, and whether it is opted
 	// in there. If Live is nil, only the documents count, and a namespace that is not
 	// in them is taken to be opted in.
@@ -299,7 +300,8 @@ func (s *surroundings) known(ctx context.Context, namespace string) (known mutat
 		return mutate.Known{}, "namespace " + namespace + " has no label " + api.LabelInject + "=" + api.InjectEnabled, nil
 	}
 	known = s.byNamespace[namespace]
-	known.DefaultMode, known.Programs = s.opts.DefaultMode, cmp.Or(s.programs, s.opts.Programs)
+	known.DefaultMode, known.UnknownPrograms = s.opts.DefaultMode, s.opts.UnknownPrograms
+	known.Programs = cmp.Or(s.programs, s.opts.Programs)
 	known.TrustBundle = s.opts.TrustSource == api.TrustFromClusterTrustBundle
 	return known, "", nil
 }

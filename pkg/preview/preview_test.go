@@ -49,6 +49,9 @@ func TestTheWebhooksGoldens(t *testing.T) {
 			if bytes.Contains(input, []byte("kind: ClusterTrustBundle")) { // what a golden says by it
 				opts.TrustSource = api.TrustFromClusterTrustBundle
 			}
+			if bytes.Contains(input, []byte("kind: ConfigMap # the webhook runs with --unknown-programs=flags")) {
+				opts.UnknownPrograms = api.UnknownProgramsFlags
+			}
 			got, outcomes := runAs(t, string(input), opts)
 			require.Len(t, outcomes, 1)
 			if denied, ok := strings.CutPrefix(string(golden), "# denied: "); ok {

@@ -65,7 +65,7 @@ func only(annotations map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {
 		if value, ok := annotations[key]; ok {
-			out = with(out, key, api.TruncateAnnotation(value))
+			out = with(out, key, api.TruncateAnnotation(key, value))
 		}
 	}
 	return out

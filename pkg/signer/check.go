@@ -94,7 +94,8 @@ func checkUsages(leaf *x509.Certificate, algorithm pki.KeyAlgorithm) error {
 	case leaf.KeyUsage != usage:
 		return fmt.Errorf("its key usage is %#x, must be %#x", int(leaf.KeyUsage), int(usage))
 	case !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) || len(leaf.UnknownExtKeyUsage) > 0:
-		return fmt.Errorf("its extended key usages are %v %v, must be serverAuth only", leaf.ExtKeyUsage, leaf.UnknownExtKeyUsage)
+		const shown = 8
+		return fmt.Errorf("its extended key usages are %v %v, must be serverAuth only", leaf.ExtKeyUsage[:min(len(leaf.ExtKeyUsage), shown)], leaf.UnknownExtKeyUsage[:min(len(leaf.UnknownExtKeyUsage), shown)])
 	}
 	return CheckKindsOfNames(leaf.Extensions)
 }

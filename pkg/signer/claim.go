@@ -1,7 +1,9 @@
 package signer
 
 import (
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,7 +25,7 @@ func claim(s Situation) Decision {
 		}
 	}
 	if ok {
-		stay := refusedOwners(s, d.Refused)
+		stay := s.remembered(refusedOwners(s, d.Refused))
 		d.Asked = wanted.WithRetained(stay, s.Limits)
 		if slices.ContainsFunc(stay, combinedMistaken) && s.Secret.holdsCombined() {
 			d.Asked.Combined = true
@@ -60,6 +62,22 @@ func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 	return owners
 }
 
+// remembered returns the Services with the extra names that they have in the certificate, where
+// there was no room to remember what they ask for. Only those count that each may ask for.
+func (s Situation) remembered(services []*corev1.Service) []*corev1.Service {
+	services = slices.Clone(services)
+	for i, svc := range services {
+		if _, known := svc.Annotations[api.AnnotationExtraDNSNames]; known || !api.IsReduced(svc) || s.Secret == nil {
+			continue
+		}
+		restored := *svc
+		restored.Annotations = maps.Clone(svc.Annotations)
+		restored.Annotations[api.AnnotationExtraDNSNames] = strings.Join(s.Secret.Leaf.DNSNames, ",")
+		services[i] = &restored
+	}
+	return services
+}
+
 // combinedMistaken reports whether the Service says about api.CombinedKey what is not
 // allowed, so that nobody knows whether pods need it.
 func combinedMistaken(svc *corev1.Service) bool {
@@ -72,7 +90,8 @@ func combinedMistaken(svc *corev1.Service) bool {
 // the names in the certificate: it could be a copy of another Service's. A remote
 // CA gives lifetimes of its own, which would add up; it is asked for the default.
 func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
-	wanted := api.Retained(members, s.Limits)
+	members = s.remembered(members)
+	wanted := s.withoutOptIn(api.Retained(members, s.Limits), members)
 	wanted.Combined = wanted.Combined || s.Secret.holdsCombined()
 	leaf := s.Secret.Leaf
 	if leaf.KeyAlgorithm != "" {

@@ -30,6 +30,14 @@ func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
 	return condition(true, reasonIssued, s.issuedMessage(svc))
 }
 
+// refusedReason returns the reason of a Service that api.Parse or api.Merge has refused.
+func refusedReason(err error) Reason {
+	if ReasonOf(err, "") == reasonTooLarge {
+		return reasonTooLarge
+	}
+	return reasonInvalid
+}
+
 // refusedMessage says what is wrong, and for a Service that has a certificate
 // what becomes of that.
 func (s settled) refusedMessage(m api.Member) string {
@@ -72,10 +80,10 @@ func (s settled) waitingMessage(svc *corev1.Service) string {
 }
 
 // podKeysMessage says which names the certificates of the Service's pods have.
-func podKeysMessage(r api.Request, kept []string) string {
+func podKeysMessage(r api.Request) string {
 	names := allNames(r.DNSNames, r.IPs)
 	shown := min(len(names), maxNamesShown)
-	return api.PodKeysText(names[:shown], len(names)-shown) + api.KeptText(kept)
+	return api.PodKeysText(names[:shown], len(names)-shown)
 }
 
 func (s settled) issuedFacts() api.ReadyFacts {
@@ -85,7 +93,7 @@ func (s settled) issuedFacts() api.ReadyFacts {
 func (s settled) retainedMessage(svc *corev1.Service) string {
 	why := "no longer requested"
 	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
-		why = fmt.Sprintf("namespace %q no longer has label %s=%s", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
+		why = s.labelText("no longer has")
 	}
 	return api.ReadyFacts{Secret: s.Key.Name, Leaf: s.leaf}.Message(why + "; kept, and renewed until it is deleted" + api.KeptText(s.kept(svc)))
 }

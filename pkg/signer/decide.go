@@ -118,11 +118,21 @@ func Decide(s Situation) Decision {
 	case s.Secret == nil:
 		return d.issue(s, Create, missingReason(s), "the Secret does not exist")
 	}
-	if why := foreign(s, d.Members); why != "" {
-		d.Problem = conflict(s, why)
+	if d.Problem = mayNotWrite(s, d); d.Problem.Reason != "" {
 		return d
 	}
 	return judge(s, d)
+}
+
+// mayNotWrite is the problem of a Secret that exists and must stay as it is, or none.
+func mayNotWrite(s Situation, d Decision) Problem {
+	if why := foreign(s, d.Members); why != "" {
+		return conflict(s, why)
+	}
+	if d.Retained && nameless(d.Asked) {
+		return notOptedIn(s)
+	}
+	return Problem{}
 }
 
 // judge decides about a Secret that exists and is ours.

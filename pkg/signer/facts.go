@@ -41,6 +41,8 @@ type SecretFacts struct {
 	Defect    Reason                       // why the two keys are not a usable pair, or empty
 	Detail    string                       // the defect in a sentence, without key material
 	Leaf      LeafFacts
+	// Reduced: there was no room for the rest. Whoever decides about the Secret reads it.
+	Reduced bool
 
 	moreFinalizers int // beside ObjectMeta.Finalizers
 	// verified is shared by all copies of the facts. Nil: there is no leaf.
@@ -119,7 +121,7 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	f := &SecretFacts{
 		ObjectMeta: identityOf(&secret.ObjectMeta),
 		Labelled:   secret.Labels[api.LabelManagedBy] == instance,
-		Type:       secret.Type,
+		Type:       corev1.SecretType(api.Shorten(string(secret.Type), maxType)),
 		Immutable:  secret.Immutable != nil && *secret.Immutable,
 	}
 	f.Annotations = only(secret.Annotations, secretAnnotations)
@@ -133,6 +135,10 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	f.Combined = combinedDigest(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	return f
 }
+
+// maxType is the most characters of a Secret's type that are remembered. All that matters is
+// whether it is corev1.SecretTypeTLS.
+const maxType = 253
 
 // maxOther is how much data under other keys than those of the pair is removed key by key. A
 // Secret with more is replaced.
@@ -172,7 +178,7 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	}
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
-		f.Defect, f.Detail = reasonGarbage, corev1.TLSCertKey+": "+err.Error()
+		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSCertKey+": "+err.Error(), maxForeignText)
 		return
 	}
 	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > api.MaxNames {
@@ -188,7 +194,7 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	}
 	key, err := pki.ParseKey(keyPEM)
 	if err != nil {
-		f.Defect, f.Detail = reasonGarbage, corev1.TLSPrivateKeyKey+": "+err.Error()
+		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSPrivateKeyKey+": "+err.Error(), maxForeignText)
 		return
 	}
 	if !pki.KeyMatches(certs[0], key) {

@@ -3,9 +3,11 @@ package signer
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -62,3 +64,25 @@ func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authori
 
 // nameless reports whether there is nothing that a certificate could hold.
 func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
+
+// ServiceOf returns the Service to whose domains the name belongs: SVC.NS.svc,
+// SVC.NS.svc.CLUSTERDOMAIN, or a name below. It returns false for a name outside of the
+// domains of Services. The Service need not exist.
+func ServiceOf(name string, limits api.Limits) (types.NamespacedName, bool) {
+	for _, domain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
+		if short, ok := strings.CutSuffix(name, "."+domain); ok && strings.HasSuffix(short, ".svc") {
+			name = short
+			break
+		}
+	}
+	labels := strings.Split(name, ".")
+	n := len(labels)
+	if n < 3 || labels[n-1] != "svc" {
+		return types.NamespacedName{}, false
+	}
+	owner := types.NamespacedName{Namespace: labels[n-2], Name: labels[n-3]}
+	if len(validation.IsDNS1123Label(owner.Namespace)) > 0 || len(validation.IsDNS1123Label(owner.Name)) > 0 {
+		return types.NamespacedName{}, false // such as *.shop.svc
+	}
+	return owner, true
+}

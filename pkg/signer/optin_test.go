@@ -1,47 +1,124 @@
 package signer
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// In a namespace that is not opted in, users can write a Secret with the signer's label
-// and a reference to any Service. A certificate is issued only into a Secret that the
-// Service's condition names, because only the signer writes that.
-func TestWithoutTheOptInOnlyWhatTheConditionNamesIsIssued(t *testing.T) {
+// Whatever the conditions of Services say, and whatever the Secret holds: in a namespace
+// without the label no certificate is issued, unless the Secret holds a usable pair that this
+// CA signed, with all names of the new one.
+func TestWithoutTheOptInNothingNewIsIssued(t *testing.T) {
+	w := newWorld(t)
+	rapid.Check(t, func(t *rapid.T) {
+		s := w.scene(t)
+		s.notOptedIn, s.terminating, s.caErr = true, false, nil
+		if rapid.Bool().Draw(t, "as the signer left it, but for the pair") {
+			s.secret, s.now = managed(w.drawPair(t, s.services), s.services...), epoch.Add(29*day)
+		}
+		for _, svc := range s.services {
+			svc.Status.Conditions = []metav1.Condition{drawReady(t)}
+		}
+		situation, d := s.decide()
+		if !d.Issues() {
+			return
+		}
+		f := situation.Secret
+		if f == nil || f.Defect != "" || f.SignedBy(w.ca) == nil {
+			t.Fatalf("%s is issued: %s", d.Wanted.DNSNames, d.Message)
+		}
+		for _, name := range d.Wanted.DNSNames {
+			if !slices.Contains(f.Leaf.DNSNames, name) {
+				t.Fatalf("%s is issued, and the Secret's leaf is for %s", d.Wanted.DNSNames, f.Leaf.DNSNames)
+			}
+		}
+		for _, ip := range d.Wanted.IPs {
+			if !slices.Contains(f.Leaf.IPs, ip) {
+				t.Fatalf("%s is issued, and the Secret's leaf is for %s", d.Wanted.IPs, f.Leaf.IPs)
+			}
+		}
+	})
+}
+
+// drawReady draws condition Ready as the signer writes it, or as somebody else may.
+func drawReady(t *rapid.T) metav1.Condition {
+	text := strings.Join(rapid.SliceOf(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+		`Secret "web-tls": `, "web.shop.svc", api.KeptText([]string{"a-tls", "web-tls"}), api.KeptPairText("web-tls", "is kept"),
+		api.PodKeysText([]string{"web.shop.svc"}, 0), " (request 1, leaf sha256:" + strings.Repeat("0a", 32) + ")",
+	}))).Draw(t, "text"), "")
+	if !seldom(t, 4, "as the signer writes it") {
+		text = api.ReadyFacts{Secret: "web-tls", Leaf: strings.Repeat("0a", 32)}.Message(text)
+	}
+	return metav1.Condition{
+		Type: api.ConditionReady, Message: text,
+		Status: oneOf(t, "status", metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown),
+		Reason: oneOf(t, "reason", "Issued", "Retained", "PodKeys", "WaitingForTrust", "InvalidAnnotation", "NamespaceNotOptedIn", "Mine"),
+	}
+}
+
+// In a namespace that is not opted in, users can write a Secret with the signer's label, a
+// reference to any Service and a pair that they have, and somebody may be able to write the
+// Service's condition. A certificate is issued only if the condition names the Secret and the Secret
+// shows a pair of this CA, and only for names in both.
+func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 	ca := testCA(t)
 	ready := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 		return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: message}
 	}
+	issued := ready(metav1.ConditionTrue, "Issued", `Secret "web-tls": web.shop.svc`)
 	kept := api.KeptText([]string{"a-tls", "web-tls"})
+	pairOf := func(by *pki.Authority, wanted api.Wanted) map[string][]byte {
+		pair := issue(t, by, wanted, epoch)
+		return map[string][]byte{corev1.TLSCertKey: pair.CertPEM, corev1.TLSPrivateKeyKey: pair.KeyPEM}
+	}
+	its, others := pairOf(ca, wantedBy(service("web"))), pairOf(ca, wantedBy(service("db")))
+	mismatch := map[string][]byte{corev1.TLSCertKey: its[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: others[corev1.TLSPrivateKeyKey]}
+	part := wantedBy(service("web"))
+	part.DNSNames = part.DNSNames[:1]
+	both := wantedBy(service("web"), service("db"))
 	empty := map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil}
 	garbage := map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("x")}
+	const noPart, nothing = "no part", "nothing" // what becomes of it, if no names are issued
 	for name, c := range map[string]struct {
 		condition *metav1.Condition
 		data      map[string][]byte
 		optedIn   bool
 		asks      string
-		action    Action
+		outcome   string
 	}{
-		"no condition":                        {data: empty, asks: "-"},
-		"no condition, and asks":              {data: empty, asks: "web-tls"},
-		"no condition, garbage":               {data: garbage, asks: "-"},
-		"no condition, opted in":              {data: empty, asks: "-", optedIn: true, action: Reissue},
-		"condition of another Secret":         {condition: ready(metav1.ConditionTrue, "Issued", `Secret "old-tls": web.shop.svc`), data: empty, asks: "-"},
-		"condition quotes the name elsewhere": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", `servingcert.dev/duration: "Secret \"web-tls\": x": not a valid duration`), data: empty, asks: "-"},
-		"condition of a conflict":             {condition: ready(metav1.ConditionFalse, "SecretConflict", `Secret "web-tls" exists and is not managed by this signer`), data: empty, asks: "-"},
+		"no condition":                        {data: its, asks: "-", outcome: noPart},
+		"no condition, and asks":              {data: its, asks: "web-tls", outcome: noPart},
+		"no condition, garbage":               {data: garbage, asks: "-", outcome: noPart},
+		"no condition, opted in":              {data: empty, asks: "-", optedIn: true, outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"condition of another Secret":         {condition: ready(metav1.ConditionTrue, "Issued", `Secret "old-tls": web.shop.svc`), data: its, asks: "-", outcome: noPart},
+		"condition quotes the name elsewhere": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", `servingcert.dev/duration: "Secret \"web-tls\": x": not a valid duration`), data: its, asks: "-", outcome: noPart},
+		"condition of a conflict":             {condition: ready(metav1.ConditionFalse, "SecretConflict", `Secret "web-tls" exists and is not managed by this signer`), data: its, asks: "-", outcome: noPart},
 
-		"issued":                     {condition: ready(metav1.ConditionTrue, "Issued", `Secret "web-tls": web.shop.svc`), data: empty, asks: "web-tls", action: Reissue},
-		"issued, garbage":            {condition: ready(metav1.ConditionTrue, "Issued", `Secret "web-tls": web.shop.svc`), data: garbage, asks: "-", action: Reissue},
-		"retained":                   {condition: ready(metav1.ConditionTrue, "Retained", `Secret "web-tls": no longer requested`), data: empty, asks: "-", action: Reissue},
-		"waiting":                    {condition: ready(metav1.ConditionFalse, "WaitingForTrust", `Secret "web-tls": no certificate`), data: empty, asks: "-", action: Reissue},
-		"kept beside another":        {condition: ready(metav1.ConditionTrue, "Issued", `Secret "new-tls": web.shop.svc`+kept+" (request 1)"), data: empty, asks: "new-tls", action: Reissue},
-		"kept with a bad annotation": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", "servingcert.dev/duration: bad"+api.KeptPairText("web-tls", "keeps this Service's names")), data: empty, asks: "-", action: Reissue},
+		"issued":                     {condition: issued, data: its, asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"retained":                   {condition: ready(metav1.ConditionTrue, "Retained", `Secret "web-tls": no longer requested`), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"waiting":                    {condition: ready(metav1.ConditionFalse, "WaitingForTrust", `Secret "web-tls": no certificate`), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"kept beside another":        {condition: ready(metav1.ConditionTrue, "Issued", `Secret "new-tls": web.shop.svc`+kept+" (request 1)"), data: its, asks: "new-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"kept with a bad annotation": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", "servingcert.dev/duration: bad"+api.KeptPairText("web-tls", "keeps this Service's names")), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"nothing was shown before":   {condition: ready(metav1.ConditionFalse, api.ReasonNotOptedIn, `Secret "web-tls": x`), data: its, asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"issued for one name":        {condition: issued, data: pairOf(ca, part), asks: "web-tls", outcome: "web.shop.svc"},
+		"issued for several":         {condition: issued, data: pairOf(ca, both), asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+
+		"empty":              {condition: issued, data: empty, asks: "web-tls", outcome: nothing},
+		"empty, asks not":    {condition: issued, data: empty, asks: "-", outcome: nothing},
+		"garbage":            {condition: issued, data: garbage, asks: "web-tls", outcome: nothing},
+		"of another CA":      {condition: issued, data: pairOf(testCA(t), wantedBy(service("web"))), asks: "web-tls", outcome: nothing},
+		"of a forged CA":     {condition: issued, data: pairOf(forge(t, ca), wantedBy(service("web"))), asks: "web-tls", outcome: nothing},
+		"of another Service": {condition: issued, data: others, asks: "web-tls", outcome: nothing},
+		"with another key":   {condition: issued, data: mismatch, asks: "web-tls", outcome: nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := service("web", api.AnnotationSecretName, c.asks)
@@ -49,10 +126,22 @@ func TestWithoutTheOptInOnlyWhatTheConditionNamesIsIssued(t *testing.T) {
 				web.Status.Conditions = []metav1.Condition{*c.condition}
 			}
 			w := newScene(ca, managed(Issued{}, web), web)
+			w.now = epoch.Add(29 * day) // due
 			w.secret.Data, w.notOptedIn = c.data, !c.optedIn
-			_, d := w.decide()
-			assert.Equal(t, c.action.String(), d.Action.String(), "%s %s", d.Reason, d.Message)
-			assert.Equal(t, c.action == Nothing, len(d.Members) == 0)
+			s, d := w.decide()
+			outcome := strings.Join(d.Wanted.DNSNames, " ")
+			switch {
+			case len(d.Members) == 0:
+				outcome = noPart
+			case !d.Issues():
+				outcome = nothing
+				said := readyOf(t, s, d, web)
+				assert.Equal(t, api.ReasonNotOptedIn, said.Reason)
+				assert.Equal(t, `Secret "web-tls": namespace "shop" does not have label servingcert.dev/inject=enabled, and the Secret does not hold a key and a certificate of this CA with names of the Service: nothing is issued until the namespace has the label`, said.Message)
+				web.Status.Conditions = []metav1.Condition{said}
+				assert.True(t, api.NamesSecret(web, "web-tls"), "once it is mended, it is renewed")
+			}
+			assert.Equal(t, c.outcome, outcome, "%s %s", d.Reason, d.Message)
 		})
 	}
 }
@@ -61,8 +150,8 @@ func TestWithoutTheOptInOnlyWhatTheConditionNamesIsIssued(t *testing.T) {
 // Service keeps its part in it.
 func TestAProblemWithoutTheOptInStillNamesTheSecret(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	w := newScene(ca, managed(Issued{}, web), web)
-	w.notOptedIn, w.caErr = true, caError("CALost")
+	w := newScene(ca, managed(issue(t, ca, wantedBy(web), epoch), web), web)
+	w.now, w.notOptedIn, w.caErr = epoch.Add(31*day), true, caError("CALost")
 	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: `Secret "web-tls": web.shop.svc`}}
 	s, d := w.decide()
 	c := readyOf(t, s, d, web)
@@ -70,7 +159,7 @@ func TestAProblemWithoutTheOptInStillNamesTheSecret(t *testing.T) {
 	web.Status.Conditions = []metav1.Condition{c}
 	w.caErr = nil
 	_, d = w.decide()
-	assert.Equal(t, Reissue.String(), d.Action.String())
+	assert.Equal(t, Reissue.String(), d.Action.String(), "an expired one too")
 }
 
 // A Service that asks for none keeps several Secrets: one of them decides what its

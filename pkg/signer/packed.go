@@ -29,7 +29,7 @@ type PackedSecret struct {
 func (f *SecretFacts) Pack() PackedSecret {
 	p := make(packer, 0, 512)
 	p.texts(f.Namespace, f.Name, string(f.UID), f.ResourceVersion, string(f.Type), string(f.Defect), f.Detail)
-	p.flags(f.Labelled, f.Immutable, f.Empty, f.DeletionTimestamp != nil, f.Leaf.Exists())
+	p.flags(f.Labelled, f.Immutable, f.Empty, f.DeletionTimestamp != nil, f.Leaf.Exists(), f.Reduced)
 	if f.DeletionTimestamp != nil {
 		p.number(f.DeletionTimestamp.Unix())
 	}
@@ -81,7 +81,7 @@ func (s PackedSecret) Unpack() *SecretFacts {
 	f.UID, f.ResourceVersion = types.UID(u.text()), u.text()
 	f.Type, f.Defect, f.Detail = corev1.SecretType(u.text()), Reason(u.text()), u.text()
 	flags := u.flags()
-	f.Labelled, f.Immutable, f.Empty = flags(0), flags(1), flags(2)
+	f.Labelled, f.Immutable, f.Empty, f.Reduced = flags(0), flags(1), flags(2), flags(5)
 	if flags(3) {
 		f.DeletionTimestamp = new(metav1.Unix(u.number(), 0))
 	}

@@ -1,7 +1,8 @@
 package signer
 
 import (
-	"fmt"
+	"crypto/sha256"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,46 +14,74 @@ import (
 // those whose pods make their keys, and those that have asked for a certificate before.
 // s.Key names only a namespace, and s.Kept holds all Secrets that a Service owns. It is
 // pure.
-func SettleUnnamed(s Situation) []ServiceStatus {
+func SettleUnnamed(s Situation) Settlement {
+	var out Settlement
 	if s.Terminating || Pending(s.AuthorityErr) {
-		return nil
+		return out
 	}
-	var statuses []ServiceStatus
 	for _, svc := range s.Asking {
 		switch {
 		case s.hasPodKeys(svc):
-			if ready, known := s.podKeysCondition(svc); known {
-				statuses = append(statuses, settled{Situation: s}.status(svc, ready, true))
+			ready, again := s.podKeysCondition(svc)
+			if ready != nil {
+				out.Services = append(out.Services, settled{Situation: s}.status(svc, ready, true))
+			}
+			if !again.IsZero() && (out.NextAt.IsZero() || again.Before(out.NextAt)) {
+				out.NextAt = again
 			}
 		case len(s.Kept[svc.UID]) == 0:
-			statuses = append(statuses, ServiceStatus{Service: svc})
+			out.Services = append(out.Services, ServiceStatus{Service: svc})
 		}
 	}
-	return statuses
+	return out
 }
 
 // hasPodKeys reports whether the Service's pods make their keys, and so whether that is
-// what its condition is about. Without the opt-in, they go on if they did before.
+// what its condition is about. Without the opt-in, they did if the condition says so: whether
+// they go on is for MayHavePodKeys to say.
 func (s Situation) hasPodKeys(svc *corev1.Service) bool {
-	return api.WantsPodKeys(svc) && MayHavePodKeys(svc, s.OptedIn)
+	ready := api.Condition(svc, api.ConditionReady)
+	said := ready != nil && (ready.Reason == string(reasonPodKeys) || ready.Reason == string(reasonNotOptedIn) || api.OptInProof(svc) != "")
+	return api.WantsPodKeys(svc) && (s.OptedIn || said)
 }
 
-// podKeysCondition is the Ready condition of a Service whose pods make their keys, or
-// false if the one that it has stays.
-func (s Situation) podKeysCondition(svc *corev1.Service) (ready *metav1.Condition, known bool) {
-	kept := s.kept(svc)
-	r, err := api.Parse(svc, s.Limits)
-	switch {
-	case err != nil:
-		return condition(false, reasonInvalid, err.Error()+api.KeptText(kept)), true
-	case s.AuthorityErr != nil && api.HasPodKeys(svc):
-		return nil, false // what the pods have is good, whatever the CA's state is
-	case s.AuthorityErr != nil:
+// podKeysCondition is the Ready condition of a Service whose pods make their keys, nil if the
+// one that it has stays, and when to look again, zero if only a change can bring anything.
+func (s Situation) podKeysCondition(svc *corev1.Service) (ready *metav1.Condition, again time.Time) {
+	kept := api.KeptText(s.kept(svc))
+	if s.AuthorityErr != nil {
+		if !s.OptedIn || api.HasPodKeys(svc) {
+			return nil, again // what the pods have is good, whatever the CA's state is
+		}
 		problem := blocked(s.AuthorityErr)
-		return condition(false, problem.Reason, problem.Message+api.KeptText(kept)), true
-	case !s.OptedIn:
-		why := fmt.Sprintf("; namespace %q no longer has label %s=%s", s.Key.Namespace, api.LabelInject, api.InjectEnabled)
-		return condition(true, reasonPodKeys, podKeysMessage(r, kept)+why), true
+		return condition(false, problem.Reason, problem.Message+kept+api.OptInText(api.OptInProof(svc))), again
 	}
-	return condition(true, reasonPodKeys, podKeysMessage(r, kept)), true
+	r, err := api.Parse(svc, s.Limits)
+	proof, again := s.proof(svc, err == nil)
+	switch {
+	case !MayHavePodKeys(svc, s.OptedIn, s.Authority):
+		const why = ", and nothing shows that the Service asked for the same while it had it: pods get no certificates until the namespace has the label"
+		return condition(false, reasonNotOptedIn, s.labelText("does not have")+why+kept+api.OptInText(proof)), again
+	case err != nil:
+		return condition(false, refusedReason(err), err.Error()+kept+api.OptInText(proof)), again
+	case !s.OptedIn:
+		kept += "; " + s.labelText("no longer has")
+	}
+	return condition(true, reasonPodKeys, podKeysMessage(r)+kept+api.OptInText(proof)), again
+}
+
+// proof returns the proof of the opt-in that is to be in the Service's condition, and when it is
+// to be another: that by an earlier key of the CA is replaced at its time, as leaves are.
+func (s Situation) proof(svc *corev1.Service, valid bool) (proof string, again time.Time) {
+	switch by := proofIssuer(svc, s.Authority); {
+	case by == nil && !(s.OptedIn && valid):
+		return api.OptInProof(svc), again // it is one again once an annotation is what it was
+	case by != nil && (by == s.Authority.Certificate || s.Authority.Key == nil):
+		return api.OptInProof(svc), again
+	case by != nil:
+		if at := s.Authority.Reissue.AtOf(sha256.Sum256([]byte(svc.UID))); s.Now.Before(at) {
+			return api.OptInProof(svc), at
+		}
+	}
+	return proofOf(svc, s.Authority), again
 }

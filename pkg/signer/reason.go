@@ -38,8 +38,10 @@ const (
 	reasonRetained     Reason = api.ReasonRetained        // True: no longer requested, and kept
 	reasonPodKeys      Reason = api.ReasonPodKeys         // True: the Service's pods make their keys
 	reasonInvalid      Reason = "InvalidAnnotation"       // False: what is requested is not allowed
+	reasonTooLarge     Reason = api.ReasonTooLarge        // False: more would have to be remembered of the Service than is allowed
 	reasonWaiting      Reason = api.ReasonWaitingForTrust // False: some names, or all, that not all clients accept yet
 	reasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer
+	reasonNotOptedIn   Reason = api.ReasonNotOptedIn      // False: the namespace lacks the label, and nothing shows that the Service had a certificate while it had it
 	reasonTerminating  Reason = "SecretTerminating"       // False: the Secret was deleted, and finalizers hold it
 	ReasonRefused      Reason = "SigningRefused"          // False: what the CA signed is not what was requested
 	ReasonSignFailed   Reason = "SigningFailed"           // False

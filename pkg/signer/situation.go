@@ -48,19 +48,6 @@ type Situation struct {
 	Slot  Slot
 }
 
-// optedIn reports whether what the Service asks for counts: by OpenShift's
-// annotations it does in every namespace.
-func (s Situation) optedIn(svc *corev1.Service) bool {
-	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
-}
-
-// mayKeep reports whether the Service may go on with a Secret that it does not ask
-// for validly. Without the opt-in, its condition has to name the Secret: users write
-// the Secret's label and owners, but only the signer writes the condition.
-func (s Situation) mayKeep(svc *corev1.Service, secret string) bool {
-	return s.optedIn(svc) || api.NamesSecret(svc, secret)
-}
-
 // kept returns the other Secrets that the Service keeps.
 func (s Situation) kept(svc *corev1.Service) []string {
 	var kept []string

@@ -1,24 +1,22 @@
 package trust
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // latestData is what the ConfigMap held that was stripped last.
 var latestData atomic.Pointer[map[string]string]
 
 // StripConfigMap removes from a ConfigMap all but the requested key, and the names
-// of the keys that may not be beside it. A value that is too long to be a bundle is cut off.
+// of some of the keys that may not be beside it. Of the value a digest is kept.
 // The bundle is the same in all ConfigMaps, so that it is in memory once, and so is the map
 // with nothing else: what is left of the ConfigMap must not be changed.
 func StripConfigMap(cm *corev1.ConfigMap, r Request) {
@@ -28,12 +26,14 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 		cm.Immutable = nil
 		return
 	}
+	others := 0
 	for key, value := range data {
 		switch {
 		case key == r.Key:
-			value = unique.Make(truncated(value)).Value()
-		case r.Alone:
+			value = unique.Make(digest(value)).Value()
+		case r.Alone && others < maxOtherKeys:
 			value = ""
+			others++
 		default:
 			continue
 		}
@@ -52,22 +52,30 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	}
 }
 
-// truncated returns the value, or the beginning of one that is too long to be a bundle, so
-// that it still is.
-func truncated(value string) string {
-	if len(value) <= pki.MaxCertificates+1 {
+// digest returns what is kept of a value, which only has to be told from the bundle: the value
+// itself if it is no longer than that. No client writes a text that begins like a digest, which is
+// not UTF-8. The digest of a digest is the same.
+func digest(value string) string {
+	const begin = "\xffsha256:"
+	if len(value) <= len(begin)+sha256.Size {
 		return value
 	}
-	return strings.Clone(value[:pki.MaxCertificates+1])
+	sum := sha256.Sum256([]byte(value))
+	return begin + string(sum[:])
 }
+
+// maxOtherKeys is how many keys are kept that may not be beside the bundle. When they have been
+// removed, the next are.
+const maxOtherKeys = 64
 
 // JudgeConfigMap says whether a ConfigMap holds the bundle as requested.
 func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {
 	data, ok := cm.Data[r.Key]
+	same := ok && (data == string(bundle) || data == digest(string(bundle)))
 	_, binary := cm.BinaryData[r.Key]
 	others := otherKeys(cm, r)
 	switch {
-	case ok && data == string(bundle) && len(others) == 0:
+	case same && len(others) == 0:
 		return Holds()
 	case cm.Immutable != nil && *cm.Immutable:
 		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: delete and recreate it"}
@@ -75,7 +83,7 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {
 		return Differs("key " + r.Key + " is in binaryData instead of data")
 	case !ok:
 		return Differs("key " + r.Key + " is missing")
-	case data != string(bundle):
+	case !same:
 		return Differs("key " + r.Key + " is not the current CA bundle")
 	}
 	return Differs(fmt.Sprintf("key %s must be the only key, but there is key %s", r.Key, others[0]))

@@ -3,6 +3,7 @@
 package bounded
 
 import (
+	"fmt"
 	"math"
 	"runtime"
 	"syscall"
@@ -30,6 +31,9 @@ func Growth(small, large func()) float64 {
 	return float64(least(large)) / float64(max(least(small), time.Microsecond))
 }
 
+// Time returns the processor time that f takes: the least of some runs.
+func Time(f func()) time.Duration { return least(f) }
+
 func least(f func()) time.Duration {
 	best := time.Duration(0)
 	for i := range 5 {
@@ -49,4 +53,27 @@ func used() time.Duration {
 		panic(err) // only for a wrong argument
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// What Check lets code take: far more than what reads its input a few
+// times needs, on a slow and busy machine, and far less than what compares all of it with all
+// of it.
+const (
+	bytesPerByte, bytesAtLeast = 64, 256 << 10
+	timePerByte, timeAtLeast   = 2 * time.Microsecond, 100 * time.Millisecond
+)
+
+// Check returns an error if f, which reads so many bytes, allocates more or takes more
+// processor time than in proportion to that. It is for fuzz targets.
+func Check(size int, f func()) error {
+	before := used()
+	allocated := Allocated(f)
+	took := (used() - before) / 3
+	if most := uint64(bytesAtLeast+bytesPerByte*size) * RaceFactor; allocated > most {
+		return fmt.Errorf("%d bytes read: %d bytes allocated, want at most %d", size, allocated, most)
+	}
+	if most := (timeAtLeast + timePerByte*time.Duration(size)) * RaceFactor; took > most {
+		return fmt.Errorf("%d bytes read: %s of processor time, want at most %s", size, took, most)
+	}
+	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/node"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -40,9 +41,11 @@ type cluster struct {
 	kubeconfig string        // as $KUBECONFIG has it
 	admin      client.Client // reads live
 	clients    kubernetes.Interface
-	writes     *writes
-	tools      tools
-	scraper    string // a token that may read metrics
+	// certificates are of the version that the API server serves.
+	certificates controlplane.Certificates
+	writes       *writes
+	tools        tools
+	scraper      string // a token that may read metrics
 	// machine is the node on this machine; nil in a cluster of the user's, where
 	// nothing but the API can be reached.
 	machine *node.Node
@@ -50,7 +53,7 @@ type cluster struct {
 
 // connect returns the cluster of a kubeconfig, or of several as $KUBECONFIG may name
 // them, whose user is an administrator.
-func connect(kubeconfig string) (*cluster, error) {
+func connect(ctx context.Context, kubeconfig string) (*cluster, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(kubeconfig)}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
@@ -69,7 +72,11 @@ func connect(kubeconfig string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{kubeconfig: kubeconfig, admin: admin, clients: clients}, nil
+	certificates, err := controlplane.CertificatesOf(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{kubeconfig: kubeconfig, admin: admin, clients: clients, certificates: certificates}, nil
 }
 
 // objectsOf are the objects of one of the manifests, in which old texts are replaced

@@ -28,7 +28,7 @@ const (
 // because of them, or ignore them and are never ready, and from no others.
 func correctedScene() *scene {
 	s := &scene{
-		name: "corrected", about: "unknown programs that exit because of the flags or ignore them, and such that exit anyway", manifest: "corrected.yaml",
+		name: "corrected", about: "programs whose entry is wrong, so that they exit because of the flags or ignore them, and such that exit anyway", manifest: "corrected.yaml",
 		rebooted: func(t *testing.T, c *cluster) {
 			c.isCorrected(t, "web")
 			c.getsFlags(t, "web", false)

@@ -31,7 +31,7 @@ func (c *cluster) install(t *testing.T) {
 	eventually(t, starting, "servingcert", func(ctx context.Context) error {
 		return c.rolledOut(ctx, api.DefaultNamespace, "")
 	})
-	for _, name := range []string{"signer", "rotator", "webhook"} {
+	for _, name := range []string{"signer", "trust", "rotator", "webhook"} {
 		pods, err := c.pods(t.Context(), api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": name})
 		require.NoError(t, err)
 		require.Len(t, pods, 2, name)

@@ -60,7 +60,7 @@ func run(m *testing.M) (code int, err error) {
 	end := sync.OnceValue(cleanUp)
 	defer onSignal(end)()
 	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
-		the, err = connect(kubeconfig)
+		the, err = connect(ctx, kubeconfig)
 	} else {
 		the, err = upNode(ctx)
 	}
@@ -118,7 +118,7 @@ func upNode(ctx context.Context) (*cluster, error) {
 		return nil, err
 	}
 	figures = append(figures, fmt.Sprintf("the node was up after %s, with the images after %s", seconds(up), seconds(time.Since(start))))
-	c, err := connect(n.Kubeconfig())
+	c, err := connect(ctx, n.Kubeconfig())
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (c *cluster) startScraping(t *testing.T) {
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.scraper = token.Status.Token
-	for _, process := range []string{"signer", "rotator", "webhook"} {
+	for _, process := range []string{"signer", "trust", "rotator", "webhook"} {
 		eventually(t, propagating, "the metrics of the "+process, func(ctx context.Context) error {
 			_, err := c.scrape(ctx, process, "go_goroutines")
 			return err

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -161,7 +161,7 @@ func (c *cluster) withoutSigner(t *testing.T, do func()) {
 // waitingPod returns the pod of the server whose kubelet has asked for a certificate and
 // has no answer.
 func (c *cluster) waitingPod(ctx context.Context, s server) (*corev1.Pod, error) {
-	requests, err := c.clients.CertificatesV1beta1().PodCertificateRequests(s.namespace).List(ctx, metav1.ListOptions{})
+	requests, err := c.certificates.PodCertificateRequests(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (c *cluster) waitingPod(ctx context.Context, s server) (*corev1.Pod, error)
 	return nil, fmt.Errorf("none of %d pods waits", len(pods))
 }
 
-func hasOpenRequest(pod *corev1.Pod, requests []certificatesv1beta1.PodCertificateRequest) bool {
+func hasOpenRequest(pod *corev1.Pod, requests []certificatesv1.PodCertificateRequest) bool {
 	for i := range requests {
 		if r := &requests[i]; r.Spec.PodUID == pod.UID && len(r.Status.Conditions) == 0 {
 			return true

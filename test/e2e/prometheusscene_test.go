@@ -149,7 +149,7 @@ func (c *cluster) knowsAll(t *testing.T) {
 		builds[info.Labels["version"]+" "+info.Labels["revision"]] = true
 		replicas[process]++
 	}
-	assert.Equal(t, map[string]int{"signer": 2, "rotator": 2, "webhook": 2}, replicas)
+	assert.Equal(t, map[string]int{"signer": 2, "trust": 2, "rotator": 2, "webhook": 2}, replicas)
 	assert.Len(t, builds, 1, "all are of one build")
 	eventually(t, settling, "the metric of a certificate", func(ctx context.Context) error {
 		series, err := c.prometheus(operated).Query(ctx, `servingcert_certificate_not_after_timestamp_seconds{secret="asks-tls"}`)

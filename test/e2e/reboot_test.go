@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -37,7 +38,7 @@ var blows = []blow{
 	{"kube-apiserver", restartComponent("kube-apiserver"), (*cluster).writesAnObject},
 	{"signer", killPods("signer"), (*cluster).issues},
 	{"webhook", killPods("webhook"), func(c *cluster, ctx context.Context, _ int) error { return c.injects(ctx, rebootNamespace) }},
-	{"rotator", killPods("rotator"), (*cluster).bringsTheBundle},
+	{"rotator of the bundle", killPods("trust"), (*cluster).bringsTheBundle},
 }
 
 // restartComponent kills a process of the control plane and starts it at once.
@@ -74,7 +75,8 @@ func (c *cluster) processesOfBoth(ctx context.Context, name string) ([]int, erro
 	}
 	var all []int
 	for i := range pods {
-		pids, err := processesIn(pods[i].UID, name)
+		program, _ := deploy.Program(name)
+		pids, err := processesIn(pods[i].UID, program)
 		if err != nil {
 			return nil, err
 		}

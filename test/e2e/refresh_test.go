@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -65,12 +65,12 @@ func (c *cluster) refreshes(t *testing.T, s server) string {
 
 // issuedTo returns the latest request of the pod's kubelet that was answered with a
 // certificate.
-func (c *cluster) issuedTo(ctx context.Context, namespace string, pod types.UID) (*certificatesv1beta1.PodCertificateRequest, error) {
-	requests, err := c.clients.CertificatesV1beta1().PodCertificateRequests(namespace).List(ctx, metav1.ListOptions{})
+func (c *cluster) issuedTo(ctx context.Context, namespace string, pod types.UID) (*certificatesv1.PodCertificateRequest, error) {
+	requests, err := c.certificates.PodCertificateRequests(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	var latest *certificatesv1beta1.PodCertificateRequest
+	var latest *certificatesv1.PodCertificateRequest
 	for i := range requests.Items {
 		r := &requests.Items[i]
 		if r.Spec.PodUID == pod && r.Status.NotAfter != nil && (latest == nil || latest.CreationTimestamp.Before(&r.CreationTimestamp)) {

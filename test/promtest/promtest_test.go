@@ -32,7 +32,7 @@ func TestJobs(t *testing.T) {
 		}
 		return names
 	}
-	all := []string{"servingcert-signer.servingcert-system.svc", "servingcert-rotator.servingcert-system.svc", "servingcert-webhook.servingcert-system.svc"}
+	all := []string{"servingcert-signer.servingcert-system.svc", "servingcert-trust.servingcert-system.svc", "servingcert-rotator.servingcert-system.svc", "servingcert-webhook.servingcert-system.svc"}
 	assert.ElementsMatch(t, all, names(operated))
 	assert.ElementsMatch(t, all, names(documented))
 	for _, job := range operated {

@@ -14,7 +14,7 @@ import (
 )
 
 // Processes are those that are scraped.
-var Processes = []string{"signer", "rotator", "webhook"}
+var Processes = []string{"signer", "trust", "rotator", "webhook"}
 
 // CAFile is where the scrape configuration of the PodMonitors has the CA bundle: the operator copies the ConfigMap that
 // they name.

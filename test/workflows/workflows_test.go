@@ -29,7 +29,9 @@ type workflow struct {
 
 type job struct {
 	RunsOn      string `yaml:"runs-on"`
-	Timeout     int    `yaml:"timeout-minutes"`
+	Needs       string
+	Strategy    map[string]map[string][]string
+	Timeout     int `yaml:"timeout-minutes"`
 	Permissions map[string]string
 	Container   map[string]string
 	Env         map[string]string
@@ -66,13 +68,14 @@ func workflows(t *testing.T) map[string]workflow {
 }
 
 var (
-	makes  = regexp.MustCompile(`^make ([a-z0-9-]+)$`)
-	target = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `)
-	pinned = regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
+	makes    = regexp.MustCompile(`^make ([a-z0-9-]+)$`)
+	target   = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `)
+	byDigest = regexp.MustCompile(`^[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}$`)
+	pinned   = regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
 )
 
 // TestSteps: what a workflow does is a target of the Makefile or .ci/run, which
-// everybody can run, or an action that is pinned by its commit.
+// everybody can run, or an action that is pinned by its commit, in an image that is pinned by its digest.
 func TestSteps(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
@@ -87,6 +90,9 @@ func TestSteps(t *testing.T) {
 		for id, j := range w.Jobs {
 			require.NotEmpty(t, j.RunsOn, "%s: %s", name, id)
 			require.Positive(t, j.Timeout, "%s: %s", name, id)
+			if j.Container != nil {
+				require.Regexp(t, byDigest, j.Container["image"], "%s: %s", name, id)
+			}
 			for _, s := range j.Steps {
 				switch {
 				case s.Uses != "":
@@ -107,7 +113,7 @@ func TestSteps(t *testing.T) {
 }
 
 // TestPermissions: what runs for every change, and weekly, may read and nothing else. Who publishes
-// may do just that, and only for a tag.
+// may do just that, only for a tag, and runs no tests.
 func TestPermissions(t *testing.T) {
 	all := workflows(t)
 	for _, reads := range []workflow{all["ci.yaml"], all["weekly.yaml"]} {
@@ -122,13 +128,25 @@ func TestPermissions(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"contents": "write", "packages": "write", "id-token": "write", "attestations": "write",
 	}, release.Jobs["release"].Permissions)
-	require.Len(t, release.Jobs, 1)
+	for id, j := range release.Jobs {
+		if id == "release" {
+			continue
+		}
+		require.Equal(t, map[string]string{"contents": "read"}, j.Permissions, id)
+	}
+	for _, s := range release.Jobs["release"].Steps {
+		require.NotContains(t, s.Run, "test")
+	}
 }
 
 // TestOrder: nothing is published before it was tested, pushed, signed and attested.
 func TestOrder(t *testing.T) {
+	jobs := workflows(t)["release.yaml"].Jobs
+	require.Equal(t, "test", jobs["release"].Needs)
+	require.Empty(t, jobs["test"].Needs)
+	require.Equal(t, "make release-test", jobs["test"].Steps[len(jobs["test"].Steps)-1].Run)
 	var order []string
-	for _, s := range workflows(t)["release.yaml"].Jobs["release"].Steps {
+	for _, s := range jobs["release"].Steps {
 		action, _, _ := strings.Cut(s.Uses, "@")
 		order = append(order, s.Run+action)
 		if action == "actions/attest-build-provenance" {
@@ -136,7 +154,7 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"actions/checkout", "actions/setup-go", "make release-test", "make release",
+		"actions/checkout", "actions/setup-go", "make release",
 		"docker/login-action", "make release-push",
 		"sigstore/cosign-installer", "make release-sign",
 		"actions/attest-build-provenance", "actions/attest-build-provenance",

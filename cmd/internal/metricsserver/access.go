@@ -80,22 +80,22 @@ func newGate(ask reviewer, log logr.Logger, next http.Handler) *gate {
 // accepts, 403 to those who may not get Path, and 503 if the API server gives no answer or
 // too many others are being asked about.
 func (g *gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if req.Method != http.MethodGet {
-		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "only GET is allowed", http.StatusMethodNotAllowed)
-		return
-	}
 	status, message := http.StatusUnauthorized, "a bearer token is needed"
-	if token, ok := bearer(req.Header.Get("Authorization")); ok {
+	if req.Method != http.MethodGet {
+		status, message = http.StatusMethodNotAllowed, "only GET is allowed"
+	} else if token, ok := bearer(req.Header.Get("Authorization")); ok {
 		status, message = g.check(req.Context(), token)
 	}
 	switch status {
 	case http.StatusOK:
 		g.next.ServeHTTP(w, req)
 		return
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", http.MethodGet)
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
+	w.Header().Set("Connection", "close") // it is kept for those alone who may read
 	http.Error(w, message, status)
 }
 

@@ -68,10 +68,12 @@ func TestWithoutATokenNobodyIsAsked(t *testing.T) {
 		response := request(t.Context(), g, http.MethodGet, authorization)
 		assert.Equal(t, http.StatusUnauthorized, response.Code, authorization)
 		assert.Equal(t, "Bearer", response.Header().Get("WWW-Authenticate"))
+		assert.Equal(t, "close", response.Header().Get("Connection"))
 	}
 	response := request(t.Context(), g, http.MethodPost, "Bearer x")
 	assert.Equal(t, http.StatusMethodNotAllowed, response.Code)
 	assert.Equal(t, http.MethodGet, response.Header().Get("Allow"))
+	assert.Equal(t, "close", response.Header().Get("Connection"))
 }
 
 // TestWhatTheAPIServerRefuses: nothing but a yes to both questions lets somebody pass.
@@ -109,6 +111,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 			response := request(t.Context(), newGate(ask, logr.Discard(), http.NotFoundHandler()), http.MethodGet, "Bearer x")
 			assert.Equal(t, test.want, response.Code)
 			assert.Equal(t, test.says, response.Body.String())
+			assert.Equal(t, name == "allowed", response.Header().Get("Connection") == "", "only who may read keeps the connection")
 		})
 	}
 }

@@ -5,12 +5,9 @@ package metricsserver
 import (
 	"crypto/tls"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
@@ -18,19 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
+	"github.com/servingcert/servingcert/cmd/internal/port"
 )
 
 // Path is where the metrics are, and what RBAC is asked about.
 const Path = "/metrics"
 
-// Limits of a connection. Whoever reaches the port can make one.
 const (
-	readHeaderTimeout = 5 * time.Second // of the TLS handshake too
-	readTimeout       = 10 * time.Second
-	writeTimeout      = 30 * time.Second // since the headers were read: to ask the API server, to gather and to send
-	idleTimeout       = 90 * time.Second // longer than the usual interval between two scrapes
-	maxHeader         = 16 << 10         // bytes; a token of a ServiceAccount has about one thousand
-	shutdownTimeout   = 5 * time.Second  // nothing is lost with a scrape
+	writeTimeout    = 30 * time.Second // since the headers were read: to ask the API server, to gather and to send
+	shutdownTimeout = 5 * time.Second  // nothing is lost with a scrape
 )
 
 // maxScrapes is how many authorised requests are answered at the same time. The others
@@ -47,7 +40,8 @@ type Config struct {
 	// Insecure serves over plain HTTP, to anybody who can reach the address.
 	Insecure bool
 	Gatherer prometheus.Gatherer
-	Log      logr.Logger
+	// Port has the bounds and the log.
+	Port port.Config
 }
 
 // Add listens on the address at once and has the manager serve there, whether the process
@@ -57,29 +51,22 @@ func Add(mgr manager.Manager, cfg Config) error {
 	if cfg.Address == "0" {
 		return nil
 	}
-	handler := metrics(cfg.Gatherer)
-	var files *certfiles.Files
+	served := cfg.Port
+	served.Handler, served.WriteTimeout = metrics(cfg.Gatherer), writeTimeout
 	if !cfg.Insecure {
 		ask, err := newReviewer(mgr)
 		if err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
-		handler = newGate(ask, cfg.Log, handler)
-		files = certfiles.New(cfg.CertDir, cfg.Log)
+		served.Handler = newGate(ask, served.Log, served.Handler)
+		files := certfiles.New(cfg.CertDir, served.Log)
 		files.Load() // the manager starts files after the caches, which may wait
 		if err := mgr.Add(files); err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
+		served.TLS = tlsConfig(files)
 	}
-	listener, err := net.Listen("tcp", cfg.Address)
-	if err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	if files != nil {
-		listener = tls.NewListener(listener, tlsConfig(files))
-	}
-	timeout := shutdownTimeout
-	return mgr.Add(&manager.Server{Name: "metrics", Server: newServer(handler, cfg.Log), Listener: listener, ShutdownTimeout: &timeout})
+	return port.New(served).AddTo(mgr, cfg.Address, shutdownTimeout)
 }
 
 func newReviewer(mgr manager.Manager) (reviewer, error) {
@@ -105,18 +92,5 @@ func tlsConfig(files *certfiles.Files) *tls.Config {
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: files.GetCertificate,
-	}
-}
-
-func newServer(handler http.Handler, log logr.Logger) *http.Server {
-	return &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		// Handshakes that fail, which anybody can cause as often as they like.
-		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(log), slog.LevelDebug),
 	}
 }

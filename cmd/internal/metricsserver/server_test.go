@@ -1,7 +1,6 @@
 package metricsserver
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -16,8 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +27,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/servingcert/servingcert/cmd/internal/port"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -57,13 +55,17 @@ func serve(t *testing.T, cfg Config) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "test_answer"}, func() float64 { return 42 }))
 	cfg.Gatherer = registry
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Logger: cfg.Log})
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Logger: cfg.Port.Log})
 	require.NoError(t, err)
 	require.NoError(t, Add(mgr, cfg))
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() { stop(); assert.NoError(t, <-ended) })
+}
+
+func bounds(log logr.Logger) port.Config {
+	return port.Config{Name: "metrics", MaxConnections: port.DefaultConnections, Evicted: prometheus.NewCounter(prometheus.CounterOpts{Name: "evicted"}), Log: log}
 }
 
 func freeAddress(t *testing.T) string {
@@ -98,7 +100,7 @@ func get(t *testing.T, url, token string, cert *x509.Certificate) (status int, b
 
 func TestPlainHTTP(t *testing.T) {
 	address := freeAddress(t)
-	serve(t, Config{Address: address, Insecure: true, Log: logr.Discard()})
+	serve(t, Config{Address: address, Insecure: true, Port: bounds(logr.Discard())})
 	status, body, err := get(t, "http://"+address+Path, "", nil)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, status)
@@ -112,7 +114,7 @@ func TestTheCertificateAppearsAndChanges(t *testing.T) {
 	var log harness.Log
 	address, dir := freeAddress(t), filepath.Join(t.TempDir(), "later")
 	url := "https://" + address + Path
-	serve(t, Config{Address: address, CertDir: dir, Log: funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{})})
+	serve(t, Config{Address: address, CertDir: dir, Port: bounds(funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{}))})
 
 	_, _, err := get(t, url, "", nil)
 	require.ErrorContains(t, err, "remote error: tls: internal error", "the connection is accepted, and the handshake refused")
@@ -139,7 +141,7 @@ func TestNobodyReadsWithoutTheAPIServer(t *testing.T) {
 	var log harness.Log
 	address, dir := freeAddress(t), t.TempDir()
 	cert := writePair(t, dir, "me.test")
-	serve(t, Config{Address: address, CertDir: dir, Log: funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{Verbosity: 4})})
+	serve(t, Config{Address: address, CertDir: dir, Port: bounds(funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{Verbosity: 4}))})
 	status, body, err := get(t, "https://"+address+Path, "very-secret-token", cert)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusServiceUnavailable, status)
@@ -155,7 +157,7 @@ func TestAnAddressInUse(t *testing.T) {
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	for _, insecure := range []bool{true, false} {
-		err = Add(mgr, Config{Address: listener.Addr().String(), CertDir: t.TempDir(), Insecure: insecure, Log: logr.Discard(), Gatherer: prometheus.NewRegistry()})
+		err = Add(mgr, Config{Address: listener.Addr().String(), CertDir: t.TempDir(), Insecure: insecure, Port: bounds(logr.Discard()), Gatherer: prometheus.NewRegistry()})
 		assert.ErrorContains(t, err, "serve metrics: listen tcp "+listener.Addr().String())
 	}
 	assert.NoError(t, Add(mgr, Config{Address: "0"}))
@@ -165,42 +167,5 @@ func TestWhatTheTLSServerAccepts(t *testing.T) {
 	config := tlsConfig(nil)
 	assert.Equal(t, uint16(tls.VersionTLS12), config.MinVersion)
 	assert.Equal(t, []string{"http/1.1"}, config.NextProtos)
-	s := newServer(nil, logr.Discard())
-	for name, timeout := range map[string]time.Duration{
-		"header": s.ReadHeaderTimeout, "read": s.ReadTimeout, "write": s.WriteTimeout, "idle": s.IdleTimeout,
-	} {
-		assert.Positive(t, timeout, name)
-		assert.LessOrEqual(t, timeout, idleTimeout, name)
-	}
-	assert.Positive(t, s.MaxHeaderBytes)
 	assert.Less(t, reviewTimeout, writeTimeout, "who waited for the API server is told so")
-}
-
-// TestASlowSenderIsCutOff: nothing but the server ends these connections.
-func TestASlowSenderIsCutOff(t *testing.T) {
-	s := newServer(metrics(prometheus.NewRegistry()), logr.Discard())
-	s.ReadHeaderTimeout, s.ReadTimeout = 2*time.Second, 3*time.Second // what is sent takes long on a busy machine
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	go func() { _ = s.Serve(listener) }()
-	defer func() { _ = s.Close() }()
-	var slow sync.WaitGroup
-	defer slow.Wait()
-	for name, sends := range map[string]string{
-		"nothing": "",
-		"headers": "GET " + Path + " HTTP/1.1\r\nHost: x\r\n",
-		"long":    "GET " + Path + " HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader),
-	} {
-		slow.Go(func() {
-			conn, err := net.Dial("tcp", listener.Addr().String())
-			if !assert.NoError(t, err, name) {
-				return
-			}
-			_, err = io.WriteString(conn, sends)
-			assert.NoError(t, err, name)
-			answer, _ := io.ReadAll(conn) // returns once the server closes the connection
-			assert.False(t, bytes.Contains(answer, []byte("200 OK")), name)
-			_ = conn.Close()
-		})
-	}
 }

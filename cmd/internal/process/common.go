@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -8,22 +9,25 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/metricsserver"
+	"github.com/servingcert/servingcert/cmd/internal/port"
 	"github.com/servingcert/servingcert/cmd/internal/version"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // Common are the flags that every process has.
@@ -37,11 +41,19 @@ type Common struct {
 	MetricsCertDir  string
 	MetricsInsecure bool
 	HealthAddr      string
-	LeaderElect     bool
-	LogLevel        string
-	LogFormat       string
+	// MaxConnections is how many each port has at a time.
+	MaxConnections int
+	LeaderElect    bool
+	LogLevel       string
+	LogFormat      string
+	// ObjectMemory is how many bytes are kept of all objects of one kind.
+	ObjectMemory resource.QuantityValue
 
-	name string // of the process
+	// Process names the process in the metric of its build, if that is not the program's name.
+	Process string
+
+	name    string // of the program
+	evicted *prometheus.CounterVec
 }
 
 // NewCommon returns the defaults of a process of which one replica at a time
@@ -53,9 +65,12 @@ func NewCommon(leads bool) *Common {
 		MetricsAddr:    ":8443",
 		MetricsCertDir: "/etc/servingcert",
 		HealthAddr:     ":8081",
+		MaxConnections: port.DefaultConnections,
 		LeaderElect:    leads,
 		LogLevel:       "info",
 		LogFormat:      "text",
+		ObjectMemory:   resource.QuantityValue{Quantity: *resource.NewQuantity(api.MaxObjectMemory, resource.BinarySI)},
+		evicted:        newEvictedMetric(),
 	}
 }
 
@@ -69,11 +84,13 @@ func (c *Common) register(fs *pflag.FlagSet, name string) {
 	fs.StringVar(&c.MetricsCertDir, "metrics-cert-dir", c.MetricsCertDir, "directory that contains tls.crt and tls.key for /metrics; TLS handshakes fail until they exist, and they are reloaded when they change")
 	fs.BoolVar(&c.MetricsInsecure, "metrics-insecure", c.MetricsInsecure, "serve /metrics over plain HTTP and without authentication; --metrics-addr must then be a loopback address")
 	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address on which /healthz and /readyz are served over HTTP; 0 disables them")
+	fs.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "maximum number of connections to each port; when a port is full, a new connection is accepted, and the one that has proved least is closed")
 	leader := "work only while holding the Lease servingcert-" + name + " in --namespace"
 	if !c.LeaderElect {
 		leader = "without effect, accepted for symmetry with the other processes: every replica answers"
 	}
 	fs.BoolVar(&c.LeaderElect, "leader-elect", c.LeaderElect, leader)
+	fs.Var(&c.ObjectMemory, "object-memory", "memory for what is kept of all Services, and in the signer as much for Secrets; two thirds of it for those of one namespace; what does not fit is not served, or read when it is needed")
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 }
@@ -96,6 +113,12 @@ func (c *Common) validate() error {
 			return fmt.Errorf("%s: %q: must be HOST:PORT, :PORT or 0: %w", flag, addr, err)
 		}
 	}
+	if c.ObjectMemory.Value() < minObjectMemory {
+		return fmt.Errorf("--object-memory: %q: must be at least 1Mi", c.ObjectMemory.String())
+	}
+	if c.MaxConnections < port.MinConnections || c.MaxConnections > port.MaxConnections {
+		return fmt.Errorf(`--max-connections: "%d": must be between %d and %d`, c.MaxConnections, port.MinConnections, port.MaxConnections)
+	}
 	if err := c.validateMetrics(); err != nil {
 		return err
 	}
@@ -107,6 +130,12 @@ func (c *Common) validate() error {
 	}
 	return nil
 }
+
+// minObjectMemory is room for some hundred Services.
+const minObjectMemory = 1 << 20
+
+// Share is what may be kept of the objects of one kind.
+func (c *Common) Share() api.Share { return api.ShareOf(c.ObjectMemory.Value()) }
 
 // validateMetrics is called once MetricsAddr was found to be 0, or HOST:PORT.
 func (c *Common) validateMetrics() error {
@@ -162,6 +191,7 @@ func (c *Common) RESTConfig(userAgent string) (*rest.Config, error) {
 	if c.KubeAPIQPS > 0 {
 		cfg.QPS, cfg.Burst = c.KubeAPIQPS, max(1, int(2*c.KubeAPIQPS))
 	}
+	cfg.Wrap(facts.BoundPages)
 	cfg.UserAgent = rest.DefaultKubernetesUserAgent() + " " + userAgent
 	return cfg, nil
 }
@@ -172,7 +202,7 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 	return manager.Options{
 		Scheme:                        scheme,
 		Metrics:                       ctrlmetricsserver.Options{BindAddress: "0"}, // AddMetrics serves them
-		HealthProbeBindAddress:        c.HealthAddr,
+		HealthProbeBindAddress:        "0",                                         // AddChecks
 		LeaderElection:                c.LeaderElect && leaseName != "",
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       c.Namespace,
@@ -184,22 +214,13 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 // Neither liveness nor readiness depends on it.
 // They say which build this is.
 func (c *Common) AddMetrics(mgr manager.Manager) error {
-	if err := metrics.Registry.Register(newBuildMetric(c.name, version.Get())); err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
+	for _, each := range []prometheus.Collector{newBuildMetric(cmp.Or(c.Process, c.name), version.Get()), c.evicted} {
+		if err := metrics.Registry.Register(each); err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
 	}
 	return metricsserver.Add(mgr, metricsserver.Config{
 		Address: c.MetricsAddr, CertDir: c.MetricsCertDir, Insecure: c.MetricsInsecure,
-		Gatherer: metrics.Registry, Log: ctrl.Log.WithName("metrics"),
+		Gatherer: metrics.Registry, Port: c.Bounds("metrics"),
 	})
-}
-
-// AddChecks serves liveness, and readiness by the given check.
-func AddChecks(mgr manager.Manager, readyName string, ready healthz.Checker) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("add liveness check: %w", err)
-	}
-	if err := mgr.AddReadyzCheck(readyName, ready); err != nil {
-		return fmt.Errorf("add readiness check: %w", err)
-	}
-	return nil
 }

@@ -37,19 +37,21 @@ var errServiceCA = errors.New("OpenShift's service-ca runs in this cluster")
 // and nothing was written.
 func NewManager(ctx context.Context, config *rest.Config, options manager.Options, openShift bool) (manager.Manager, error) {
 	guard := &guardedLock{}
-	if openShift && options.LeaderElection {
+	if options.LeaderElection {
 		options.LeaderElectionResourceLockInterface = guard
 	}
 	mgr, err := manager.New(config, options)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
 	}
-	if !openShift {
-		return mgr, nil
+	if openShift {
+		guard.check = func(ctx context.Context) error { return RefuseBesideServiceCA(ctx, mgr.GetAPIReader()) }
+		if err := guard.check(ctx); err != nil {
+			return mgr, err
+		}
 	}
-	guard.check = func(ctx context.Context) error { return RefuseBesideServiceCA(ctx, mgr.GetAPIReader()) }
-	if err := guard.check(ctx); err != nil || !options.LeaderElection {
-		return mgr, err
+	if !options.LeaderElection {
+		return mgr, nil
 	}
 	guard.Interface, err = leaderelection.NewResourceLock(config, mgr, leaderelection.Options{
 		LeaderElection:          true,
@@ -85,19 +87,25 @@ func (m *guardedManager) Start(ctx context.Context) error {
 	return err
 }
 
-// guardedLock is the Lease of a process that must not lead beside service-ca. It asks
-// when the Lease is taken, not when it is renewed: a leader would have to be asked
-// every two seconds. The Lease is written by one goroutine of the leader election.
+// guardedLock is the Lease of a process, which may have to ask whether it must not lead,
+// beside service-ca. It asks when the Lease is taken, not when it is renewed: a leader would
+// have to be asked every two seconds. The Lease is written by one goroutine of the leader
+// election.
 type guardedLock struct {
 	resourcelock.Interface
-	check func(context.Context) error
+	check func(context.Context) error // nil: it may lead
 	stop  context.CancelCauseFunc
 	holds atomic.Bool
 }
 
-// Create takes a Lease that does not exist.
+// Create takes a Lease that does not exist. The ServiceAccounts of the manifest may not
+// create one: the leader election logs the error, which says what to do, and tries again.
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.write(ctx, record, l.Interface.Create)
+	err := l.write(ctx, record, l.Interface.Create)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("Lease %s does not exist: it is part of the manifest, apply that again: %w", l.Describe(), err)
+	}
+	return err
 }
 
 // Update takes, renews or releases the Lease.
@@ -109,7 +117,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 // service-ca, or if that cannot be determined: then it is tried again.
 func (l *guardedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	holds := record.HolderIdentity == l.Identity()
-	if holds && !l.holds.Load() {
+	if holds && !l.holds.Load() && l.check != nil {
 		if err := l.check(ctx); err != nil {
 			if errors.Is(err, errServiceCA) {
 				l.stop(err)

@@ -49,6 +49,9 @@ func TestWrongFlagsAreOneLineAndExit2(t *testing.T) {
 		"--metrics-cert-dir=":                              `--metrics-cert-dir: "": must be a directory`,
 		"--metrics-cert-dir=process_test.go":               `--metrics-cert-dir: "process_test.go": is a file: must be the directory that contains tls.crt and tls.key`,
 		"--health-addr=1.2.3.4":                            `--health-addr: "1.2.3.4": must be HOST:PORT, :PORT or 0`,
+		"--max-connections=15":                             `--max-connections: "15": must be between 16 and 10000`,
+		"--max-connections=10001":                          `--max-connections: "10001": must be between 16 and 10000`,
+		"--max-connections=many":                           `invalid argument "many" for "--max-connections"`,
 		"--log-level=loud":                                 `--log-level: "loud": must be debug, info, warn or error`,
 		"--log-format=xml":                                 `--log-format: "xml": must be text or json`,
 		"--leader-elect=certainly":                         `invalid argument "certainly" for "--leader-elect"`,
@@ -94,7 +97,7 @@ func TestHelpListsEveryFlag(t *testing.T) {
 	code, stdout, stderr := run(true, nil, "--help")
 	assert.Equal(t, ExitOK, code)
 	assert.Empty(t, stderr)
-	for _, flag := range []string{"kubeconfig", "kube-api-qps", "namespace", "cluster-domain", "metrics-addr", "metrics-cert-dir", "metrics-insecure", "health-addr", "leader-elect", "log-level", "log-format", "size"} {
+	for _, flag := range []string{"kubeconfig", "kube-api-qps", "namespace", "cluster-domain", "metrics-addr", "metrics-cert-dir", "metrics-insecure", "health-addr", "max-connections", "leader-elect", "log-level", "log-format", "size"} {
 		assert.Contains(t, stdout, "--"+flag+" ")
 	}
 	assert.Contains(t, stdout, "Lease servingcert-sizer")

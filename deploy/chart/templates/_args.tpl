@@ -16,7 +16,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Flags that all three processes have. */}}
+{{/* Flags that all processes have. */}}
 {{- define "servingcert.commonArgs" }}
 - --log-format={{ .Values.logFormat }}
 {{- if ne .Values.logLevel "info" }}
@@ -89,11 +89,34 @@
 {{- end }}
 {{- end }}
 
+{{/* The rotator of one name: list of root and trust or rotator. */}}
 {{- define "servingcert.rotatorArgs" }}
-{{- include "servingcert.commonArgs" . }}
-{{- if lt (len .Values.trust.targets) 7 }}
-- --targets={{ join "," .Values.trust.targets }}
+{{- $root := index . 0 }}
+{{- include "servingcert.commonArgs" $root }}
+{{- if eq (index . 1) "trust" }}
+- --controllers=trust
+{{- include "servingcert.trustArgs" $root }}
+{{- else }}
+- --controllers=pods
+{{- include "servingcert.podsArgs" $root }}
 {{- end }}
+{{- with (index $root.Values (index . 1)).extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "servingcert.trustArgs" }}
+{{- with .Values.trust }}
+{{- if lt (len .targets) 7 }}
+- --targets={{ join "," .targets }}
+{{- end }}
+{{- include "servingcert.flags" (dict
+  "max-backoff" .maxBackoff
+  "workers" .workers) }}
+{{- end }}
+{{- end }}
+
+{{- define "servingcert.podsArgs" }}
 {{- with .Values.consumers }}
 {{- if not .verify }}
 - --verify-consumers=false
@@ -113,12 +136,7 @@
   "probe-concurrency" .probeConcurrency
   "probe-timeout" .probeTimeout
   "wake-rate" .wakeRate
-  "max-restarts" .maxRestarts
-  "max-backoff" $.Values.trust.maxBackoff
-  "workers" $.Values.rotator.workers) }}
-{{- end }}
-{{- with .Values.rotator.extraArgs }}
-{{ toYaml . }}
+  "max-restarts" .maxRestarts) }}
 {{- end }}
 {{- end }}
 
@@ -133,7 +151,7 @@
 {{- if ne (int64 .healthPort) 8081 }}
 - --health-addr=:{{ .healthPort }}
 {{- end }}
-{{- include "servingcert.flags" (dict "default-mode" .defaultMode) }}
+{{- include "servingcert.flags" (dict "default-mode" .defaultMode "unknown-programs" .unknownPrograms) }}
 {{- if .clientCA.configMapName }}
 - --client-ca-file=/etc/servingcert-clients/ca.crt
 {{- with .clientCA.names }}

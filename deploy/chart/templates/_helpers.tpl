@@ -13,10 +13,10 @@
 system:serviceaccount:{{ include "servingcert.namespace" (index . 0) }}:{{ include "servingcert.serviceAccountName" . }}
 {{- end }}
 
-{{/* The image of one process: list of root and its name. */}}
+{{/* The image of one process: list of root and its name. Process trust is the rotator, too. */}}
 {{- define "servingcert.image" -}}
 {{- $root := index . 0 -}}
-{{- $image := (index $root.Values (index . 1)).image -}}
+{{- $image := (index $root.Values (eq (index . 1) "trust" | ternary "rotator" (index . 1))).image -}}
 {{- $tag := $image.tag | default $root.Values.image.tag | default $root.Chart.AppVersion -}}
 {{ $image.registry | default $root.Values.image.registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end }}
@@ -107,7 +107,28 @@ securityContext:
 {{- range rest . }}{{ if has . $targets }}true{{ end }}{{ end -}}
 {{- end }}
 
+{{/* Names of the webhook configurations of one kind whose caBundle may be written; none: all of them: list of root and the kind's key in trust. */}}
+{{- define "servingcert.webhookNames" -}}
+{{- $trust := (index . 0).Values.trust -}}
+{{- if ne $trust.webhooks "all" }}
+{{- $names := index $trust (index . 1) -}}
+{{- if eq (index . 1) "mutatingWebhookConfigurations" }}{{ $names = prepend $names "servingcert" }}{{ end -}}
+resourceNames: [{{ $names | join ", " }}]
+{{- end }}
+{{- end }}
+
 {{/* Whether the rotator may restart workloads. */}}
 {{- define "servingcert.restarts" -}}
 {{- if and .Values.consumers.verify (ne (toString .Values.consumers.maxRestarts) "0") }}true{{ end -}}
+{{- end }}
+
+{{/* The seconds of a duration as Go writes it. */}}
+{{- define "servingcert.seconds" -}}
+{{- $units := dict "ns" 0.000000001 "us" 0.000001 "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[a-z]+" . -1 -}}
+{{- $unit := regexFind "[a-z]+$" . -}}
+{{- $seconds = addf $seconds (mulf (trimSuffix $unit . | float64) (get $units $unit)) -}}
+{{- end -}}
+{{- $seconds -}}
 {{- end }}

@@ -125,9 +125,9 @@ func (w *World) Settle(ctx context.Context, work *Work) (time.Duration, error) {
 	return time.Since(start), err
 }
 
-// leads is nil if one replica of signer and rotator leads, and no other.
+// leads is nil if one replica of signer and of each rotator leads, and no other.
 func (w *World) leads(ctx context.Context) error {
-	for _, kind := range []string{"signer", "rotator"} {
+	for _, kind := range []string{"signer", "trust", "rotator"} {
 		n := 0
 		for _, p := range w.Of(kind) {
 			if p.Leads(ctx) {

@@ -43,8 +43,8 @@ const (
 	poll     = 100 * time.Millisecond
 )
 
-// kinds are the three processes, in the order in which they are started.
-var kinds = []string{"signer", "rotator", "webhook"}
+// kinds are the processes, in the order in which they are started.
+var kinds = []string{"signer", "trust", "rotator", "webhook"}
 
 // flags are what differs from install.yaml, so that a CA is replaced within seconds.
 var flags = map[string][]string{
@@ -289,7 +289,8 @@ func (w *World) run(ctx context.Context, kind string, n int) error {
 	if err := controlplane.WriteKubeconfig(kubeconfig, cfg); err != nil {
 		return err
 	}
-	p := &Process{Name: name, Kind: kind, path: w.path("bin", kind), dir: w.dir, log: w.path(name + ".log")}
+	program, _ := deploy.Program(kind)
+	p := &Process{Name: name, Kind: kind, path: w.path("bin", program), dir: w.dir, log: w.path(name + ".log")}
 	for _, address := range []*string{&p.health, &p.metrics, &p.address} {
 		if *address, err = freeAddress(); err != nil {
 			return err

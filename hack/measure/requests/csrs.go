@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"strconv"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,21 +29,24 @@ func (a *asking) makeCSR(ctx context.Context, name, signerName string) error {
 }
 
 // csrFloor approves and signs CertificateSigningRequests, and returns how many a second.
-func (a *asking) csrFloor(ctx context.Context) (float64, error) {
+func (a *asking) csrFloor(ctx context.Context) (done measure.Phase, err error) {
 	name := func(i int) string { return "floor-" + strconv.Itoa(i) }
 	if err := a.each(ctx, a.Requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, name(i), nobodys) }); err != nil {
-		return 0, err
+		return done, err
 	}
 	leaf, err := a.leaf()
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"certificate": pki.EncodeCertificates(leaf)}})
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	requests := a.Client.CertificatesV1().CertificateSigningRequests()
-	start := time.Now()
+	m, err := a.Begin(ctx, nil)
+	if err != nil {
+		return done, err
+	}
 	err = a.each(ctx, a.Requests, func(ctx context.Context, i int) error {
 		o, err := requests.Get(ctx, name(i), metav1.GetOptions{}) // an approval is of the whole object
 		if err != nil {
@@ -59,27 +61,36 @@ func (a *asking) csrFloor(ctx context.Context) (float64, error) {
 		_, err = requests.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
-	return float64(a.Requests) / time.Since(start).Seconds(), err
+	if err != nil {
+		return done, err
+	}
+	return m.End(ctx, a.Requests)
 }
 
-// answerCSRs has the signer answer CertificateSigningRequests that were there before it. One
-// pod asks for all of them, so there is no limit for one.
-func (a *asking) answerCSRs(ctx context.Context) (measure.Usage, error) {
-	if err := a.each(ctx, a.Requests, func(ctx context.Context, i int) error { return a.makeCSR(ctx, "web-"+strconv.Itoa(i), api.SignerName) }); err != nil {
-		return measure.Usage{}, err
+// answerCSRs has the signer answer CertificateSigningRequests that were there before it, and
+// then as many more. One pod asks for all of them, so there is no limit for one.
+func (a *asking) answerCSRs(ctx context.Context, r *Answered) error {
+	const issued = "servingcert_csr_issued_total"
+	ask := func(prefix string) func(context.Context, int) error {
+		return func(ctx context.Context, i int) error { return a.makeCSR(ctx, prefix+strconv.Itoa(i), api.SignerName) }
 	}
-	p, err := a.startSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0")
+	if err := a.each(ctx, a.Requests, ask("web-")); err != nil {
+		return err
+	}
+	p, err := a.startSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0", "--leader-elect=false")
 	if err != nil {
-		return measure.Usage{}, err
+		return err
 	}
 	defer p.Kill()
-	if err := waitFor(ctx, p, "servingcert_csr_issued_total", a.Requests); err != nil {
-		return measure.Usage{}, err
+	if err := waitFor(ctx, p, issued, a.Requests); err != nil {
+		return err
 	}
-	u, err := p.Usage()
-	if err != nil {
-		return measure.Usage{}, err
+	if r.CSRs, err = p.Usage(); err != nil {
+		return err
 	}
-	u.N = a.Requests
-	return u, p.Stop()
+	r.CSRs.N = a.Requests
+	if r.CSRsRunning, err = a.answerAtOnce(ctx, p, issued, ask("more-")); err != nil {
+		return err
+	}
+	return p.Stop()
 }

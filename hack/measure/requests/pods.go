@@ -47,7 +47,7 @@ func (a *asking) makePods(ctx context.Context, prefix, signerName string, n int)
 		request := a.template.DeepCopy()
 		request.Name = pods[i].Name
 		request.Spec.SignerName, request.Spec.PodName, request.Spec.PodUID = signerName, pods[i].Name, pods[i].UID
-		_, err := a.node.CertificatesV1beta1().PodCertificateRequests(podsOf).Create(ctx, request, options)
+		_, err := a.nodeCertificates.PodCertificateRequests(podsOf).Create(ctx, request, options)
 		return err
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -82,17 +82,17 @@ func (a *asking) leaf() (*x509.Certificate, error) {
 
 // podFloor answers PodCertificateRequests with one write each, of the same size, and
 // returns how many a second.
-func (a *asking) podFloor(ctx context.Context) (float64, error) {
+func (a *asking) podFloor(ctx context.Context) (done measure.Phase, err error) {
 	ask, err := a.makePods(ctx, "floor-", nobodys, a.Requests)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	if err := a.each(ctx, a.Requests, ask); err != nil {
-		return 0, err
+		return done, err
 	}
 	leaf, err := a.leaf()
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	at := func(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
 	patch, err := json.Marshal(map[string]any{"status": certificatesv1.PodCertificateRequestStatus{
@@ -104,49 +104,62 @@ func (a *asking) podFloor(ctx context.Context) (float64, error) {
 		NotBefore:        at(leaf.NotBefore), NotAfter: at(leaf.NotAfter), BeginRefreshAt: at(pki.RefreshAt(leaf)),
 	}})
 	if err != nil {
-		return 0, err
+		return done, err
 	}
-	requests := a.Client.CertificatesV1beta1().PodCertificateRequests(podsOf)
-	start := time.Now()
+	requests := a.certificates.PodCertificateRequests(podsOf)
+	m, err := a.Begin(ctx, nil)
+	if err != nil {
+		return done, err
+	}
 	err = a.each(ctx, a.Requests, func(ctx context.Context, i int) error {
 		_, err := requests.Patch(ctx, "floor-"+strconv.Itoa(i), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 		return err
 	})
-	return float64(a.Requests) / time.Since(start).Seconds(), err
+	if err != nil {
+		return done, err
+	}
+	return m.End(ctx, a.Requests)
 }
 
-// answerPods has the signer answer requests that were there before it, and then those of a
-// burst.
-func (a *asking) answerPods(ctx context.Context) (u measure.Usage, took time.Duration, err error) {
+// answerPods has the signer answer requests that were there before it, then those of a
+// burst, and then as many as at first.
+func (a *asking) answerPods(ctx context.Context, r *Answered) error {
 	ask, err := a.makePods(ctx, "web-", api.SignerName, a.Requests)
 	if err != nil {
-		return u, 0, err
+		return err
 	}
 	if err := a.each(ctx, a.Requests, ask); err != nil {
-		return u, 0, err
+		return err
 	}
 	const issued = "servingcert_pod_certificates_issued_total"
-	p, err := a.startSigner(ctx)
+	p, err := a.startSigner(ctx, "--leader-elect=false")
 	if err != nil {
-		return u, 0, err
+		return err
 	}
 	defer p.Kill()
 	if err := waitFor(ctx, p, issued, a.Requests); err != nil {
-		return u, 0, err
+		return err
 	}
-	if u, err = p.Usage(); err != nil {
-		return u, 0, err
+	if r.Pods, err = p.Usage(); err != nil {
+		return err
 	}
-	u.N = a.Requests
+	r.Pods.N = a.Requests
 	if ask, err = a.makePods(ctx, "burst-", api.SignerName, Burst); err != nil {
-		return u, 0, err
+		return err
 	}
 	start := time.Now()
 	if err := a.each(ctx, Burst, ask); err != nil {
-		return u, 0, err
+		return err
 	}
 	if err := waitFor(ctx, p, issued, a.Requests+Burst); err != nil {
-		return u, 0, err
+		return err
 	}
-	return u, p.Reached.Sub(start), p.Stop()
+	r.Burst = p.Reached.Sub(start)
+	if ask, err = a.makePods(ctx, "more-", api.SignerName, a.Requests); err != nil {
+		return err
+	}
+	if r.PodsRunning, err = a.answerAtOnce(ctx, p, issued, ask); err != nil {
+		return err
+	}
+	return p.Stop()
 }

@@ -8,17 +8,20 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -44,18 +47,23 @@ type Config struct {
 
 // Answered is what came of requests for keys that others hold.
 type Answered struct {
-	PodFloor, CSRFloor float64 // answers of the bare client, a second
-	Pods, CSRs         measure.Usage
-	Burst              time.Duration // until each pod of a burst has its certificate
+	PodFloor, CSRFloor measure.Phase // answers of the bare client, a second
+	Pods, CSRs         measure.Usage // from the signer's start
+	// Of a signer that runs and had nothing else to do: from when it was given all at once.
+	PodsRunning, CSRsRunning measure.Phase
+	Burst                    time.Duration // until each pod of a burst has its certificate
 }
 
 // asking is who asks: the kubelet of a node, and a pod with its token.
 type asking struct {
 	Config
-	node, pod kubernetes.Interface
-	key       crypto.Signer
-	csr       []byte // PKCS #10 for webName, in DER
-	template  *certificatesv1beta1.PodCertificateRequest
+	pod      kubernetes.Interface
+	key      crypto.Signer
+	csr      []byte // PKCS #10 for webName, in DER
+	template *certificatesv1.PodCertificateRequest
+
+	certificates     controlplane.Certificates
+	nodeCertificates controlplane.Certificates // as the kubelet of the node
 }
 
 // each runs f as many at a time as the signer has workers.
@@ -81,7 +89,7 @@ func Run(ctx context.Context, c Config) (r Answered, err error) {
 		return r, fmt.Errorf("floor of CertificateSigningRequests: %w", err)
 	}
 	measure.Step("the signer's answers to as many")
-	if r.CSRs, err = a.answerCSRs(ctx); err != nil {
+	if err = a.answerCSRs(ctx, &r); err != nil {
 		return r, fmt.Errorf("CertificateSigningRequests: %w", err)
 	}
 	return r, nil
@@ -102,7 +110,7 @@ func (a *asking) runPods(ctx context.Context, r *Answered) (err error) {
 		return fmt.Errorf("floor of PodCertificateRequests: %w", err)
 	}
 	measure.Step("the signer's answers to as many, and to %d more at once", Burst)
-	if r.Pods, r.Burst, err = a.answerPods(ctx); err != nil {
+	if err = a.answerPods(ctx, r); err != nil {
 		return fmt.Errorf("PodCertificateRequests: %w", err)
 	}
 	return nil
@@ -141,7 +149,7 @@ func (a *asking) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.template = &certificatesv1beta1.PodCertificateRequest{Spec: certificatesv1beta1.PodCertificateRequestSpec{
+	a.template = &certificatesv1.PodCertificateRequest{Spec: certificatesv1.PodCertificateRequestSpec{
 		NodeName: nodeName, NodeUID: node.UID, ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: stub,
 	}}
 	return a.connect(ctx)
@@ -154,7 +162,12 @@ func (a *asking) connect(ctx context.Context) error {
 		return err
 	}
 	kubelet.QPS = -1
-	if a.node, err = kubernetes.NewForConfig(kubelet); err != nil {
+	if a.nodeCertificates, err = controlplane.CertificatesOf(ctx, kubelet); err != nil {
+		return err
+	}
+	unlimited := rest.CopyConfig(a.Plane.AdminConfig())
+	unlimited.QPS = -1
+	if a.certificates, err = controlplane.CertificatesOf(ctx, unlimited); err != nil {
 		return err
 	}
 	pod, err := a.makePod(ctx, "web")
@@ -184,6 +197,30 @@ func (a *asking) connect(ctx context.Context) error {
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: podsOf, Name: "server"}},
 	}, metav1.CreateOptions{})
 	return err
+}
+
+// answerAtOnce has a signer that runs answer requests that all come at once: it is stopped while
+// they are made.
+func (a *asking) answerAtOnce(ctx context.Context, p *measure.Process, counter string, ask func(context.Context, int) error) (done measure.Phase, err error) {
+	if err := p.WaitReconciled(ctx, 0); err != nil {
+		return done, err
+	}
+	before, err := p.Scrape()
+	if err != nil {
+		return done, err
+	}
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return done, err
+	}
+	err = a.each(ctx, a.Requests, ask)
+	m, beginErr := a.Begin(ctx, map[string]*measure.Process{measure.TheSigner: p})
+	if err := errors.Join(err, beginErr, p.Signal(syscall.SIGCONT)); err != nil {
+		return done, err
+	}
+	if err := waitFor(ctx, p, counter, int(before.Sum(counter))+a.Requests); err != nil {
+		return done, err
+	}
+	return m.End(ctx, a.Requests)
 }
 
 // waitFor waits until a counter of the signer has the value.

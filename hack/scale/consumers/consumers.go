@@ -58,7 +58,7 @@ func Open(ctx context.Context, c Config) (*Field, error) {
 // has seen what every pod serves.
 func (f *Field) Start(ctx context.Context) (Watched, error) {
 	var err error
-	if f.Process, err = f.RunRotator(ctx, f.Rotator, "--pod-cidrs=127.0.0.0/8"); err != nil {
+	if f.Process, err = f.RunRotator(ctx, f.Rotator, "--controllers=pods", "--pod-cidrs=127.0.0.0/8"); err != nil {
 		return Watched{}, err
 	}
 	return f.measure(ctx, "conditions that say that all is served", f.allServed, func() error { return nil })

@@ -49,13 +49,13 @@ func TestConfigValidate(t *testing.T) {
 	short.CADuration = 100 * time.Hour
 	err := short.Validate()
 	require.Error(t, err)
-	for _, part := range []string{"at least 6480h15m0s", "--max-duration 2160h0m0s", "--ca-soak 5m0s", "--max-duration must be at most 33h15m0s"} {
+	for _, part := range []string{"at least 6480h21m0s", "--max-duration 2160h0m0s", "--ca-soak 7m0s", "--max-duration must be at most 33h13m0s"} {
 		assert.Contains(t, err.Error(), part, "what is allowed")
 	}
 	for name, change := range map[string]func(*Config){
-		"the CA as it says": func(c *Config) { c.CADuration = 6480*time.Hour + 15*time.Minute },
+		"the CA as it says": func(c *Config) { c.CADuration = 6480*time.Hour + 21*time.Minute },
 		"the leaf as it says": func(c *Config) {
-			c.CADuration, c.MaxDuration = 100*time.Hour, 33*time.Hour+15*time.Minute
+			c.CADuration, c.MaxDuration = 100*time.Hour, 33*time.Hour+13*time.Minute
 		},
 	} {
 		fixed := valid

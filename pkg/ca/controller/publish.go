@@ -6,11 +6,15 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 )
+
+// fieldManager owns what the signer creates by server-side apply.
+const fieldManager = "servingcert-signer"
 
 // Labels of the CA Secret and the status ConfigMap. The Secret deliberately has
 // no api.LabelManagedBy: that marks certificates that the signer may re-issue.
@@ -26,8 +30,10 @@ func (c *Controller) publish(ctx context.Context, f found, d ca.Decision) error 
 	case d.Status == nil:
 		return nil
 	case f.status == nil:
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: api.CAStatusName}}
-		if err := c.writer.Create(ctx, withStatus(cm, d.Status.Data())); err != nil {
+		// The request of an apply has the name in it, so that the right to create can be
+		// narrowed to it. Of one that was made meanwhile, nothing is taken over: a conflict.
+		cm := applycorev1.ConfigMap(api.CAStatusName, c.cfg.Namespace).WithLabels(objectLabels).WithData(d.Status.Data())
+		if err := c.writer.Apply(ctx, cm, client.FieldOwner(fieldManager)); err != nil {
 			return writeError("ConfigMap", api.CAStatusName, err)
 		}
 		if last != nil {

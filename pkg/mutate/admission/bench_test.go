@@ -105,7 +105,9 @@ func TestTheOrdinaryPatchIsSmall(t *testing.T) {
 
 // BenchmarkInject is the decision alone, without HTTP and JSON.
 func BenchmarkInject(b *testing.B) {
-	for name, pod := range map[string]*corev1.Pod{"ordinary": ordinaryPod(), "1MB": hugePod()} {
+	program := ordinaryPod()
+	program.Spec.Containers[0].Image = "quay.io/prometheus/prometheus:v3.5.0"
+	for name, pod := range map[string]*corev1.Pod{"ordinary": ordinaryPod(), "known program": program, "1MB": hugePod()} {
 		b.Run(name, func(b *testing.B) {
 			known := knows(webService)
 			b.ReportAllocs()

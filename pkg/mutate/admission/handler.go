@@ -37,14 +37,15 @@ type handler struct {
 	// programs returns the programs that are known.
 	programs func() *programs.Table
 	// podKeys reports whether kubelets make keys.
-	podKeys     func(ctx context.Context) (bool, error)
-	defaultMode api.Mode
-	trustBundle bool // see mutate.Known
-	inbox       *inbox
-	room        room
-	metrics     *metrics
-	clock       func() time.Time
-	log         logr.Logger
+	podKeys         func(ctx context.Context) (bool, error)
+	defaultMode     api.Mode
+	unknownPrograms api.UnknownPrograms
+	trustBundle     bool // see mutate.Known
+	inbox           *inbox
+	room            room
+	metrics         *metrics
+	clock           func() time.Time
+	log             logr.Logger
 }
 
 // ServeHTTP answers an AdmissionReview. If the pod cannot be decided about, because
@@ -177,7 +178,7 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 
 // with returns what is known, with what is the same for all namespaces.
 func (h *handler) with(known mutate.Known) mutate.Known {
-	known.Programs, known.DefaultMode, known.TrustBundle = h.programs(), h.defaultMode, h.trustBundle
+	known.Programs, known.DefaultMode, known.UnknownPrograms, known.TrustBundle = h.programs(), h.defaultMode, h.unknownPrograms, h.trustBundle
 	return known
 }
 

@@ -128,7 +128,7 @@ func TestAMatchInTheInformersAsksNothing(t *testing.T) {
 	require.True(t, resp.Allowed)
 	assert.Contains(t, string(resp.Patch), "web-tls")
 	assert.Equal(t, admissionv1.PatchTypeJSONPatch, *resp.PatchType)
-	assert.Equal(t, map[string]string{"reasons": "Injected,UnaskedFlags"}, resp.AuditAnnotations)
+	assert.Equal(t, map[string]string{"reasons": "Injected,UnknownProgram"}, resp.AuditAnnotations)
 	assert.Empty(t, w.asked)
 
 	named := plainPod()
@@ -275,16 +275,15 @@ func TestWarningsAndAuditAnnotation(t *testing.T) {
 	w := &world{cached: knows(webService)}
 	h, registry := w.handler(t, logr.Discard())
 	pod := plainPod()
-	pod.Spec.Containers[0].Args = nil
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{}}
 	_, _, resp := ask(t, h, reviewOf(t, pod))
 	require.Len(t, resp.Warnings, 2)
-	assert.Equal(t, "EnvFrom,Injected,NoArgs", resp.AuditAnnotations["reasons"])
+	assert.Equal(t, "EnvFrom,Injected,UnknownProgram", resp.AuditAnnotations["reasons"])
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
 # HELP servingcert_webhook_notes_total What admission reviews left out or did in another way than might be expected, by reason (see docs/injection.md).
 # TYPE servingcert_webhook_notes_total counter
 servingcert_webhook_notes_total{reason="EnvFrom"} 1
-servingcert_webhook_notes_total{reason="NoArgs"} 1
+servingcert_webhook_notes_total{reason="UnknownProgram"} 1
 `), "servingcert_webhook_notes_total"))
 }
 

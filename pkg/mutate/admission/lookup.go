@@ -3,13 +3,14 @@ package admission
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,19 +31,20 @@ const asksIndex = "asks"
 // namespace's settings, and whether it has the conventional Secret, from informers or by a
 // read from the API server.
 type Lookup struct {
-	cached    client.Reader
-	live      client.Reader
-	synced    func() bool
-	shared    *sharedRead[mutate.Known]
-	openShift bool
+	cached client.Reader
+	live   client.Reader
+	synced func() bool
+	shared *sharedRead[mutate.Known]
+	strip  func(*corev1.Service) *corev1.Service
+	share  api.Share
 }
 
 // NewLookup returns a Lookup whose Cached reads from cached, once synced returns true,
 // and whose Live reads from live. cached must have the options of [CacheOptions], with
-// the same openShift, and must have been passed to [StartInformers]. With openShift,
+// the same openShift and share, and must have been passed to [StartInformers]. With openShift,
 // Services may ask with OpenShift's annotations too.
-func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *Lookup {
-	l := &Lookup{cached: cached, live: live, synced: synced, openShift: openShift}
+func NewLookup(cached, live client.Reader, synced func() bool, openShift bool, share api.Share) *Lookup {
+	l := &Lookup{cached: cached, live: live, synced: synced, strip: facts.StrippedService(openShift, keptOfService), share: share}
 	l.shared = newSharedRead(liveTimeout, l.read)
 	return l
 }
@@ -50,16 +52,20 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *
 // CacheOptions returns the options of a cache that holds no more than is needed: of
 // Services what [mutate.Choose] reads, of Secrets the identity of the conventional
 // ones, of opted-in namespaces their settings, and the operator's table
-// of programs, which is in namespace.
-func CacheOptions(namespace string, openShift bool) cache.Options {
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}:   {Transform: facts.ServiceTransform(openShift, keptOfService)},
+// of programs, which is in namespace. Of all Services it holds no more than the share; kept
+// reports how much.
+func CacheOptions(namespace string, openShift bool, share api.Share) (o cache.Options, kept prometheus.Collector) {
+	services := facts.ServiceKind(openShift, keptOfService, share)
+	secrets := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Secret"), facts.KeepIdentity)
+	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), keepSettings)
+	return cache.Options{NewInformer: facts.Informers(services, secrets, namespaces), ByObject: map[client.Object]cache.ByObject{
+		&corev1.Service{}:   {Transform: services.Transform},
 		secretMetadata():    {Field: fields.SelectorFromSet(conventional), Label: notManaged, Transform: facts.KeepIdentity},
 		namespaceMetadata(): {Label: optedIn, Transform: keepSettings},
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ProgramsName)},
 		}},
-	}}
+	}}, facts.Collector{services.Accounts}
 }
 
 // conventional and notManaged together select the conventional Secrets; see
@@ -94,6 +100,9 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
+// serviceKeys are the annotations that mean something on a Service.
+var serviceKeys = api.OnService.Annotations()
+
 // keptOfService keeps of a Service what mutate.Choose reads, and only the identity of
 // a Service that asks for nothing.
 func keptOfService(svc *corev1.Service) api.Keep {
@@ -104,8 +113,8 @@ func keptOfService(svc *corev1.Service) api.Keep {
 		CreationTimestamp: true, Selector: true, Ports: true, Type: true, ClusterIP: true,
 		Annotations: []string{api.TranslatedFrom},
 	}
-	for key := range svc.Annotations {
-		if strings.HasPrefix(key, api.Domain+"/") {
+	for _, key := range serviceKeys {
+		if _, has := svc.Annotations[key]; has {
 			keep.Annotations = append(keep.Annotations, key)
 		}
 	}
@@ -133,7 +142,7 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bo
 	if !ok {
 		return mutate.Known{}, false
 	}
-	known := l.knownServices(&services)
+	known := knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
 	known.Namespace = annotations
 	return known, true
@@ -155,7 +164,7 @@ func (l *Lookup) Live(ctx context.Context, namespace string) (mutate.Known, erro
 // Secret or a namespace that the informers hold is not asked for again.
 func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, error) {
 	var (
-		services    corev1.ServiceList
+		services    []*corev1.Service
 		secrets     metav1.PartialObjectMetadataList
 		hasOne      = l.synced() && l.cachedSecret(ctx, namespace)
 		annotations map[string]string
@@ -171,11 +180,9 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := l.live.List(ctx, &services, client.InNamespace(namespace)); err != nil {
-			return fmt.Errorf("list Services of namespace %q: %w", namespace, err)
-		}
-		return nil
+	group.Go(func() (err error) {
+		services, err = l.liveServices(ctx, namespace)
+		return err
 	})
 	if !hasOne {
 		group.Go(func() error {
@@ -190,22 +197,44 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 	if err := group.Wait(); err != nil {
 		return mutate.Known{}, err
 	}
-	known := l.knownServices(&services)
+	known := mutate.Known{Services: services}
 	known.ConventionalSecret = hasOne || len(secrets.Items) > 0
 	known.Namespace = annotations
 	return known, nil
 }
 
-func (l *Lookup) knownServices(list *corev1.ServiceList) mutate.Known {
+// knownServices returns what is known of Services of the informers.
+func knownServices(list *corev1.ServiceList) mutate.Known {
 	known := mutate.Known{Services: make([]*corev1.Service, 0, len(list.Items))}
 	for i := range list.Items {
-		svc := &list.Items[i]
-		if l.openShift {
-			svc = api.Translate(svc)
-		}
-		if api.Asks(svc) {
-			known.Services = append(known.Services, svc)
-		}
+		known.Services = append(known.Services, &list.Items[i])
 	}
 	return known
+}
+
+// liveServices lists the Services of the namespace that ask for a certificate, and keeps of each
+// what the informers would, page by page. It holds no more than the share of a namespace.
+func (l *Lookup) liveServices(ctx context.Context, namespace string) ([]*corev1.Service, error) {
+	var asking []*corev1.Service
+	var used int64
+	err := facts.EachPage(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		var page corev1.ServiceList
+		err := l.live.List(ctx, &page, client.InNamespace(namespace), client.Limit(options.Limit), client.Continue(options.Continue))
+		return &page, err
+	}, metav1.ListOptions{}, func(object runtime.Object) error {
+		whole := object.(*corev1.Service)
+		svc := l.strip(whole)
+		if !api.Asks(svc) {
+			return nil
+		}
+		if used += api.SizeOfService(whole); used > l.share.Namespace {
+			svc = api.Reduce(svc, l.share)
+		}
+		asking = append(asking, svc)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list Services of namespace %q: %w", namespace, err)
+	}
+	return asking, nil
 }

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -18,7 +21,7 @@ import (
 )
 
 func transform(openShift bool) toolscache.TransformFunc {
-	return facts.ServiceTransform(openShift, keptOfService)
+	return facts.ServiceTransform(openShift, keptOfService, nil)
 }
 
 // TestStrippedServicesDecideTheSame: what the informers keep is all that is read.
@@ -84,9 +87,10 @@ func TestOpenShiftAnnotations(t *testing.T) {
 			again, err := transform(openShift)(kept)
 			require.NoError(t, err)
 			assert.Equal(t, kept, again, "an informer may do it twice")
-			l := Lookup{openShift: openShift}
-			for _, list := range []*corev1.ServiceList{{Items: []corev1.Service{*svc}}, {Items: []corev1.Service{*kept.(*corev1.Service)}}} {
-				choice := mutate.Choose(pod, api.PodRequest{}, l.knownServices(list))
+			live, err := NewLookup(nothing{}, holding{svc}, func() bool { return true }, openShift, api.ShareOf(0)).liveServices(t.Context(), "shop")
+			require.NoError(t, err)
+			for _, services := range [][]*corev1.Service{live, {kept.(*corev1.Service)}} {
+				choice := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: services})
 				if openShift {
 					assert.Equal(t, mutate.Choice{By: mutate.ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
 				} else {
@@ -117,4 +121,63 @@ func TestAServiceWhoseNamesWaitIsNotRefused(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
 	}
+}
+
+// holding is an API server with these Services.
+type holding []*corev1.Service
+
+func (holding) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func (h holding) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	for _, svc := range h {
+		into.(*corev1.ServiceList).Items = append(into.(*corev1.ServiceList).Items, *svc)
+	}
+	return nil
+}
+
+// A Service that is too large selects no pod, wherever it is read from, and the pod that it might
+// have selected has a note.
+func TestAServiceThatIsTooLargeSelectsNoPod(t *testing.T) {
+	selector := map[string]string{"app": "web"}
+	for i := range 20_000 {
+		selector[fmt.Sprintf("label-%d", i)] = "x"
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: selector}}
+	large := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "large", Annotations: map[string]string{api.AnnotationSecretName: api.ConventionalSecretName}}}
+	large.Spec.Selector = selector
+	const share = 4 << 10
+	kept, err := transform(false)(large)
+	require.NoError(t, err)
+	live, err := NewLookup(nothing{}, holding{large}, func() bool { return true }, false, api.ShareOf(0)).liveServices(t.Context(), "shop")
+	require.NoError(t, err)
+	small := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
+	small.Spec.Selector = map[string]string{"app": "web"}
+	crowd := holding{}
+	for i := range 10 {
+		s := small.DeepCopy()
+		s.Name = fmt.Sprint("s", i)
+		crowd = append(crowd, s)
+	}
+	reduced, err := NewLookup(nothing{}, crowd, func() bool { return true }, false, api.ShareOf(share)).liveServices(t.Context(), "shop")
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		service *corev1.Service
+		says    string
+	}{
+		"in a cache":   {kept.(*corev1.Service), `Service large: spec.selector: "20001 labels": must be at most 64`},
+		"read":         {live[0], `Service large: spec.selector: "20001 labels": must be at most 64`},
+		"as it is":     {large, `Service large: spec.selector: "20001 labels": must be at most 64`},
+		"without room": {reduced[9], `Service s9: metadata.namespace: "shop": more would be remembered`},
+	} {
+		choice := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{tc.service}, ConventionalSecret: tc.service.Name == "large"})
+		assert.Equal(t, mutate.ByNothing, choice.By, name)
+		if assert.Len(t, choice.Notes, 1, name) {
+			assert.Contains(t, choice.Notes[0].String(), tc.says, name)
+		}
+		both := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{tc.service, small}})
+		assert.Equal(t, "web-tls", both.Secret, name)
+	}
+	assert.Empty(t, kept.(*corev1.Service).Spec.Selector)
 }

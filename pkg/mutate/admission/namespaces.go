@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +21,7 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 }
 
-// keepSettings keeps of a namespace its identity and the annotations with our prefix.
+// keepSettings keeps of a namespace its identity and the annotations that mean something there.
 func keepSettings(object any) (any, error) {
 	ns, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -34,15 +33,18 @@ func keepSettings(object any) (any, error) {
 	return kept, nil
 }
 
-// settingsOf returns the annotations with our prefix, or nil if there is none.
+// namespaceKeys are the annotations that mean something on a Namespace.
+var namespaceKeys = api.OnNamespace.Annotations()
+
+// settingsOf returns the annotations that mean something, or nil if there is none.
 func settingsOf(ns *metav1.PartialObjectMetadata) map[string]string {
 	var out map[string]string
-	for key, value := range ns.Annotations {
-		if strings.HasPrefix(key, api.Domain+"/") {
+	for _, key := range namespaceKeys {
+		if value, has := ns.Annotations[key]; has {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[key] = api.TruncateAnnotation(value)
+			out[key] = api.TruncateAnnotation(key, value)
 		}
 	}
 	return out

@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// TestKeepSettings: of a namespace no more is kept than our annotations.
+// TestKeepSettings: of a namespace no more is kept than the annotations that mean something.
 func TestKeepSettings(t *testing.T) {
 	ns := namespaceMetadata()
 	ns.ObjectMeta = metav1.ObjectMeta{
@@ -29,7 +29,7 @@ func TestKeepSettings(t *testing.T) {
 	assert.Equal(t, before, ns, "the informer's object was changed")
 	want := namespaceMetadata()
 	want.ObjectMeta = api.Identity(&ns.ObjectMeta)
-	want.Annotations = map[string]string{api.AnnotationMode: "env", api.AnnotationMountPath: "/certs", api.Domain + "/future": "x"}
+	want.Annotations = map[string]string{api.AnnotationMode: "env", api.AnnotationMountPath: "/certs"}
 	assert.Equal(t, want, got)
 	assert.Empty(t, want.Labels)
 	assert.Empty(t, want.ManagedFields)

@@ -23,8 +23,14 @@ type Config struct {
 	OpenShift bool
 	// DefaultMode holds where neither pod nor Service nor namespace says a mode.
 	DefaultMode api.Mode
+	// UnknownPrograms says what programs that are not known get where nobody asks for flags.
+	UnknownPrograms api.UnknownPrograms
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource api.TrustSource
+	// Share is what the cache holds of all Services at most, and Kept reports how much that
+	// is; see CacheOptions. Kept may be nil.
+	Share api.Share
+	Kept  prometheus.Collector
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
@@ -39,6 +45,9 @@ func (c Config) Validate() error {
 	}
 	if detail := api.CheckMode(c.DefaultMode); detail != "" {
 		return fmt.Errorf("default mode %q: %s", c.DefaultMode, detail)
+	}
+	if detail := api.CheckUnknownPrograms(c.UnknownPrograms); detail != "" {
+		return fmt.Errorf("unknown programs %q: %s", c.UnknownPrograms, detail)
 	}
 	if detail := api.CheckTrustSource(c.TrustSource); detail != "" {
 		return fmt.Errorf("trust source %q: %s", c.TrustSource, detail)
@@ -59,6 +68,11 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	metrics, err := newMetrics(cfg.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	if cfg.Kept != nil {
+		if err := cfg.Metrics.Register(cfg.Kept); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	var done atomic.Bool
 	if err := mgr.Add(everyReplica{awaitSync(mgr.GetCache(), &done)}); err != nil {
@@ -82,9 +96,9 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	if err != nil {
 		return nil, err
 	}
-	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
+	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift, cfg.Share)
 	mgr.GetWebhookServer().Register(Path, &handler{
-		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode,
+		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode, unknownPrograms: cfg.UnknownPrograms,
 		trustBundle: bundle != nil, inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	})
 	return func() error {

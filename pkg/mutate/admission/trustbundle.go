@@ -41,7 +41,7 @@ func newTrustBundle(ctx context.Context, mgr manager.Manager, clientset kubernet
 		return nil, fmt.Errorf("find out whether ClusterTrustBundles are served: %w", err)
 	}
 	if version == "" {
-		return nil, fmt.Errorf("--trust-source: %q: the API server does not serve ClusterTrustBundles: turn on feature gates ClusterTrustBundle and ClusterTrustBundleProjection and API certificates.k8s.io/v1beta1, or use %q",
+		return nil, fmt.Errorf("--trust-source: %q: the API server does not serve ClusterTrustBundles: Kubernetes 1.37 does by default, and 1.33 with feature gates ClusterTrustBundle and ClusterTrustBundleProjection and API certificates.k8s.io/v1beta1; or use %q",
 			cfg.TrustSource, api.TrustFromConfigMap)
 	}
 	object := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: "ClusterTrustBundle"}}

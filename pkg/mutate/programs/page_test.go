@@ -98,6 +98,12 @@ func given(p *Program) string {
 	if len(p.Ports) > 0 {
 		lines = append(lines, "TLS on port "+strings.Trim(fmt.Sprint(p.Ports), "[]"))
 	}
+	if p.Moves {
+		lines = append(lines, "and no longer on another: only where the Service leads there")
+	}
+	for _, name := range sorted(p.Unless) {
+		lines = append(lines, "nothing with `"+name+"`: "+cell(p.Unless[name]))
+	}
 	if p.PrivateKey {
 		lines = append(lines, "only with an fsGroup")
 	}
@@ -139,7 +145,11 @@ func sourcesOf(p *Program) string {
 	for i, s := range p.Sources {
 		links[i] = fmt.Sprintf("[%d](%s)", i+1, s)
 	}
-	return cell(p.Versions) + " " + strings.Join(links, " ")
+	since := ""
+	if p.Since != "" {
+		since = "from " + p.Since + "; read in "
+	}
+	return since + cell(p.Versions) + " " + strings.Join(links, " ")
 }
 
 // cell returns a text as a cell of a table has it.

@@ -31,6 +31,12 @@ var Builtin = sync.OnceValue(func() Table {
 // whole.
 const maxPrograms = 1000
 
+// maxEntries is the most entries of a list or mapping of a program.
+const maxEntries = 100
+
+// maxSaid is about how many bytes of mistakes are said of a table: its lines are somebody's.
+const maxSaid = 16 << 10
+
 // Parse returns the table that the YAML document describes, a list of programs. The error
 // names each mistake with its line.
 func Parse(data []byte) (Table, error) {
@@ -51,8 +57,8 @@ func Parse(data []byte) (Table, error) {
 	if len(list.Content) > maxPrograms {
 		return Table{}, fmt.Errorf("%d programs: must be at most %d", len(list.Content), maxPrograms)
 	}
-	if err := withoutValue(list); err != nil {
-		return Table{}, err
+	if mistakes := malformed(list, true); len(mistakes) > 0 {
+		return Table{}, joined(mistakes)
 	}
 	var programs []Program
 	strict := yaml.NewDecoder(bytes.NewReader(data))
@@ -71,22 +77,42 @@ func Parse(data []byte) (Table, error) {
 		mistakes = append(mistakes, err)
 	}
 	if len(mistakes) > 0 {
-		return Table{}, errors.Join(mistakes...)
+		return Table{}, joined(mistakes)
 	}
 	return newTable(programs), nil
 }
 
-// withoutValue returns an error for each place in which a value is missing or null: the
-// decoder would leave it out, and with it a program of the list.
-func withoutValue(node *yaml.Node) error {
+// joined returns the first of the mistakes, and how many more there are.
+func joined(mistakes []error) error {
+	var said int
+	for i, m := range mistakes {
+		if said += len(m.Error()) + 1; said > maxSaid/2 {
+			first := append(slices.Clone(mistakes[:i]), fmt.Errorf("and %d more mistakes", len(mistakes)-i))
+			return errors.Join(first...)
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// malformed returns an error for each place in which a value is missing or null, as the
+// decoder would leave it out, and with it a program of the list; and for each list or mapping
+// with more than maxEntries, whose entries it would compare with each other.
+func malformed(node *yaml.Node, top bool) []error {
 	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
-		return fmt.Errorf("line %d: must have a value", node.Line)
+		return []error{fmt.Errorf("line %d: must have a value", node.Line)}
+	}
+	n := len(node.Content)
+	if node.Kind == yaml.MappingNode {
+		n /= 2
+	}
+	if n > maxEntries && !top {
+		return []error{fmt.Errorf("line %d: %d entries: must be at most %d", node.Line, n, maxEntries)}
 	}
 	var out []error
 	for _, child := range node.Content {
-		out = append(out, withoutValue(child))
+		out = append(out, malformed(child, false)...)
 	}
-	return errors.Join(out...)
+	return out
 }
 
 // wrongType matches what the decoder says about a value of another type.
@@ -120,7 +146,7 @@ func fieldErrors(err error) error {
 		e = strings.ReplaceAll(e, "not found in type programs.Variable", "is not a field of a variable: must be name or value")
 		out = append(out, errors.New(e))
 	}
-	return errors.Join(out...)
+	return joined(out)
 }
 
 // lineOf returns the line of a program's field, or of the program if it has no such field.

@@ -19,8 +19,13 @@ import (
 type Program struct {
 	Name string `yaml:"program"`
 	// Images are the last parts of the names of image repositories, such as
-	// "prometheus" of quay.io/prometheus/prometheus:v3, or the last two.
+	// "prometheus" of quay.io/prometheus/prometheus:v3, or the last two. The official
+	// images of Docker Hub have "library" before their name: "library/registry" is
+	// registry:2 too, and not the registry of somebody else.
 	Images []string `yaml:"images"`
+	// Since is the lowest version that takes its certificate in this way, such as 2.24, as
+	// the tags of the images have it; empty if it is not known or all do.
+	Since string `yaml:"since"`
 	// Executables are base names of what a command line starts.
 	Executables []string `yaml:"executables"`
 
@@ -41,13 +46,24 @@ type Program struct {
 	// configures TLS himself, or which do not go together with it, and beginnings of
 	// arguments such as http:// (see IsPrefix).
 	Own []string `yaml:"own"`
+	// Unless are flags and variables with which the program is given nothing, and what a
+	// person has to do then.
+	Unless map[string]string `yaml:"unless"`
 	// Ports are the ports that serve TLS if they are others than without TLS.
 	Ports []int32 `yaml:"ports"`
+	// Moves is true if it then listens on Ports only, so that a Service of another port
+	// would lose it.
+	Moves bool `yaml:"moves"`
+	// Plain is true if clients without TLS are still accepted on the same port.
+	Plain bool `yaml:"plain"`
 	// AlsoPorts are ports, by their usual numbers, that serve TLS too, whichever port a
 	// Service uses, so that HTTP probes on them need HTTPS.
 	AlsoPorts []int32 `yaml:"alsoPorts"`
 	// PrivateKey is true if the program refuses a key file that others can read.
 	PrivateKey bool `yaml:"privateKey"`
+	// DropsRoot is true if the images change to another user if they start as root, so that
+	// a key that root alone can read is of no use.
+	DropsRoot bool `yaml:"dropsRoot"`
 
 	// None says what a person has to do, if neither flags nor variables can do it.
 	None string `yaml:"none"`
@@ -163,6 +179,11 @@ func (t Table) All() []Program { return t.programs }
 func (t Table) ByImage(image string) (*Program, bool) {
 	parts := strings.Split(Untagged(image), "/")
 	last := len(parts) - 1
+	if last == 0 || last == 1 && (parts[0] == "docker.io" || parts[0] == "index.docker.io") {
+		if p, ok := t.at(t.byImage, "library/"+parts[last]); ok {
+			return p, true
+		}
+	}
 	if last > 0 {
 		if p, ok := t.at(t.byImage, parts[last-1]+"/"+parts[last]); ok {
 			return p, true

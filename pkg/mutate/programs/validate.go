@@ -33,6 +33,7 @@ var (
 	executableName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 	fileName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+	version        = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9}){0,2}$`)
 	placeholder    = regexp.MustCompile(`\{[a-z]+\}`)
 )
 
@@ -99,12 +100,37 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 			add("own", "%q: must be a flag with its dashes, the name of a variable, or the beginning of an argument such as http://", v)
 		}
 	}
+	p.checkVersion(add)
 	p.checkPorts(add)
 	for text := range p.texts() {
 		for _, used := range placeholder.FindAllString(text, -1) {
 			if !slices.Contains([]string{Cert, Key, CA, Combined, Dir}, used) {
 				add("flags", "%s: must be one of %s %s %s %s %s", used, Cert, Key, CA, Combined, Dir)
 			}
+		}
+	}
+}
+
+// checkVersion checks what goes with an entry that can be given only.
+func (p *Program) checkVersion(add func(field, format string, args ...any)) {
+	switch {
+	case p.Since == "":
+	case !version.MatchString(p.Since):
+		add("since", "%q: must be a version of one to three numbers, such as 2.24", p.Since)
+	case len(p.Images) == 0 || !p.Takes():
+		add("since", "is compared with the tags of images: must be with images, and with flags or env")
+	}
+	for field, set := range map[string]bool{"unless": len(p.Unless) > 0, "moves": p.Moves, "plain": p.Plain, "dropsRoot": p.DropsRoot} {
+		if set && !p.Takes() {
+			add(field, "must be with flags or env")
+		}
+	}
+	if p.Moves && len(p.Ports) == 0 {
+		add("moves", "must be with ports")
+	}
+	for _, v := range slices.Sorted(maps.Keys(p.Unless)) {
+		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) || p.Unless[v] == "" {
+			add("unless", "%q: must be a flag with its dashes or the name of a variable, and say what a person has to do", v)
 		}
 	}
 }
@@ -145,6 +171,8 @@ func (p *Program) checkEnv(add func(field, format string, args ...any)) {
 			add("env", "%q: not the name of a variable", v.Name)
 		case slices.Contains([]string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}, v.Name):
 			add("env", "%q: is set in every container", v.Name)
+		case v.loadsCode():
+			add("env", "%q: a program may load code because of it: must be a variable by which it is told its certificate", v.Name)
 		case slices.ContainsFunc(p.Env[:i], func(other Variable) bool { return other.Name == v.Name }):
 			add("env", "%q: occurs twice", v.Name)
 		case strings.Contains(v.Value, "$("):

@@ -42,3 +42,35 @@ func TestPortsAreNumbersOfPorts(t *testing.T) {
 		require.EqualError(t, err, mistake)
 	}
 }
+
+// Who may write the table of programs sets files in containers of others, and does not run code
+// there: the value could name a file of the entry.
+func TestNoEntryLoadsCode(t *testing.T) {
+	parse := func(name, value string) error {
+		_, err := Parse([]byte(`- {program: a, images: [a], env: [{name: "` + name + `", value: "` + value + `"}], config: {x: "{cert}"}, reload: restart}`))
+		return err
+	}
+	for _, name := range []string{
+		"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GCONV_PATH", "OPENSSL_CONF", "PATH", "ENV", "BASH_ENV", "BASH_FUNC_ls", "SHELLOPTS", "PS4", "ZDOTDIR", "GIT_SSH_COMMAND",
+		"NODE_OPTIONS", "NODE_PATH", "npm_config_node_options", "NPM_CONFIG_NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PYTHONWARNINGS",
+		"PERL5OPT", "PERL5LIB", "RUBYOPT", "RUBYLIB", "GEM_PATH", "BUNDLE_GEMFILE", "PHPRC", "PHP_INI_SCAN_DIR", "LUA_INIT", "LUA_CPATH_5_3", "ERL_FLAGS", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+		"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_OPTS", "ES_JAVA_OPTS", "JVM_OPTS", "CLASSPATH", "DOTNET_STARTUP_HOOKS", "CORECLR_PROFILER_PATH", "GUNICORN_CMD_ARGS",
+		"node_options", "Ld_Preload",
+	} {
+		require.EqualError(t, parse(name, "--require {dir}/x"), `line 1: program "a": env: "`+name+`": a program may load code because of it: must be a variable by which it is told its certificate`)
+	}
+	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "NODE_ENV", "PERL_LWP_SSL_CA_FILE", "RUBY", "TLS_PATH", "GITEA__server__CERT_FILE", "OLD_PATH", "JAVA_HOME", "KC_HTTPS_CERTIFICATE_FILE"} {
+		require.NoError(t, parse(name, "{dir}/x"))
+	}
+	for value, harmless := range map[string]bool{
+		"--certfile={cert} --keyfile={key}":                    true,
+		"--certfile={cert} --keyfile={key} --ca-certs={ca}":    true,
+		"--certfile={cert} --config={dir}/x":                   false,
+		"--certfile={cert} -c python:os":                       false,
+		"--certfile={cert}  --keyfile={key}":                   false,
+		"--certfile={cert} --keyfile={key} --pythonpath={dir}": false,
+		"--certfile={cert}\\n--keyfile={key}":                  false,
+	} {
+		assert.Equal(t, harmless, parse("GUNICORN_CMD_ARGS", value) == nil, value)
+	}
+}

@@ -16,6 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // Name is the reporting controller of events, and the manager of the fields that
@@ -54,7 +57,11 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
 	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr, core: clientset.CoreV1().RESTClient()}
-	c.Services, err = c.cache(cacheOptions(cfg.OpenShift))
+	options, kept := cacheOptions(cfg.OpenShift, api.ShareOf(cfg.ObjectMemory))
+	if err := cfg.Metrics.Register(facts.Collector{kept}); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	c.Services, err = c.cache(options)
 	return c, err
 }
 

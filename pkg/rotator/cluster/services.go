@@ -1,9 +1,14 @@
 package cluster
 
 import (
+	"context"
+	"fmt"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,15 +18,18 @@ import (
 )
 
 // cacheOptions are those of the cache of Services and Namespaces: Services stripped
-// to what decisions are made from, and the metadata of opted-in Namespaces.
-func cacheOptions(openShift bool) cache.Options {
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: ServiceTransform(openShift)},
+// to what decisions are made from, no more of all of them than the share, and the metadata of
+// opted-in Namespaces.
+func cacheOptions(openShift bool, share api.Share) (o cache.Options, kept *facts.Accounts) {
+	services := facts.ServiceKind(openShift, keptOfService, share)
+	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), facts.KeepIdentity)
+	return cache.Options{NewInformer: facts.Informers(services, namespaces), ByObject: map[client.Object]cache.ByObject{
+		&corev1.Service{}: {Transform: services.Transform},
 		NamespaceMetadata(): {
 			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 			Transform: facts.KeepIdentity,
 		},
-	}}
+	}}, services.Accounts
 }
 
 // NamespaceMetadata returns an empty object for the metadata of a Namespace.
@@ -31,9 +39,21 @@ func NamespaceMetadata() *metav1.PartialObjectMetadata {
 	return o
 }
 
+// OptIn reports whether the namespace is opted in and not being deleted, and whether the
+// webhook excludes it by its name all the same.
+func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, excluded bool, err error) {
+	ns := NamespaceMetadata()
+	if err := c.Services.Get(ctx, types.NamespacedName{Name: namespace}, ns); client.IgnoreNotFound(err) != nil {
+		return false, false, fmt.Errorf("get Namespace %s from the cache: %w", namespace, err)
+	} else if err == nil {
+		optedIn = ns.DeletionTimestamp == nil
+	}
+	return optedIn, slices.Contains([]string{metav1.NamespaceSystem, c.Namespace}, namespace), nil
+}
+
 // ServiceTransform returns what is kept of a Service.
 func ServiceTransform(openShift bool) toolscache.TransformFunc {
-	return facts.ServiceTransform(openShift, keptOfService)
+	return facts.ServiceTransform(openShift, keptOfService, nil)
 }
 
 // keptOfService keeps of a Service with a certificate, or that asks for one, what

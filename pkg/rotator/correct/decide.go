@@ -1,9 +1,6 @@
 package correct
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +26,9 @@ type Situation struct {
 	Now time.Time
 	// Enabled: attempts are withheld. If not, events and metrics only report them.
 	Enabled bool
+	// NotOptedIn: the webhook is not asked about pods of the namespace, so whatever they say
+	// of it is not so.
+	NotOptedIn bool
 	// Pods are those of the namespace. Of no concern are those that neither crash nor
 	// have an attempt.
 	Pods []*pods.Facts
@@ -38,6 +38,8 @@ type Situation struct {
 	// Answers are the latest of each port, from dials of Decision.Dial.
 	Answers map[types.UID][]probe.Answer
 	Memory  Memory
+	// Readings are those of the decision before.
+	Readings Readings
 }
 
 // Service is a Service as this process wrote it last.
@@ -70,6 +72,7 @@ type Decision struct {
 	// Withheld is how many attempts are withheld.
 	Withheld int
 	Memory   Memory
+	Readings Readings
 	// After is when to look again if nothing happens; 0 for never.
 	After time.Duration
 }
@@ -108,11 +111,12 @@ func Decide(s Situation) Decision {
 	for i := range n.Services {
 		n.decideService(&n.Services[i], &d)
 	}
-	for _, key := range n.keys() {
-		if key.service == nil && n.groups[key].worst() != nil {
+	for _, key := range n.keys[nil] {
+		if n.groups[key].worst() != nil {
 			n.tell(&d, key, api.VerdictSuspected)
 		}
 	}
+	d.Readings = n.said.now
 	return d
 }
 
@@ -128,10 +132,7 @@ func (n *namespace) decideService(svc *Service, d *Decision) {
 	ledger := ledger{facts: api.FlagsOf(svc.Service), n: n}
 	ledger.enable()
 	var findings []Finding
-	for _, key := range n.keys() {
-		if key.service != svc.Service {
-			continue
-		}
+	for _, key := range n.keys[svc.Service] {
 		g := n.groups[key]
 		switch verdict, room := ledger.decide(key.attempt, g); {
 		case !room:
@@ -208,133 +209,4 @@ func noticeOf(attempt string, pod *pods.Facts) Notice {
 		notice.Pod = pod.UID
 	}
 	return notice
-}
-
-// namespace is a situation in order.
-type namespace struct {
-	Situation
-	groups map[groupKey]*group
-	alive  map[string]bool // attempts that a pod has, made or withheld
-	dial   []probe.Visit
-	after  time.Duration // until the next pod is to be dialled; 0 for never
-}
-
-// groupKey is an attempt, and the Service that the fact about it is written on, nil if
-// there is none.
-type groupKey struct {
-	service            *corev1.Service
-	attempt, container string
-}
-
-// group is the pods that one attempt was made with, or withheld from.
-type group struct {
-	faults []fault // the strongest first
-	// failing is a pod that fails without the attempt, and its crash; nil if none does.
-	failing *fault
-}
-
-func newNamespace(s Situation) *namespace {
-	s.Pods, s.Services = slices.Clone(s.Pods), slices.Clone(s.Services)
-	slices.SortFunc(s.Pods, func(a, b *pods.Facts) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(s.Services, func(a, b Service) int { return api.OlderFirst(a.Service, b.Service) })
-	n := &namespace{Situation: s, groups: map[groupKey]*group{}, alive: map[string]bool{}}
-	families := map[family][]*pods.Facts{}
-	for _, pod := range s.Pods {
-		if t := pod.Template.Value(); !t.Workload.Bare() {
-			f := family{t.Workload, t.Revision()}
-			families[f] = append(families[f], pod)
-		}
-	}
-	for _, pod := range s.Pods {
-		t := pod.Template.Value()
-		for _, a := range t.ContainerAttempts() {
-			n.alive[a.Attempt] = true
-			n.add(pod, a, families[family{t.Workload, t.Revision()}])
-		}
-	}
-	for _, g := range n.groups {
-		if g.failing != nil { // so that only the program's own words tell
-			g.faults = slices.DeleteFunc(g.faults, func(f fault) bool { return f.evidence != EvidenceNamed })
-		}
-		slices.SortFunc(g.faults, stronger)
-	}
-	return n
-}
-
-func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings []*pods.Facts) {
-	key := groupKey{n.serviceOf(pod), a.Attempt, a.Container}
-	g := n.groups[key]
-	if g == nil {
-		g = &group{}
-		n.groups[key] = g
-	}
-	if a.Withheld {
-		if crash := crashOf(pod, a.Container); crash != nil && fails(*crash, n.Now) && pod.DeletionTimestamp == nil {
-			g.failing = &fault{pod: pod, crash: *crash}
-		}
-		return
-	}
-	if f, ok := judge(pod, a, siblings, n.Now); ok {
-		g.faults = append(g.faults, f)
-	}
-	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now)
-	switch {
-	case blamed:
-		g.faults = append(g.faults, f)
-	case due:
-		n.dial = append(n.dial, visit(pod, n.Answers[pod.UID]))
-	case wait > 0 && (n.after == 0 || wait < n.after):
-		n.after = wait
-	}
-}
-
-// serviceOf returns the Service on which facts about the pod are written: the one that
-// the pod got its certificate for, or the oldest that asks for its Secret; nil if there
-// is none.
-func (n *namespace) serviceOf(pod *pods.Facts) *corev1.Service {
-	given := pod.Template.Value().Given
-	var asking *corev1.Service
-	for _, svc := range n.Services {
-		secret, asks := api.Wants(svc.Service)
-		if !asks {
-			continue
-		}
-		if svc.Name == given.Service {
-			return svc.Service
-		}
-		if asking == nil && secret == given.Secret {
-			asking = svc.Service
-		}
-	}
-	return asking
-}
-
-// keys returns the keys of the groups, in an order that does not depend on chance.
-func (n *namespace) keys() []groupKey {
-	return slices.SortedFunc(maps.Keys(n.groups), func(a, b groupKey) int {
-		return cmp.Or(cmp.Compare(a.attempt, b.attempt), cmp.Compare(a.container, b.container))
-	})
-}
-
-// worst returns the fault that says the most, or nil.
-func (g *group) worst() *fault {
-	if len(g.faults) == 0 {
-		return nil
-	}
-	return &g.faults[0]
-}
-
-func (g *group) finding(key groupKey, verdict api.Verdict) Finding {
-	if verdict == api.VerdictCleared {
-		return findingOf(*g.failing, key, verdict)
-	}
-	return findingOf(*g.worst(), key, verdict)
-}
-
-func findingOf(f fault, key groupKey, verdict api.Verdict) Finding {
-	return Finding{
-		Verdict: verdict, Attempt: key.attempt, Container: key.container, Service: key.service,
-		Workload: f.pod.Template.Value().Workload, Pod: f.pod.Name, PodUID: f.pod.UID,
-		ExitCode: f.crash.ExitCode, Evidence: f.evidence, Line: f.line,
-	}
 }

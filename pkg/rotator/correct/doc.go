@@ -9,6 +9,7 @@
 //
 // The unit of a decision is a namespace ([Situation], [Decide], [Decision]):
 //
+//	kin            what the pods of a template show about each other
 //	evidenceOf     what the end of a program's log says about its command line
 //	judgeUnready   whether a pod that is not ready serves plaintext because of it
 //	judge          whether a crash is the attempt's fault: how it ended, what the log
@@ -25,7 +26,7 @@
 // process ([Memory]).
 //
 // Whoever can write a pod can forge its status and so have attempts withheld, and pods
-// deleted that crash, but in the pod's own namespace alone.
+// deleted that crash, but in the pod's own namespace alone, and only if that is opted in.
 //
 // The package is pure; its controller is in package correct/controller.
 package correct

@@ -23,15 +23,18 @@ const (
 // evidenceOf returns what a termination message says, and the line that says it. given
 // are the names, without dashes, of the flags and variables of the attempt.
 func evidenceOf(message string, given []string) (Evidence, string) {
-	named, withPath := namesOf(append([]string{api.DefaultCertFlag[2:], api.DefaultKeyFlag[2:]}, given...))
+	looked := wordsOf(append([]string{api.DefaultCertFlag[2:], api.DefaultKeyFlag[2:]}, given...))
 	lines := strings.FieldsFunc(message, func(r rune) bool { return r == '\n' || r == '\r' })
 	if strings.TrimSpace(message) == "" {
 		return EvidenceSilent, ""
 	}
-	// A program that lists the flag in its help knows it.
-	known := slices.ContainsFunc(lines, func(line string) bool { return helps(line) && named.MatchString(line) })
+	known := false // a program that lists the flag in its help knows it
 	for _, line := range lines {
-		if named.MatchString(line) && !helps(line) && !deprecated.MatchString(line) && (!withPath.MatchString(line) || complaint.MatchString(line)) {
+		switch named, withPath := looked.in(line); {
+		case !named:
+		case helps(line):
+			known = true
+		case !deprecated.MatchString(line) && (!withPath || complaint.MatchString(line)):
 			return EvidenceNamed, line
 		}
 	}
@@ -52,25 +55,6 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 	}
 	return EvidenceOther, ""
 }
-
-// namesOf returns what matches a line that names one of these, as programs write them:
-// with hyphens or underscores. A name that may be an ordinary word, such as "cert", must
-// have a dash before it. withPath matches a line that also gives its value, a path: so
-// does a program that logs its command line or its configuration.
-func namesOf(names []string) (named, withPath *regexp.Regexp) {
-	var patterns []string
-	for _, name := range names {
-		pattern := separator.ReplaceAllString(regexp.QuoteMeta(name), `[-_]`)
-		if !strings.ContainsAny(name, "-_.") {
-			pattern = "-" + pattern
-		}
-		patterns = append(patterns, pattern)
-	}
-	either := `(?i)(^|[^0-9a-z_.])(` + strings.Join(patterns, "|") + `)`
-	return regexp.MustCompile(either + `($|[^0-9a-z_-])`), regexp.MustCompile(either + `[=: "'>]{1,5}/`)
-}
-
-var separator = regexp.MustCompile(`[-_]`)
 
 // helps reports whether the line is one of a help text: it lists an option, or all.
 func helps(line string) bool { return listed.MatchString(line) || usage.MatchString(line) }

@@ -31,34 +31,23 @@ func stronger(a, b fault) int {
 	return cmp.Or(cmp.Compare(slices.Index(order, a.evidence), slices.Index(order, b.evidence)), cmp.Compare(a.pod.Name, b.pod.Name))
 }
 
-// family is the pods of one template.
-type family struct {
-	workload pods.Workload
-	revision string
-}
-
 // judge returns the fault if the pod's container crashes because of the attempt, which
-// was made with it. siblings are the pods of its template, itself among them.
-func judge(pod *pods.Facts, a api.ContainerAttempt, siblings []*pods.Facts, now time.Time) (fault, bool) {
+// was made with it. siblings is what the pods of its template show, itself among them.
+func judge(pod *pods.Facts, a api.ContainerAttempt, siblings *kin, now time.Time) (fault, bool) {
 	crash := crashOf(pod, a.Container)
 	if crash == nil || !crash.Resumed.IsZero() || !fails(*crash, now) || pod.Ready || pod.DeletionTimestamp != nil {
 		return fault{}, false
 	}
-	f := fault{pod: pod, crash: *crash}
-	var line string
-	f.evidence, line = evidenceOf(crash.Message, crash.Given)
-	f.line = quotable(line)
+	said := siblings.read(*crash)
+	f := fault{pod: pod, crash: *crash, evidence: said.evidence, line: said.line}
 	switch f.evidence {
 	case EvidenceNamed:
 		return f, true
 	case EvidenceOther:
 		f.evidence = EvidenceRunsWithout
-		return f, slices.ContainsFunc(siblings, func(s *pods.Facts) bool { return steady(s) && has(s, a, true) })
+		return f, siblings.serves(a, true)
 	}
-	innocent := ranBefore(pod.Crashes.Begun, *crash) || slices.ContainsFunc(siblings, func(s *pods.Facts) bool {
-		return steady(s) && has(s, a, false) || failsWithout(s, a.Container, *crash, now)
-	})
-	return f, !innocent
+	return f, !ranBefore(pod.Crashes.Begun, *crash) && !siblings.serves(a, false) && !siblings.failsWithout(*crash)
 }
 
 // crashOf returns the crash of the pod's container, or nil.
@@ -89,25 +78,9 @@ func fails(c pods.Crash, now time.Time) bool {
 		(c.Resumed.IsZero() || now.Sub(c.Resumed) <= pods.ShortRun)
 }
 
-// failsWithout reports whether a pod that was not given the attempt fails in the same way.
-func failsWithout(s *pods.Facts, container string, like pods.Crash, now time.Time) bool {
-	crash := crashOf(s, container)
-	if crash == nil || !fails(*crash, now) || crash.ExitCode != like.ExitCode {
-		return false
-	}
-	t := s.Template.Value()
-	return !slices.ContainsFunc(t.ContainerAttempts(), func(a api.ContainerAttempt) bool { return a.Container == container && !a.Withheld })
-}
-
 // steady reports whether the pod is ready and does not crash. Without a readiness probe
 // a pod that crashes is ready for a moment after each start.
 func steady(pod *pods.Facts) bool { return pod.Ready && pod.Crashes == nil }
-
-// has reports whether the attempt was made with the pod, or withheld from it.
-func has(pod *pods.Facts, a api.ContainerAttempt, withheld bool) bool {
-	t := pod.Template.Value()
-	return slices.Contains(t.ContainerAttempts(), api.ContainerAttempt{Container: a.Container, Attempt: a.Attempt, Withheld: withheld})
-}
 
 // How long a container that has crashed from the beginning may take to its latest crash:
 // what kubelets wait before a restart (10 s, and twice as long each time, up to 5 min),

@@ -23,10 +23,9 @@ const (
 // judgeUnready returns the fault if the pod's container, with which the attempt was made,
 // is not ready because it serves plaintext. answers are the latest of each port. If the
 // pod is to be dialled, wait is until then, and due is true if that is now.
-func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answer, siblings []*pods.Facts, now time.Time) (f fault, blamed, due bool, wait time.Duration) {
+func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answer, siblings *kin, now time.Time) (f fault, blamed, due bool, wait time.Duration) {
 	u := pod.Unready
-	if u == nil || u.Container != a.Container || pod.Ready || pod.DeletionTimestamp != nil || !pod.IP.IsValid() ||
-		slices.ContainsFunc(siblings, func(s *pods.Facts) bool { return steady(s) && has(s, a, false) }) {
+	if u == nil || u.Container != a.Container || pod.Ready || pod.DeletionTimestamp != nil || !pod.IP.IsValid() || siblings.serves(a, false) {
 		return fault{}, false, false, 0
 	}
 	from, last := u.Started.Add(patience), time.Time{}

@@ -1,12 +1,12 @@
 package pods
 
 import (
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -15,10 +15,6 @@ import (
 // command line exits before it does anything else, which takes a JVM on a busy node
 // some seconds.
 const ShortRun = 10 * time.Second
-
-// maxMessage bounds a termination message, in bytes. A kubelet that takes it from the
-// log writes no more.
-const maxMessage = 2048
 
 // Crashes are the containers of a pod whose latest run was short and ended with an
 // error.
@@ -44,46 +40,50 @@ type Crash struct {
 
 	// Message is the end of the container's log, or what it wrote for the kubelet, and
 	// Given the names of the flags and variables that lead it to the certificate's
-	// files. Both are of a container with an attempt only.
+	// files (IsName). Both are of a container with an attempt only.
 	Message string
 	Given   []string
 }
 
 // crashesOf returns the crashes of a pod, nil if there are none. They are read from its
-// status, and t is its template.
+// status, and t is its template. Of more than maxCrashes containers with an attempt, and of
+// those without one, the first are kept, and one crash of each.
 func crashesOf(pod *corev1.Pod, t *Template) *Crashes {
 	var out []Crash
+	attempts, counts := t.ContainerAttempts(), map[bool]int{} // by whether there is an attempt
+	messages, names := room(maxMessages), newNameReader(pod, t.Given.Secret)
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			if c, ok := crashOf(&statuses[i]); ok {
-				out = append(out, c)
+			s := &statuses[i]
+			c, crashes := crashOf(s)
+			made := slices.ContainsFunc(attempts, func(a api.ContainerAttempt) bool { return a.Container == s.Name && !a.Withheld })
+			known := func(other Crash) bool { return other.Container == s.Name }
+			if !crashes || counts[made] == maxCrashes || slices.ContainsFunc(out, known) {
+				continue
 			}
+			counts[made]++
+			if made {
+				message := end(endOf(s).Message, min(maxMessage, int(messages))) // of more, the end says why
+				messages.take(len(message))
+				c.Message, c.Given = strings.Clone(message), names.given(s.Name)
+			}
+			out = append(out, c)
 		}
 	}
 	if out == nil {
 		return nil
 	}
-	attempts := t.ContainerAttempts()
-	for i := range out {
-		c := &out[i]
-		made := slices.ContainsFunc(attempts, func(a api.ContainerAttempt) bool { return a.Container == c.Container && !a.Withheld })
-		if !made {
-			c.Message = ""
-			continue
-		}
-		c.Given = givenNames(pod, c.Container, t.Given.Secret)
-	}
 	return &Crashes{Begun: begun(pod), Containers: out}
 }
 
-// crashOf returns the crash that the status of a container shows, false if it shows
-// of none.
+// crashOf returns the crash that the status of a container shows, without its words; false
+// if it shows of none.
 func crashOf(s *corev1.ContainerStatus) (Crash, bool) {
 	c := Crash{Container: s.Name, Restarts: s.RestartCount}
-	ended := s.LastTerminationState.Terminated
 	switch {
+	case len(s.Name) > validation.DNS1123LabelMaxLength:
+		return Crash{}, false // it is in no spec
 	case s.State.Terminated != nil:
-		ended = s.State.Terminated
 	case s.State.Running != nil:
 		c.Resumed = s.State.Running.StartedAt.Time
 	case s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff":
@@ -91,13 +91,21 @@ func crashOf(s *corev1.ContainerStatus) (Crash, bool) {
 	default:
 		return Crash{}, false // the kubelet does not get as far as to start it
 	}
+	ended := endOf(s)
 	if ended == nil || ended.ExitCode == 0 || ended.FinishedAt.Sub(ended.StartedAt.Time) > ShortRun {
 		return Crash{}, false
 	}
 	c.Started, c.Finished = ended.StartedAt.Time, ended.FinishedAt.Time
-	c.ExitCode, c.Signal, c.Reason = ended.ExitCode, ended.Signal, ended.Reason
-	c.Message = strings.Clone(ended.Message[max(0, len(ended.Message)-maxMessage):]) // of more, the end says why
+	c.ExitCode, c.Signal, c.Reason = ended.ExitCode, ended.Signal, strings.Clone(beginning(ended.Reason, maxReason))
 	return c, true
+}
+
+// endOf returns the end of the container's latest run, nil if none is known.
+func endOf(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	if s.State.Terminated != nil {
+		return s.State.Terminated
+	}
+	return s.LastTerminationState.Terminated
 }
 
 func begun(pod *corev1.Pod) time.Time {
@@ -111,51 +119,4 @@ func begun(pod *corev1.Pod) time.Time {
 		}
 	}
 	return begun
-}
-
-// standard are the variables that each container gets, whatever is tried with it.
-var standard = []string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}
-
-// givenNames returns the names, without dashes, of the container's flags and variables
-// whose value leads to where the Secret is mounted.
-func givenNames(pod *corev1.Pod, container, secret string) []string {
-	containers := api.RunningContainers(pod)
-	i := slices.IndexFunc(containers, func(c api.ContainerRef) bool { return c.Name == container })
-	if i < 0 {
-		return nil
-	}
-	c := containers[i]
-	var dirs []string
-	for _, m := range c.VolumeMounts {
-		if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && slices.Contains(keysIn(&v), secret) }) {
-			dirs = append(dirs, path.Clean(m.MountPath))
-		}
-	}
-	leadsThere := func(value string) bool {
-		return slices.ContainsFunc(dirs, func(dir string) bool { return strings.Contains(value, dir) })
-	}
-	var names []string
-	line := slices.Concat(c.Command, c.Args)
-	for i, token := range line {
-		if !leadsThere(token) {
-			continue
-		}
-		name, _, _ := strings.Cut(token, "=")
-		if !strings.HasPrefix(token, "-") && i > 0 {
-			if strings.Contains(line[i-1], "=") {
-				continue
-			}
-			name = line[i-1] // "--flag", "value"
-		}
-		if strings.HasPrefix(name, "-") {
-			names = append(names, strings.TrimLeft(name, "-"))
-		}
-	}
-	for _, e := range c.Env {
-		if leadsThere(e.Value) && !slices.Contains(standard, e.Name) {
-			names = append(names, e.Name)
-		}
-	}
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }

@@ -92,7 +92,7 @@ func explained(status api.InjectionStatus) string {
 	return shortName(status.NotInjectedFor())
 }
 
-// FactsOf derives the facts of a pod.
+// FactsOf derives the facts of a pod. They have at most MaxKept bytes of text.
 func FactsOf(pod *corev1.Pod) *Facts {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	status, _ := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
@@ -111,13 +111,13 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		Left:         leftAlone(pod, request),
 		// A copied or forged status can only keep its pod out of the count.
 		Explained: explained(status),
-		Given:     givenOf(pod, status),
 	}
+	t.Given = givenOf(pod, status, t.Left)
 	if err != nil {
-		t.Mistake, t.SecretName = err.Error(), shortName(pod.Annotations[api.AnnotationSecretName])
+		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
 	if slices.Contains(mounted, PodKey) && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
-		t.Hostname, t.Subdomain = pod.Spec.Hostname, pod.Spec.Subdomain
+		t.Hostname, t.Subdomain = beginning(pod.Spec.Hostname, maxHostname), beginning(pod.Spec.Subdomain, maxHostname)
 	}
 	f := &Facts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{
@@ -134,9 +134,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	if t.Mounts != "" || t.Bundle {
 		f.CreationTimestamp = pod.CreationTimestamp
 		f.Running = pod.Status.Phase == corev1.PodRunning
-		if leaf := pod.Annotations[api.AnnotationLeaf]; len(leaf) <= api.MaxAnnotation {
-			f.leaf = unique.Make(leaf)
-		}
+		f.leaf = unique.Make(leafOf(pod.Annotations[api.AnnotationLeaf], mounted))
 	}
 	if t.Mounts != "" {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet

@@ -13,7 +13,8 @@ import (
 
 // Given is what the webhook's status says of a pod that it injected and of which an
 // attempt was made or withheld. A status can be forged by whoever may create pods. All
-// that follows from it concerns pods and Services of the pod's own namespace.
+// that follows from it concerns pods and Services of the pod's own namespace, if that is
+// opted in.
 type Given struct {
 	Service, Secret string // one may be empty
 	// Attempts is CONTAINER=ATTEMPT,… with "!" before the container if the attempt was
@@ -21,9 +22,11 @@ type Given struct {
 	Attempts string
 }
 
-func givenOf(pod *corev1.Pod, s api.InjectionStatus) Given {
+// givenOf returns what the status s says of a pod. left is why the webhook leaves the pod
+// alone: it did not write that status then.
+func givenOf(pod *corev1.Pod, s api.InjectionStatus, left Reason) Given {
 	attempts := s.ContainerAttempts()
-	if len(attempts) == 0 || pod.Labels[api.LabelInjected] != "true" {
+	if len(attempts) == 0 || pod.Labels[api.LabelInjected] != "true" || left != "" && left != ReasonFinished {
 		return Given{}
 	}
 	var g Given

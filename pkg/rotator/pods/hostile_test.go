@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -9,9 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/bounded"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // portsAndSecrets returns a pod with n ports and one volume of n Secrets, and how many
@@ -81,4 +84,139 @@ func TestPortsHaveTheSecretsOfTheirContainer(t *testing.T) {
 	assert.Len(t, ports[0].Secrets, api.MaxMounts)
 	assert.Equal(t, Port{"https", 443, []string{"s10"}}, ports[1])
 	assert.Equal(t, Port{"", 80, nil}, ports[2])
+}
+
+// crashed returns a pod whose container app was given n mounts of the Secret and as many arguments,
+// and crashes.
+func crashed(mounts, arguments int) *corev1.Pod {
+	pod := rotatortest.Pod(rotatortest.SecretVolume("web-tls"), withStatus(api.InjectionStatus{Secret: "web-tls", Attempts: map[string]string{"app": someAttempt}}), statuses(crashing("app", "said")))
+	c := corev1.Container{Name: "app"}
+	for i := range mounts {
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "v", MountPath: fmt.Sprint("/m", i)})
+	}
+	for i := range arguments {
+		c.Args = append(c.Args, fmt.Sprint("--a", i, "=/x"))
+	}
+	pod.Spec.Containers = []corev1.Container{c}
+	return pod
+}
+
+// TestFactsOfHugePodsTakeTimeByTheirSize: and not by the product of two of their lists.
+func TestFactsOfHugePodsTakeTimeByTheirSize(t *testing.T) {
+	volumes := func(n int) *corev1.Pod {
+		pod := crashed(n, 1)
+		for i := range n {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i)})
+		}
+		return pod
+	}
+	containers := func(n int) *corev1.Pod {
+		pod := crashed(1, 1)
+		attempts := map[string]string{}
+		for i := range n {
+			name := fmt.Sprint("c", i)
+			if i < 20 {
+				attempts[name] = someAttempt
+			}
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, crashing(name, "said"))
+		}
+		withStatus(api.InjectionStatus{Attempts: attempts})(pod)
+		return pod
+	}
+	for name, tc := range map[string]func(n int) *corev1.Pod{
+		"mounts and arguments": func(n int) *corev1.Pod { return crashed(n, 10*n) },
+		"mounts and volumes":   volumes,
+		"containers":           containers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			small, large := tc(250), tc(2000)
+			assert.Less(t, bounded.Growth(func() { FactsOf(small) }, func() { FactsOf(large) }), 24.0, "8 times the size")
+		})
+	}
+}
+
+// hugePod returns a pod as large as can be in everything that is kept.
+func hugePod() *corev1.Pod {
+	long := func(n int, text string) string { return strings.Repeat(text, n)[:n] }
+	attempts := map[string]string{}
+	pod := rotatortest.ReadyPod(long(253, "n"), "")
+	pod.Namespace, pod.UID, pod.ResourceVersion = long(63, "n"), types.UID(long(100, "u")), long(100, "r")
+	pod.Spec.Hostname, pod.Spec.Subdomain = long(63, "h"), long(63, "s")
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: long(317, "\u00e9"), Kind: long(63, "\u00e9"), Name: long(253, "\u00e9"), UID: types.UID(long(253, "u")), Controller: new(true)}}
+	var sources []corev1.VolumeProjection
+	for i := range 500 {
+		name := fmt.Sprintf("%s%03d", long(250, "s"), i)
+		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
+		pod.Labels[fmt.Sprint(long(250, "l"), ".example.com/", long(60, "k"), i)] = long(63, "v")
+		name = fmt.Sprint("c", i, long(50, "c"))
+		attempts[name] = someAttempt
+		c := corev1.Container{Name: name, VolumeMounts: []corev1.VolumeMount{{Name: "all", MountPath: "/m"}}}
+		for j := range 100 {
+			c.Ports = append(c.Ports, corev1.ContainerPort{Name: fmt.Sprint(long(10, "p"), j), ContainerPort: int32(i*100 + j)})
+			c.Args = append(c.Args, fmt.Sprintf("--%s%02d=/m/x", long(98, "f"), j))
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, c)
+		status := crashing(name, long(32<<10, "m"))
+		status.LastTerminationState.Terminated.Reason = long(32<<10, "r")
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
+	}
+	sources = append(sources, corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}})
+	pod.Spec.Volumes = []corev1.Volume{{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}}}
+	given := api.InjectionStatus{Secret: long(250, "s") + "000", Service: long(63, "s"), Reason: "x", Attempts: map[string]string{}}
+	for name, attempt := range attempts {
+		if given.Attempts[name] = attempt; len(given.Format()) > api.MaxAnnotation {
+			delete(given.Attempts, name)
+			break
+		}
+	}
+	withStatus(given)(pod)
+	pod.Annotations[api.AnnotationLeaf] = long(api.LongestMounted(FactsOf(pod).Mounts()), "secret/x=")
+	pod.Annotations[api.AnnotationMode] = long(100<<10, "\u00e9")
+	return pod
+}
+
+// TestWhatIsKeptOfOnePod: no more than docs/limits.md says, whatever is in it.
+func TestWhatIsKeptOfOnePod(t *testing.T) {
+	bare := rotatortest.Pod()
+	assert.Less(t, kept(FactsOf(bare)), 100)
+	f := FactsOf(hugePod())
+	assert.LessOrEqual(t, kept(f), MaxKept)
+	assert.Greater(t, kept(f), MaxKept/2, "the pod is as large as can be")
+	for _, huge := range []*corev1.Pod{crashed(8_000, 80_000), crashed(1, 100_000)} {
+		assert.LessOrEqual(t, kept(FactsOf(huge)), MaxKept)
+	}
+}
+
+// kept returns how many bytes of text are in the facts.
+func kept(f *Facts) int {
+	size := textIn(reflect.ValueOf(f.Template.Value())) + len(f.Leaf())
+	for _, v := range []any{f.ObjectMeta, f.Crashes, f.Unready} {
+		size += textIn(reflect.ValueOf(v))
+	}
+	return size
+}
+
+func textIn(v reflect.Value) (size int) {
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len()
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return textIn(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			size += textIn(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			size += textIn(v.Index(i)) + int(v.Index(i).Type().Size())
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			size += textIn(k) + textIn(v.MapIndex(k))
+		}
+	}
+	return size
 }

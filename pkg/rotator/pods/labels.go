@@ -9,9 +9,14 @@ import (
 // LabelSet returns the labels of the pods. The caller may change it.
 func (t Template) LabelSet() map[string]string { return decodeLabels(t.Labels) }
 
+// encodeLabels returns what is kept of labels: of more than maxLabels bytes the first by key.
 func encodeLabels(labels map[string]string) string {
 	var b strings.Builder
+	left := room(maxLabels)
 	for i, k := range slices.Sorted(maps.Keys(labels)) {
+		if !left.take(len(k) + len(labels[k]) + len("=,")) {
+			break
+		}
 		if i > 0 {
 			b.WriteByte(',')
 		}

@@ -15,8 +15,9 @@ import (
 const PodKey = "(pod)"
 
 // mounts returns the Secrets whose private key is in a volume, whoever wrote the
-// volume, and PodKey if there is one: of more than api.MaxMounts the first by name. The API server accepts a volume
-// with any text as the name of its Secret; what cannot be one is left out.
+// volume, and PodKey if there is one: of more than api.MaxMounts, or of names of more than
+// maxMounts bytes, the first by name. The API server accepts a volume with any text as the
+// name of its Secret; what cannot be one is left out.
 func mounts(volumes []corev1.Volume) []string {
 	var names []string
 	for i := range volumes {
@@ -30,7 +31,13 @@ func mounts(volumes []corev1.Volume) []string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names[:min(len(names), api.MaxMounts)]
+	left := room(maxMounts)
+	for i, name := range names {
+		if i == api.MaxMounts || !left.take(len(name)+len(",")) {
+			return names[:i]
+		}
+	}
+	return names
 }
 
 // holdsPodKey reports whether a key that the kubelet makes is in the volume, with a

@@ -14,7 +14,8 @@ import (
 // portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS. SECRETS
 // are those of mounted whose key the container mounts: a number in hex of which each bit is
 // one, the lowest the first. As names they would be written once for each port. No name of
-// a port has one of these characters. A string, because a Template is compared as a whole.
+// a port has one of these characters. Of more than maxPorts bytes the first are returned. A
+// string, because a Template is compared as a whole.
 func portsOf(pod *corev1.Pod, mounted []string) string {
 	bits := make(map[string]uint64, len(mounted))
 	for i, secret := range mounted {
@@ -27,15 +28,21 @@ func portsOf(pod *corev1.Pod, mounted []string) string {
 		}
 	}
 	var out []string
+	left := room(maxPorts)
 	for _, c := range api.RunningContainers(pod) {
 		var secrets uint64
 		for _, m := range c.VolumeMounts {
 			secrets |= volumes[m.Name]
 		}
 		for _, p := range c.Ports {
-			if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
-				out = append(out, p.Name+"="+strconv.Itoa(int(p.ContainerPort))+"="+strconv.FormatUint(secrets, 16))
+			if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
+				continue
 			}
+			port := p.Name + "=" + strconv.Itoa(int(p.ContainerPort)) + "=" + strconv.FormatUint(secrets, 16)
+			if !left.take(len(port) + len(",")) {
+				return strings.Join(out, ",")
+			}
+			out = append(out, port)
 		}
 	}
 	return strings.Join(out, ",")

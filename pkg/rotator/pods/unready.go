@@ -30,13 +30,22 @@ func unreadyOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Unready {
 		if a.Withheld || !slices.Contains(strings.Split(s.Containers[a.Container], ","), partProbes) {
 			continue
 		}
-		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if c.Name != a.Container || c.Ready || c.State.Running == nil {
-				continue
-			}
-			if ports := httpsPorts(pod, c.Name); len(ports) > 0 {
-				return &Unready{Container: strings.Clone(c.Name), Started: c.State.Running.StartedAt.Time, Ports: ports}
-			}
+		c := statusOf(pod, a.Container)
+		if c == nil || c.Ready || c.State.Running == nil {
+			continue
+		}
+		if ports := httpsPorts(pod, c.Name); len(ports) > 0 {
+			return &Unready{Container: strings.Clone(c.Name), Started: c.State.Running.StartedAt.Time, Ports: ports}
+		}
+	}
+	return nil
+}
+
+// statusOf returns the status of the container, or nil.
+func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		if i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == container }); i >= 0 {
+			return &statuses[i]
 		}
 	}
 	return nil
@@ -44,18 +53,19 @@ func unreadyOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Unready {
 
 // httpsPorts returns the ports that the container's probes ask by HTTPS.
 func httpsPorts(pod *corev1.Pod, container string) []uint16 {
+	containers := api.RunningContainers(pod)
+	i := slices.IndexFunc(containers, func(c api.ContainerRef) bool { return c.Name == container })
+	if i < 0 {
+		return nil
+	}
 	var ports []uint16
-	for _, c := range api.RunningContainers(pod) {
-		if c.Name != container {
+	c := containers[i]
+	for _, p := range []*corev1.Probe{c.ReadinessProbe, c.StartupProbe, c.LivenessProbe} {
+		if p == nil || p.HTTPGet == nil || p.HTTPGet.Scheme != corev1.URISchemeHTTPS || p.HTTPGet.Host != "" {
 			continue
 		}
-		for _, p := range []*corev1.Probe{c.ReadinessProbe, c.StartupProbe, c.LivenessProbe} {
-			if p == nil || p.HTTPGet == nil || p.HTTPGet.Scheme != corev1.URISchemeHTTPS || p.HTTPGet.Host != "" {
-				continue
-			}
-			if n := portOf(c.Container, p.HTTPGet.Port); n > 0 && n < 1<<16 {
-				ports = append(ports, uint16(n))
-			}
+		if n := portOf(c.Container, p.HTTPGet.Port); n > 0 && n < 1<<16 {
+			ports = append(ports, uint16(n))
 		}
 	}
 	slices.Sort(ports)

@@ -52,7 +52,7 @@ func workloadOf(pod *corev1.Pod) Workload {
 func plain(text string) string {
 	odd := func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || r == '"' || r == '\\' || r == 0x7f }
 	if len(text) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(text, odd) {
-		return strconv.QuoteToASCII(api.Shorten(text, maxOwnerText))
+		return beginning(strconv.QuoteToASCII(api.Shorten(text, maxOwnerText)), maxOwner)
 	}
 	return text
 }

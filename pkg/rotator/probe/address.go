@@ -10,7 +10,8 @@ import (
 // address a pod has. They are a label of servingcert_visits_refused_total.
 const (
 	CauseLoopback    Cause = "loopback"
-	CauseLinkLocal   Cause = "link_local" // the metadata services of clouds are among them
+	CauseLinkLocal   Cause = "link_local" // the metadata services of most clouds are among them
+	CauseMetadata    Cause = "metadata"   // that of one of the other clouds
 	CauseMulticast   Cause = "multicast"  // or broadcast
 	CauseUnspecified Cause = "unspecified"
 	CauseAPIServer   Cause = "api_server"
@@ -22,6 +23,7 @@ const (
 var why = map[Cause]string{
 	CauseLoopback:    "its address is a loopback address",
 	CauseLinkLocal:   "its address is a link-local address",
+	CauseMetadata:    "its address is that of a cloud's metadata service",
 	CauseMulticast:   "its address is a multicast or broadcast address",
 	CauseUnspecified: "its address is the unspecified address",
 	CauseAPIServer:   "its address is the API server's",
@@ -67,15 +69,16 @@ func ParseRanges(texts []string) ([]netip.Prefix, error) {
 
 // Refuse returns why the visit's address is not dialled, or "" if it is.
 //
-// A loopback or link-local address is dialled only if one of the ranges holds nothing
-// else: 127.0.0.0/8 permits what 0.0.0.0/0 does not.
+// A loopback or link-local address, or a metadata service's, is dialled only if one of the
+// ranges holds nothing else: 127.0.0.0/8 permits what 0.0.0.0/0 does not.
 func (a Addresses) Refuse(v Visit) Cause {
 	address := plain(v.Address)
 	inRange := func(r netip.Prefix) bool { return r.Contains(address) }
 	if special := kindOf(address); special != "" {
-		named := func(r netip.Prefix) bool { return inRange(r) && kindOf(r.Addr()) == special && r.Bits() > 0 }
-		mayBe := special == CauseLoopback || special == CauseLinkLocal
-		if !mayBe || !slices.ContainsFunc(a.Ranges, named) {
+		named := func(r netip.Prefix) bool {
+			return inRange(r) && slices.ContainsFunc(permissible[special], func(p netip.Prefix) bool { return p.Contains(r.Addr()) && p.Bits() <= r.Bits() })
+		}
+		if !slices.ContainsFunc(a.Ranges, named) {
 			return special
 		}
 	}
@@ -92,6 +95,30 @@ func (a Addresses) Refuse(v Visit) Cause {
 	return ""
 }
 
+// permissible are the special addresses that are dialled if a range names them.
+var permissible = map[Cause][]netip.Prefix{
+	CauseLoopback:  prefixes("127.0.0.0/8", "::1/128"),
+	CauseLinkLocal: prefixes("169.254.0.0/16", "fe80::/10"),
+	// What hands out credentials or settings to whatever runs on a machine, at an address
+	// that is not link-local. The documentation of each cloud names its own.
+	CauseMetadata: prefixes(
+		"168.63.129.16/32",   // Azure's WireServer
+		"fd00:ec2::/32",      // AWS: metadata, DNS, time, and credentials of pods, by IPv6
+		"fd20:ce::254/128",   // Google Cloud by IPv6
+		"100.100.100.200/32", // Alibaba Cloud
+		"192.0.0.192/32",     // Oracle Cloud's older generation
+		"fd00:42::42/128",    // Scaleway by IPv6
+	),
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		out[i] = netip.MustParsePrefix(text)
+	}
+	return out
+}
+
 // kindOf returns which address it is that no pod has by itself, or "".
 func kindOf(a netip.Addr) Cause {
 	switch {
@@ -105,6 +132,8 @@ func kindOf(a netip.Addr) Cause {
 		return CauseMulticast
 	case a.Is4() && a.As4()[0] == 0: // 0.0.0.0/8 is this host
 		return CauseUnspecified
+	case slices.ContainsFunc(permissible[CauseMetadata], func(p netip.Prefix) bool { return p.Contains(a) }):
+		return CauseMetadata
 	}
 	return ""
 }

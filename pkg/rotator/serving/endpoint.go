@@ -44,6 +44,7 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	var selecting, open []*corev1.Service
 	for _, svc := range services {
 		switch {
+		case api.CheckSize(svc) != nil: // which pods it selects is not known
 		case len(svc.Spec.Selector) == 0:
 			open = append(open, svc)
 		case labels.SelectorFromSet(svc.Spec.Selector).Matches(set):

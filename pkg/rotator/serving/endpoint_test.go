@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -72,7 +73,7 @@ func TestEndpoints(t *testing.T) {
 
 func TestAPodIsNotDialledOnEveryPortOfAService(t *testing.T) {
 	var targets []any
-	for i := range 1000 {
+	for i := range api.MaxPorts {
 		targets = append(targets, i+1)
 	}
 	d := endpointOf(pods.FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template.Value(), "web-tls", []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, targets...)})

@@ -2,12 +2,14 @@ package wake
 
 import "k8s.io/apimachinery/pkg/types"
 
-// Queue holds the pods that wait to be woken: by class, and within a class one of
-// each namespace in turn, so that no namespace holds up the others. The zero Queue
-// is empty. It is not safe for concurrent use.
+// Queue holds the pods that wait to be woken. Those of servingcert come first. Then an
+// urgent and a routine one come in turn: a tenant decides what is urgent of its own, by
+// asking for renewals, and must not hold up what others have due. Within a class one of each
+// namespace comes in turn. The zero Queue is empty. It is not safe for concurrent use.
 type Queue struct {
 	waiting map[types.NamespacedName]Class
 	turns   [classes]turns
+	last    Class // of the pod that came last, but for First
 }
 
 // turns are the pods of one class.
@@ -38,11 +40,18 @@ func (q *Queue) Add(pod types.NamespacedName, class Class) {
 
 // Next removes the pod whose turn it is; false if none waits.
 func (q *Queue) Next() (types.NamespacedName, bool) {
-	for class := range q.turns {
+	order := [classes]Class{First, Urgent, Routine}
+	if q.last == Urgent {
+		order = [classes]Class{First, Routine, Urgent}
+	}
+	for _, class := range order {
 		// What has become more urgent since is passed over.
-		waits := func(pod types.NamespacedName) bool { had, ok := q.waiting[pod]; return ok && had == Class(class) }
+		waits := func(pod types.NamespacedName) bool { had, ok := q.waiting[pod]; return ok && had == class }
 		if pod, ok := q.turns[class].next(waits); ok {
 			delete(q.waiting, pod)
+			if class != First {
+				q.last = class
+			}
 			return pod, true
 		}
 	}

@@ -73,7 +73,7 @@ func BenchmarkCaches(b *testing.B) {
 				decode(b, typicalService(i), &list.Items[i])
 			}
 			return list
-		}), false)
+		}), false, facts.ServiceRoom(api.ShareOf(0)))
 		require.NoError(b, err)
 		start(b, services.Informer)
 		middle := heap()
@@ -83,7 +83,7 @@ func BenchmarkCaches(b *testing.B) {
 				decode(b, typicalSecret(i), &list.Items[i])
 			}
 			return list
-		}), api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
+		}), api.DefaultInstance, facts.NewWritten[*signer.SecretFacts](), nil)
 		require.NoError(b, err)
 		start(b, secrets)
 		for f := range secrets.All() {

@@ -39,11 +39,12 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	}
 	noCopy := true
 	return cache.Options{
+		NewInformer:                 facts.Informers(facts.MetadataKind(namespaceKind, facts.KeepIdentity), facts.MetadataKind(secretKind, facts.KeepOwners)),
 		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with their data
 		ByObject: map[client.Object]cache.ByObject{
 			metadataOf(namespaceKind): {
 				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
-				Transform:             facts.KeepOwners,
+				Transform:             facts.KeepIdentity,
 				UnsafeDisableDeepCopy: &noCopy,
 			},
 			metadataOf(secretKind): {
@@ -74,8 +75,8 @@ func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatche
 }
 
 // newSecretCache returns a cache of the facts of our Secrets. Of what this process wrote, wrote
-// has the facts already.
-func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *facts.Written[*signer.SecretFacts]) (*facts.Informer[*signer.SecretFacts], error) {
+// has the facts already. Those for which there is no room are read when they are needed.
+func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *facts.Written[*signer.SecretFacts], accounts *facts.Accounts) (*facts.Informer[*signer.SecretFacts], error) {
 	return facts.NewPacked(facts.Options[*corev1.Secret, *signer.SecretFacts]{
 		Objects: secrets,
 		Example: &corev1.Secret{},
@@ -83,5 +84,11 @@ func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *fa
 			return signer.FactsAsWritten(secret, instance, wrote.Last(client.ObjectKeyFromObject(secret)))
 		},
 		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
+		Room: facts.Room[*corev1.Secret, *signer.SecretFacts]{
+			Accounts: accounts,
+			Size:     func(_ *corev1.Secret, f *signer.SecretFacts) int64 { return f.Size() },
+			Reduce:   (*signer.SecretFacts).Reduce,
+			Reduced:  func(f *signer.SecretFacts) bool { return f.Reduced },
+		},
 	}, (*signer.SecretFacts).Pack, signer.PackedSecret.Unpack)
 }

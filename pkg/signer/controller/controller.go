@@ -3,11 +3,8 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -49,11 +46,23 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if request.Name == "" { // see secretOf
-		if err := c.settle(ctx, request.Namespace, signer.Settlement{Services: signer.SettleUnnamed(c.gatherUnnamed(s))}); err != nil {
-			return reconcile.Result{}, err
-		}
+	if request.Name != "" {
+		return c.decideAndAct(ctx, s)
 	}
+	// For the Services that name no Secret (see secretOf), and for those that name one without a
+	// name, which are refused.
+	unnamed := signer.SettleUnnamed(c.gatherUnnamed(s))
+	if err := c.settle(ctx, request.Namespace, unnamed); err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := c.decideAndAct(ctx, s)
+	if again := c.requeueAfter(s, unnamed); again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+		result.RequeueAfter, result.Priority = again, new(signer.PriorityRenewal)
+	}
+	return result, err
+}
+
+func (c *Controller) decideAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	s, d := c.decide(s)
 	if d.Action == signer.Look {
 		return c.lookAndAct(ctx, s)
@@ -67,16 +76,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // lookAndAct decides once more, with what the API server itself says is there.
 func (c *Controller) lookAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
-	var secret corev1.Secret
-	err := c.live.Get(ctx, s.Key, &secret)
-	switch {
-	case apierrors.IsNotFound(err):
-		s.Secret, s.Obstacle = nil, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("read Secret %s: %w", s.Key, err)
-	default:
-		s.Secret, s.Obstacle = signer.FactsOf(&secret, c.config.Instance), nil
+	var err error
+	if s.Secret, err = c.read(ctx, s.Key); err != nil {
+		return reconcile.Result{}, err
 	}
+	s.Obstacle = nil
 	s, d := c.decide(s)
 	return c.act(ctx, s, d)
 }

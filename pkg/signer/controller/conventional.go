@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -46,11 +47,12 @@ const (
 func addConventional(ctx context.Context, mgr manager.Manager, namespace string) error {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		NewInformer: facts.Informers(facts.MetadataKind(secretKind, facts.KeepIdentity)),
 		ByObject: map[client.Object]cache.ByObject{
 			metadataOf(secretKind): {
 				Field:     fields.SelectorFromSet(fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}),
 				Label:     api.NotManaged(),
-				Transform: facts.KeepOwners,
+				Transform: facts.KeepIdentity,
 			},
 		},
 	})
@@ -143,9 +145,9 @@ func (c *conventional) publish(ctx context.Context, where string) error {
 	case apierrors.IsNotFound(err) && where == "":
 		return nil
 	case apierrors.IsNotFound(err):
-		cm.Namespace, cm.Name = c.namespace, api.ConventionalStatusName
-		cm.Data = map[string]string{api.ConventionalNamespacesKey: where}
-		return c.client.Create(ctx, &cm)
+		// By apply: the right to create can then be narrowed to the name.
+		made := applycorev1.ConfigMap(api.ConventionalStatusName, c.namespace).WithData(map[string]string{api.ConventionalNamespacesKey: where})
+		return c.client.Apply(ctx, made, client.FieldOwner("servingcert-signer"))
 	case err != nil:
 		return err
 	case cm.Data[api.ConventionalNamespacesKey] == where:

@@ -45,6 +45,12 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	}
 
 	s.Secret = c.secret(key, s.Now)
+	if s.Secret != nil && s.Secret.Reduced {
+		var err error
+		if s.Secret, err = c.read(ctx, key); err != nil {
+			return s, err
+		}
+	}
 	if s.Secret == nil {
 		switch err := c.metadata.Get(ctx, key, obstacle); {
 		case err == nil:
@@ -108,6 +114,18 @@ func (c *Controller) secret(key types.NamespacedName, now time.Time) *signer.Sec
 		cached.TakeVerification(ours)
 	}
 	return cached
+}
+
+// read returns the facts of the Secret as the API server has it now, nil if it does not exist.
+func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*signer.SecretFacts, error) {
+	var secret corev1.Secret
+	switch err := c.live.Get(ctx, key, &secret); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read Secret %s: %w", key, err)
+	}
+	return signer.FactsOf(&secret, c.config.Instance), nil
 }
 
 // stated is what a Service says of its certificate.

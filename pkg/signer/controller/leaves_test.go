@@ -35,9 +35,9 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...signer.Iss
 		source.Add(secret)
 	}
 	services.Add(service("web"))
-	secretCache, err := newSecretCache(source, api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
+	secretCache, err := newSecretCache(source, api.DefaultInstance, facts.NewWritten[*signer.SecretFacts](), nil)
 	require.NoError(t, err)
-	serviceCache, err := newServices(services, false)
+	serviceCache, err := newServices(services, false, facts.ServiceRoom(api.ShareOf(0)))
 	require.NoError(t, err)
 	start(t, secretCache)
 	start(t, serviceCache.Informer)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 
@@ -25,19 +24,18 @@ const (
 	// that name none, and have our condition or pods that make their keys.
 	bySecret  = "secret"
 	namesNone = "\x00none" // no annotation value that kubectl can write
-	// byAsking finds the Services of a namespace that ask for a certificate.
-	byAsking = "asking"
 	// byOwner finds the managed Secrets that a Service's UID owns.
 	byOwner = "owner"
 )
 
-func newServices(lw toolscache.ListerWatcher, openShift bool) (*Services, error) {
+func newServices(lw toolscache.ListerWatcher, openShift bool, room facts.Room[*corev1.Service, *corev1.Service]) (*Services, error) {
 	strip := facts.StrippedService(openShift, signer.Keep)
 	informer, err := facts.NewPacked(facts.Options[*corev1.Service, *corev1.Service]{
 		Objects:  lw,
 		Example:  &corev1.Service{},
 		Derive:   strip,
-		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService, byAsking: indexAsking},
+		Room:     room,
+		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService},
 	}, signer.PackService, signer.PackedService.Unpack)
 	return &Services{informer}, err
 }
@@ -50,28 +48,6 @@ func indexService(svc *corev1.Service) []string {
 		return []string{svc.Namespace + "/" + namesNone}
 	}
 	return nil
-}
-
-func indexAsking(svc *corev1.Service) []string {
-	if api.Asks(svc) {
-		return []string{svc.Namespace}
-	}
-	return nil
-}
-
-// Asking returns the Services of the namespace that ask for a certificate; those of all
-// namespaces if it is metav1.NamespaceAll.
-func (s *Services) Asking(namespace string) []*corev1.Service {
-	if namespace != metav1.NamespaceAll {
-		return s.ByIndex(byAsking, namespace)
-	}
-	var asking []*corev1.Service
-	for svc := range s.All() {
-		if api.Asks(svc) {
-			asking = append(asking, svc)
-		}
-	}
-	return asking
 }
 
 // naming returns the Services of the namespace that name the Secret, or namesNone.

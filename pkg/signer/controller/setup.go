@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
@@ -27,12 +29,15 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	services, err := newServices(allServices(core), cfg.OpenShift)
+	share := api.ShareOf(cfg.ObjectMemory)
+	room := facts.ServiceRoom(share)
+	services, err := newServices(allServices(core), cfg.OpenShift, room)
 	if err != nil {
 		return nil, err
 	}
 	wroteSecret := facts.NewWritten[*signer.SecretFacts]()
-	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret)
+	secretAccounts := facts.NewAccounts("Secret", share)
+	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret, secretAccounts)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +67,10 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		wroteSecret: wroteSecret,
 		wroteStatus: facts.NewWritten[stated](),
 	}
-	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+	for _, m := range []prometheus.Collector{newExpiry(c), facts.Collector{room.Accounts, secretAccounts}} {
+		if err := cfg.Registerer.Register(m); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
 	}
 	if cfg.Namespace != "" {
 		if err := addConventional(ctx, mgr, cfg.Namespace); err != nil {

@@ -85,7 +85,7 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 		services.Add(svc)
 	}
 	var err error
-	c.services, err = newServices(services, false)
+	c.services, err = newServices(services, false, facts.ServiceRoom(api.ShareOf(0)))
 	require.NoError(t, err)
 	start(t, c.services.Informer)
 	q := queue.New("", queue.Retries())

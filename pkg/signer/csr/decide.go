@@ -27,11 +27,14 @@ type Situation struct {
 	Request *Request
 	// Pod is what the API server has under the name of the requester's pod; nil for none.
 	Pod *corev1.Pod
-	// OptedIn are the namespaces that have the label, and Services those Services that ask
-	// for a certificate, of namespaces that are not being deleted. Both may be limited to the
-	// Scope of the request.
+	// Services are those that ask for a certificate, of namespaces that are not being deleted,
+	// and select the pod, are in the Scope of the request or among the Grants. OptedIn are those
+	// of their namespaces, and of the namespaces in the Scope, that have the label.
 	OptedIn  map[string]bool
 	Services []*corev1.Service
+	// Holders are the Services that ask for the Others of the Scope, and may have them
+	// (signer.MayHavePodKeys): of each the MaxReviews oldest, the oldest first.
+	Holders map[string][]types.NamespacedName
 	// Grants says of Services whether the requester has VerbServe on them; nil if the API
 	// server was not asked.
 	Grants map[types.NamespacedName]bool
@@ -43,6 +46,11 @@ type Situation struct {
 	Slot         signer.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
+
+	// Of the Services that select the pod, once it is known: all names that it may have, and
+	// the part of each.
+	forPod  api.Wanted
+	members []api.Member
 }
 
 // Verdict is what is done about a request.
@@ -78,7 +86,7 @@ type Decision struct {
 // Reasons of Wait, beside those of a CA that cannot sign.
 const (
 	reasonNoService  = "NoService"
-	reasonNotOptedIn = "NamespaceNotOptedIn"
+	reasonNotOptedIn = api.ReasonNotOptedIn
 	reasonRefused    = "InvalidAnnotation"
 	reasonTrust      = api.ReasonWaitingForTrust
 	reasonShort      = "CAEndsTooSoon"
@@ -102,7 +110,7 @@ func Decide(s Situation) Decision {
 		return Decision{}
 	}
 	s.Services = slices.DeleteFunc(slices.Clone(s.Services), func(svc *corev1.Service) bool {
-		return !signer.MayHavePodKeys(svc, s.OptedIn[svc.Namespace])
+		return !signer.MayHavePodKeys(svc, s.OptedIn[svc.Namespace], s.Authority)
 	})
 	d := s.decide()
 	switch {
@@ -131,6 +139,9 @@ func (s Situation) decide() Decision {
 	case s.AuthorityErr != nil:
 		return s.waitForCA(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
 	}
+	if bound {
+		s.forPod, s.members, _ = api.MergeForPod(s.Pod, s.selecting(pod), s.Limits)
+	}
 	missing := a.without(s.allowed())
 	if missing.empty() {
 		return s.sign(a)
@@ -153,7 +164,7 @@ const MaxReviews = 8
 // owners returns the Services to whose domains the names belong, each once.
 func (s Situation) owners(dnsNames []string) (owners []types.NamespacedName) {
 	for _, name := range dnsNames {
-		if owner, ok := serviceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
+		if owner, ok := signer.ServiceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
 			owners = append(owners, owner)
 		}
 	}
@@ -172,12 +183,12 @@ func (s Situation) candidates(owners []types.NamespacedName, missing names) []ty
 		}
 	}
 	for _, name := range missing.dns {
-		if _, ok := serviceOf(name, s.Limits); !ok {
-			add(s.withName(name))
+		if _, ok := signer.ServiceOf(name, s.Limits); !ok {
+			add(s.Holders[name])
 		}
 	}
 	for _, ip := range missing.ips {
-		add(s.withIP(ip))
+		add(s.Holders[signer.NameOf(ip)])
 	}
 	return all
 }
@@ -185,10 +196,7 @@ func (s Situation) candidates(owners []types.NamespacedName, missing names) []ty
 // allowed returns the names that the requester may have: those of the Services that select
 // its pod, as that pod has them, and those of the Services that were granted.
 func (s Situation) allowed() (allowed names) {
-	if selecting := s.selecting(); len(selecting) > 0 {
-		its, _, _ := api.MergeForPod(s.Pod, selecting, s.Limits)
-		allowed.add(slices.Concat(its.DNSNames, its.FormerNames), its.IPs)
-	}
+	allowed.add(slices.Concat(s.forPod.DNSNames, s.forPod.FormerNames), s.forPod.IPs)
 	for _, svc := range s.Services {
 		if !s.Grants[keyOf(svc)] {
 			continue
@@ -201,11 +209,7 @@ func (s Situation) allowed() (allowed names) {
 }
 
 // selecting returns the Services that select the requester's pod.
-func (s Situation) selecting() (services []*corev1.Service) {
-	pod, bound := s.Request.Pod()
-	if !bound {
-		return nil
-	}
+func (s Situation) selecting(pod PodReference) (services []*corev1.Service) {
 	for _, svc := range s.Services {
 		if svc.Namespace == pod.Namespace && api.Selects(svc, s.Pod) {
 			services = append(services, svc)

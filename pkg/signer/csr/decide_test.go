@@ -58,7 +58,22 @@ func requestOf(t *testing.T, key crypto.Signer, names []string, change ...func(*
 	return signer.EncodeCSR(der)
 }
 
-func (s *Situation) ask(data []byte) { s.Request.PEM, s.Request.Size = data, len(data) }
+func (s *Situation) ask(data []byte) { s.Request.PEM = data }
+
+// decide decides about the request as it is now, with the holders of its names among the
+// Services, as the controller does.
+func decide(s Situation) Decision {
+	s.Request.parsed = nil
+	directory := signer.NewDirectory(s.Limits)
+	for _, svc := range s.Services {
+		directory.Change(nil, svc)
+	}
+	s.Holders = map[string][]types.NamespacedName{}
+	for _, name := range ScopeOf(s.Request, s.Limits).Others {
+		s.Holders[name] = directory.Holding(name, MaxReviews, func(namespace string, podKeys bool) bool { return s.OptedIn[namespace] || podKeys })
+	}
+	return Decide(s)
+}
 
 // approved is a request of a pod that was approved and is signed.
 func approved(t *testing.T) Situation {
@@ -156,13 +171,13 @@ func TestInvalidRequests(t *testing.T) {
 			if c.change != nil {
 				c.change(s.Request)
 			}
-			d := Decide(s)
+			d := decide(s)
 			assert.Equal(t, Deny, d.Verdict)
 			assert.Equal(t, c.reason, d.Reason)
 			assert.Contains(t, d.Message, c.message)
 			assert.Equal(t, Scope{}, ScopeOf(s.Request, s.Limits), "nothing is read for it")
 			s.Request.Approved = true
-			assert.Equal(t, Fail, Decide(s).Verdict)
+			assert.Equal(t, Fail, decide(s).Verdict)
 		})
 	}
 }
@@ -175,7 +190,7 @@ func otherSignature(t *testing.T, names []string) []byte {
 		Signature      asn1.BitString
 	}
 	for i := range parts {
-		parsed, err := decode(requestOf(t, newKey(t, pki.ECDSAP256), names), 0)
+		parsed, err := decode(requestOf(t, newKey(t, pki.ECDSAP256), names))
 		require.NoError(t, err)
 		_, err = asn1.Unmarshal(parsed.Raw, &parts[i])
 		require.NoError(t, err)
@@ -184,6 +199,16 @@ func otherSignature(t *testing.T, names []string) []byte {
 	der, err := asn1.Marshal(parts[0])
 	require.NoError(t, err)
 	return signer.EncodeCSR(der)
+}
+
+// settled gives a Service that asks for keys of pods the condition that the signer writes under
+// the CA while the namespace is opted in.
+func settled(t *testing.T, ca *pki.Authority, limits api.Limits, svc *corev1.Service) {
+	t.Helper()
+	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
+	said := signer.SettleUnnamed(signer.Situation{Now: epoch, OptedIn: true, Authority: ca, Limits: limits, Asking: []*corev1.Service{svc}})
+	require.Len(t, said.Services, 1)
+	svc.Status.Conditions = []metav1.Condition{*said.Services[0].Ready}
 }
 
 // Who may have which names.
@@ -197,7 +222,11 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 	other := func(s *Situation) { s.Services = append(s.Services, signertest.Service("other")) }
 	hadPodKeys := func(s *Situation) {
 		s.OptedIn = map[string]bool{"shop": false}
-		s.Services[0].Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys}}
+		settled(t, s.Authority, s.Limits, s.Services[0])
+	}
+	forgedPodKeys := func(s *Situation) {
+		s.OptedIn = map[string]bool{"shop": false}
+		settled(t, signertest.CA(t), s.Limits, s.Services[0])
 	}
 	suffix := func(s *Situation) {
 		s.Limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
@@ -235,9 +264,24 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		"a pod, not opted in, the Service asks":      {"web.shop.svc", func(s *Situation) { s.OptedIn = nil }, Wait, "NamespaceNotOptedIn"},
 		"a pod, no longer opted in":                  {"web.shop.svc", hadPodKeys, Sign, ""},
 		"a pod, no longer opted in, another Service": {"other.shop.svc", func(s *Situation) { other(s); hadPodKeys(s) }, Wait, "NamespaceNotOptedIn"},
-		"a host, no longer opted in":                 {"web.shop.svc", func(s *Situation) { s.byHost(granted); hadPodKeys(s) }, Sign, ""},
-		"an extra name, no longer opted in":          {"www.example.com", func(s *Situation) { suffix(s); hadPodKeys(s) }, Sign, ""},
-		"an extra name, never opted in":              {"www.example.com", func(s *Situation) { suffix(s); s.OptedIn = nil }, Wait, "NoService"},
+		"a pod, the proof is forged":                 {"web.shop.svc", forgedPodKeys, Wait, "NamespaceNotOptedIn"},
+		"a host, the proof is forged":                {"web.shop.svc", func(s *Situation) { s.byHost(granted); forgedPodKeys(s) }, Wait, "NamespaceNotOptedIn"},
+		"a pod, the condition holds no proof": {"web.shop.svc", func(s *Situation) {
+			hadPodKeys(s)
+			s.Services[0].Status.Conditions[0].Message = api.PodKeysText([]string{"web.shop.svc"}, 0)
+		}, Wait, "NamespaceNotOptedIn"},
+		"an extra name that was added later": {"web.shop.svc", func(s *Situation) {
+			hadPodKeys(s)
+			s.Services[0].Annotations[api.AnnotationExtraDNSNames] = "more.web.shop.svc"
+		}, Wait, "NamespaceNotOptedIn"},
+		"the proof of another Service": {"other.shop.svc", func(s *Situation) {
+			other(s)
+			hadPodKeys(s)
+			s.Services[1].Spec, s.Services[1].Status = s.Services[0].Spec, s.Services[0].Status
+		}, Wait, "NamespaceNotOptedIn"},
+		"a host, no longer opted in":        {"web.shop.svc", func(s *Situation) { s.byHost(granted); hadPodKeys(s) }, Sign, ""},
+		"an extra name, no longer opted in": {"www.example.com", func(s *Situation) { suffix(s); hadPodKeys(s) }, Sign, ""},
+		"an extra name, never opted in":     {"www.example.com", func(s *Situation) { suffix(s); s.OptedIn = nil }, Wait, "NoService"},
 		"a pod, a Service that is refused": {"web.shop.svc", func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" },
 			Wait, "InvalidAnnotation"},
 		"a pod that is gone":             {"web.shop.svc", func(s *Situation) { s.Pod = nil }, Deny, "PodGone"},
@@ -273,7 +317,7 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 			if c.change != nil {
 				c.change(&s)
 			}
-			d := Decide(s)
+			d := decide(s)
 			want := c.verdict
 			if want == Deny {
 				want = Fail
@@ -285,7 +329,7 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 				assert.ElementsMatch(t, strings.Split(c.names, ","), d.Sign.DNSNames)
 			}
 			s.Request.Approved = false
-			unapproved := Decide(s)
+			unapproved := decide(s)
 			if c.verdict == Sign {
 				assert.Equal(t, Approve, unapproved.Verdict)
 			} else {
@@ -302,50 +346,50 @@ func TestIPAddresses(t *testing.T) {
 	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{"web.shop.svc"}, func(r *x509.CertificateRequest) {
 		r.IPAddresses = []net.IP{net.ParseIP("10.0.0.1")}
 	}))
-	d := Decide(s)
+	d := decide(s)
 	assert.Equal(t, "InvalidName", d.Reason)
 	assert.Contains(t, d.Message, "--permit-cluster-ips")
 
 	s.Limits.PermitClusterIPs = true
 	s.Authority = signertest.NewCA(t, s.Limits.Constraints(), epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
-	assert.Equal(t, "NoService", Decide(s).Reason, "no Service asks for it")
+	assert.Equal(t, "NoService", decide(s).Reason, "no Service asks for it")
 	s.Services[0].Annotations[api.AnnotationClusterIPs] = "true"
-	d = Decide(s)
+	d = decide(s)
 	require.Equal(t, Sign, d.Verdict, d.Message)
 	assert.Equal(t, "10.0.0.1", d.Sign.IPs[0].String())
 
 	s.Limits.ClusterIPDuration = time.Hour
-	d = Decide(s)
+	d = decide(s)
 	assert.Equal(t, time.Hour, d.Sign.NotAfter.Sub(d.Sign.NotBefore), "an address may become another Service's")
 	s.Services[0].Spec.Selector = map[string]string{"app": "other"}
-	assert.Equal(t, "NotPermitted", Decide(s).Reason)
+	assert.Equal(t, "NotPermitted", decide(s).Reason)
 }
 
 // The API server is asked only about what the pod alone does not decide, and not without
 // limit.
 func TestReviews(t *testing.T) {
 	s := approved(t)
-	assert.Equal(t, Sign, Decide(s).Verdict, "no review for a pod's own names")
-	assert.Equal(t, Scope{Namespaces: []string{"shop"}}, ScopeOf(s.Request, s.Limits))
+	assert.Equal(t, Sign, decide(s).Verdict, "no review for a pod's own names")
+	assert.Equal(t, Scope{Services: []types.NamespacedName{web}}, ScopeOf(s.Request, s.Limits))
 
 	s.byHost(nil)
-	d := Decide(s)
+	d := decide(s)
 	assert.Equal(t, Review, d.Verdict)
 	assert.Equal(t, []types.NamespacedName{web}, d.Reviews)
 
 	s.Services = nil
-	assert.Equal(t, []types.NamespacedName{web}, Decide(s).Reviews, "the answer does not tell whether there is such a Service")
+	assert.Equal(t, []types.NamespacedName{web}, decide(s).Reviews, "the answer does not tell whether there is such a Service")
 
 	many := make([]string, MaxReviews+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("web.n%d.svc", i)
 	}
 	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), many))
-	d = Decide(s)
+	d = decide(s)
 	assert.Equal(t, Fail, d.Verdict)
 	assert.Equal(t, "TooManyServices", d.Reason)
 	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), many[1:]))
-	assert.Len(t, Decide(s).Reviews, MaxReviews)
+	assert.Len(t, decide(s).Reviews, MaxReviews)
 
 	s.Limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
 	for i := range MaxReviews + 1 {
@@ -354,10 +398,10 @@ func TestReviews(t *testing.T) {
 		s.Services = append(s.Services, svc)
 	}
 	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{"www.example.com"}))
-	d = Decide(s)
+	d = decide(s)
 	assert.Len(t, d.Reviews, MaxReviews)
 	assert.Equal(t, "s8", d.Reviews[0].Name, "the oldest first")
-	assert.True(t, ScopeOf(s.Request, s.Limits).All)
+	assert.Equal(t, Scope{Others: []string{"www.example.com"}}, ScopeOf(s.Request, s.Limits))
 }
 
 // What has to wait for the limits is neither approved nor signed, and never denied.
@@ -367,7 +411,7 @@ func TestLimits(t *testing.T) {
 	s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
 	for _, isApproved := range []bool{true, false} {
 		s.Request.Approved = isApproved
-		d := Decide(s)
+		d := decide(s)
 		assert.Equal(t, Wait, d.Verdict)
 		assert.Equal(t, "RateLimited", d.Reason)
 		assert.Equal(t, "too many certificates were issued: the limit for one namespace is reached (1000 at once, then one every 1s); "+
@@ -375,22 +419,22 @@ func TestLimits(t *testing.T) {
 		assert.Equal(t, epoch.Add(90*time.Second), d.NextAt)
 	}
 	s.Slot.Secret = epoch.Add(2 * time.Minute)
-	assert.Contains(t, Decide(s).Message, "the limit for one pod is reached (20 at once, then one every 1m0s)")
+	assert.Contains(t, decide(s).Message, "the limit for one pod is reached (20 at once, then one every 1m0s)")
 	s.Request.Extra, s.Grants = nil, map[types.NamespacedName]bool{web: true}
-	assert.Contains(t, Decide(s).Message, "the limit for one requester with these names is reached")
+	assert.Contains(t, decide(s).Message, "the limit for one requester with these names is reached")
 	s.Now = s.Slot.At()
-	assert.Equal(t, Approve, Decide(s).Verdict)
+	assert.Equal(t, Approve, decide(s).Verdict)
 	s.Pod = nil
 	s.Request.PEM = nil
 	s.Now = epoch
-	assert.Equal(t, "InvalidRequest", Decide(s).Reason, "what is never signed does not wait")
+	assert.Equal(t, "InvalidRequest", decide(s).Reason, "what is never signed does not wait")
 }
 
 // Who asks decides whose limits count, and in whose turn the request is looked at.
 func TestWhoseShare(t *testing.T) {
 	s := approved(t)
 	s.Request.UID = "request"
-	assert.Equal(t, signer.ShareOfPod("request", "shop", "pod"), Decide(s).Share)
+	assert.Equal(t, signer.ShareOfPod("request", "shop", "pod"), decide(s).Share)
 	assert.Equal(t, "shop", s.Request.Tenant())
 
 	of := func(change func(s *Situation)) signer.Share {
@@ -398,7 +442,7 @@ func TestWhoseShare(t *testing.T) {
 		request := *s.Request
 		next.Request, next.Grants = &request, map[types.NamespacedName]bool{web: true}
 		change(&next)
-		d := Decide(next)
+		d := decide(next)
 		require.Equal(t, Sign, d.Verdict, d.Message)
 		assert.Equal(t, next.Request.Tenant(), d.Share.Subject.Namespace)
 		assert.False(t, d.Share.FirstIsFree)
@@ -449,7 +493,7 @@ func TestTheCA(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := approved(t)
 			c.change(&s)
-			d := Decide(s)
+			d := decide(s)
 			assert.Equal(t, c.verdict, d.Verdict, "%s: %s", d.Reason, d.Message)
 			assert.Equal(t, c.reason, d.Reason)
 			if c.verdict != Sign {
@@ -487,7 +531,7 @@ func TestWhatIsSigned(t *testing.T) {
 			s.ask(requestOf(t, newKey(t, c.algorithm), []string{"web.shop.svc.cluster.local", "web.shop.svc"}, func(r *x509.CertificateRequest) {
 				r.Subject.CommonName = "web.shop.svc"
 			}))
-			d := Decide(s)
+			d := decide(s)
 			require.Equal(t, Sign, d.Verdict, d.Message)
 			issued := certify(t, s, d)
 			assert.Equal(t, c.algorithm, d.Sign.KeyAlgorithm)
@@ -514,7 +558,7 @@ func certify(t *testing.T, s Situation, d Decision, change ...signertest.Change)
 // A CA that chooses a common name is refused: who asked for none would ask again at once.
 func TestACommonNameThatNobodyAskedFor(t *testing.T) {
 	s := approved(t)
-	d := Decide(s)
+	d := decide(s)
 	issued := certify(t, s, d, func(template *x509.Certificate, _ *pki.Authority) { template.Subject.CommonName = "web.shop.svc" })
 	_, err := Certificate(d, issued)
 	var refused *signer.RefusedError
@@ -522,7 +566,7 @@ func TestACommonNameThatNobodyAskedFor(t *testing.T) {
 	assert.Contains(t, err.Error(), `its common name is "web.shop.svc", must be ""`)
 }
 
-func TestFactsOf(t *testing.T) {
+func TestRequestOf(t *testing.T) {
 	seconds := int32(600)
 	o := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7", Annotations: map[string]string{"a": "b"}},
@@ -532,29 +576,24 @@ func TestFactsOf(t *testing.T) {
 		},
 		Status: certificatesv1.CertificateSigningRequestStatus{Conditions: []Condition{{Type: certificatesv1.CertificateApproved}}},
 	}
-	meta := metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7"}
-	got := FactsOf(o)
 	assert.Equal(t, &Request{
-		ObjectMeta: meta, Pending: true, Approved: true, Username: "jane", UserUID: "7", Groups: []string{"g"},
+		Name: "csr-1", UID: "uid", ResourceVersion: "7", Pending: true, Approved: true, Username: "jane", UserUID: "7", Groups: []string{"g"},
 		Extra: map[string]certificatesv1.ExtraValue{"k": {"v"}}, Lifetime: 10 * time.Minute, Usages: []certificatesv1.KeyUsage{"server auth"},
-		PEM: []byte("csr"), Size: 3, Conditions: o.Status.Conditions,
-	}, got)
-	assert.Equal(t, got, got.DeepCopyObject())
+		PEM: []byte("csr"), Conditions: o.Status.Conditions,
+	}, RequestOf(o))
+	assert.True(t, FactsOf(o, api.DefaultLimits()).IsPending())
 
-	o.Spec.Request = make([]byte, maxPEM+1)
-	got = FactsOf(o)
-	assert.Empty(t, got.PEM, "it is not kept")
-	assert.Equal(t, maxPEM+1, got.Size)
 	for _, answer := range []certificatesv1.RequestConditionType{certificatesv1.CertificateDenied, certificatesv1.CertificateFailed} {
 		answered := o.DeepCopy()
 		answered.Status.Conditions = append(answered.Status.Conditions, Condition{Type: answer})
-		assert.Equal(t, &Request{ObjectMeta: meta}, FactsOf(answered))
+		assert.False(t, RequestOf(answered).Pending)
 	}
 	signed, elsewhere := o.DeepCopy(), o.DeepCopy()
 	signed.Status.Certificate, elsewhere.Spec.SignerName = []byte("x"), "example.com/other"
-	assert.Equal(t, &Request{ObjectMeta: meta}, FactsOf(signed))
-	assert.Equal(t, &Request{ObjectMeta: meta}, FactsOf(elsewhere))
-	assert.Equal(t, Decision{}, Decide(Situation{Request: FactsOf(elsewhere)}))
+	for _, other := range []*certificatesv1.CertificateSigningRequest{signed, elsewhere} {
+		assert.Equal(t, Decision{}, Decide(Situation{Request: RequestOf(other)}))
+		assert.Equal(t, &Facts{ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7"}}, FactsOf(other, api.DefaultLimits()), "nothing else is kept")
+	}
 }
 
 func TestAnswers(t *testing.T) {

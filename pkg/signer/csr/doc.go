@@ -8,12 +8,13 @@
 // for must be one that such a Service may have. The certificate has exactly those names,
 // or there is none.
 //
-//	Scope    Request                                   -> of which namespaces the Services are needed
+//	FactsOf  the object                                -> Facts: what is kept while it waits
+//	Scope    Request                                   -> which Services are needed
 //	gather*  Request, its pod, the Services, the CA    -> Situation
 //	Decide   Situation                                 -> Decision: what is done, and why
 //	Answer   Decision, the signed certificate          -> what is written into the request
 //
-// Approval and certificate are separate writes. Each is decided anew, so that a signer
-// that stopped in between, or another leader, goes on where the first one was, and what is
-// signed is what is right when it is signed.
+// Approval and certificate are separate writes. A request that is approved is decided about
+// like any other, so that a signer that stopped in between, or another leader, goes on where
+// the first one was, and what is signed is what is right when it is signed.
 package csr

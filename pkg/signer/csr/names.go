@@ -1,66 +1,48 @@
 package csr
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// Scope is of which namespaces the Services are needed to decide about a request.
+// Scope is of which Services is to be known whether they ask for a certificate, to decide about
+// a request, beside those that select the requester's pod.
 type Scope struct {
-	// Namespaces are that of the requester's pod and those in the names, sorted.
-	Namespaces []string
-	// All: some name does not say which Service it is of, so any may have it.
-	All bool
+	// Services are those in the names, sorted.
+	Services []types.NamespacedName
+	// Others are the names and addresses that do not say of which Service they are, as
+	// signer.OtherNames returns them.
+	Others []string
 }
 
 // ScopeOf returns the scope of a request: an empty one if the request is invalid.
-func ScopeOf(r *Request, limits api.Limits) Scope {
+func ScopeOf(r *Request, limits api.Limits) (s Scope) {
 	a, refused := r.parse()
 	if refused != nil {
 		return Scope{}
 	}
-	s := Scope{All: len(a.ips) > 0}
-	if pod, ok := r.Pod(); ok {
-		s.Namespaces = append(s.Namespaces, pod.Namespace)
-	}
 	for _, name := range a.dnsNames {
-		owner, ok := serviceOf(name, limits)
-		if ok {
-			s.Namespaces = append(s.Namespaces, owner.Namespace)
+		if owner, ok := signer.ServiceOf(name, limits); ok {
+			s.Services = append(s.Services, owner)
+		} else {
+			s.Others = append(s.Others, name)
 		}
-		s.All = s.All || !ok
 	}
-	s.Namespaces = sorted(s.Namespaces, strings.Compare)
+	for _, ip := range a.ips {
+		s.Others = append(s.Others, signer.NameOf(ip))
+	}
+	s.Services = sorted(s.Services, func(a, b types.NamespacedName) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return s
-}
-
-// serviceOf returns the Service to whose domains the name belongs: SVC.NS.svc,
-// SVC.NS.svc.CLUSTERDOMAIN, or a name below. It returns false for a name outside of the
-// domains of Services. The Service need not exist.
-func serviceOf(name string, limits api.Limits) (types.NamespacedName, bool) {
-	for _, domain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
-		if short, ok := strings.CutSuffix(name, "."+domain); ok && strings.HasSuffix(short, ".svc") {
-			name = short
-			break
-		}
-	}
-	labels := strings.Split(name, ".")
-	n := len(labels)
-	if n < 3 || labels[n-1] != "svc" {
-		return types.NamespacedName{}, false
-	}
-	owner := types.NamespacedName{Namespace: labels[n-2], Name: labels[n-3]}
-	if len(validation.IsDNS1123Label(owner.Namespace)) > 0 || len(validation.IsDNS1123Label(owner.Name)) > 0 {
-		return types.NamespacedName{}, false // such as *.shop.svc
-	}
-	return owner, true
 }
 
 // mayBePermitted reports whether some namespace may be allowed to have the name, which is
@@ -100,28 +82,6 @@ func (s Situation) service(key types.NamespacedName) *corev1.Service {
 		}
 	}
 	return nil
-}
-
-// withName returns the Services that ask for a DNS name, the oldest first. Those that ask
-// for something that is not allowed are left out.
-func (s Situation) withName(name string) []types.NamespacedName {
-	return s.with(func(r api.Request) bool { return slices.Contains(r.DNSNames, name) })
-}
-
-// withIP is withName for an IP address.
-func (s Situation) withIP(ip netip.Addr) []types.NamespacedName {
-	return s.with(func(r api.Request) bool { return slices.Contains(r.IPs, ip) })
-}
-
-func (s Situation) with(name func(api.Request) bool) (keys []types.NamespacedName) {
-	services := slices.Clone(s.Services)
-	slices.SortStableFunc(services, api.OlderFirst)
-	for _, svc := range services {
-		if r, err := api.Parse(svc, s.Limits); err == nil && name(r) {
-			keys = append(keys, keyOf(svc))
-		}
-	}
-	return keys
 }
 
 func keyOf(svc *corev1.Service) types.NamespacedName {

@@ -48,10 +48,24 @@ func refusef(reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Errorf(format, args...)}
 }
 
+// parsed is what parse returned.
+type parsed struct {
+	asked
+	*refusal
+}
+
 // parse returns what the request asks for, or why no such certificate is ever signed. It
-// does not look at who asks.
+// does not look at who asks. The request is parsed, and its signature verified, once.
 func (r *Request) parse() (asked, *refusal) {
-	csr, err := decode(r.PEM, r.Size)
+	if r.parsed == nil {
+		r.parsed = &parsed{}
+		r.parsed.asked, r.parsed.refusal = r.parseOnce()
+	}
+	return r.parsed.asked, r.parsed.refusal
+}
+
+func (r *Request) parseOnce() (asked, *refusal) {
+	csr, err := decode(r.PEM)
 	if err != nil {
 		return asked{}, &refusal{reasonInvalid, err}
 	}
@@ -82,9 +96,9 @@ func (r *Request) parse() (asked, *refusal) {
 }
 
 // decode reads the one PKCS #10 request that there must be.
-func decode(data []byte, size int) (*x509.CertificateRequest, error) {
-	if size > maxPEM {
-		return nil, fmt.Errorf("spec.request: %d bytes: must be at most %d", size, maxPEM)
+func decode(data []byte) (*x509.CertificateRequest, error) {
+	if len(data) > maxPEM {
+		return nil, fmt.Errorf("spec.request: %d bytes: must be at most %d", len(data), maxPEM)
 	}
 	block, rest := pem.Decode(data)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
@@ -129,15 +143,20 @@ func (a *asked) readNames(csr *x509.CertificateRequest) error {
 		}
 	}
 	a.dnsNames = sorted(csr.DNSNames, strings.Compare)
-	for _, ip := range csr.IPAddresses {
-		address, _ := netip.AddrFromSlice(ip) // x509 has checked the length
-		a.ips = append(a.ips, address.Unmap())
-	}
-	a.ips = sorted(a.ips, netip.Addr.Compare)
+	a.ips = sorted(addresses(csr), netip.Addr.Compare)
 	if len(a.dnsNames)+len(a.ips) < n {
 		return errors.New("it has a name twice: each name may be there once")
 	}
 	return nil
+}
+
+// addresses returns the IP addresses of a request.
+func addresses(csr *x509.CertificateRequest) (ips []netip.Addr) {
+	for _, ip := range csr.IPAddresses {
+		address, _ := netip.AddrFromSlice(ip) // x509 has checked the length
+		ips = append(ips, address.Unmap())
+	}
+	return ips
 }
 
 // readSubject reads the common name. Nothing else may be in the subject.

@@ -2,41 +2,48 @@ package csr
 
 import (
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
 )
 
 // refuse returns why the requester does not get the missing names: Deny if one of them can
 // never be right, otherwise Wait.
-func (s Situation) refuse(missing names) (first Decision) {
-	problems := make([]Decision, 0, len(missing.dns)+len(missing.ips))
+func (s Situation) refuse(missing names) Decision {
+	var first *Decision
+	final := func(d Decision) bool {
+		if first == nil || d.Verdict == Deny {
+			first = &d
+		}
+		return d.Verdict == Deny
+	}
 	for _, name := range missing.dns {
-		problems = append(problems, s.problem(name))
-	}
-	for _, ip := range missing.ips {
-		problems = append(problems, s.problemOfIP(ip))
-	}
-	for _, d := range problems {
-		if d.Verdict == Deny {
-			return d
+		if final(s.problem(name)) {
+			return *first
 		}
 	}
-	return problems[0]
+	for _, ip := range missing.ips {
+		if final(s.problemOfIP(ip)) {
+			return *first
+		}
+	}
+	return *first
 }
 
 // problem returns why the requester does not get a DNS name.
 func (s Situation) problem(name string) Decision {
-	owner, ok := serviceOf(name, s.Limits)
+	owner, ok := signer.ServiceOf(name, s.Limits)
 	if ok {
 		return s.problemOfService(name, owner)
 	}
 	if !mayBePermitted(name, s.Limits) {
 		return deny(reasonInvalidName, "DNS name %q: no Service may have it: it is neither below SVC.NAMESPACE.svc nor below a suffix that the signer permits", shown(name))
 	}
-	return s.problemOfHolders(name, s.withName(name))
+	return s.problemOfHolders(name, s.Holders[name])
 }
 
 // problemOfIP returns why the requester does not get an IP address.
@@ -44,7 +51,7 @@ func (s Situation) problemOfIP(ip netip.Addr) Decision {
 	if !s.Limits.PermitClusterIPs {
 		return deny(reasonInvalidName, "IP address %s: not permitted: the signer was started without --permit-cluster-ips, and its CA excludes all IP addresses", ip)
 	}
-	return s.problemOfHolders(ip.String(), s.withIP(ip))
+	return s.problemOfHolders(ip.String(), s.Holders[signer.NameOf(ip)])
 }
 
 // problemOfHolders returns why the requester does not get a name that these Services
@@ -79,23 +86,29 @@ func (s Situation) problemOfService(name string, owner types.NamespacedName) Dec
 // problemOfName returns why a name is not among those of a Service that the requester may
 // serve.
 func (s Situation) problemOfName(name string, svc *corev1.Service) Decision {
-	if err := s.errorOf(svc); err != nil {
+	if _, err := api.Parse(svc, s.Limits); err != nil {
 		return wait(reasonRefused, "Service %s: %s", keyOf(svc), err)
+	}
+	if err := s.crowdedOut(svc); err != nil {
+		d := wait(reasonRefused, "Service %s: %s", keyOf(svc), err)
+		d.NextAt = s.Now.Add(crowdedRetry)
+		return d
 	}
 	return deny(reasonInvalidName, "DNS name %q: Service %s does not give it to this requester; a pod has no wildcard, and below a headless Service its own name only", shown(name), keyOf(svc))
 }
 
-// errorOf returns what is wrong with what a Service asks for, alone or together with the
-// others that select the pod, or nil.
-func (s Situation) errorOf(svc *corev1.Service) error {
-	if _, err := api.Parse(svc, s.Limits); err != nil {
-		return err
-	}
+// crowdedRetry is how long a request waits before it is looked at again because other Services
+// that select the pod have too many names. It does not name these, so their changes are not
+// among those that it is looked at for.
+const crowdedRetry = time.Minute
+
+// crowdedOut returns what is wrong with what a Service asks for together with the others that
+// select the pod, or nil.
+func (s Situation) crowdedOut(svc *corev1.Service) error {
 	if s.Pod == nil || s.Grants[keyOf(svc)] {
 		return nil
 	}
-	_, members, _ := api.MergeForPod(s.Pod, s.selecting(), s.Limits)
-	for _, m := range members {
+	for _, m := range s.members {
 		if m.Service == svc {
 			return m.Err
 		}

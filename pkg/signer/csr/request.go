@@ -1,26 +1,26 @@
 package csr
 
 import (
-	"maps"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// Request is what is remembered of a CertificateSigningRequest: of one that has an answer,
-// or is addressed to another signer, only its name.
+// Request is a CertificateSigningRequest as it is decided about. It is read for that: of one
+// that waits, only its Facts are kept.
 type Request struct {
-	metav1.TypeMeta   // empty
-	metav1.ObjectMeta // name, UID and resource version only
+	Name            string
+	UID             types.UID
+	ResourceVersion string
 
 	// Pending: it is addressed to this signer, and was neither denied nor signed, nor has
 	// it failed. Approved: by this signer or by somebody else.
@@ -33,34 +33,42 @@ type Request struct {
 	// Lifetime is how long the certificate is to be valid from now; 0 if that was not said.
 	Lifetime time.Duration
 	Usages   []certificatesv1.KeyUsage
-	// PEM is the PKCS #10 request, and Size is how many bytes it has. PEM is empty if they
-	// are more than maxPEM.
-	PEM  []byte
-	Size int
+	// PEM is the PKCS #10 request.
+	PEM []byte
 	// Conditions are all that the request has: one more is written beside them.
 	Conditions []certificatesv1.CertificateSigningRequestCondition
+
+	parsed *parsed // of the other fields, which do not change after that
 }
 
 // maxPEM is the most bytes of a PKCS #10 request that is read: 100 names of 253 characters
 // and an RSA key have 40 KB.
 const maxPEM = 64 << 10
 
-// FactsOf returns what is remembered of a request.
-func FactsOf(o *certificatesv1.CertificateSigningRequest) *Request {
-	r := &Request{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
-	if o.Spec.SignerName != api.SignerName || len(o.Status.Certificate) > 0 || has(o, certificatesv1.CertificateDenied) || has(o, certificatesv1.CertificateFailed) {
-		return r
+// RequestOf returns what is decided about.
+func RequestOf(o *certificatesv1.CertificateSigningRequest) *Request {
+	r := &Request{
+		Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+		Pending: isPending(o), Approved: has(o, certificatesv1.CertificateApproved),
+		Username: o.Spec.Username, UserUID: o.Spec.UID, Groups: o.Spec.Groups, Extra: o.Spec.Extra,
+		Usages: o.Spec.Usages, PEM: o.Spec.Request, Conditions: o.Status.Conditions,
 	}
-	r.Pending, r.Approved = true, has(o, certificatesv1.CertificateApproved)
-	r.Username, r.UserUID, r.Groups, r.Extra = o.Spec.Username, o.Spec.UID, o.Spec.Groups, o.Spec.Extra
 	if o.Spec.ExpirationSeconds != nil {
 		r.Lifetime = time.Duration(*o.Spec.ExpirationSeconds) * time.Second
 	}
-	r.Usages, r.Conditions, r.Size = o.Spec.Usages, o.Status.Conditions, len(o.Spec.Request)
-	if r.Size <= maxPEM {
-		r.PEM = slices.Clone(o.Spec.Request)
-	}
 	return r
+}
+
+// Approve makes the request the one that it is since it was approved.
+func (r *Request) Approve(approved *certificatesv1.CertificateSigningRequest) {
+	was := r.parsed
+	*r = *RequestOf(approved)
+	r.parsed = was // its spec does not change
+}
+
+func isPending(o *certificatesv1.CertificateSigningRequest) bool {
+	return o.Spec.SignerName == api.SignerName && len(o.Status.Certificate) == 0 &&
+		!has(o, certificatesv1.CertificateDenied) && !has(o, certificatesv1.CertificateFailed)
 }
 
 func has(o *certificatesv1.CertificateSigningRequest, condition certificatesv1.RequestConditionType) bool {
@@ -69,19 +77,26 @@ func has(o *certificatesv1.CertificateSigningRequest, condition certificatesv1.R
 	})
 }
 
-// IsPending reports whether the request is addressed to this signer, and was neither denied
-// nor signed, nor has it failed.
-func (r *Request) IsPending() bool { return r.Pending }
-
-// Tenant returns in whose turn the request is looked at: the namespace of the
+// tenantOf returns in whose turn the requests of a user are looked at: the namespace of the
 // ServiceAccount that asks, or the user, by a name that no namespace has.
-func (r *Request) Tenant() string {
-	if account, ok := strings.CutPrefix(r.Username, serviceAccountPrefix); ok {
+func tenantOf(username string) string {
+	if account, ok := strings.CutPrefix(username, serviceAccountPrefix); ok {
 		namespace, _, _ := strings.Cut(account, ":")
-		return namespace
+		username = namespace
+	} else {
+		username = "user:" + username
 	}
-	return "user:" + r.Username
+	if len(username) > maxTenant {
+		return fmt.Sprintf("user:%x", sha256.Sum256([]byte(username)))
+	}
+	return username
 }
+
+// maxTenant is the most bytes of the name of a tenant that are kept.
+const maxTenant = 253
+
+// Tenant returns in whose turn the request is looked at.
+func (r *Request) Tenant() string { return tenantOf(r.Username) }
 
 // share returns what a certificate for what is asked for takes of the limits.
 func (r *Request) share(a asked) signer.Share {
@@ -94,18 +109,6 @@ func (r *Request) share(a asked) signer.Share {
 // serviceAccountPrefix is what user names of ServiceAccounts begin with; NAMESPACE:NAME
 // follows.
 const serviceAccountPrefix = "system:serviceaccount:"
-
-// DeepCopyObject implements runtime.Object.
-func (r *Request) DeepCopyObject() runtime.Object {
-	out := *r
-	out.Groups, out.Usages, out.PEM = slices.Clone(r.Groups), slices.Clone(r.Usages), slices.Clone(r.PEM)
-	out.Conditions = slices.Clone(r.Conditions)
-	out.Extra = maps.Clone(r.Extra)
-	for key, values := range out.Extra {
-		out.Extra[key] = slices.Clone(values)
-	}
-	return &out
-}
 
 // PodReference is the pod to which the token of a requester is bound.
 type PodReference struct {

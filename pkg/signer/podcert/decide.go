@@ -28,7 +28,8 @@ type Situation struct {
 	OptedIn, Terminating bool
 	// Pod is what the API server has under the request's name; nil for none.
 	Pod *corev1.Pod
-	// Services are those of the namespace that ask for a certificate.
+	// Services are those of the namespace that ask for a certificate and select the pod; those
+	// that do not are left out.
 	Services []*corev1.Service
 	Limits   api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
@@ -73,7 +74,7 @@ const (
 	reasonNoNames     = api.ReasonWaitingForTrust
 	reasonOldKubelet  = "KubeletTooOld"
 	reasonShort       = "CAEndsTooSoon"
-	reasonNotOptedIn  = "NamespaceNotOptedIn"
+	reasonNotOptedIn  = api.ReasonNotOptedIn
 	reasonLimited     = string(signer.ReasonRateLimited)
 	reasonOtherPod    = "WrongPod"
 	reasonUnsupported = certificatesv1.PodCertificateRequestConditionUnsupportedKeyType
@@ -89,10 +90,6 @@ func Decide(s Situation) Decision {
 		return d
 	}
 	selecting := s.selecting()
-	if d, out := s.checkOptIn(selecting); out {
-		return d
-	}
-	selecting = slices.DeleteFunc(selecting, func(svc *corev1.Service) bool { return !signer.MayHavePodKeys(svc, s.OptedIn) })
 	switch {
 	case signer.Pending(s.AuthorityErr):
 		return Decision{NextAt: s.Now.Add(signer.CARetry)} // the CA is about to be known
@@ -100,7 +97,12 @@ func Decide(s Situation) Decision {
 		d := wait(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
 		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
-	case len(selecting) == 0:
+	}
+	if d, out := s.checkOptIn(selecting); out {
+		return d
+	}
+	selecting = slices.DeleteFunc(selecting, func(svc *corev1.Service) bool { return !signer.MayHavePodKeys(svc, s.OptedIn, s.Authority) })
+	if len(selecting) == 0 {
 		return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
 	}
 	asked, members, ok := api.MergeForPod(s.Pod, selecting, s.Limits)
@@ -165,10 +167,10 @@ func (s Situation) selecting() (services []*corev1.Service) {
 }
 
 // checkOptIn returns the decision about a pod of which no Service may have a certificate,
-// because the namespace is not opted in. It is denied if it never was. If a Service had one
-// in whichever way, the pod may have been in use, and waits for the label.
+// because the namespace is not opted in. It is denied if it never was. If a Service seems to have
+// had one in whichever way, the pod may have been in use, and waits for the label.
 func (s Situation) checkOptIn(selecting []*corev1.Service) (d Decision, out bool) {
-	mayHave := func(svc *corev1.Service) bool { return signer.MayHavePodKeys(svc, s.OptedIn) }
+	mayHave := func(svc *corev1.Service) bool { return signer.MayHavePodKeys(svc, s.OptedIn, s.Authority) }
 	const message = "namespace %q does not have label %s=%s"
 	switch {
 	case s.OptedIn || slices.ContainsFunc(selecting, mayHave):

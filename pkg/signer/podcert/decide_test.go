@@ -67,10 +67,26 @@ type reasoned struct {
 
 func (r reasoned) Reason() string { return r.reason }
 
+// settled gives a Service that asks for keys of pods the condition that the signer writes under
+// the CA while the namespace is opted in.
+func settled(t *testing.T, ca *pki.Authority, limits api.Limits, svc *corev1.Service) {
+	t.Helper()
+	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
+	said := signer.SettleUnnamed(signer.Situation{Now: epoch, OptedIn: true, Authority: ca, Limits: limits, Asking: []*corev1.Service{svc}})
+	require.Len(t, said.Services, 1)
+	svc.Status.Conditions = []metav1.Condition{*said.Services[0].Ready}
+}
+
 func TestDecide(t *testing.T) {
 	now := metav1.NewTime(epoch)
-	hadPodKeys := web()
-	hadPodKeys.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys}}
+	ca := signertest.CA(t)
+	hadPodKeys, forged, later := web(), web(), web()
+	settled(t, ca, api.DefaultLimits(), hadPodKeys)
+	settled(t, signertest.CA(t), api.DefaultLimits(), forged)
+	settled(t, ca, api.DefaultLimits(), later)
+	later.Annotations[api.AnnotationExtraDNSNames] = "more.web.shop.svc"
+	told := hadPodKeys.DeepCopy()
+	told.Status.Conditions[0].Status, told.Status.Conditions[0].Reason, told.Status.Conditions[0].Message = metav1.ConditionFalse, api.ReasonNotOptedIn, "x"
 	for name, c := range map[string]struct {
 		change  func(s *Situation)
 		verdict Verdict
@@ -89,7 +105,19 @@ func TestDecide(t *testing.T) {
 		"no CSR":                   {func(s *Situation) { s.Request.CSR = nil }, Wait, "KubeletTooOld", 0},
 		"a CSR that is none":       {func(s *Situation) { s.Request.CSR = []byte("x") }, Deny, "UnsupportedKeyType", 0},
 		"not opted in":             {func(s *Situation) { s.OptedIn = false }, Deny, "NamespaceNotOptedIn", 0},
-		"no longer opted in":       {func(s *Situation) { s.OptedIn, s.Services = false, []*corev1.Service{hadPodKeys} }, Sign, "", 0},
+		"no longer opted in": {func(s *Situation) {
+			s.OptedIn, s.Services, s.Authority = false, []*corev1.Service{hadPodKeys}, ca
+		}, Sign, "", 0},
+		"no longer opted in, under the next CA": {func(s *Situation) {
+			s.OptedIn, s.Services, s.Authority.Older = false, []*corev1.Service{hadPodKeys}, []pki.Issuer{ca.Issuer}
+		}, Sign, "", 0},
+		"no longer opted in, more names": {func(s *Situation) { s.OptedIn, s.Services, s.Authority = false, []*corev1.Service{later}, ca }, Wait, "NamespaceNotOptedIn", 0},
+		"never opted in, forged":         {func(s *Situation) { s.OptedIn, s.Services, s.Authority = false, []*corev1.Service{forged}, ca }, Wait, "NamespaceNotOptedIn", 0},
+		"nothing shows that it was":      {func(s *Situation) { s.OptedIn, s.Services = false, []*corev1.Service{told} }, Wait, "NamespaceNotOptedIn", 0},
+		"no longer opted in, before the CA is known": {func(s *Situation) {
+			s.OptedIn, s.Services = false, []*corev1.Service{hadPodKeys}
+			s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"}
+		}, Ignore, "", signer.CARetry},
 		"no longer opted in, and back to a Secret": {func(s *Situation) {
 			s.OptedIn, s.Services = false, []*corev1.Service{web()}
 			s.Services[0].Annotations[api.AnnotationKeySource] = "secret"

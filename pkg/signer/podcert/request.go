@@ -39,8 +39,9 @@ type Request struct {
 
 // Of the size of what is remembered. The API server's own limits are higher.
 const (
-	maxCSR     = 8 << 10 // RSA of 8192 bits has less than 3 KiB
+	maxCSR     = 8 << 10 // RSA of 8192 bits has less than 3 KiB, and names in it are allowed and do not count
 	maxOptions = 8
+	maxOption  = 80 // characters of a key
 )
 
 // FactsOf returns what is remembered of a request.
@@ -80,7 +81,9 @@ func factsOf(meta *metav1.ObjectMeta, spec certificatesv1.PodCertificateRequestS
 	}
 	if len(spec.UnverifiedUserAnnotations) > 0 {
 		keys := slices.Sorted(maps.Keys(spec.UnverifiedUserAnnotations))
-		r.Options = slices.Clone(keys[:min(len(keys), maxOptions)])
+		for _, key := range keys[:min(len(keys), maxOptions)] {
+			r.Options = append(r.Options, api.Shorten(key, maxOption))
+		}
 	}
 	return r
 }

@@ -2,7 +2,9 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
 )
 
 // Cluster reads what decisions about requests depend on. What it returns must not be
@@ -22,20 +25,34 @@ type Cluster struct {
 	cache    client.Reader // the opted-in Namespaces
 	live     client.Reader // the API server itself
 	services Services
+	// directory finds those of the services that a request names.
+	directory *signer.Directory
 }
 
 // Services is the cache of Services of the signer's controller.
 type Services interface {
-	// Asking returns the Services of the namespace that ask for a certificate; those of all
-	// namespaces if it is metav1.NamespaceAll.
-	Asking(namespace string) []*corev1.Service
+	Get(key types.NamespacedName) *corev1.Service
+	In(namespace string) iter.Seq[*corev1.Service]
+	Handle(h func(before, after *corev1.Service))
 	Changes(name string, h facts.Handler[*corev1.Service]) source.SyncingSource
 }
 
 // NewCluster returns the Cluster of the manager, whose cache must be that of the signer's
 // controller.
-func NewCluster(mgr manager.Manager, services Services) *Cluster {
-	return &Cluster{cache: mgr.GetCache(), live: mgr.GetAPIReader(), services: services}
+func NewCluster(mgr manager.Manager, services Services, limits api.Limits) *Cluster {
+	return newCluster(mgr.GetCache(), mgr.GetAPIReader(), services, limits)
+}
+
+func newCluster(cache, live client.Reader, services Services, limits api.Limits) *Cluster {
+	c := &Cluster{cache: cache, live: live, services: services, directory: signer.NewDirectory(limits)}
+	services.Handle(c.directory.Change)
+	return c
+}
+
+// limit makes these the limits by which Services have names. It is called whenever the CA has
+// changed: with it, which cluster domains were those of before.
+func (c *Cluster) limit(limits api.Limits) {
+	c.directory.Limit(limits, c.services.In(metav1.NamespaceAll))
 }
 
 // namespaceKind is the kind of which the cache holds the metadata of opted-in objects.
@@ -74,19 +91,6 @@ func (c *Cluster) LiveNamespace(ctx context.Context, name string) (optedIn, term
 	return true, list[0].DeletionTimestamp != nil, nil
 }
 
-// OptedIn returns the namespaces that are opted in and not being deleted, as far as the
-// cache knows.
-func (c *Cluster) OptedIn(ctx context.Context) (map[string]bool, error) {
-	list, err := namespaces(ctx, c.cache)
-	optedIn := map[string]bool{}
-	for i := range list {
-		if list[i].DeletionTimestamp == nil {
-			optedIn[list[i].Name] = true
-		}
-	}
-	return optedIn, err
-}
-
 func namespaces(ctx context.Context, r client.Reader, options ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
@@ -96,9 +100,52 @@ func namespaces(ctx context.Context, r client.Reader, options ...client.ListOpti
 	return list.Items, nil
 }
 
-// Asking returns the Services of the namespace that ask for a certificate; those of all
-// namespaces if it is metav1.NamespaceAll.
-func (c *Cluster) Asking(namespace string) []*corev1.Service { return c.services.Asking(namespace) }
+// Asking returns those of the Services that there are and that ask for a certificate.
+func (c *Cluster) Asking(keys ...types.NamespacedName) (services []*corev1.Service) {
+	for _, key := range keys {
+		if svc := c.services.Get(key); svc != nil && api.Asks(svc) {
+			services = append(services, svc)
+		}
+	}
+	return services
+}
+
+// Selecting returns the Services that ask for a certificate and select the pod: at most
+// signer.MaxSelecting, the oldest.
+func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
+	if pod == nil {
+		return nil
+	}
+	return c.Asking(c.directory.Selecting(pod)...)
+}
+
+// Holding returns of each of the names, which are as signer.OtherNames returns them, so many
+// Services that ask for it and may have it, the oldest first.
+func (c *Cluster) Holding(ctx context.Context, names []string, most int) (holders map[string][]types.NamespacedName, err error) {
+	type standing struct{ optedIn, terminating bool }
+	known := map[string]standing{}
+	may := func(namespace string, proof bool) bool {
+		s, there := known[namespace]
+		if !there {
+			var failed error
+			s.optedIn, s.terminating, failed = c.Namespace(ctx, namespace)
+			err = errors.Join(err, failed)
+			known[namespace] = s
+		}
+		return !s.terminating && (s.optedIn || proof)
+	}
+	holders = map[string][]types.NamespacedName{}
+	for _, name := range names {
+		if found := c.directory.Holding(name, most, may); len(found) > 0 {
+			holders[name] = found
+		}
+	}
+	return holders, err
+}
+
+// OthersIn returns the names that the Services of a namespace ask for and that do not say of
+// which Service they are, each once.
+func (c *Cluster) OthersIn(namespace string) []string { return c.directory.OthersIn(namespace) }
 
 // Pod reads what the API server has under a pod's name, or nil.
 func (c *Cluster) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {

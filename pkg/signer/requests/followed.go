@@ -32,12 +32,13 @@ type Followed[R Request] struct {
 	events   events.EventRecorder
 	answered *facts.Written[struct{}]
 	said     *facts.Said
+	looks    *signer.Looks
 	metrics  *Metrics
 }
 
 // NewFollowed returns the requests of an informer, of which nothing was done yet.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
-	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), metrics}
+	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), signer.NewLooks(), metrics}
 }
 
 // item is the request in the controller's queue: its namespace is the tenant.
@@ -46,8 +47,8 @@ func item[R Request](r R) reconcile.Request {
 }
 
 // Next returns the request of the given name that is to be decided about now; false if it
-// has an answer, and a time if it waits for its Slot until then, and nothing else can make
-// it right.
+// has an answer, and a time if it is not to be looked at before: it waits for its Slot, and
+// nothing else can make it right, or it was looked at too often.
 func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, now bool) {
 	var none R
 	r = f.requests.Get(key)
@@ -61,7 +62,16 @@ func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, 
 	if slot := f.config.Pace.Slot(signer.RequestName(r.Tenant(), r.GetUID())).At(); slot.After(at) {
 		return r, slot.Sub(at), false
 	}
+	if free := f.looks.At(r.Tenant(), r.GetUID(), at); free.After(at) {
+		return r, free.Sub(at), false
+	}
 	return r, 0, true
+}
+
+// Waits says why a request waits, and that finding it out took so many calls of the API server.
+func (f *Followed[R]) Waits(r R, calls int, regarding runtime.Object, reason, message string) {
+	f.looks.Waits(r.Tenant(), r.GetUID(), calls, f.config.Clock())
+	f.Say(r, regarding, reason, message)
 }
 
 // Wrote remembers that a request was written to, and has had the resource version since.
@@ -92,5 +102,6 @@ const actionIssue = "Issue"
 // forget forgets a request that was pending, about which nothing more is done.
 func (f *Followed[R]) forget(r R) {
 	f.said.Forget(r.GetUID())
+	f.looks.Forget(r.GetUID())
 	f.config.Pace.Use(signer.RequestName(r.Tenant(), r.GetUID()))
 }

@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -21,16 +24,32 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
+// Clientset returns the clients of a controller of requests. They use protobuf: a request is
+// mostly PEM, which JSON encodes once more.
+func Clientset(mgr manager.Manager) (*kubernetes.Clientset, error) {
+	cfg := rest.CopyConfig(mgr.GetConfig())
+	cfg.ContentType = runtime.ContentTypeProtobuf
+	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	return kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
+}
+
 // Ours lists and watches the requests of a resource that are addressed to this signer.
 func Ours(c toolscache.Getter, resource string) toolscache.ListerWatcher {
 	ours := fields.OneTermEqualSelector("spec.signerName", api.SignerName).String()
 	return toolscache.NewFilteredListWatchFromClient(c, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours })
 }
 
+// Affected finds the requests that a change may make right.
+type Affected[R Request] struct {
+	// ByService: of a Service that asks for a certificate.
+	ByService func(svc *corev1.Service) []R
+	// ByNamespace: of the label of a namespace.
+	ByNamespace func(name string) []R
+}
+
 // Controller returns what calls the reconciler for each request that changed, and for those
-// that may have waited for what changed. The affected requests are those which a change in
-// a namespace may make right. It is not part of the manager.
-func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler reconcile.Reconciler, affected func(namespace string) []R) (controller.Controller, error) {
+// that may have waited for what changed. It is not part of the manager.
+func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler reconcile.Reconciler, affected Affected[R]) (controller.Controller, error) {
 	anyName := true // several managers run in one process of a test
 	ctrl, err := controller.NewUnmanaged(name, controller.Options{
 		SkipNameValidation:      &anyName,
@@ -44,11 +63,11 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 		return nil, fmt.Errorf("controller: %w", err)
 	}
 	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return pending(affected(o.GetName()))
+		return pending(affected.ByNamespace(o.GetName()))
 	})
 	for _, s := range []source.Source{
 		f.requests.Source(name, f.changed),
-		f.config.Cluster.services.Changes("Services", serviceHandler(affected)),
+		f.config.Cluster.services.Changes("Services", serviceHandler(affected.ByService)),
 		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace, facts.Changed()),
 		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
 	} {
@@ -76,12 +95,12 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 }
 
 // serviceHandler enqueues what may have waited for a Service.
-func serviceHandler[R Request](affected func(namespace string) []R) facts.Handler[*corev1.Service] {
+func serviceHandler[R Request](affected func(svc *corev1.Service) []R) facts.Handler[*corev1.Service] {
 	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
 		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
 			return
 		}
-		for _, r := range pending(affected(after.Namespace)) {
+		for _, r := range pending(affected(after)) {
 			q.Add(r)
 		}
 	}
@@ -89,7 +108,7 @@ func serviceHandler[R Request](affected func(namespace string) []R) facts.Handle
 
 // matters reports whether the change of a Service can make a request right.
 func matters(before, after *corev1.Service) bool {
-	return api.HasPodKeys(before) != api.HasPodKeys(after) ||
+	return api.OptInProof(before) != api.OptInProof(after) ||
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 
@@ -100,6 +119,9 @@ func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
 		case <-ctx.Done():
 			return
 		case <-f.config.AuthorityChanged:
+			if _, limits, err := f.config.CA(); err == nil {
+				f.config.Cluster.limit(limits)
+			}
 			for _, r := range pending(f.requests.List()) {
 				q.Add(r)
 			}

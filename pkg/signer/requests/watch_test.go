@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,18 +18,26 @@ import (
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
+// requestOf is what is kept of a request of a ServiceAccount in namespace shop, with these answers.
+func requestOf(name string, answers ...certificatesv1.RequestConditionType) *csr.Facts {
+	o := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", ResourceVersion: "7"},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: api.SignerName, Username: "system:serviceaccount:shop:server"},
+	}
+	for _, answer := range answers {
+		o.Status.Conditions = append(o.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: answer})
+	}
+	return csr.FactsOf(o, api.DefaultLimits())
+}
+
 // A request waits in the turn of who asks. What was reserved for it is given up with it, also
 // if what is remembered of an answered one does not say whose it was.
 func TestRequestsThatComeAndGo(t *testing.T) {
-	pending := &csr.Request{
-		ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7"},
-		Pending:    true, Username: "system:serviceaccount:shop:server",
-	}
-	answered := &csr.Request{ObjectMeta: pending.ObjectMeta}
-	for name, after := range map[string]*csr.Request{"answered": answered, "deleted": nil} {
+	pending, answered := requestOf("csr-1"), requestOf("csr-1", certificatesv1.CertificateDenied)
+	for name, after := range map[string]*csr.Facts{"answered": answered, "deleted": nil} {
 		t.Run(name, func(t *testing.T) {
 			pace := signer.NewPace(signer.DefaultRates())
-			f := NewFollowed[*csr.Request](Config{Pace: pace, Clock: func() time.Time { return signertest.Epoch }}, nil, nil, nil)
+			f := NewFollowed[*csr.Facts](Config{Pace: pace, Clock: func() time.Time { return signertest.Epoch }}, nil, nil, nil)
 			q := queue.New("", queue.Retries())
 			defer q.ShutDown()
 
@@ -55,8 +64,8 @@ func TestWhichChangesOfAServiceMatter(t *testing.T) {
 		"nothing":       {func(*corev1.Service) {}, false},
 		"the selector":  {func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "other"} }, true},
 		"an annotation": {func(svc *corev1.Service) { svc.Annotations[api.AnnotationDuration] = "1h" }, true},
-		"that its pods make their keys": {func(svc *corev1.Service) {
-			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Reason: api.ReasonPodKeys}}
+		"the proof that it was opted in": {func(svc *corev1.Service) {
+			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Reason: api.ReasonPodKeys, Message: api.OptInText("x")}}
 		}, true},
 		"another condition": {func(svc *corev1.Service) {
 			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionServing, Reason: "Served"}}
@@ -71,12 +80,9 @@ func TestWhichChangesOfAServiceMatter(t *testing.T) {
 
 // What waits is looked at when a Service comes that asks, or changes in what matters.
 func TestRequestsWaitForServices(t *testing.T) {
-	waiting := []*csr.Request{
-		{ObjectMeta: metav1.ObjectMeta{Name: "csr-1"}, Pending: true, Username: "system:serviceaccount:shop:server"},
-		{ObjectMeta: metav1.ObjectMeta{Name: "csr-2"}, Username: "system:serviceaccount:shop:server"},
-	}
-	handle := serviceHandler(func(namespace string) []*csr.Request {
-		assert.Equal(t, "shop", namespace)
+	waiting := []*csr.Facts{requestOf("csr-1"), requestOf("csr-2", certificatesv1.CertificateDenied)}
+	handle := serviceHandler(func(svc *corev1.Service) []*csr.Facts {
+		assert.Equal(t, "shop", svc.Namespace)
 		return waiting
 	})
 	asks, other := signertest.Service("web", api.AnnotationKeySource, "pod"), signertest.Service("web", api.AnnotationKeySource, "pod")

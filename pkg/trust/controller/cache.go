@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
@@ -21,7 +22,7 @@ func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (ca
 	for _, r := range reads {
 		options.ByObject[r.Object] = r.By
 		if r.Paged {
-			options.NewInformer = pagedInformers(r)
+			options.NewInformer = facts.Informers(facts.Kind{Object: r.Object, Transform: r.By.Transform})
 		}
 	}
 	c, err := cache.New(mgr.GetConfig(), options)

@@ -37,7 +37,7 @@ var (
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
-		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
+		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
 		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/judge.RenewalState"}},
 	}
 	// unseen are constants of which nobody sees the values.

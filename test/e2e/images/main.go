@@ -127,7 +127,7 @@ type goProgram struct {
 }
 
 var goPrograms = []goProgram{
-	{"registry", known("registry"), "docker-registry", "usr/bin/docker-registry", []string{"serve", "/etc/docker/registry/config.yml"}},
+	{"registry", known("distribution/registry"), "docker-registry", "usr/bin/docker-registry", []string{"serve", "/etc/docker/registry/config.yml"}},
 	{"nats", ref("nats"), "nats-server", "usr/sbin/nats-server", nil},
 	{"node-exporter", known("node-exporter"), "prometheus-node-exporter", "usr/bin/prometheus-node-exporter", nil},
 }

@@ -22,8 +22,8 @@ import (
 type world struct {
 	t *testing.T // at whose end the processes end
 	*server
-	files                    string // a directory for the volume of each process
-	signer, rotator, webhook *process
+	files                           string // a directory for the volume of each process
+	signer, trust, rotator, webhook *process
 }
 
 // flags are those without which minutes or days would pass.
@@ -32,19 +32,20 @@ var (
 	rotatorFlags = []string{"--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8", "--max-restarts=1"}
 )
 
-// newWorld starts all four and waits until all is well.
+// newWorld starts all five and waits until all is well.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, server: startPrometheus(t), files: t.TempDir()}
 	w.signer = start(t, bin, "signer", w.dirOf("signer"), signerFlags...)
+	w.trust = start(t, bin, "trust", w.dirOf("trust"))
 	w.rotator = start(t, bin, "rotator", w.dirOf("rotator"), rotatorFlags...)
 	w.webhook = start(t, bin, "webhook", w.dirOf("webhook"), append(webhookAddress(t), "--cert-dir="+w.dirOf("webhook"))...)
-	for _, p := range []*process{w.signer, w.rotator, w.webhook} {
+	for _, p := range []*process{w.signer, w.trust, w.rotator, w.webhook} {
 		w.project(t, p.name)
 		w.scrapes(t, p)
 	}
 	w.trusts(t)
-	harness.Eventually(t, func() error { return w.seen(t.Context(), 3) })
+	harness.Eventually(t, func() error { return w.seen(t.Context(), 4) })
 	return w
 }
 

@@ -241,7 +241,16 @@ func breaksOfProcesses() []broken {
 			},
 		},
 		{
-			alert: "ServingcertNobodyDistributes", how: "somebody who is gone holds the rotator's Lease for an hour",
+			alert: "ServingcertNobodyDistributes", how: "somebody who is gone holds the Lease of the rotator of the bundle for an hour",
+			breaks: func(t *testing.T, w *world) {
+				w.trust.stop(t)
+				holds(t, "servingcert-trust")
+				w.trust = start(w.t, bin, "trust", w.dirOf("trust"))
+				w.scrapes(t, w.trust)
+			},
+		},
+		{
+			alert: "ServingcertNobodyFollows", how: "the same of the rotator of the pods",
 			breaks: func(t *testing.T, w *world) {
 				w.rotator.stop(t)
 				holds(t, "servingcert-rotator")
@@ -257,8 +266,11 @@ func breaksOfProcesses() []broken {
 				w.scrapes(t, w.signer)
 			},
 			mend: func(t *testing.T, _ *world) {
-				for _, name := range []string{"servingcert-signer", "servingcert-rotator"} {
-					require.NoError(t, admin.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: name}}))
+				for _, name := range []string{"servingcert-signer", "servingcert-trust", "servingcert-rotator"} {
+					lease := &coordinationv1.Lease{}
+					require.NoError(t, admin.Get(t.Context(), inSystem(name), lease))
+					lease.Spec = coordinationv1.LeaseSpec{}
+					require.NoError(t, admin.Update(t.Context(), lease))
 				}
 			},
 		},
@@ -314,7 +326,7 @@ func startsAnew(t *testing.T, w *world) {
 		}
 		return err
 	})
-	for _, name := range []string{"signer", "rotator"} {
+	for _, name := range []string{"signer", "trust", "rotator"} {
 		w.project(t, name)
 	}
 	w.trusts(t)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -40,7 +41,8 @@ func start(t *testing.T, programs, name, files string, extra ...string) *process
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	p.metrics, err = harness.FreeAddress()
 	require.NoError(t, err)
-	p.Path, p.Args = filepath.Join(programs, name), slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
+	program, _ := deploy.Program(name)
+	p.Path, p.Args = filepath.Join(programs, program), slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
 		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir,
 	}, extra)
 	p.Launch(t)

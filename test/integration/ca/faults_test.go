@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -51,6 +52,9 @@ func failing(n int32, replyLost bool, made *atomic.Int32) interceptor.Funcs {
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 			return around(func() error { return c.Update(ctx, object, options...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			return around(func() error { return c.Apply(ctx, object, options...) })
 		},
 	}
 }
@@ -169,6 +173,9 @@ func dyingAt(n int32, replyLost bool, die func()) interceptor.Funcs {
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 			return around(func() error { return c.Update(ctx, object, options...) })
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			return around(func() error { return c.Apply(ctx, object, options...) })
 		},
 	}
 }

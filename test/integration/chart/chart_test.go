@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,19 +35,22 @@ func TestHelm(t *testing.T) {
 		assert.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj), "%s %s", obj.GetKind(), obj.GetName())
 	}
 
-	stopSigner, stopRotator := start(t, "signer"), start(t, "rotator")
+	stopSigner, stopTrust, stopRotator := start(t, "signer"), start(t, "trust"), start(t, "rotator")
 	ca := secretOf(t, system, api.CASecretName)
 	stopWebhook := startWebhook(t)
 	shop(t)
 	theirPolicies(t)
 
 	before := versions(t, installed)
+	secondRelease(t)
+	assert.Equal(t, before, versions(t, manifest(t)), "a second release takes nothing from the first")
 	helm(t, "upgrade", "servingcert", filepath.Join(root, "deploy/chart"), "--values", "testdata/values.yaml")
 	assert.Equal(t, before, versions(t, manifest(t)), "an upgrade to the same changes no object")
 	assert.NotEmpty(t, caBundle(t), "nor what the rotator wrote")
 
 	helm(t, "uninstall", "servingcert")
 	stopSigner()
+	stopTrust()
 	stopRotator()
 	stopWebhook()
 	for _, obj := range installed {
@@ -57,9 +62,17 @@ func TestHelm(t *testing.T) {
 		assert.True(t, apierrors.IsNotFound(err), "%s %s: %v", obj.GetKind(), obj.GetName(), err)
 	}
 
-	helm(t, "install", "servingcert", filepath.Join(root, "deploy/chart"), "--take-ownership", "--values", "testdata/values.yaml")
+	// A process of an older version has made its Lease: Helm does not fail over it, nor delete it.
+	old := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "servingcert-signer"}}
+	require.NoError(t, admin.Create(t.Context(), old))
+	helm(t, "install", "servingcert", filepath.Join(root, "deploy/chart"), "--values", "testdata/values.yaml")
+	helm(t, "upgrade", "servingcert", filepath.Join(root, "deploy/chart"), "--values", "testdata/values.yaml")
+	uid := old.UID
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(old), old))
+	assert.Equal(t, uid, old.UID)
+	assert.Empty(t, old.Labels)
 	start(t, "signer")
-	start(t, "rotator")
+	start(t, "trust")
 	harness.Eventually(t, func() error {
 		if caBundle(t) == "" {
 			return errors.New("the webhook has no caBundle")
@@ -67,6 +80,20 @@ func TestHelm(t *testing.T) {
 		return nil
 	})
 	assert.Equal(t, ca.Data, secretOf(t, system, api.CASecretName).Data, "the CA that clients trust")
+}
+
+// secondRelease tries to install beside the first release, as a person who has forgotten it.
+func secondRelease(t *testing.T) {
+	t.Helper()
+	install := []string{"install", "servingcert", filepath.Join(root, "deploy/chart"), "--take-ownership", "--create-namespace"}
+	_, err := helmIn(t, "second", install...)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Contains(t, string(exit.Stderr), `servingcert is installed in namespace "`+system+`", and a cluster has room for one`)
+	_, err = helmIn(t, "second", append(install, "--set=takeOver=true", "--dry-run=server")...)
+	if errors.As(err, &exit) {
+		assert.Fail(t, "takeOver is refused", string(exit.Stderr))
+	}
 }
 
 // manifest returns what the release holds, in Helm's words.
@@ -87,6 +114,9 @@ func versions(t *testing.T, objects []*unstructured.Unstructured) map[string]str
 		version := fmt.Sprintf("generation %d", obj.GetGeneration())
 		if _, hasStatus := obj.Object["status"]; !hasStatus {
 			version = obj.GetResourceVersion()
+		}
+		if obj.GetKind() == "Lease" { // which is renewed every two seconds
+			version, _, _ = unstructured.NestedString(obj.Object, "spec", "holderIdentity")
 		}
 		versions[obj.GetKind()+" "+obj.GetName()] = version
 	}
@@ -153,7 +183,7 @@ func theirPolicies(t *testing.T) {
 	elsewhere := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: api.CASecretName}, Type: corev1.SecretTypeOpaque}
 	assert.ErrorContains(t, signer.Create(t.Context(), elsewhere), "of type kubernetes.io/tls only", "what is called as the CA elsewhere is no CA")
 
-	rotator := as(t, "carrier")
+	rotator := as(t, "bundler")
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}}
 	require.NoError(t, admin.Create(t.Context(), config))
 	config.Data = map[string]string{"a": "b"}

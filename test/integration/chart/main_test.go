@@ -65,15 +65,22 @@ func run(m *testing.M) (code int, err error) {
 // helm runs a command of helm and returns what it prints.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "helm"), append(args, "--namespace", system, "--kubeconfig", plane.KubeconfigFile())...)
+	out, err := helmIn(t, system, args...)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		t.Fatalf("helm %v: %s", args, exit.Stderr)
+	}
+	require.NoError(t, err)
+	return out
+}
+
+// helmIn runs helm for a release in the namespace.
+func helmIn(t *testing.T, namespace string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "helm"), append(args, "--namespace", namespace, "--kubeconfig", plane.KubeconfigFile())...)
 	for _, what := range []string{"CACHE", "CONFIG", "DATA"} {
 		cmd.Env = append(cmd.Env, "HELM_"+what+"_HOME="+filepath.Join(dir, "helm-"+what))
 	}
 	cmd.Env = append(cmd.Env, "HOME="+dir, "PATH="+os.Getenv("PATH"))
 	out, err := cmd.Output()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		t.Fatalf("helm %v: %s", args, exit.Stderr)
-	}
-	require.NoError(t, err)
-	return string(out)
+	return string(out), err
 }

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -25,8 +26,9 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 	kubeconfig := filepath.Join(dir, program+".kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	here := []string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}
+	binary, _ := deploy.Program(program)
 	p := &harness.Program{
-		Path: filepath.Join(dir, program), Args: slices.Concat(pod.Containers[0].Args, here, flags), Env: []string{"KUBE_FEATURE_WatchListClient=false"},
+		Path: filepath.Join(dir, binary), Args: slices.Concat(pod.Containers[0].Args, here, flags), Env: []string{"KUBE_FEATURE_WatchListClient=false"},
 	}
 	p.Start(t)
 	return p.Kill

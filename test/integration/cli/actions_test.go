@@ -50,12 +50,20 @@ func TestRenewalsAsData(t *testing.T) {
 
 	r = cli(t, "renew", "-n", ns, "web", "-o", "yaml", "--wait=false")
 	assert.Zero(t, r.code, r.err)
-	assert.Equal(t, "renewal requested for 1 certificates\n", r.err)
+	assert.Equal(t, "renewal requested for 1 certificate\n", r.err)
 	var got struct{ Services []map[string]string }
 	require.NoError(t, yaml.Unmarshal([]byte(r.out), &got))
 	assert.Equal(t, []map[string]string{{"namespace": ns, "name": "web", "secret": "web-tls", "state": "requested", "leafBefore": hash(3)}}, got.Services)
 	r = cli(t, "renew", "-n", ns, "web", "api", "-o", "name", "--wait=false")
 	assert.Equal(t, "service/web\nservice/api\n", r.out)
+
+	before := renewAfter(t, ns, "web")
+	r = cli(t, "renew", "-n", ns, "service/web", "svc/api", "--dry-run")
+	assert.Zero(t, r.code, r.err)
+	assert.Equal(t, "would be renewed: "+ns+"/web (Secret web-tls)\nwould be renewed: "+ns+"/api (Secret api-tls)\n", r.out)
+	r = cli(t, "renew", "-n", ns, "web", "--dry-run", "-o", "jsonpath={.services[*].state}")
+	assert.Equal(t, "notRequested", r.out)
+	assert.Equal(t, before, renewAfter(t, ns, "web"), "nothing was written")
 
 	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionFalse, "SigningFailed", "no"))
 	r = cli(t, "renew", "-n", ns, "web", "-o", "json", "--timeout", "1s")
@@ -67,7 +75,7 @@ func TestRenewalsAsData(t *testing.T) {
 
 	r = cli(t, "renew", "-n", ns, "web", "-o", "wide")
 	assert.Equal(t, 2, r.code)
-	assert.Contains(t, r.err, `-o "wide": must be text, json, yaml or name`)
+	assert.Contains(t, r.err, `-o "wide": must be text, json, yaml, name or jsonpath=TEMPLATE`)
 	r = cli(t, "renew", "-n", ns, "missing", "-o", "json")
 	assert.Equal(t, 1, r.code)
 	assert.Empty(t, r.out, "nothing was done")
@@ -108,7 +116,7 @@ func TestRotationAsData(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.err, "done: all 1 certificates are signed by generation 2\n")
+	assert.Contains(t, r.err, "done: 1 certificate is signed by generation 2\n")
 	object := data(t, r, "Rotation")
 	assert.Equal(t, []any{"overlap", "drill", "written"}, []any{object["mode"], object["reason"], object["request"]})
 	assert.NotContains(t, object, "breaks")

@@ -19,6 +19,11 @@ import (
 func TestInjectLive(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 	makeService(t, ns, "web")
+	mode := func(mode string) []byte {
+		return []byte(`{"metadata":{"annotations":{"servingcert.dev/mode":"` + mode + `"}}}`)
+	}
+	_, err := admin.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, mode("args"), metav1.PatchOptions{})
+	require.NoError(t, err)
 	manifest := filepath.Join(t.TempDir(), "pod.yaml")
 	require.NoError(t, os.WriteFile(manifest, []byte(`apiVersion: v1
 kind: Pod
@@ -64,9 +69,6 @@ spec: {containers: [{name: web, image: example.com/acme-web, args: [serve]}]}
 	t.Run("settings of the namespace and of the Service", func(t *testing.T) {
 		parts := func() string { return cli(t, append(inject, "-o", "report")...).out }
 		assert.Regexp(t, `Pod/web +web +web-tls +files,env,flags `, parts())
-		mode := func(mode string) []byte {
-			return []byte(`{"metadata":{"annotations":{"servingcert.dev/mode":"` + mode + `"}}}`)
-		}
 		_, err := admin.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, mode("mount"), metav1.PatchOptions{})
 		require.NoError(t, err)
 		assert.Regexp(t, `Pod/web +web +web-tls +files `, parts())

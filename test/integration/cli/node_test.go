@@ -13,12 +13,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -28,9 +27,9 @@ import (
 
 // node is one whose kubelet the test plays, with the rights that a kubelet has.
 type node struct {
-	name   string
-	uid    types.UID
-	client *kubernetes.Clientset
+	name         string
+	uid          types.UID
+	certificates controlplane.Certificates // as its kubelet
 }
 
 func newNode(t *testing.T) node {
@@ -39,7 +38,7 @@ func newNode(t *testing.T) node {
 	n := node{name: "node-" + utilrand.String(6)}
 	cfg, err := plane.UserConfig("system:node:"+n.name, "system:nodes")
 	require.NoError(t, err)
-	n.client, err = kubernetes.NewForConfig(cfg)
+	n.certificates, err = controlplane.CertificatesOf(t.Context(), cfg)
 	require.NoError(t, err)
 	made, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -86,14 +85,14 @@ func (n node) certificate(t *testing.T, pod *corev1.Pod) tls.Certificate {
 	require.NoError(t, err)
 	account, err := admin.CoreV1().ServiceAccounts(pod.Namespace).Get(t.Context(), pod.Spec.ServiceAccountName, metav1.GetOptions{})
 	require.NoError(t, err)
-	request := &certificatesv1beta1.PodCertificateRequest{
+	request := &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "req-"},
-		Spec: certificatesv1beta1.PodCertificateRequestSpec{
+		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: types.NodeName(n.name), NodeUID: n.uid,
 			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: csr,
 		},
 	}
-	requests := n.client.CertificatesV1beta1().PodCertificateRequests(pod.Namespace)
+	requests := n.certificates.PodCertificateRequests(pod.Namespace)
 	harness.Eventually(t, func() error { // the API server looks for the pod in a cache
 		made, err := requests.Create(t.Context(), request, metav1.CreateOptions{})
 		if err == nil {
@@ -101,9 +100,11 @@ func (n node) certificate(t *testing.T, pod *corev1.Pod) tls.Certificate {
 		}
 		return err
 	})
+	certificates, err := controlplane.CertificatesOf(t.Context(), plane.AdminConfig())
+	require.NoError(t, err)
 	var chain []*x509.Certificate
 	harness.Eventually(t, func() error {
-		answered, err := admin.CertificatesV1beta1().PodCertificateRequests(pod.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
+		answered, err := certificates.PodCertificateRequests(pod.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

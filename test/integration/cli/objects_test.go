@@ -73,7 +73,8 @@ func TestStatus(t *testing.T) {
 		` +ConfigMap shop/x: Forbidden: no`,
 		`NAMESPACE +SERVICE +READY +REASON +SERVING +SECRET +LEAF +NOT AFTER +RENEW AT`,
 		ns + ` +web +True +Issued +True +web-tls +` + pki.Fingerprint(issued.Leaf)[:12] + ` +` + issued.Leaf.NotAfter.Format(time.RFC3339) + ` +` + pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339),
-		ns + ` +new +- +- +- +new-tls +- +- +-`,
+		ns + ` +new +- +NotOptedIn +- +new-tls +- +- +-`,
+		`Namespace ` + ns + ` is not labelled, so nothing is issued in it\. To opt in: kubectl label namespace ` + ns + ` servingcert.dev/inject=enabled`,
 		ns + ` +wrong +False +InvalidAnnotation +- +wrong-tls +- +- +-`,
 	} {
 		assert.Regexp(t, `(?m)^`+want+`$`, r.out)
@@ -114,6 +115,14 @@ func TestStatus(t *testing.T) {
 		r := cliAs(t, reader(t, s.namespace, ns), "status", "--system-namespace", s.namespace, "-n", ns)
 		assert.Zero(t, r.code, r.err)
 		assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +- +-`, r.out)
+	})
+	t.Run("a user who may read only the namespace", func(t *testing.T) {
+		r := cliAs(t, reader(t, ns), "status", "--system-namespace", s.namespace, "-n", ns)
+		assert.Zero(t, r.code, r.err)
+		assert.Regexp(t, `(?m)^CA +not shown: this user may not read ConfigMap `+s.namespace+`/servingcert-ca-status$`, r.out)
+		assert.NotContains(t, r.out, "Trust")
+		assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +- +-`, r.out)
+		assert.Regexp(t, ns+` +new +- +- +- +new-tls`, r.out, "whether the namespace is opted in is not known")
 	})
 	t.Run("a CA with a problem", func(t *testing.T) {
 		s.ca(t, with(stable(), api.CAProblem, "CALost: Secret servingcert-ca is missing"))
@@ -192,6 +201,18 @@ func TestRenew(t *testing.T) {
 		r = cli(t, "renew", "-n", newNamespace(t, "empty", nil), "--all")
 		assert.Equal(t, 1, r.code)
 		assert.Contains(t, r.err, "no Service asks for a certificate in namespace")
+	})
+	t.Run("no CA that could sign", func(t *testing.T) {
+		s, ns := newSystem(t), newNamespace(t, "shop", nil)
+		makeService(t, ns, "web")
+		s.ca(t, with(stable(), api.CAProblem, "CALost: Secret servingcert-ca is missing"))
+		want := "kubectl servingcert: nothing can be renewed: CALost: Secret servingcert-ca is missing\n"
+		r := cli(t, "renew", "-n", ns, "web", "--system-namespace", s.namespace)
+		assert.Equal(t, 1, r.code)
+		assert.Equal(t, want, r.err)
+		s.ca(t, stable()) // who may not read it learns it from the Service
+		require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionFalse, "CALost", "Secret servingcert-ca is missing"))
+		assert.Equal(t, want, cli(t, "renew", "-n", ns, "web", "--system-namespace", s.namespace).err)
 	})
 	t.Run("without waiting", func(t *testing.T) {
 		r := cli(t, "renew", "-n", ns, "web", "api", "--wait=false")

@@ -86,7 +86,7 @@ func TestForReal(t *testing.T) {
 	t.Run("a stolen key", func(t *testing.T) {
 		r := rotate(t, "--reason", "stolen", "--distrust-now", "--yes")
 		require.Zero(t, r.code, r.err)
-		assert.Contains(t, r.out, "done: all 3 Services that had a certificate have a new one")
+		assert.Contains(t, r.out, "done: a new certificate for each Service that had one (3)")
 		waitFor(t, func() bool { return len(bundleOf(t, ns)) == 1 }, "the roots of before are out of the bundle")
 		verify(t)
 	})

@@ -192,7 +192,7 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "have a new one; pods have the new files within seconds (92 s at most)\n")
+	assert.Contains(t, r.out, "done: a new certificate for each Service that had one (")
 }
 
 func TestReplaceLost(t *testing.T) {
@@ -203,6 +203,20 @@ func TestReplaceLost(t *testing.T) {
 		assert.Equal(t, 1, r.code)
 		assert.Contains(t, r.err, "--replace-lost: the CA is neither lost nor corrupt")
 		assert.Empty(t, s.status(t).Annotations)
+	})
+	t.Run("what would be done", func(t *testing.T) {
+		s := newSystem(t)
+		s.ca(t, stable())
+		for _, mode := range []string{"overlap", "distrust-now"} {
+			args := []string{"rotate-ca", "-n", s.namespace, "--reason", "x", "--dry-run"}
+			if mode != "overlap" {
+				args = append(args, "--"+mode)
+			}
+			r := cli(t, args...)
+			assert.Zero(t, r.code, r.err)
+			assert.Regexp(t, `(?m)^would be requested: \S+ "x"$`, r.out)
+			assert.Empty(t, s.status(t).Annotations)
+		}
 	})
 	t.Run("one that is", func(t *testing.T) {
 		s := newSystem(t)

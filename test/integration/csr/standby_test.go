@@ -25,17 +25,23 @@ import (
 func TestAStandbyListsBeforeItLeads(t *testing.T) {
 	leases := admin.CoordinationV1().Leases(api.DefaultNamespace)
 	other, long := "somebody else", int32(3600)
-	lease, err := leases.Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: "servingcert-signer"},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: &other, LeaseDurationSeconds: &long,
-			AcquireTime: &metav1.MicroTime{Time: time.Now()}, RenewTime: &metav1.MicroTime{Time: time.Now()},
-		},
-	}, metav1.CreateOptions{})
+	lease, err := leases.Get(t.Context(), "servingcert-signer", metav1.GetOptions{}) // which install.yaml makes
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, leases.Delete(context.Background(), lease.Name, metav1.DeleteOptions{})) // t.Context is over by now
-	})
+	lease.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: &other, LeaseDurationSeconds: &long,
+		AcquireTime: &metav1.MicroTime{Time: time.Now()}, RenewTime: &metav1.MicroTime{Time: time.Now()},
+	}
+	lease, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	released := false
+	release := func(ctx context.Context) {
+		if !released {
+			lease.Spec, released = coordinationv1.LeaseSpec{}, true
+			_, err := leases.Update(ctx, lease, metav1.UpdateOptions{})
+			require.NoError(t, err)
+		}
+	}
+	t.Cleanup(func() { release(context.Background()) }) // t.Context is over by then
 	events, err := plane.AuditEvents()
 	require.NoError(t, err)
 	before := len(events)
@@ -56,7 +62,7 @@ func TestAStandbyListsBeforeItLeads(t *testing.T) {
 
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
-	require.NoError(t, leases.Delete(t.Context(), lease.Name, metav1.DeleteOptions{}))
+	release(t.Context())
 	harness.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "web-tls", metav1.GetOptions{})
 		return err

@@ -26,7 +26,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-var accounts = []string{"servingcert-signer", "servingcert-rotator", "servingcert-webhook"}
+var accounts = []string{"servingcert-signer", "servingcert-trust", "servingcert-rotator", "servingcert-webhook"}
 
 // Everything that the API server has is asked about, so that testdata lists all
 // that an account may do, and a right that was not meant shows in a diff.
@@ -213,7 +213,10 @@ func TestListsByName(t *testing.T) {
 		{"servingcert-webhook", &corev1.SecretList{}, api.ConventionalSecretName, true},
 		{"servingcert-webhook", &corev1.SecretList{}, "web-tls", false},
 		{"servingcert-webhook", &corev1.SecretList{}, "", false},
-		{"servingcert-rotator", &corev1.ConfigMapList{}, "", true},
+		{"servingcert-trust", &corev1.ConfigMapList{}, "", true},
+		{"servingcert-trust", &corev1.SecretList{}, api.ConventionalSecretName, false},
+		{"servingcert-rotator", &corev1.ConfigMapList{}, "", false},
+		{"servingcert-rotator", &corev1.ConfigMapList{}, api.BundleName, true},
 		{"servingcert-rotator", &corev1.SecretList{}, api.ConventionalSecretName, false},
 		{"servingcert-rotator", &corev1.SecretList{}, api.CASecretName, false},
 	} {

@@ -24,7 +24,7 @@ func TestApplyAgainChangesNothing(t *testing.T) {
 	webhook.Name = "servingcert"
 	bundle := fmt.Appendf(nil, `[{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K"}]`)
 	patch := client.RawPatch(types.JSONPatchType, bundle)
-	require.NoError(t, as(t, "servingcert-rotator").Patch(t.Context(), webhook, patch))
+	require.NoError(t, as(t, "servingcert-trust").Patch(t.Context(), webhook, patch))
 	require.NotEmpty(t, webhook.Webhooks[0].ClientConfig.CABundle)
 
 	before := versions(t, admin)
@@ -91,7 +91,7 @@ func typeErrors(t *testing.T, name string) []admissionregistrationv1.ExpressionW
 // for here, is not asked about them although the namespace is opted in.
 func TestOwnPodsAreAdmitted(t *testing.T) {
 	admin := adminClient(t)
-	for _, name := range []string{"signer", "rotator", "webhook"} {
+	for _, name := range []string{"signer", "trust", "rotator", "webhook"} {
 		harness.Eventually(t, func() error {
 			var pods corev1.PodList
 			err := admin.List(t.Context(), &pods, client.InNamespace(api.DefaultNamespace),

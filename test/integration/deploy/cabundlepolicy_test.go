@@ -102,7 +102,7 @@ func aCertificate(t *testing.T) string {
 // refuses the patch.
 func rotatorMayNot(t *testing.T, obj *unstructured.Unstructured, patch, policy string) {
 	t.Helper()
-	rotator := as(t, "servingcert-rotator")
+	rotator := as(t, "servingcert-trust")
 	harness.Eventually(t, func() error {
 		err := rotator.Patch(t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), policy) {
@@ -120,7 +120,7 @@ const (
 )
 
 func TestWhatTheRotatorMayChangeOfAnAPIService(t *testing.T) {
-	rotator := as(t, "servingcert-rotator")
+	rotator := as(t, "servingcert-trust")
 	const bundle = `{"spec":{"caBundle":"bmV3"}}`
 	for _, test := range []struct{ name, annotations, patch, refusal string }{
 		{"asked in our words", ours, bundle, ""},
@@ -150,7 +150,7 @@ func TestWhatTheRotatorMayChangeOfAnAPIService(t *testing.T) {
 // The schema is of 100 KiB: the expressions are within the API server's limits for
 // one.
 func TestWhatTheRotatorMayChangeOfACRD(t *testing.T) {
-	rotator := as(t, "servingcert-rotator")
+	rotator := as(t, "servingcert-trust")
 	const bundle = `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":%q}}}}}`
 	valid := fmt.Sprintf(bundle, aCertificate(t))
 	for _, test := range []struct{ name, annotations, patch, refusal string }{
@@ -189,7 +189,7 @@ func TestWhatTheRotatorMayChangeOfACRD(t *testing.T) {
 // Policies do not apply to webhook configurations, so the rotator may patch those
 // alone that a role names.
 func TestWhichWebhookConfigurationsTheRotatorMayPatch(t *testing.T) {
-	rotator, admin := as(t, "servingcert-rotator"), adminClient(t)
+	rotator, admin := as(t, "servingcert-trust"), adminClient(t)
 	patch := func(kind, name string) error {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": map[string]any{"name": name}}}
 		return rotator.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`)))
@@ -209,7 +209,7 @@ func TestWhichWebhookConfigurationsTheRotatorMayPatch(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "servingcert-rotator", Namespace: "servingcert-system"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "servingcert-trust", Namespace: "servingcert-system"}},
 	}
 	require.NoError(t, admin.Create(t.Context(), binding))
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -200,12 +201,21 @@ func newService(t *testing.T, namespace string) *corev1.Service {
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 443}}},
 	}
 	require.NoError(t, admin.Create(t.Context(), svc))
-	svc.Status.Conditions = []metav1.Condition{
-		{Type: "example.com/There", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.Now()},
-		{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "R", LastTransitionTime: metav1.Now()},
-	}
+	svc.Status.Conditions = []metav1.Condition{{Type: "example.com/There", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.Now()}}
 	require.NoError(t, admin.Status().Update(t.Context(), svc))
+	says(t, "servingcert-signer", svc, metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "R"})
 	return svc
+}
+
+// says has one of servingcert's ServiceAccounts write its condition of the Service.
+func says(t *testing.T, account string, svc *corev1.Service, condition metav1.Condition) {
+	t.Helper()
+	patch, err := api.ConditionPatch(svc.UID, condition.Type, nil, &condition, nil, time.Now())
+	require.NoError(t, err)
+	c := as(t, account)
+	harness.Eventually(t, func() error { // its rights may have been written a moment ago
+		return c.Status().Patch(t.Context(), svc, client.RawPatch(types.StrategicMergePatchType, patch))
+	})
 }
 
 func patchStatus(ctx context.Context, c client.Client, svc *corev1.Service, patch string, opts ...client.SubResourcePatchOption) error {

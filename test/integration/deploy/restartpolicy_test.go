@@ -50,10 +50,7 @@ func TestWhatTheRotatorMayChangeOfAService(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			svc := newService(t, newNamespace(t, true))
-			svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{
-				Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: "R", LastTransitionTime: metav1.Now(),
-			})
-			require.NoError(t, adminClient(t).Status().Update(t.Context(), svc))
+			says(t, "servingcert-rotator", svc, metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: "R"})
 			refusedWith(t, patchStatus(t.Context(), rotator, svc, test.patch), test.refusal)
 		})
 	}

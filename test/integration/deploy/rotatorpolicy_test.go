@@ -31,7 +31,7 @@ func rotatorPolicyInForce(t *testing.T) {
 	t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, false), Name: "x"}}
 	require.NoError(t, adminClient(t).Create(t.Context(), cm))
-	rotator := as(t, "servingcert-rotator")
+	rotator := as(t, "servingcert-trust")
 	harness.Eventually(t, func() error {
 		err := rotator.Patch(t.Context(), cm.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`)), client.DryRunAll)
 		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
@@ -43,7 +43,7 @@ func rotatorPolicyInForce(t *testing.T) {
 
 func TestWhichConfigMapsTheRotatorMayWrite(t *testing.T) {
 	rotatorPolicyInForce(t)
-	rotator, admin := as(t, "servingcert-rotator"), adminClient(t)
+	rotator, admin := as(t, "servingcert-trust"), adminClient(t)
 	ours := map[string]string{api.AnnotationInjectCABundle: "true"}
 	beta := map[string]string{api.OpenShiftInjectCABundle: "TRUE"}
 	alpha := map[string]string{api.OpenShiftInjectCABundleAlpha: "true"}
@@ -87,7 +87,7 @@ func TestWhichConfigMapsTheRotatorMayWrite(t *testing.T) {
 
 func TestTheRotatorsOwnConfigMaps(t *testing.T) {
 	rotatorPolicyInForce(t)
-	rotator := as(t, "servingcert-rotator")
+	rotator := as(t, "servingcert-trust")
 	apply := func(namespace, name, key string) error {
 		doc := applycorev1.ConfigMap(name, namespace).WithData(map[string]string{key: "new"})
 		return rotator.Apply(t.Context(), doc, client.FieldOwner("servingcert-trust"), client.ForceOwnership)
@@ -96,7 +96,11 @@ func TestTheRotatorsOwnConfigMaps(t *testing.T) {
 	require.NoError(t, apply(namespace, api.BundleName, api.BundleKey))
 	refusedWith(t, apply(namespace, api.BundleName, "other"), onlyBundle)
 	require.NoError(t, apply(api.DefaultNamespace, api.TrustStatusName, api.TrustTargets))
-	require.NoError(t, apply(api.DefaultNamespace, api.ServingStatusName, "stale"))
+	pods := as(t, "servingcert-rotator")
+	serving := applycorev1.ConfigMap(api.ServingStatusName, api.DefaultNamespace).WithData(map[string]string{"stale": "new"})
+	assert.True(t, apierrors.IsForbidden(rotator.Apply(t.Context(), serving, client.FieldOwner("servingcert-trust"), client.ForceOwnership)), "it may not create it")
+	require.NoError(t, pods.Apply(t.Context(), serving, client.FieldOwner("servingcert-rotator"), client.ForceOwnership))
+	refusedWith(t, apply(api.DefaultNamespace, api.ServingStatusName, "forged"), onlyAsking)
 	for name, key := range map[string]string{"made-by-the-rotator": api.BundleKey, api.TrustStatusName: api.TrustTargets, api.ServingStatusName: "stale"} {
 		err := apply(namespace, name, key)
 		assert.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)

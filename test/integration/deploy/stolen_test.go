@@ -10,11 +10,13 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -121,7 +123,7 @@ var (
 // forSecrets is a webhook that would see every Secret that is written.
 var forSecrets = &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "stolen"}}
 
-// toAnybody are the attempts that are the same for all three.
+// toAnybody are the attempts that are the same for all.
 func toAnybody(v victim, name string) []attempt {
 	own := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return []attempt{
@@ -139,8 +141,30 @@ func toAnybody(v victim, name string) []attempt {
 
 func TestWhatAStolenRotatorCannotDo(t *testing.T) {
 	v := newVictim(t)
-	others := made(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: others, annotations: {`+ours+`}}}`)
 	refuses(t, "servingcert-rotator", append(toAnybody(v, "servingcert-rotator"), []attempt{
+		{"change our webhook", merge(ourWebhook(), `{"webhooks":[]}`), `cannot patch resource "mutatingwebhookconfigurations"`},
+		{"see webhooks", list(&admissionv1.MutatingWebhookConfigurationList{}), `cannot list resource "mutatingwebhookconfigurations"`},
+		{"change an APIService", merge(v.apiService, `{"spec":{"caBundle":"bmV3"}}`), `cannot patch resource "apiservices"`},
+		{"change a CRD", merge(v.crd, `{"spec":{"conversion":null}}`), `cannot patch resource "customresourcedefinitions"`},
+		{"write the bundle", merge(bundleOf(v.pod.Namespace), `{"data":{"ca.crt":"mine"}}`), `cannot patch resource "configmaps"`},
+		{"say who trusts the CA", merge(ourConfigMap(api.TrustStatusName), `{"data":{"a":"b"}}`), `cannot patch resource "configmaps"`},
+		{"write the table of programs", create(ourConfigMap("servingcert-programs")), `cannot create resource "configmaps"`},
+		{"read another's ConfigMap", get(v.configMap), `cannot get resource "configmaps"`},
+		{"lead in place of another", merge(ourLease("servingcert-trust"), `{"spec":{"holderIdentity":"me"}}`), `cannot patch resource "leases"`},
+		{"read a Secret", get(v.secret), `cannot get resource "secrets"`},
+		{"read the CA's key", get(caSecret), `cannot get resource "secrets"`},
+		{"list Secrets", list(&corev1.SecretList{}), `cannot list resource "secrets"`},
+		{"write a Secret", merge(v.secret, `{"data":{}}`), `cannot patch resource "secrets"`},
+		{"change a workload's image", merge(v.deployment, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"mine"}]}}}}`), "may restart workloads only whose template"},
+		{"delete a pod", remove(v.pod), "may delete only pods with label servingcert.dev/injected"},
+		{"forge condition Ready", ready(v.service), "conditions servingcert.dev/Serving and servingcert.dev/Flags only"},
+	}...))
+}
+
+func TestWhatAStolenTrustCannotDo(t *testing.T) {
+	v := newVictim(t)
+	others := made(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: others, annotations: {`+ours+`}}}`)
+	refuses(t, "servingcert-trust", append(toAnybody(v, "servingcert-trust"), []attempt{
 		{"change another's webhook", merge(others, `{"webhooks":[]}`), `cannot patch resource "mutatingwebhookconfigurations"`},
 		{"serve an API itself", merge(v.apiService, `{"spec":{"service":{"name":"mine"}}}`), onlyAPIServiceBundle},
 		{"convert the objects of a CRD itself", merge(v.crd, `{"spec":{"conversion":{"webhook":{"clientConfig":{"service":{"name":"mine"}}}}}}`), onlyCRDBundle},
@@ -150,9 +174,13 @@ func TestWhatAStolenRotatorCannotDo(t *testing.T) {
 		{"write a Secret", merge(v.secret, `{"data":{}}`), `cannot patch resource "secrets"`},
 		{"write a ConfigMap", merge(v.configMap, `{"data":{"ca.crt":"mine"}}`), onlyAsking},
 		{"change the CA's status", merge(statusOfCA(t), `{"data":{"ca.crt":"mine"}}`), onlyAsking},
-		{"change a workload's image", merge(v.deployment, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"mine"}]}}}}`), "may restart workloads only whose template"},
-		{"delete a pod", remove(v.pod), "may delete only pods with label servingcert.dev/injected"},
-		{"forge condition Ready", ready(v.service), "conditions servingcert.dev/Serving and servingcert.dev/Flags only"},
+		{"write the table of programs", create(ourConfigMap("servingcert-programs")), `cannot create resource "configmaps"`},
+		{"see pods", list(&corev1.PodList{}), `cannot list resource "pods"`},
+		{"see Services", list(&corev1.ServiceList{}), `cannot list resource "services"`},
+		{"change a pod", merge(v.pod, `{"metadata":{"annotations":{"a":"b"}}}`), `cannot patch resource "pods"`},
+		{"delete a pod", remove(v.pod), `cannot delete resource "pods"`},
+		{"restart a workload", merge(v.deployment, `{"spec":{"replicas":0}}`), `cannot patch resource "deployments"`},
+		{"forge condition Ready", ready(v.service), `cannot patch resource "services/status"`},
 	}...))
 }
 
@@ -171,6 +199,9 @@ func TestWhatAStolenSignerCannotDo(t *testing.T) {
 		{"change another's Secret", merge(v.secret, `{"data":{"tls.key":""}}`), onlyTLS},
 		{"delete another's Secret", remove(v.secret), onlyTLS},
 		{"see pods", list(&corev1.PodList{}), `cannot list resource "pods"`},
+		{"write the table of programs", create(ourConfigMap("servingcert-programs")), `cannot create resource "configmaps"`},
+		{"write it by server-side apply", applied("servingcert-programs"), `cannot patch resource "configmaps"`},
+		{"create a Lease", create(ourLease("mine")), `cannot create resource "leases"`},
 		{"read another's ConfigMap", get(v.configMap), `cannot get resource "configmaps"`},
 		{"write another's ConfigMap", merge(v.configMap, `{"data":{"ca.crt":"mine"}}`), `cannot patch resource "configmaps"`},
 		{"change a workload", merge(v.deployment, `{"spec":{"replicas":0}}`), `cannot patch resource "deployments"`},
@@ -226,21 +257,40 @@ func refuses(t *testing.T, name string, attempts []attempt) {
 // The rest of what the threat model says: what a thief can do.
 func TestWhatStolenComponentsCanDo(t *testing.T) {
 	v := newVictim(t)
-	signer, rotator := as(t, "servingcert-signer"), as(t, "servingcert-rotator")
+	signer, trust := as(t, "servingcert-signer"), as(t, "servingcert-trust")
 	require.NoError(t, get(v.secret)(t.Context(), signer), "the signer reads every Secret")
 	require.NoError(t, signer.Create(t.Context(), secret(v.secret.Namespace, "mine", labelled)))
-	require.NoError(t, list(&corev1.ConfigMapList{})(t.Context(), rotator), "the rotator reads every ConfigMap")
+	require.NoError(t, list(&corev1.ConfigMapList{})(t.Context(), trust), "the rotator of the bundle reads every ConfigMap")
 	for _, obj := range []client.Object{v.apiService, ourWebhook()} {
-		require.NoError(t, rotator.Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":"bmV3"}}`)), client.DryRunAll))
+		require.NoError(t, trust.Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":"bmV3"}}`)), client.DryRunAll))
 	}
-	// Policies do not apply to webhook configurations, so those that are named are the
-	// rotator's to change as it likes.
+	// Policies do not apply to webhook configurations, so those that are named are this
+	// rotator's to change as it likes: it is cluster-admin, who can have tokens sent to it.
 	rules := fmt.Sprintf(`[{"op":"add","path":"/webhooks/0/rules/-","value":%s}]`, `{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE","UPDATE"],"resources":["secrets"],"scope":"*"}`)
-	require.NoError(t, rotator.Patch(t.Context(), ourWebhook(), client.RawPatch(types.JSONPatchType, []byte(rules)), client.DryRunAll))
+	require.NoError(t, trust.Patch(t.Context(), ourWebhook(), client.RawPatch(types.JSONPatchType, []byte(rules)), client.DryRunAll))
 }
 
 func ourWebhook() *admissionv1.MutatingWebhookConfiguration {
 	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "servingcert"}}
+}
+
+func ourConfigMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: name}}
+}
+
+func bundleOf(namespace string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.BundleName}}
+}
+
+func ourLease(name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: name}}
+}
+
+// applied creates one of our ConfigMaps by a request that has the name in it.
+func applied(name string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Apply(ctx, applycorev1.ConfigMap(name, api.DefaultNamespace).WithData(map[string]string{"a": "b"}), client.FieldOwner("thief"))
+	}
 }
 
 // statusOfCA is the ConfigMap that the signer publishes the bundle in.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -17,10 +18,10 @@ import (
 // away and accepts the pod. The gate of PodCertificateRequests is off here.
 func TestPodsWithoutTheirSourcesAreRefused(t *testing.T) {
 	ns := newNamespace(t, false)
-	name := api.TrustBundleName
+	signer := api.SignerName
 	var (
 		key    = corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName, KeyType: "ECDSAP256", KeyPath: "tls.key", CertificateChainPath: "tls.crt"}}
-		bundle = corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: &name, Path: "ca.crt"}}
+		bundle = corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{SignerName: &signer, LabelSelector: &metav1.LabelSelector{}, Path: "ca.crt"}}
 		secret = corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}
 		config = corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName}}}
 	)

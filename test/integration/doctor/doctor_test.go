@@ -37,7 +37,8 @@ func TestDoctor(t *testing.T) {
 		return nil
 	})
 	start(t, "signer")
-	stopRotator := start(t, "rotator")
+	stopTrust := start(t, "trust")
+	start(t, "rotator")
 	stopWebhook := startWebhook(t)
 	allReady(t)
 	require.NoError(t, cmd.Wait(), out.String()+errs.String())
@@ -59,7 +60,7 @@ func TestDoctor(t *testing.T) {
 		finds(t, doctor.Error, doctor.WebhookReached, "failed calling webhook")
 	})
 	t.Run("the rotator is away", func(t *testing.T) {
-		stopRotator()
+		stopTrust()
 		finds(t, doctor.Error, doctor.Leases, "has not renewed it")
 		setCABundle(t, nil)
 		finds(t, doctor.Error, doctor.CABundle, "has no caBundle")
@@ -99,14 +100,14 @@ func before(t *testing.T) {
 	got := runAs(t, kubeconfig, "--pre")
 	assert.Equal(t, 1, got.code)
 	assert.Contains(t, got.out, "error   SC102\n        you may not create clusterroles.rbac.authorization.k8s.io\n")
-	assert.Contains(t, got.out, "warning SC001 ResourceQuotas in servingcert-system\n")
+	assert.Contains(t, got.out, "; ResourceQuotas in servingcert-system; LimitRanges in servingcert-system\n")
 
 	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}))
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")}}}
 	limit := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}}}}}
 	require.NoError(t, admin.Create(t.Context(), quota))
 	require.NoError(t, admin.Create(t.Context(), limit))
-	finds(t, doctor.Error, doctor.Quota, "of pods, 5 are free, and the pods need 6", "--pre")
+	finds(t, doctor.Error, doctor.Quota, "of pods, 5 are free, and the pods need 8", "--pre")
 	finds(t, doctor.Error, doctor.LimitRanges, "container signer has the limit 256Mi", "--pre")
 	require.NoError(t, admin.Delete(t.Context(), quota))
 	require.NoError(t, admin.Delete(t.Context(), limit))
@@ -258,13 +259,38 @@ func fewRights(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
 	r := runAs(t, kubeconfig)
-	assert.Zero(t, r.code, r.out+r.err)
+	assert.Equal(t, 2, r.code, r.out+r.err)
+	assert.Equal(t, 1, strings.Count(r.out, "SC001\n"), "one cause, one finding:\n%s", r.out)
+	assert.Contains(t, r.err, "nothing could be examined: this user may not read what the checks need")
+
+	require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewer"},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"list"}},
+		},
+	}))
+	require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewer"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "viewer"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "viewer"}},
+	}))
+	harness.Eventually(t, func() error { // RBAC follows in a moment
+		if r = runAs(t, kubeconfig); r.code != 0 {
+			return fmt.Errorf("it ends with %d: %s%s", r.code, r.out, r.err)
+		}
+		return nil
+	})
 	assert.Equal(t, 1, runAs(t, kubeconfig, "--strict").code)
-	assert.Contains(t, r.out, "warning SC001 Leases in servingcert-system\n        could not be read: leases.coordination.k8s.io is forbidden")
+	assert.Contains(t, r.out, "warning SC001\n        this user may not read ")
 	assert.NotContains(t, r.out, "SC203", "a check that was not made is not ok")
-	assert.NotContains(t, r.out, "SC201", "what could not be read is not missing")
 	assert.NotContains(t, r.out, "SC205", "a check that was not made is not ok")
 
+	for _, flag := range []string{"--namespace", "--dry-run-namespace"} {
+		r = runAs(t, plane.KubeconfigFile(), flag, "not-there")
+		assert.Equal(t, 2, r.code, r.out+r.err)
+		assert.Contains(t, r.err, flag+` "not-there": the namespace does not exist`)
+	}
 	r = runAs(t, filepath.Join(t.TempDir(), "none"))
 	assert.Equal(t, 2, r.code, r.err)
 }

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
@@ -112,7 +113,8 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(dir, program+".kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	p := &harness.Program{Path: filepath.Join(dir, program), Args: append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)}
+	binary, of := deploy.Program(program)
+	p := &harness.Program{Path: filepath.Join(dir, binary), Args: slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, of, flags)}
 	p.Start(t)
 	return p.Kill
 }
@@ -138,7 +140,7 @@ func startWebhook(t *testing.T) (stop func()) {
 // here, and the processes run beside the API server.
 func allReady(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"signer", "rotator", "webhook"} {
+	for _, name := range []string{"signer", "trust", "rotator", "webhook"} {
 		d := &appsv1.Deployment{}
 		require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-" + name}, d))
 		d.Status = appsv1.DeploymentStatus{Replicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}

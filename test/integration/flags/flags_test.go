@@ -84,6 +84,25 @@ func TestATrialIsUndone(t *testing.T) {
 	p.saysNothing()
 }
 
+// TestPodsOfANamespaceThatIsNotOptedInAreLeftAlone: the webhook did not write what they say.
+func TestPodsOfANamespaceThatIsNotOptedInAreLeftAlone(t *testing.T) {
+	startRotator(t)
+	p := newPlace(t)
+	p.optIn("disabled")
+	pod := p.pod("web-1", "web", false)
+	p.crashes(pod, unknownFlag)
+	marker := newPlace(t) // judged later
+	judged := marker.pod("web-1", "web", false)
+	marker.crashes(judged, unknownFlag)
+	marker.gone(judged)
+	assert.True(t, p.exists(pod))
+	p.saysNothing()
+
+	p.optIn(api.InjectEnabled)
+	p.gone(pod)
+	p.says(metav1.ConditionFalse, api.FlagsWithheld)
+}
+
 func TestFlagsAreOnlyToldOf(t *testing.T) {
 	registry, _ := startRotator(t, func(c *rotator.Config) { c.Correct.Enabled = false })
 	p := newPlace(t)

@@ -33,7 +33,7 @@ func (p place) made(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	for _, change := range changes {
 		change(pod)
 	}
-	changed, _, err := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{p.web}})
+	changed, _, err := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{p.web}, UnknownPrograms: api.UnknownProgramsFlags})
 	require.NoError(p.t, err)
 	patch, err := changed.JSON()
 	require.NoError(p.t, err)

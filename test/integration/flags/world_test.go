@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -40,6 +41,14 @@ func newPlace(t *testing.T) place {
 	require.NoError(t, admin.Create(t.Context(), p.web))
 	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), p.web)) })
 	return p
+}
+
+// optIn sets the namespace's label.
+func (p place) optIn(value string) {
+	p.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name}}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, value)
+	require.NoError(p.t, admin.Patch(p.t.Context(), ns, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // pod makes one of a Deployment, which does not exist, or of none: with the attempt, or

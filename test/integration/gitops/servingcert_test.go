@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -34,10 +35,10 @@ var (
 	rotatorFlags = []string{"--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8"}
 )
 
-// installation is the three processes, each as its ServiceAccount.
+// installation is the four processes, each as its ServiceAccount.
 type installation struct {
-	whole                    *testing.T // at whose end they end
-	signer, rotator, webhook *harness.Program
+	whole                           *testing.T // at whose end they end
+	signer, trust, rotator, webhook *harness.Program
 }
 
 // startProcesses runs them as the installed Deployments say.
@@ -46,13 +47,14 @@ func startProcesses(t *testing.T) installation {
 	return installation{
 		whole:   t,
 		signer:  startProcess(t, "signer", signerFlags...),
+		trust:   startProcess(t, "trust"),
 		rotator: startProcess(t, "rotator", rotatorFlags...),
 		webhook: startWebhook(t),
 	}
 }
 
 func (i installation) stop() {
-	for _, p := range []*harness.Program{i.signer, i.rotator, i.webhook} {
+	for _, p := range []*harness.Program{i.signer, i.trust, i.rotator, i.webhook} {
 		_ = p.Stop()
 	}
 }
@@ -61,7 +63,8 @@ func (i installation) stop() {
 func startProcess(t *testing.T, name string, flags ...string) *harness.Program {
 	t.Helper()
 	spec := deploymentOf(t, system, "servingcert-"+name).Spec.Template.Spec
-	p := &harness.Program{Path: filepath.Join(dir, name), Args: slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
+	program, _ := deploy.Program(name)
+	p := &harness.Program{Path: filepath.Join(dir, program), Args: slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
 		"--kubeconfig=" + kubeconfigOf(t, system, spec.ServiceAccountName), "--metrics-addr=0",
 	}, flags)}
 	p.Start(t)

@@ -41,14 +41,14 @@ func missing(t testing.TB, cfg *rest.Config, feature controlplane.Feature) (why 
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(cfg)
 	require.NoError(t, err)
-	served, err := client.ServerResourcesForGroupVersion(feature.Resource.GroupVersion().String())
-	if !apierrors.IsNotFound(err) {
-		require.NoError(t, err)
-	}
 	version, err := client.ServerVersion()
 	require.NoError(t, err)
 	minor, err := strconv.Atoi(strings.TrimSuffix(version.Minor, "+")) // clouds add one
 	require.NoError(t, err)
+	served, err := client.ServerResourcesForGroupVersion(feature.Resource(minor).GroupVersion().String())
+	if !apierrors.IsNotFound(err) {
+		require.NoError(t, err)
+	}
 	why, err = lacks(feature, served, minor)
 	require.NoError(t, err)
 	if file := os.Getenv(envSkipped); file != "" && why != "" {
@@ -62,7 +62,7 @@ func missing(t testing.TB, cfg *rest.Config, feature controlplane.Feature) (why 
 func lacks(feature controlplane.Feature, served *metav1.APIResourceList, minor int) (why string, err error) {
 	if served != nil {
 		for i := range served.APIResources {
-			if served.APIResources[i].Name == feature.Resource.Resource {
+			if served.APIResources[i].Name == feature.Resource(minor).Resource {
 				return "", nil
 			}
 		}

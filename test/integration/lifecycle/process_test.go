@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -36,7 +38,11 @@ func startFrom(t *testing.T, from, name string, ready bool, flags ...string) *pr
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	p := &program{}
-	p.Path, p.Args = filepath.Join(from, name), append([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, flags...)
+	binary, of := deploy.Program(name)
+	if from != dir {
+		of = nil // the version before had one rotator
+	}
+	p.Path, p.Args = filepath.Join(from, binary), slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, of, flags)
 	p.Launch(t)
 	t.Cleanup(p.stop) // which releases its Lease
 	if ready {

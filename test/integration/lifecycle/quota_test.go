@@ -27,7 +27,7 @@ func TestAFullQuotaKeepsTheOldPods(t *testing.T) {
 	var all corev1.PodList
 	harness.Eventually(t, func() error {
 		err := admin.List(t.Context(), &all, client.InNamespace(system))
-		if err == nil && len(all.Items) != 6 {
+		if err == nil && len(all.Items) != 8 {
 			err = fmt.Errorf("%d pods, not two for each Deployment", len(all.Items))
 		}
 		return err
@@ -35,7 +35,7 @@ func TestAFullQuotaKeepsTheOldPods(t *testing.T) {
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "full"},
 		Spec: corev1.ResourceQuotaSpec{
-			Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("6")},
+			Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("8")},
 			ScopeSelector: &corev1.ScopeSelector{MatchExpressions: []corev1.ScopedResourceSelectorRequirement{
 				{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"system-cluster-critical"}},
 			}},
@@ -47,7 +47,7 @@ func TestAFullQuotaKeepsTheOldPods(t *testing.T) {
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}
-		if used := quota.Status.Used[corev1.ResourcePods]; used.Value() != 6 {
+		if used := quota.Status.Used[corev1.ResourcePods]; used.Value() != 8 {
 			return fmt.Errorf("the quota counts %s pods", used.String())
 		}
 		return nil

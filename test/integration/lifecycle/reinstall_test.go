@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// installation is the three programs.
+// installation is the processes.
 type installation []*program
 
 // install applies install.yaml and starts the programs. The signer is ready only if
@@ -30,6 +30,7 @@ func install(t *testing.T, ca bool) installation {
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
 	return installation{
 		start(t, "signer", ca, "--ca-soak=1s"),
+		start(t, "trust", true),
 		start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8"),
 		startWebhook(t),
 	}

@@ -21,6 +21,7 @@ const drains = "--shutdown-delay=3s"
 func TestRollingRestartsRefuseNothing(t *testing.T) {
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
 	start(t, "signer", true)
+	start(t, "trust", true)
 	start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8")
 	service := newBalancer(t)
 	replicas := []*program{service.replica(t, dir, drains), service.replica(t, dir, drains)}

@@ -30,7 +30,7 @@ var uninstallSteps = [][]string{
 // refused, what tenants have stays, and nothing keeps them from deleting it.
 func TestUninstalledInOrder(t *testing.T) {
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
-	running := installation{start(t, "signer", true), start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8")}
+	running := installation{start(t, "signer", true), start(t, "trust", true), start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8")}
 	service := newBalancer(t)
 	running = append(running, service.replica(t, dir, drains))
 	newNamespace(t, "leaving")

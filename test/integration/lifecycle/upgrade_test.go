@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,9 +87,17 @@ func (r release) signer(t *testing.T, soak string) *program {
 	return startFrom(t, r.programs, "signer", true, "--ca-soak="+soak, "--ca-reissue-window=1s")
 }
 
-func (r release) rotator(t *testing.T) *program {
+// rotators starts one for each Deployment that the version has.
+func (r release) rotators(t *testing.T) installation {
 	t.Helper()
-	return startFrom(t, r.programs, "rotator", true, "--pod-cidrs=127.0.0.0/8")
+	var all installation
+	for _, obj := range r.objects {
+		name := strings.TrimPrefix(obj.GetName(), "servingcert-")
+		if obj.GetKind() == "Deployment" && (name == "rotator" || name == "trust") {
+			all = append(all, startFrom(t, r.programs, name, true, "--pod-cidrs=127.0.0.0/8"))
+		}
+	}
+	return all
 }
 
 // webhooks starts two replicas.
@@ -151,7 +160,7 @@ func (s *stream) stopsAtOnce(t *testing.T, service *balancer, p *program) {
 func TestUpgradeAndBack(t *testing.T) {
 	before, after := previousRelease(t), thisRelease(t)
 	before.apply(t)
-	signer, rotator := before.signer(t, "1h"), before.rotator(t)
+	signer, rotators := before.signer(t, "1h"), before.rotators(t)
 	service := newBalancer(t)
 	webhooks := before.webhooks(t, service)
 	newNamespace(t, "upgraded")
@@ -167,9 +176,10 @@ func TestUpgradeAndBack(t *testing.T) {
 	isReady(t, newService(t, "upgraded", "both-signers"), "Issued")
 	signer.stop()
 	isReady(t, newService(t, "upgraded", "new-signer"), "Issued")
-	newRotator := after.rotator(t)
+	newRotators := after.rotators(t)
+	require.Len(t, newRotators, 2)
 	pods.meanwhile(t)
-	rotator.stop()
+	rotators.stop()
 	newWebhooks := after.webhooks(t, service)
 	pods.meanwhile(t) // of both versions
 	for _, p := range webhooks {
@@ -188,8 +198,8 @@ func TestUpgradeAndBack(t *testing.T) {
 	pods.meanwhile(t)
 	oldSigner := before.signer(t, "1s")
 	newSigner.stop()
-	oldRotator := before.rotator(t)
-	newRotator.stop()
+	oldRotators := before.rotators(t)
+	newRotators.stop()
 	webhooks = before.webhooks(t, service)
 	pods.meanwhile(t) // of both versions
 	for _, p := range newWebhooks {
@@ -202,9 +212,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	pods.all(t)
 
 	after.apply(t) // for what follows
-	for _, p := range []*program{oldSigner, oldRotator, webhooks[0], webhooks[1]} {
-		p.stop()
-	}
+	append(oldRotators, oldSigner, webhooks[0], webhooks[1]).stop()
 }
 
 func rotate(t *testing.T) {

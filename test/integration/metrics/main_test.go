@@ -1,6 +1,7 @@
 // Package metrics tests the metrics of the three processes as they are installed, each as
 // its ServiceAccount: that they are served over TLS with the certificate that their Service
-// asks for, and to whom the API server lets read them.
+// asks for, and to whom the API server lets read them; and that whoever reaches a port of
+// these processes, that of the metrics or another, cannot end them.
 package metrics
 
 import (
@@ -28,7 +29,7 @@ import (
 )
 
 // names are those of the processes.
-var names = []string{"signer", "rotator", "webhook"}
+var names = []string{"signer", "trust", "rotator", "webhook"}
 
 // plane is a control plane with servingcert installed; bin holds its programs.
 var (
@@ -49,7 +50,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-	if err := harness.Build(ctx, bin, names...); err != nil {
+	if err := harness.Build(ctx, bin, "signer", "rotator", "webhook"); err != nil {
 		return 1, err
 	}
 	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
@@ -65,11 +66,12 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// process is one of the three that runs, with the volume of its Deployment as files.
+// process is one of those that run, with the volume of its Deployment as files.
 type process struct {
 	harness.Program
 	name, dir  string
 	metrics    string // host:port
+	reviews    string // host:port, of the webhook
 	deployment appsv1.Deployment
 }
 
@@ -78,7 +80,8 @@ type process struct {
 func start(t *testing.T, name string) *process {
 	t.Helper()
 	p := &process{name: name, dir: filepath.Join(t.TempDir(), "tls")}
-	p.Path = filepath.Join(bin, name)
+	program, _ := deploy.Program(name)
+	p.Path = filepath.Join(bin, program)
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: p.object()}, &p.deployment))
 	spec := p.deployment.Spec.Template.Spec
 	account, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, spec.ServiceAccountName)
@@ -91,9 +94,9 @@ func start(t *testing.T, name string) *process {
 		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir,
 	})
 	if name == "webhook" {
-		address, err := harness.FreeAddress()
+		p.reviews, err = harness.FreeAddress()
 		require.NoError(t, err)
-		p.Args = append(p.Args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+address[len("127.0.0.1:"):], "--shutdown-delay=0s")
+		p.Args = append(p.Args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+p.reviews[len("127.0.0.1:"):], "--shutdown-delay=0s")
 	}
 	p.Launch(t)
 	p.StopAtEnd(t)

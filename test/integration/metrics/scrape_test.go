@@ -34,13 +34,17 @@ type answer struct {
 	leaf   string // fingerprint of the server's
 }
 
-// scrape gets the metrics over a connection of its own. The server is verified by the
-// bundle and by its name, unless the bundle is nil.
-func (p *process) scrape(ctx context.Context, bundle *x509.CertPool, token string) (answer, error) {
-	transport := &http.Transport{
+// transport makes a connection for each request. The server is verified by the bundle and by
+// its name, unless the bundle is nil.
+func (p *process) transport(bundle *x509.CertPool) *http.Transport {
+	return &http.Transport{
 		DisableKeepAlives: true, ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{RootCAs: bundle, ServerName: p.serverName(), InsecureSkipVerify: bundle == nil}, //nolint:gosec // said above
 	}
+}
+
+// scrape gets the metrics over a connection of its own.
+func (p *process) scrape(ctx context.Context, bundle *x509.CertPool, token string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+p.metrics+"/metrics", http.NoBody)
 	if err != nil {
 		return answer{}, err
@@ -48,7 +52,7 @@ func (p *process) scrape(ctx context.Context, bundle *x509.CertPool, token strin
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := transport.RoundTrip(req)
+	response, err := p.transport(bundle).RoundTrip(req)
 	if err != nil {
 		return answer{}, err
 	}
@@ -134,7 +138,7 @@ func (p *process) isOK(ctx context.Context, page string) error {
 	return nil
 }
 
-// A fresh installation: all three start without a certificate. The signer issues its own
+// A fresh installation: all start without a certificate. The signer issues its own
 // beside the others.
 func TestScrapes(t *testing.T) {
 	nobody, reader := account(t, "nobody"), account(t, "prometheus")
@@ -160,7 +164,7 @@ func TestScrapes(t *testing.T) {
 			return err
 		})
 	}
-	own := map[string]string{"signer": "servingcert_ca_signing_generation 1\n", "rotator": "servingcert_trust_source_valid 1\n", "webhook": "servingcert_webhook_programs_valid 1\n"}
+	own := map[string]string{"signer": "servingcert_ca_signing_generation 1\n", "trust": "servingcert_trust_source_valid 1\n", "rotator": "leader_election_master_status{name=\"servingcert-rotator\"} 1\n", "webhook": "servingcert_webhook_programs_valid 1\n"}
 	for _, p := range all {
 		t.Run(p.name, func(t *testing.T) {
 			for token, want := range map[string]answer{
@@ -232,7 +236,7 @@ func (p *process) isRenewed(t *testing.T, roots *x509.CertPool, token string) {
 
 // Plain HTTP leaves the machine in no process.
 func TestPlainHTTPIsForLoopback(t *testing.T) {
-	for _, name := range names {
+	for _, name := range []string{"signer", "rotator", "webhook"} {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, name), "--metrics-insecure").CombinedOutput()
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)

@@ -41,7 +41,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := harness.Build(ctx, dir, programs...); err != nil {
+	if err := harness.Build(ctx, dir, "signer", "rotator", "webhook"); err != nil {
 		return 1, err
 	}
 	if plane, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true}); err != nil {

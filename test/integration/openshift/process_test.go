@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -19,7 +21,7 @@ import (
 
 // programs are those of an installation, in the order in which they start here:
 // the webhook needs what the signer issues.
-var programs = []string{"signer", "rotator", "webhook"}
+var programs = []string{"signer", "trust", "rotator", "webhook"}
 
 const (
 	soon = time.Minute  // far longer than anything here takes, but the rotator's patience
@@ -44,7 +46,8 @@ func startAll(ctx context.Context) (stop func() error, err error) {
 		if err != nil {
 			return stop, err
 		}
-		p := &harness.Program{Path: filepath.Join(dir, name), Args: append([]string{"--openshift-compat", "--metrics-addr=0"}, flags...)}
+		program, of := deploy.Program(name)
+		p := &harness.Program{Path: filepath.Join(dir, program), Args: slices.Concat([]string{"--openshift-compat", "--metrics-addr=0"}, of, flags)}
 		if err := p.Run(); err != nil {
 			return stop, err
 		}
@@ -59,7 +62,8 @@ func startAll(ctx context.Context) (stop func() error, err error) {
 // command is a program with the flag, whose end a test waits for.
 func command(name string, flags ...string) (*exec.Cmd, *harness.Log) {
 	log := &harness.Log{}
-	cmd := exec.Command(filepath.Join(dir, name), append([]string{"--openshift-compat", "--metrics-addr=0"}, flags...)...)
+	program, of := deploy.Program(name)
+	cmd := exec.Command(filepath.Join(dir, program), slices.Concat([]string{"--openshift-compat", "--metrics-addr=0"}, of, flags)...)
 	cmd.Stderr = log
 	return cmd, log
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -92,29 +92,29 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		many[i] = fmt.Sprintf("n%d.web.%s.svc", i, ns)
 	}
 	for name, c := range map[string]struct {
-		change func(r *certificatesv1beta1.PodCertificateRequest)
+		change func(r *certificatesv1.PodCertificateRequest)
 		says   string
 	}{
-		"a pod of another node": {func(r *certificatesv1beta1.PodCertificateRequest) {
+		"a pod of another node": {func(r *certificatesv1.PodCertificateRequest) {
 			r.Spec.PodName, r.Spec.PodUID = elsewhere.Name, elsewhere.UID
 		}, "is not running on node"},
-		"as another node":            {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.NodeName = "node-2" }, "which is not the requesting node"},
-		"another ServiceAccount":     {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.ServiceAccountName = "admin" }, "differs from running pod"},
-		"a pod of that name again":   {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.PodUID = "0123" }, "which differs from running pod"},
-		"a pod of another namespace": {func(r *certificatesv1beta1.PodCertificateRequest) { r.Namespace = other }, "not found"},
-		"a signature of another key": {func(r *certificatesv1beta1.PodCertificateRequest) {
+		"as another node":            {func(r *certificatesv1.PodCertificateRequest) { r.Spec.NodeName = "node-2" }, "which is not the requesting node"},
+		"another ServiceAccount":     {func(r *certificatesv1.PodCertificateRequest) { r.Spec.ServiceAccountName = "admin" }, "differs from running pod"},
+		"a pod of that name again":   {func(r *certificatesv1.PodCertificateRequest) { r.Spec.PodUID = "0123" }, "which differs from running pod"},
+		"a pod of another namespace": {func(r *certificatesv1.PodCertificateRequest) { r.Namespace = other }, "not found"},
+		"a signature of another key": {func(r *certificatesv1.PodCertificateRequest) {
 			r.Spec.StubPKCS10Request = otherSignature(t)
 		}, "invalid signature"},
-		"a weak key": {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.StubPKCS10Request = stubOf(t, weak) }, "RSA keys must have modulus size 3072 or 4096"},
-		"1000 names": {func(r *certificatesv1beta1.PodCertificateRequest) {
+		"a weak key": {func(r *certificatesv1.PodCertificateRequest) { r.Spec.StubPKCS10Request = stubOf(t, weak) }, "RSA keys must have modulus size 3072 or 4096"},
+		"1000 names": {func(r *certificatesv1.PodCertificateRequest) {
 			r.Spec.StubPKCS10Request = stubOf(t, k.Signer, func(r *x509.CertificateRequest) { r.DNSNames = many })
 		}, "may not be more than"},
-		"1 MB": {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.StubPKCS10Request = make([]byte, 1<<20) }, "may not be more than"},
+		"1 MB": {func(r *certificatesv1.PodCertificateRequest) { r.Spec.StubPKCS10Request = make([]byte, 1<<20) }, "may not be more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := good.DeepCopy()
 			c.change(request)
-			_, err := node.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
+			_, err := nodeCertificates.PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
 			assert.ErrorContains(t, err, c.says)
 		})
 	}
@@ -131,16 +131,16 @@ func TestWrongPodsAreDenied(t *testing.T) {
 	require.NoError(t, err)
 	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
 	for name, c := range map[string]struct {
-		change func(r *certificatesv1beta1.PodCertificateRequest)
+		change func(r *certificatesv1.PodCertificateRequest)
 		reason string
 	}{
-		"another node":           {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.NodeName = "node-2" }, "WrongPod"},
-		"another ServiceAccount": {func(r *certificatesv1beta1.PodCertificateRequest) { r.Spec.ServiceAccountName = "admin" }, "WrongPod"},
+		"another node":           {func(r *certificatesv1.PodCertificateRequest) { r.Spec.NodeName = "node-2" }, "WrongPod"},
+		"another ServiceAccount": {func(r *certificatesv1.PodCertificateRequest) { r.Spec.ServiceAccountName = "admin" }, "WrongPod"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			request := requestOf(t, pod, k)
 			c.change(request)
-			request, err := admin.CertificatesV1beta1().PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
+			request, err := certificates.PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
 			require.NoError(t, err)
 			_, condition := answerTo(t, request)
 			assert.Equal(t, "Denied", condition.Type)

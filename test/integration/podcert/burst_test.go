@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,7 +45,7 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 
 // askForMany makes n pods like the first one, and a request like the template for each, as
 // their kubelet would.
-func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1beta1.PodCertificateRequest) {
+func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1.PodCertificateRequest) {
 	t.Helper()
 	inParallel := func(do func(i int) error) {
 		var group errgroup.Group
@@ -71,7 +71,7 @@ func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1
 	inParallel(func(i int) error {
 		request := template.DeepCopy()
 		request.Spec.PodName, request.Spec.PodUID = all[i].Name, all[i].UID
-		_, err := node.CertificatesV1beta1().PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
+		_, err := nodeCertificates.PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
 		return err
 	})
 }
@@ -92,14 +92,14 @@ func isReady(t *testing.T, namespace, name string) error {
 // allIssued is nil if so many requests of the namespace have a certificate.
 func allIssued(t *testing.T, namespace string, want int) error {
 	t.Helper()
-	list, err := admin.CertificatesV1beta1().PodCertificateRequests(namespace).List(t.Context(), metav1.ListOptions{})
+	list, err := certificates.PodCertificateRequests(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
 	n := 0
 	for i := range list.Items {
 		for _, c := range list.Items[i].Status.Conditions {
-			if c.Type == certificatesv1beta1.PodCertificateRequestConditionTypeIssued {
+			if c.Type == certificatesv1.PodCertificateRequestConditionTypeIssued {
 				n++
 			}
 		}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -70,7 +70,7 @@ func TestAPodThatAsksTooOftenWaits(t *testing.T) {
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
 	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
-	var requests []*certificatesv1beta1.PodCertificateRequest
+	var requests []*certificatesv1.PodCertificateRequest
 	for range 5 {
 		requests = append(requests, ask(t, requestOf(t, pod, k)))
 	}

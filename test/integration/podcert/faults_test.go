@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -187,7 +187,7 @@ func TestTwoSignersAtATime(t *testing.T) {
 	both := []*harness.Program{startSigner(t), startSigner(t)}
 	ns := newNamespace(t, true)
 	newService(t, ns, "web", podKeys())
-	keys := map[*certificatesv1beta1.PodCertificateRequest]key{}
+	keys := map[*certificatesv1.PodCertificateRequest]key{}
 	for range 30 {
 		k := newKey(t, pki.ECDSAP256)
 		keys[ask(t, requestOf(t, newPod(t, ns, "web"), k))] = k
@@ -226,9 +226,9 @@ func TestTheAPIServerIsAway(t *testing.T) {
 }
 
 // conditionsOf are those of a request as it is now.
-func conditionsOf(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) []metav1.Condition {
+func conditionsOf(t *testing.T, request *certificatesv1.PodCertificateRequest) []metav1.Condition {
 	t.Helper()
-	now, err := admin.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
+	now, err := certificates.PodCertificateRequests(request.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	return now.Status.Conditions
 }

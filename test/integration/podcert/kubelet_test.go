@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,11 +82,11 @@ func newKey(t *testing.T, algorithm pki.KeyAlgorithm) key {
 }
 
 // requestOf is what the kubelet asks for the pod.
-func requestOf(t *testing.T, pod *corev1.Pod, k key) *certificatesv1beta1.PodCertificateRequest {
+func requestOf(t *testing.T, pod *corev1.Pod, k key) *certificatesv1.PodCertificateRequest {
 	t.Helper()
-	return &certificatesv1beta1.PodCertificateRequest{
+	return &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: "req-"},
-		Spec: certificatesv1beta1.PodCertificateRequestSpec{
+		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: nodeName, NodeUID: nodeUID(t),
 			ServiceAccountName: pod.Spec.ServiceAccountName, ServiceAccountUID: accountUID(t, pod),
 			StubPKCS10Request: k.csr,
@@ -109,29 +109,29 @@ func accountUID(t *testing.T, pod *corev1.Pod) types.UID {
 }
 
 // isKnown waits until the API server admits the request: it looks for the pod in a cache.
-func isKnown(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) {
+func isKnown(t *testing.T, request *certificatesv1.PodCertificateRequest) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		_, err := node.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := nodeCertificates.PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	})
 }
 
 // ask makes a request as the kubelet of the node.
-func ask(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) *certificatesv1beta1.PodCertificateRequest {
+func ask(t *testing.T, request *certificatesv1.PodCertificateRequest) *certificatesv1.PodCertificateRequest {
 	t.Helper()
 	isKnown(t, request)
-	request, err := node.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
+	request, err := nodeCertificates.PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return request
 }
 
 // answerTo waits for the answer to a request: its one condition.
-func answerTo(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) (*certificatesv1beta1.PodCertificateRequest, metav1.Condition) {
+func answerTo(t *testing.T, request *certificatesv1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, metav1.Condition) {
 	t.Helper()
-	var answered *certificatesv1beta1.PodCertificateRequest
+	var answered *certificatesv1.PodCertificateRequest
 	harness.Eventually(t, func() (err error) {
-		answered, err = admin.CertificatesV1beta1().PodCertificateRequests(request.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
+		answered, err = certificates.PodCertificateRequests(request.Namespace).Get(t.Context(), request.Name, metav1.GetOptions{})
 		if err == nil && len(answered.Status.Conditions) == 0 {
 			err = fmt.Errorf("request %s has no answer", request.Name)
 		}
@@ -141,10 +141,10 @@ func answerTo(t *testing.T, request *certificatesv1beta1.PodCertificateRequest) 
 }
 
 // issued waits for the certificate, and checks it as a client would.
-func issued(t *testing.T, request *certificatesv1beta1.PodCertificateRequest, k key) *x509.Certificate {
+func issued(t *testing.T, request *certificatesv1.PodCertificateRequest, k key) *x509.Certificate {
 	t.Helper()
 	answered, condition := answerTo(t, request)
-	require.Equal(t, certificatesv1beta1.PodCertificateRequestConditionTypeIssued, condition.Type, "%s: %s", condition.Reason, condition.Message)
+	require.Equal(t, certificatesv1.PodCertificateRequestConditionTypeIssued, condition.Type, "%s: %s", condition.Reason, condition.Message)
 	chain, err := pki.ParseCertificates([]byte(answered.Status.CertificateChain))
 	require.NoError(t, err)
 	require.True(t, pki.KeyMatches(chain[0], k.Signer))

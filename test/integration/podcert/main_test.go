@@ -28,9 +28,11 @@ const (
 var (
 	plane  *controlplane.ControlPlane
 	admin  *kubernetes.Clientset
-	node   *kubernetes.Clientset // as the kubelet of nodeName
 	dir    string
 	signer string // the program
+
+	certificates     controlplane.Certificates
+	nodeCertificates controlplane.Certificates // as the kubelet of nodeName
 )
 
 func TestMain(m *testing.M) { harness.Main(m, run) }
@@ -70,7 +72,10 @@ func prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if node, err = kubernetes.NewForConfig(kubelet); err != nil {
+	if certificates, err = controlplane.CertificatesOf(ctx, plane.AdminConfig()); err != nil {
+		return err
+	}
+	if nodeCertificates, err = controlplane.CertificatesOf(ctx, kubelet); err != nil {
 		return err
 	}
 	c, err := client.New(plane.AdminConfig(), client.Options{})

@@ -113,7 +113,7 @@ func (r right) uses(e controlplane.AuditEvent) bool {
 // of tells whether a right is to what a feature serves, or needed for nothing else.
 func (r right) of(feature controlplane.Feature) bool {
 	resource, _, _ := strings.Cut(r.resource, "/")
-	if r.group == feature.Resource.Group && resource == feature.Resource.Resource {
+	if gvr := feature.Resource(feature.Minor); r.group == gvr.Group && resource == gvr.Resource {
 		return true
 	}
 	switch feature.Name {

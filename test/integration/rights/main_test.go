@@ -1,5 +1,5 @@
 // Package rights tests that each rule of install.yaml's roles is used by a process,
-// and that no request of a process is refused: the three programs run as they are
+// and that no request of a process is refused: the programs run as they are
 // installed, each as its ServiceAccount, one scene has them do everything that
 // they do, and the API server's audit log tells which requests they sent.
 package rights
@@ -25,7 +25,7 @@ import (
 const system = api.DefaultNamespace
 
 // programs, and the ServiceAccount of each.
-var programs = []string{"signer", "rotator", "webhook"}
+var programs = []string{"signer", "trust", "rotator", "webhook"}
 
 func accountOf(program string) string {
 	return "system:serviceaccount:" + system + ":servingcert-" + program
@@ -49,7 +49,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := harness.Build(ctx, dir, programs...); err != nil {
+	if err := harness.Build(ctx, dir, "signer", "rotator", "webhook"); err != nil {
 		return 1, err
 	}
 	options := controlplane.Options{Features: controlplane.Features()}

@@ -3,12 +3,14 @@ package rights
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -27,11 +29,12 @@ func start(t *testing.T, program string, flags ...string) (metrics string) {
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
 	metrics, err = harness.FreeAddress()
 	require.NoError(t, err)
+	binary, of := deploy.Program(program)
 	p := &harness.Program{
-		Path: filepath.Join(dir, program),
-		Args: append([]string{
+		Path: filepath.Join(dir, binary),
+		Args: slices.Concat([]string{
 			"--kubeconfig=" + kubeconfig, "--metrics-addr=" + metrics, "--metrics-cert-dir=" + certs(), "--openshift-compat",
-		}, flags...),
+		}, of, flags),
 		// An API server before Kubernetes 1.34 does not stream lists: there, informers need
 		// the right to list.
 		Env: []string{"KUBE_FEATURE_WatchListClient=false"},
@@ -52,7 +55,8 @@ func startWebhook(t *testing.T) (metrics string) {
 	if !harness.Serves(t, plane.AdminConfig(), controlplane.ClusterTrustBundles) {
 		source = "configmap"
 	}
-	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443", "--trust-source="+source, "--shutdown-delay=0s")
+	return start(t, "webhook", "--cert-dir="+certs(), "--bind-address="+clusterIP(t), "--port=9443", "--trust-source="+source, "--shutdown-delay=0s",
+		"--unknown-programs=flags") // so that there is something to take back
 }
 
 // clusterIP returns the webhook's address.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -84,16 +84,20 @@ func podKey(t *testing.T, namespace string) {
 	require.NoError(t, err)
 	var account corev1.ServiceAccount
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: pod.Spec.ServiceAccountName}, &account))
-	request := &certificatesv1beta1.PodCertificateRequest{
+	request := &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-kubelet"},
-		Spec: certificatesv1beta1.PodCertificateRequestSpec{
+		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: "node", NodeUID: "node",
 			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: csr,
 		},
 	}
-	create(t, request)
-	harness.Eventually(t, func() error {
-		err := admin.Get(t.Context(), client.ObjectKeyFromObject(request), request)
+	certificates, err := controlplane.CertificatesOf(t.Context(), plane.AdminConfig())
+	require.NoError(t, err)
+	requests := certificates.PodCertificateRequests(namespace)
+	request, err = requests.Create(t.Context(), request, metav1.CreateOptions{})
+	require.NoError(t, err)
+	harness.Eventually(t, func() (err error) {
+		request, err = requests.Get(t.Context(), request.Name, metav1.GetOptions{})
 		if err == nil && request.Status.CertificateChain == "" {
 			err = fmt.Errorf("request %s/%s: %v", request.Namespace, request.Name, request.Status.Conditions)
 		}

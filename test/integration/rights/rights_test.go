@@ -11,11 +11,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
@@ -26,6 +28,7 @@ import (
 // they are granted nevertheless.
 var spare = map[string]string{
 	"signer:  events.k8s.io events * patch":  "an event that repeats word for word is counted by a patch",
+	"trust:  events.k8s.io events * patch":   "the same",
 	"rotator:  events.k8s.io events * patch": "the same",
 }
 
@@ -42,6 +45,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 
 	metrics := []string{
 		start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=1s"),
+		start(t, "trust"),
 		start(t, "rotator", "--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8"),
 		startWebhook(t),
 	}
@@ -82,6 +86,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 	conventional(t, "crash", "openshift")
 	givenUp(t, targets)
 	succession(t)
+	appliedAgain(t)
 
 	rights := granted(t)
 	require.Greater(t, len(rights), 50)
@@ -99,6 +104,28 @@ func TestEveryRightIsUsed(t *testing.T) {
 	assert.Empty(t, excess, "no request needed these rights")
 	for name := range spare {
 		assert.True(t, slices.ContainsFunc(rights, func(r right) bool { return r.String() == name }), "%s is granted by no rule", name)
+	}
+}
+
+// appliedAgain: who applies the manifest again takes no Lease from who leads.
+func appliedAgain(t *testing.T) {
+	t.Helper()
+	for _, process := range []string{"signer", "trust", "rotator"} {
+		key, lease := client.ObjectKey{Namespace: system, Name: "servingcert-" + process}, &coordinationv1.Lease{}
+		require.NoError(t, admin.Get(t.Context(), key, lease))
+		before := lease.Spec
+		require.NotEmpty(t, *before.HolderIdentity)
+		require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
+		harness.Eventually(t, func() error { // it is renewed after that
+			err := admin.Get(t.Context(), key, lease)
+			if err == nil && !lease.Spec.RenewTime.After(before.RenewTime.Time) {
+				err = fmt.Errorf("Lease %s was renewed at %s", key, lease.Spec.RenewTime)
+			}
+			return err
+		})
+		assert.Equal(t, before.HolderIdentity, lease.Spec.HolderIdentity)
+		assert.Equal(t, before.LeaseTransitions, lease.Spec.LeaseTransitions)
+		assert.Equal(t, before.AcquireTime, lease.Spec.AcquireTime)
 	}
 }
 
@@ -138,7 +165,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: rights}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: rights}
-subjects: [{kind: ServiceAccount, name: servingcert-rotator, namespace: servingcert-system}]
+subjects: [{kind: ServiceAccount, name: servingcert-trust, namespace: servingcert-system}]
 `)
 	return []*unstructured.Unstructured{
 		manifest(t, `

@@ -50,7 +50,7 @@ func TestBadInput(t *testing.T) {
 		{"no bool", api.AnnotationClusterIPs, "yes", `must be "true" or "false"`},
 		{"no bool for one file", api.AnnotationCombinedPEM, "yes", `must be "true" or "false"`},
 		{"no time", api.AnnotationRenewAfter, "tomorrow", "not a valid time: must be RFC 3339"},
-		{"too long to repeat", api.AnnotationDuration, strings.Repeat("€", 5000), `€…": 15000 bytes: must be at most 64`},
+		{"too long to repeat", api.AnnotationDuration, strings.Repeat("€", 5000), `€…": more than 253 bytes: must be at most 64`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

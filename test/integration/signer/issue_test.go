@@ -162,8 +162,11 @@ func TestOptIn(t *testing.T) {
 	assert.Contains(t, c.Message, "no longer has label")
 	makeService(t, ns, "later")
 	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: ""}})
-	r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
+	c = waitReady(t, ns, "web", metav1.ConditionFalse, api.ReasonNotOptedIn)
+	assert.Contains(t, c.Message, "nothing is issued until the namespace has the label", "a leaf without its key shows nothing: anybody can have it")
 	require.NoError(t, secretGone(t, ns, "later-tls"), "new work stops")
+	label(ns, api.InjectEnabled)
+	r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
 }
 
 // RenewAfter is a time: once that is there, what was issued before is replaced,

@@ -3,6 +3,9 @@ package signer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +45,9 @@ func TestNoCertificateWithoutTheOptIn(t *testing.T) {
 	garbage := map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("x")}
 	attack("a-tls", empty)
 	attack("b-tls", garbage)
+	// And who may also patch the status of Services says there what the signer would say.
+	forgeReady(t, metav1.NamespaceDefault, "kubernetes", `Secret "c-tls": kubernetes.default.svc (request 1, leaf sha256:`+strings.Repeat("0a", 32)+")")
+	attack("c-tls", empty)
 
 	// What is made later is answered later.
 	makeService(t, ns, "barrier")
@@ -49,9 +55,21 @@ func TestNoCertificateWithoutTheOptIn(t *testing.T) {
 	waitRest(t, metav1.NamespaceDefault)
 	assert.Equal(t, empty, getSecret(t, metav1.NamespaceDefault, "a-tls").Data)
 	assert.Equal(t, garbage, getSecret(t, metav1.NamespaceDefault, "b-tls").Data)
-	kubernetes, err = admin.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), "kubernetes", metav1.GetOptions{})
-	require.NoError(t, err)
-	assert.Nil(t, api.Condition(kubernetes, api.ConditionReady))
+	assert.Equal(t, empty, getSecret(t, metav1.NamespaceDefault, "c-tls").Data)
+	said := waitReady(t, metav1.NamespaceDefault, "kubernetes", metav1.ConditionFalse, api.ReasonNotOptedIn)
+	assert.Contains(t, said.Message, `Secret "c-tls": namespace "default" does not have label servingcert.dev/inject=enabled, and the Secret does not hold`)
+}
+
+// forgeReady writes a condition that only the signer should, and removes it with the test.
+func forgeReady(t *testing.T, namespace, service, message string) {
+	t.Helper()
+	write := func(ctx context.Context, condition string) {
+		patch := `{"status":{"conditions":[{"type":"servingcert.dev/Ready",` + condition + `}]}}`
+		_, err := admin.CoreV1().Services(namespace).Patch(ctx, service, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		require.NoError(t, err)
+	}
+	write(t.Context(), fmt.Sprintf(`"status":"True","reason":"Issued","message":%q,"lastTransitionTime":"2026-01-02T03:04:05Z"`, message))
+	t.Cleanup(func() { write(context.Background(), `"$patch":"delete"`) })
 }
 
 // A Service that was opted in and is no more keeps every Secret that it had.
@@ -70,16 +88,29 @@ func TestAfterTheOptOutSecretsAreKept(t *testing.T) {
 	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: nil})
 	waitMessage(t, ns, "web", `Secret "new-tls": no longer requested; kept, and renewed until it is deleted; kept from before, and renewed until deleted: ["web-tls"]`, true)
 	waitRest(t, ns)
-	for name, fingerprint := range map[string]string{"web-tls": first.fingerprint(), "new-tls": second.fingerprint()} {
-		patchSecret(t, ns, name, map[string]any{"data": map[string]any{corev1.TLSCertKey: "", corev1.TLSPrivateKeyKey: ""}})
+	renewed := func(name string, before served) {
 		harness.Eventually(t, func() error {
 			have, err := whatIsServed(t.Context(), ns, name)
-			if err == nil && have.fingerprint() == fingerprint {
-				err = errors.New("still the emptied one")
+			if err == nil && have.fingerprint() == before.fingerprint() {
+				err = errors.New("still the one before")
 			}
 			return err
 		})
 	}
+	for name, before := range map[string]served{"web-tls": first, "new-tls": second} {
+		twice := slices.Concat(before.secret.Data[corev1.TLSCertKey], before.secret.Data[corev1.TLSCertKey])
+		patchSecret(t, ns, name, map[string]any{"data": map[string]any{corev1.TLSCertKey: twice}}) // a reason to issue
+		renewed(name, before)
+	}
+	// What does not show that it was issued is not made again, until the label is back.
+	empty := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
+	patchSecret(t, ns, "new-tls", map[string]any{"data": empty})
+	waitMessage(t, ns, "web", `Secret "new-tls": namespace "`+ns+`" does not have label servingcert.dev/inject=enabled, and the Secret does not hold`, true)
+	waitRest(t, ns)
+	assert.Equal(t, empty, getSecret(t, ns, "new-tls").Data)
+	_, err = admin.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, metadataPatch(t, "labels", map[string]any{api.LabelInject: api.InjectEnabled}), metav1.PatchOptions{})
+	require.NoError(t, err)
+	renewed("new-tls", second)
 	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "new-tls", metav1.DeleteOptions{}))
 	waitMessage(t, ns, "web", `Secret "web-tls": `, true)
 	waitRest(t, ns)

@@ -22,7 +22,7 @@ func ask(t *scene, reason string) {
 func TestAPIServerAway(test *testing.T) {
 	t := fresh(test)
 	signer := start(t, "signer", "--ca-soak=4s", "--ca-reissue-window=2s")
-	rotator := start(t, "rotator")
+	rotator := start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
 
@@ -49,7 +49,7 @@ func TestAPIServerAway(test *testing.T) {
 func TestLeaderDiesAfterPromote(test *testing.T) {
 	t := fresh(test)
 	leader := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
-	start(t, "rotator")
+	start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	standby := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
 	tr := startTraffic(t, "shop", services, time.Now)

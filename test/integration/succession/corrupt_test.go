@@ -26,7 +26,7 @@ import (
 func TestCorruptInTheMiddle(test *testing.T) {
 	t := fresh(test)
 	signer := start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=20s")
-	rotator := start(t, "rotator")
+	rotator := start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
 

@@ -110,7 +110,7 @@ func TestElsewhere(t *testing.T) {
 			}
 			server := elsewhere(t, kind, issuing)
 			signer := start(t, "signer", append(flags, askingAt(t, server)...)...)
-			start(t, "rotator")
+			start(t, "trust")
 			makeShop(t, "shop", 3, nil)
 			tr := startTraffic(t, "shop", 3, time.Now)
 

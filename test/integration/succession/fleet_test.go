@@ -32,7 +32,7 @@ func cluster(t *scene, bring func(t *scene)) member {
 	t.Helper()
 	bring(t)
 	start(t, "signer", fast...)
-	start(t, "rotator")
+	start(t, "trust")
 	makeShop(t, "shop", 1, nil)
 	require.Equal(t, ca.OriginImport, stored(t).Generations[0].Origin)
 	return shopOf(t)
@@ -180,7 +180,7 @@ func runBlocks(t testing.TB, page, heading, cluster string) func(name string) []
 func TestExtraRootsAndClusterID(test *testing.T) {
 	t := fresh(test)
 	signing := start(t, "signer", append(fast, "--cluster-id=eu-west")...)
-	start(t, "rotator")
+	start(t, "trust")
 	makeShop(t, "shop", 1, nil)
 	assert.Equal(t, []string{"eu-west"}, stored(t).Generations[0].Root.Subject.OrganizationalUnit)
 

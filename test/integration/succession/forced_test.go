@@ -23,7 +23,7 @@ const services = 12
 func TestForcedSuccession(test *testing.T) {
 	t := fresh(test)
 	signer := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=4s")
-	rotator := start(t, "rotator")
+	rotator := start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
 	first := status(t)

@@ -122,7 +122,7 @@ func takeAway(t *scene) {
 func TestImport(test *testing.T) {
 	t := fresh(test)
 	signer := start(t, "signer", fast...)
-	rotator := start(t, "rotator")
+	rotator := start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
 	first := stored(t).Generations[0].Root
@@ -188,7 +188,7 @@ func TestImportBeforeTheFirstStart(test *testing.T) {
 	issuing := newAuthority(t, "Example Issuing CA", pki.RSA2048, root, pathLength(0))
 	bring(t, issuing.forImport(t, pkcs8))
 	start(t, "signer", fast...)
-	start(t, "rotator")
+	start(t, "trust")
 	makeShop(t, "shop", 3, nil)
 	tr := startTraffic(t, "shop", 3, time.Now, takingUp...)
 	state := stored(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -34,7 +35,8 @@ func start(t *scene, name string, flags ...string) *process {
 	require.NoError(t, err)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
-	p := &process{&harness.Program{Path: filepath.Join(bin, name)}, []string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}}
+	program, of := deploy.Program(name)
+	p := &process{&harness.Program{Path: filepath.Join(bin, program)}, append(of, "--kubeconfig="+kubeconfig, "--metrics-addr=0")}
 	p.Args = slices.Concat(p.flags, flags)
 	p.Start(t)
 	return p

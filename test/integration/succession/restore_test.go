@@ -44,7 +44,7 @@ func (tr *traffic) issuedBy(t *scene, generation string) {
 func TestRestoredBackup(test *testing.T) {
 	t := fresh(test)
 	signer := start(t, "signer", fast...)
-	start(t, "rotator")
+	start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
 	before := secret(t)
@@ -128,7 +128,7 @@ func (i image) restore(t *scene) {
 func TestRestoredCluster(test *testing.T) {
 	t := fresh(test)
 	signer := start(t, "signer", fast...)
-	start(t, "rotator")
+	start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
 	before := imageOf(t)

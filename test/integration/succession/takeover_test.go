@@ -34,7 +34,7 @@ func TestTakingOverFromServiceCA(test *testing.T) {
 	bring(t, serviceCA.forImport(t, traditional))
 
 	signing := start(t, "signer", fast...)
-	rotating := start(t, "rotator")
+	rotating := start(t, "trust")
 	require.Eventually(t, func() bool {
 		cm, err := t.admin.CoreV1().ConfigMaps(api.DefaultNamespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
 		return err == nil && cm.Data[api.CAGeneration] == "1"
@@ -43,7 +43,7 @@ func TestTakingOverFromServiceCA(test *testing.T) {
 	signing.stop(t)
 	rotating.stop(t)
 	start(t, "signer", append(fast, "--openshift-compat")...)
-	start(t, "rotator", "--openshift-compat")
+	start(t, "trust", "--openshift-compat")
 
 	// The Secret is owned by its Service and signed by the CA: it is taken over, with a new key.
 	waitReadyReason(t, "metrics", "Issued")

@@ -45,7 +45,7 @@ func runTests(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	var err error
-	if cluster, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
+	if cluster, err = controlplane.Start(ctx, controlplane.Options{Without: []controlplane.Feature{controlplane.ClusterTrustBundles}}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -86,7 +86,7 @@ func prepare(ctx context.Context) error {
 	if err := allowAllWebhookConfigurations(ctx); err != nil {
 		return err
 	}
-	account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator")
+	account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-trust")
 	return err
 }
 
@@ -105,7 +105,7 @@ func allowAllWebhookConfigurations(ctx context.Context) error {
 		admin.Create(ctx, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: meta,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: "servingcert-rotator"}},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: "servingcert-trust"}},
 		}),
 	)
 }
@@ -114,6 +114,6 @@ func allowAllWebhookConfigurations(ctx context.Context) error {
 func rotatorsObjects() ([]*unstructured.Unstructured, error) {
 	all, err := deploy.Objects()
 	return slices.DeleteFunc(all, func(obj *unstructured.Unstructured) bool {
-		return obj.GetLabels()["app.kubernetes.io/name"] != "rotator" || obj.GroupVersionKind().Group == "apps"
+		return obj.GetLabels()["app.kubernetes.io/name"] != "trust" || obj.GroupVersionKind().Group == "apps"
 	}), err
 }

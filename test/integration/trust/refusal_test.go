@@ -214,7 +214,7 @@ func TestRBACRefuses(t *testing.T) {
 func TestWebhookConfigurationThatNoRoleNames(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/trust.md")
 	require.NoError(t, err)
-	_, manifest, found := strings.Cut(string(page), "# servingcert-rotator-more-webhooks.yaml\n")
+	_, manifest, found := strings.Cut(string(page), "# servingcert-trust-more-webhooks.yaml\n")
 	require.True(t, found)
 	manifest, _, _ = strings.Cut(manifest, "```")
 	role, err := deploy.Decode([]byte(manifest))

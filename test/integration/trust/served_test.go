@@ -10,14 +10,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/trust"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -28,7 +30,7 @@ import (
 func withoutRights(t *testing.T, resource string, verbs ...string) (restore func()) {
 	t.Helper()
 	var restores []func()
-	for _, name := range []string{"servingcert-rotator", webhooksRole} {
+	for _, name := range []string{"servingcert-trust", webhooksRole} {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		rules := read(t, role).DeepCopy().Rules
 		restores = append(restores, func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
@@ -99,7 +101,7 @@ func TestKindWithoutRights(t *testing.T) {
 
 // Who wants fewer kinds needs fewer rights: of ConfigMaps, those of the one name.
 func TestFewerTargetsNeedFewerRights(t *testing.T) {
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-trust"}}
 	rules := read(t, role).DeepCopy().Rules
 	t.Cleanup(func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
 	change(t, role, func(r *rbacv1.ClusterRole) {
@@ -154,6 +156,10 @@ func withTrustBundles(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, other.Stop()) })
 	harness.Needs(t, other.AdminConfig(), controlplane.ClusterTrustBundles)
+	found, err := discovery.NewDiscoveryClientForConfig(other.AdminConfig())
+	require.NoError(t, err)
+	trustBundleVersion, err = facts.TrustBundles(ctx, found.RESTClient())
+	require.NoError(t, err)
 	shared, sharedAccount, sharedAdmin := cluster, account, admin
 	t.Cleanup(func() {
 		cluster, account, admin = shared, sharedAccount, sharedAdmin
@@ -162,8 +168,15 @@ func withTrustBundles(t *testing.T) {
 	require.NoError(t, prepare(ctx))
 }
 
-func trustBundle() *certificatesv1beta1.ClusterTrustBundle {
-	return &certificatesv1beta1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: api.TrustBundleName}}
+// trustBundleVersion is the one that the API server serves.
+var trustBundleVersion string
+
+func trustBundle() *unstructured.Unstructured {
+	b := &unstructured.Unstructured{}
+	b.SetAPIVersion(trustBundleVersion)
+	b.SetKind("ClusterTrustBundle")
+	b.SetName(api.TrustBundleName)
+	return b
 }
 
 func TestClusterTrustBundle(t *testing.T) {
@@ -176,8 +189,9 @@ func TestClusterTrustBundle(t *testing.T) {
 			if err := admin.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
 				return err
 			}
-			if got.Spec.TrustBundle != bundle || got.Spec.SignerName != "servingcert.dev/serving" {
-				return fmt.Errorf("of %s: %.60q", got.Spec.SignerName, got.Spec.TrustBundle)
+			spec := got.Object["spec"].(map[string]any)
+			if spec["trustBundle"] != bundle || spec["signerName"] != "servingcert.dev/serving" {
+				return fmt.Errorf("of %s: %.60q", spec["signerName"], spec["trustBundle"])
 			}
 			return nil
 		})
@@ -193,7 +207,9 @@ func TestClusterTrustBundle(t *testing.T) {
 	r.shows(t, "servingcert_trust_writes_total", "kind=ClusterTrustBundle why=create", 1)
 
 	for _, damage := range []string{foreign, first + foreign} { // garbage is refused by the API server
-		change(t, trustBundle(), func(b *certificatesv1beta1.ClusterTrustBundle) { b.Spec.TrustBundle = damage })
+		change(t, trustBundle(), func(b *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(b.Object, damage, "spec", "trustBundle"))
+		})
 		has(first)
 	}
 	remove(t, trustBundle())

@@ -32,11 +32,11 @@ func TestASecretOfCertManagerIsInjected(t *testing.T) {
 	}
 	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("by-convention"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	injected(t, pod, api.ConventionalSecretName)
+	injected(t, pod, api.ConventionalSecretName, twoFlags...)
 
 	named := webPod("by-name")
 	named.Annotations = map[string]string{api.AnnotationSecretName: "web-cm", api.AnnotationMode: "args"}
 	pod, err = client.CoreV1().Pods(ns).Create(t.Context(), named, metav1.CreateOptions{})
 	require.NoError(t, err)
-	injected(t, pod, "web-cm")
+	injected(t, pod, "web-cm", twoFlags...)
 }

@@ -69,9 +69,12 @@ func webService(name string) *corev1.Service {
 	}
 }
 
+// twoFlags are those of a program that is not known, if somebody asks for them.
+var twoFlags = []string{"--tls-cert-file=/etc/servingcert/tls.crt", "--tls-private-key-file=/etc/servingcert/tls.key"}
+
 // injected fails the test unless the pod, as the API server stored it, gets the
-// Secret.
-func injected(t require.TestingT, pod *corev1.Pod, secret string) {
+// Secret, and these flags.
+func injected(t require.TestingT, pod *corev1.Pod, secret string, flags ...string) {
 	var names []string
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == "servingcert" {
@@ -80,7 +83,7 @@ func injected(t require.TestingT, pod *corev1.Pod, secret string) {
 	}
 	require.Equal(t, []string{secret}, names, "pod %s", pod.Name)
 	c := pod.Spec.Containers[0]
-	require.Equal(t, []string{"serve", "--tls-cert-file=/etc/servingcert/tls.crt", "--tls-private-key-file=/etc/servingcert/tls.key"}, c.Args)
+	require.Equal(t, append([]string{"serve"}, flags...), c.Args)
 	require.Equal(t, []string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}, []string{c.Env[0].Name, c.Env[1].Name, c.Env[2].Name})
 	require.Equal(t, "true", pod.Labels[api.LabelInjected])
 	require.Contains(t, pod.Annotations[api.AnnotationStatus], secret)
@@ -93,10 +96,12 @@ func createService(t require.TestingT, ctx testing.TB, ns string, svc *corev1.Se
 
 func TestPodOfAnAnnotatedServiceIsInjected(t *testing.T) {
 	ns := namespace(t, enabled)
-	createService(t, t, ns, webService("web"))
+	svc := webService("web")
+	svc.Annotations[api.AnnotationMode] = string(api.ModeArgs)
+	createService(t, t, ns, svc)
 	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	injected(t, pod, "web-tls")
+	injected(t, pod, "web-tls", twoFlags...)
 	require.Equal(t, api.BundleName, pod.Spec.Volumes[len(pod.Spec.Volumes)-1].Projected.Sources[1].ConfigMap.Name)
 }
 
@@ -174,7 +179,7 @@ func TestConventionalSecret(t *testing.T) {
 	require.NoError(t, err)
 	pod, err = client.CoreV1().Pods(ns).Create(t.Context(), webPod("tls"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	injected(t, pod, api.ConventionalSecretName)
+	injected(t, pod, api.ConventionalSecretName, twoFlags...)
 }
 
 // warnings collects what kubectl would show.
@@ -206,8 +211,10 @@ func TestWarningsReachTheUser(t *testing.T) {
 	createService(t, t, ns, webService("web"))
 	c, w := clientWithWarnings(t)
 	pod := webPod("web")
-	pod.Spec.Containers[0].Args = nil
+	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}}
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"servingcert: container web: the container has neither command nor args, and args would replace those of its image: no flags are injected; set its args, use the environment, or force the flags with servingcert.dev/mode: args"}, w.lines)
+	require.Len(t, w.lines, 2)
+	require.Equal(t, "servingcert: container web: the container has envFrom: an injected variable takes precedence over one of the same name in envFrom; to use the latter, set the variable in env, or set servingcert.dev/mode: mount", w.lines[0])
+	require.Contains(t, w.lines[1], "servingcert: container web: the program is not known, and nobody asked for flags: it gets the files and the usual variables; set servingcert.dev/mode: args")
 }

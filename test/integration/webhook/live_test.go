@@ -37,7 +37,7 @@ func TestPreviewOfALiveCluster(t *testing.T) {
 	label := []byte(`{"metadata":{"labels":{"servingcert.dev/inject":"enabled"}}}`)
 	_, err = client.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, label, metav1.PatchOptions{})
 	require.NoError(t, err)
-	require.Regexp(t, `Deployment/web +web +web-tls +files,env,flags`, inject("-n", ns, "-f", manifest))
+	require.Regexp(t, `Deployment/web +web +web-tls +files,env `, inject("-n", ns, "-f", manifest))
 	require.Regexp(t, ns+` +Pod/web +- +web-tls +missed`, inject("-n", ns))
 
 	awaitLabel(t, ns)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -82,7 +82,7 @@ func TestTheGateIsTurnedOffAndOn(t *testing.T) {
 			return nil
 		})
 		said := refusal(t, ns, webPod("web"), noPodKeys)
-		assert.Contains(t, said, "turn on feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1 (Kubernetes 1.36), or set servingcert.dev/key-source: secret")
+		assert.Contains(t, said, "Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set servingcert.dev/key-source: secret")
 		_, err := client.CoreV1().Pods(ns).Create(t.Context(), ofNoService, dryRun)
 		require.NoError(t, err, "others are not concerned")
 
@@ -123,7 +123,7 @@ func TestAnEmptiedSourceIsRefused(t *testing.T) {
 	refused := func(t *testing.T, ns string) {
 		t.Helper()
 		said := refusal(t, ns, webPod("web"), "ValidatingAdmissionPolicy 'servingcert-whole-pods'")
-		assert.Contains(t, said, "this API server has removed the clusterTrustBundle source from the pod: turn on feature gate ClusterTrustBundleProjection, or set --trust-source=configmap")
+		assert.Contains(t, said, "this API server has removed the clusterTrustBundle source from the pod: turn on feature gate ClusterTrustBundleProjection, which is on by default since Kubernetes 1.37, or set --trust-source=configmap")
 	}
 	refused(t, secret)
 	t.Run("key of the pod", func(t *testing.T) {
@@ -137,10 +137,12 @@ func TestAnEmptiedSourceIsRefused(t *testing.T) {
 // writeTrustBundle writes the ClusterTrustBundle in the rotator's stead.
 func writeTrustBundle(t *testing.T) {
 	t.Helper()
-	bundles := client.CertificatesV1beta1().ClusterTrustBundles()
-	_, err := bundles.Create(t.Context(), &certificatesv1beta1.ClusterTrustBundle{
+	certificates, err := controlplane.CertificatesOf(t.Context(), cluster.AdminConfig())
+	require.NoError(t, err)
+	bundles := certificates.ClusterTrustBundles()
+	_, err = bundles.Create(t.Context(), &certificatesv1.ClusterTrustBundle{
 		ObjectMeta: metav1.ObjectMeta{Name: api.TrustBundleName},
-		Spec:       certificatesv1beta1.ClusterTrustBundleSpec{SignerName: api.SignerName, TrustBundle: string(hook.authority.certPEM)},
+		Spec:       certificatesv1.ClusterTrustBundleSpec{SignerName: api.SignerName, TrustBundle: string(hook.authority.certPEM)},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -184,7 +186,8 @@ func TestTrustSource(t *testing.T) {
 			require.Len(t, sources, tc.sources)
 			bundle := sources[len(sources)-1].ClusterTrustBundle
 			require.NotNil(t, bundle, "%s: %+v", pod.Name, sources)
-			assert.Equal(t, api.TrustBundleName, *bundle.Name)
+			assert.Equal(t, api.SignerName, *bundle.SignerName)
+			assert.Equal(t, &metav1.LabelSelector{}, bundle.LabelSelector)
 			assert.Equal(t, api.BundleKey, bundle.Path)
 			assert.Equal(t, pod.Name != "client", bundle.Optional != nil && *bundle.Optional, "a client waits for it")
 		})
@@ -198,7 +201,7 @@ func TestTrustSourceThatIsNotServed(t *testing.T) {
 	withFlags(t, without()...)
 	require.NoError(t, hook.start(hook.dir, "--trust-source=clustertrustbundle"))
 	harness.Eventually(t, func() error {
-		if !strings.Contains(hook.Log.String(), "the API server does not serve ClusterTrustBundles: turn on feature gates") {
+		if !strings.Contains(hook.Log.String(), "the API server does not serve ClusterTrustBundles: Kubernetes 1.37 does by default, and 1.33 with feature gates") {
 			return fmt.Errorf("it does not say why it does not start")
 		}
 		return nil

@@ -50,9 +50,11 @@ func awaitParts(t *testing.T, ns string, pod *corev1.Pod, parts string) {
 func TestSettingsOnThreeLevels(t *testing.T) {
 	ns := namespace(t, enabled)
 	createService(t, t, ns, webService("web"))
-	awaitParts(t, ns, webPod("web"), "files,env,flags")
-	annotate(t, ns, map[string]any{api.AnnotationMode: "env", "other.example/mode": "args"})
 	awaitParts(t, ns, webPod("web"), "files,env")
+	annotate(t, ns, map[string]any{api.AnnotationMode: "args"})
+	awaitParts(t, ns, webPod("web"), "files,env,flags")
+	annotate(t, ns, map[string]any{api.AnnotationMode: "mount", "other.example/mode": "args"})
+	awaitParts(t, ns, webPod("web"), "files")
 
 	own := webService("own")
 	own.Annotations[api.AnnotationMode] = "args"
@@ -80,7 +82,7 @@ func TestSettingsOnThreeLevels(t *testing.T) {
 	assert.Equal(t, "/mine", got.Spec.Containers[0].VolumeMounts[len(got.Spec.Containers[0].VolumeMounts)-1].MountPath)
 
 	annotate(t, ns, map[string]any{api.AnnotationMode: nil})
-	awaitParts(t, ns, webPod("web"), "files,env,flags")
+	awaitParts(t, ns, webPod("web"), "files,env")
 }
 
 // TestAWrongSettingOfOthersIsAWarning: whoever creates a pod often cannot correct the Service
@@ -128,13 +130,28 @@ func TestProbesFollowWhatTheContainerIsTold(t *testing.T) {
 	}
 	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("quay.io/prometheus/prometheus:v3.5.0")), "a known program")
 	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("grafana/grafana:12.0.0")), "a program that takes variables")
-	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("example.com/web")), "flags that nobody asked for")
+	assert.Equal(t, corev1.URISchemeHTTPS, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationMode: "args"} }), "flags that were asked for")
+	assert.Equal(t, corev1.URISchemeHTTP, scheme(image("example.com/web")), "a program that is not known")
 	assert.Equal(t, corev1.URISchemeHTTP, scheme(image("nginx:1.29")), "a program that needs more")
 	assert.Equal(t, corev1.URISchemeHTTP, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationMode: "env"} }))
 	assert.Equal(t, corev1.URISchemeHTTP, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationHTTPSProbes: "false"} }))
 	assert.Equal(t, corev1.URISchemeHTTPS, scheme(func(p *corev1.Pod) {
 		p.Annotations = map[string]string{api.AnnotationHTTPSProbes: "true", api.AnnotationMode: "mount"}
 	}))
+}
+
+// TestUnknownPrograms: with --unknown-programs=flags a program that is not known gets flags
+// although nobody asks for them.
+func TestUnknownPrograms(t *testing.T) {
+	ns := namespace(t, enabled)
+	createService(t, t, ns, webService("web"))
+	awaitParts(t, ns, webPod("web"), "files,env")
+	restart(t, hook.dir, "--unknown-programs", "flags")
+	t.Cleanup(func() { restart(t, hook.dir) })
+	got, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
+	require.NoError(t, err)
+	injected(t, got, "web-tls", twoFlags...)
+	require.Contains(t, got.Annotations[api.AnnotationStatus], "UnaskedFlags")
 }
 
 // TestDefaultMode: --default-mode is for pods for which nobody says a mode.

@@ -48,6 +48,28 @@ func (c *Cluster) eachService(ctx context.Context, namespace, selector string, v
 	return nil
 }
 
+// AddOptIn completes the Services that the signer has not answered with whether their
+// namespace is opted in, as far as the user may read Namespaces.
+func (c *Cluster) AddOptIn(ctx context.Context, services []judge.Service) error {
+	notOptedIn := map[string]bool{}
+	for i, s := range services {
+		if s.Ready != "" {
+			continue
+		}
+		without, known := notOptedIn[s.Namespace]
+		if !known {
+			ns, err := c.Client.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{})
+			if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("read Namespace %s: %w", s.Namespace, err)
+			}
+			without = err == nil && ns.Labels[api.LabelInject] != api.InjectEnabled
+			notOptedIn[s.Namespace] = without
+		}
+		services[i].NotOptedIn = without
+	}
+	return nil
+}
+
 // AddTimes completes the Services with what is in their Secrets, as far as the
 // user may read them. Keys are read and dropped.
 func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []judge.Service) error {

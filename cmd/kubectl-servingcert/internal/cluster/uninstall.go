@@ -39,6 +39,9 @@ func (c *Cluster) Uninstall(ctx context.Context, system string) (s judge.Uninsta
 	case !apierrors.IsNotFound(err):
 		s.CAErr = err
 	}
+	if cm, err := c.CAConfigMap(ctx, system); err == nil { // without it, the signer has reported nothing
+		s.Lost = judge.ParseCA(cm.Data).NoCA()
+	}
 	return s, nil
 }
 

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -47,8 +49,8 @@ type gatherer struct {
 }
 
 // Gather returns what is known of the cluster, and the time of its API server. What cannot
-// be read is in Failures. An error means that the API server does not answer, or does not
-// know the user.
+// be read is in Failures. An error means that the API server does not answer, does not know
+// the user, or has no namespace that the options name.
 func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, time.Time, error) {
 	g := gatherer{opts: opts, clock: &clock{}, ending: map[string]bool{}}
 	cfg = rest.CopyConfig(cfg)
@@ -64,6 +66,9 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 		return doctor.Facts{}, time.Time{}, fmt.Errorf("ask what the API server serves: %w", err)
 	}
 	g.mapper = restmapper.NewDiscoveryRESTMapper(g.served)
+	if err := g.namedExist(ctx); err != nil {
+		return doctor.Facts{}, time.Time{}, err
+	}
 	if opts.Before {
 		err = g.platform(ctx)
 	} else {
@@ -73,6 +78,20 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 		err = ctx.Err()
 	}
 	return g.facts, time.Now().Add(g.clock.skew()), err
+}
+
+// namedExist returns an error if a namespace that the options name does not exist. If the
+// user may not read it, what needs it fails later.
+func (g *gatherer) namedExist(ctx context.Context) error {
+	for _, named := range []struct{ flag, namespace string }{{"--namespace", g.opts.Namespace}, {"--dry-run-namespace", g.opts.DryRunNamespace}} {
+		if named.namespace == "" {
+			continue
+		}
+		if _, err := g.client.CoreV1().Namespaces().Get(ctx, named.namespace, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s %q: the namespace does not exist", named.flag, named.namespace)
+		}
+	}
+	return nil
 }
 
 func (g *gatherer) installed(ctx context.Context) error {
@@ -86,7 +105,7 @@ func (g *gatherer) installed(ctx context.Context) error {
 
 // failed takes note of something that could not be read, and of the checks that need it.
 func (g *gatherer) failed(what string, err error, checks ...doctor.ID) {
-	g.facts.Failures = append(g.facts.Failures, doctor.Failure{What: what, Why: err.Error(), Checks: checks})
+	g.facts.Failures = append(g.facts.Failures, doctor.Failure{What: what, Why: err.Error(), Forbidden: apierrors.IsForbidden(err), Checks: checks})
 }
 
 // serves reports whether the API server serves a resource of a group, in the version, or in

@@ -3,6 +3,7 @@ package examine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -70,7 +71,7 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 // drift reads the other objects of the release.
 func (g *gatherer) drift(ctx context.Context, i *doctor.Installation, release []*unstructured.Unstructured) {
 	for _, obj := range release {
-		if obj.GetKind() == "Deployment" {
+		if slices.Contains([]string{"Deployment", "Lease"}, obj.GetKind()) { // read by processes
 			continue
 		}
 		live, err := g.object(ctx, obj)
@@ -130,7 +131,7 @@ func (g *gatherer) authority(ctx context.Context) {
 		g.failed("ConfigMap "+g.opts.System+"/"+api.CAStatusName, err, doctor.CABundle)
 		return
 	}
-	state := &doctor.State{CA: api.ParseCAStatus(cm.Data)}
+	state := &doctor.State{CA: api.ParseCAStatus(cm.Data), TrustAccount: g.opts.System + ":servingcert-trust"}
 	trust, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.TrustStatusName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

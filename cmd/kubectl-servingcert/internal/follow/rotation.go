@@ -112,9 +112,9 @@ func (w *Watcher) settled(ctx context.Context) {
 	}
 	switch {
 	case status.Behind():
-		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %d certificates: kubectl servingcert status -A lists them\n", *status.Certificates-*status.Replaced, *status.Certificates)
+		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %s: kubectl servingcert status -A lists them\n", *status.Certificates-*status.Replaced, judge.Count(*status.Certificates, "certificate"))
 	case status.Certificates != nil:
-		_, _ = fmt.Fprintf(w.Out, "done: all %d certificates are signed by generation %d\n", *status.Certificates, status.Generation)
+		_, _ = fmt.Fprintf(w.Out, "done: %s signed by generation %d\n", judge.All(*status.Certificates, "certificate"), status.Generation)
 	default:
 		_, _ = fmt.Fprintf(w.Out, "done: generation %d signs\n", status.Generation)
 	}
@@ -146,7 +146,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 			return nil
 		}
 		if have == had {
-			_, _ = fmt.Fprintf(w.Out, "done: all %d Services that had a certificate have a new one; pods have the new files within seconds (92 s at most)\n", had)
+			_, _ = fmt.Fprintf(w.Out, "done: a new certificate for each Service that had one (%d); pods have the new files within seconds (92 s at most)\n", had)
 			return nil
 		}
 		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))

@@ -46,6 +46,8 @@ func Consequences(k DistrustSituation) string {
 	if k.Trust != nil {
 		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
 	}
+	fmt.Fprintf(&b, "  clients that mount ClusterTrustBundle %s, which kubelets update within %s, and within %s where a pod mounts it by its name\n",
+		api.TrustBundleName, api.KubeletUpdates, api.KubeletUpdatesByName)
 	b.WriteString("  clients that use their own copy of the bundle\n")
 	b.WriteString("  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
 	return b.String()

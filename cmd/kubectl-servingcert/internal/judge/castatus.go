@@ -55,6 +55,14 @@ func ParseCA(data map[string]string) CAStatus {
 	return s
 }
 
+// NoCA returns the problem if it leaves no CA that could issue a certificate; else "".
+func (s CAStatus) NoCA() string {
+	if !noCA(s.facts.Problem.Reason) {
+		return ""
+	}
+	return s.Problem
+}
+
 // TrustStatus is the data of ConfigMap api.TrustStatusName, in the form of -o json. Its
 // texts are escaped (Escape).
 type TrustStatus struct {

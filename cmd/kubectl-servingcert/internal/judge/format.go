@@ -51,3 +51,20 @@ func Bounded(lines []string) string {
 	}
 	return shown
 }
+
+// Count returns the number with the noun: 1 Service, 2 Services.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// All returns that number of the noun as the subject of a sentence, with its verb: 1
+// certificate is, all 2 certificates are.
+func All(n int, noun string) string {
+	if n == 1 {
+		return Count(n, noun) + " is"
+	}
+	return "all " + Count(n, noun) + " are"
+}

@@ -125,7 +125,7 @@ func TestWhatARotationLeavesOfPodKeys(t *testing.T) {
 	u := CountUptake([]Service{own, service("web", metav1.ConditionTrue, api.ServingCurrent, "")})
 	assert.True(t, u.Over(), "nobody waits for a refresh")
 	assert.Equal(t, 1, u.Services, "which is not a certificate in a Secret")
-	const begin = "not replaced: certificates of pods that have keys of their own, of 1 Services (shop/web): "
+	const begin = "not replaced: certificates of pods that have keys of their own, of 1 Service (shop/web): "
 	assert.Equal(t, begin+"each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then; kubectl servingcert status -A shows what they serve\n", u.PodKeysEnd(false))
 	assert.Contains(t, u.PodKeysEnd(true), begin+"clients do not accept them any more, and only a new pod gets a new key and certificate; ")
 	assert.Equal(t, "served: no pod mounts the certificate of a Secret\n", CountUptake([]Service{own}).End())

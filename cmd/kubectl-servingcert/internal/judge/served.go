@@ -120,7 +120,7 @@ func (u Uptake) End() string {
 	case u.Serving == 0:
 		b.WriteString("served: by no pod\n")
 	case len(u.left) == 0:
-		fmt.Fprintf(&b, "served: by every pod of %d Services; the last one, %s, since %s\n", u.Serving, u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %s; the last one, %s, since %s\n", Count(u.Serving, "Service"), u.last, u.at.UTC().Format(time.RFC3339))
 	default:
 		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
 	}
@@ -146,8 +146,8 @@ func (u Uptake) PodKeysEnd(breaks bool) string {
 	if breaks {
 		when = "clients do not accept them any more, and only a new pod gets a new key and certificate"
 	}
-	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %d Services (%s): %s; kubectl servingcert status -A shows what they serve\n",
-		len(u.podKeys), Listed(u.podKeys), when)
+	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %s (%s): %s; kubectl servingcert status -A shows what they serve\n",
+		Count(len(u.podKeys), "Service"), Listed(u.podKeys), when)
 }
 
 // NotServed is a Service whose certificate is not served by all of its pods, and why.

@@ -2,7 +2,9 @@ package judge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,8 @@ type Service struct {
 	NotAfter  *time.Time `json:"notAfter,omitempty"`
 	RenewAt   *time.Time `json:"renewAt,omitempty"`
 
+	// NotOptedIn: there is no condition, as its namespace does not have the label.
+	NotOptedIn bool `json:"notOptedIn,omitempty"`
 	// PodKeys: its pods make their keys (servingcert.dev/key-source: pod).
 	PodKeys bool `json:"podKeys,omitempty"`
 
@@ -55,6 +59,27 @@ func (s Service) SecretColumn() string {
 		return pods.PodKey
 	}
 	return s.Secret
+}
+
+// ReasonColumn is what a table shows: the reason of the condition, or why there is none.
+func (s Service) ReasonColumn() string {
+	if s.NotOptedIn {
+		return "NotOptedIn"
+	}
+	return s.Reason
+}
+
+// NotOptedIn returns a line for each namespace that has to be labelled before the Services
+// in it get certificates; "" if there is none.
+func NotOptedIn(services []Service) string {
+	var lines []string
+	for _, s := range services {
+		line := fmt.Sprintf("Namespace %s is not labelled, so nothing is issued in it. To opt in: kubectl label namespace %s %s=%s", s.Namespace, s.Namespace, api.LabelInject, api.InjectEnabled)
+		if s.NotOptedIn && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // ServiceOf returns what is known of a Service; ok is false for one that neither

@@ -24,7 +24,8 @@ type UninstallSituation struct {
 	// CA is the Secret of the CA; nil if there is none, or CAErr says why it was not read.
 	CA       *corev1.Secret
 	CAErr    error
-	Webhook  bool // there is a webhook configuration of servingcert
+	Lost     string // the problem that the signer reports if there is no CA that could sign
+	Webhook  bool   // there is a webhook configuration of servingcert
 	Services []Service
 	// Bundles are the namespaces with a ConfigMap of the bundle.
 	Bundles []string
@@ -59,7 +60,7 @@ func Uninstall(s UninstallSituation) UninstallAdvice {
 	return UninstallAdvice{
 		Backup: judgeBackup(s),
 		Works: []string{
-			fmt.Sprintf("the certificates of %d Services in %d namespaces, until they end: their Secrets stay, and pods go on serving them", certificates, len(namespaces)),
+			fmt.Sprintf("the certificates of %s in %s, until they end: their Secrets stay, and pods keep serving them", Count(certificates, "Service"), Count(len(namespaces), "namespace")),
 			"pods that run, and pods that were injected and are started again on their node",
 			"clients: the bundle stays where it was written",
 		},
@@ -83,7 +84,7 @@ func podKeysEnd(services []Service) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d Services whose pods make their keys: a pod that is created later gets no certificate, and does not start if it was injected before", n)}
+	return []string{fmt.Sprintf("%s whose pods make their keys: a pod that is created later gets no certificate, and does not start if it was injected before", Count(n, "Service"))}
 }
 
 func judgeBackup(s UninstallSituation) Finding {
@@ -92,6 +93,8 @@ func judgeBackup(s UninstallSituation) Finding {
 	switch {
 	case s.CAErr != nil:
 		return Finding{VerdictUnknown, fmt.Sprintf("%s cannot be read, so that no backup can be compared: %v", secret, s.CAErr)}
+	case s.CA == nil && s.Lost != "":
+		return Finding{VerdictFailed, fmt.Sprintf("%s does not exist, although the CA has signed before: %s. Restore it from a backup, or everything must trust a new CA after the next installation", secret, s.Lost)}
 	case s.CA == nil && s.BackupFile == "":
 		return Finding{VerdictOK, secret + " does not exist: there is nothing to keep"}
 	case s.BackupFile == "":
@@ -143,11 +146,11 @@ const labelPartOfServingcert = "app.kubernetes.io/part-of=servingcert"
 func remainders(s UninstallSituation, certificates int, namespaces []string) []Remainder {
 	return []Remainder{
 		{
-			fmt.Sprintf("Secrets of %d certificates. Pods that mount them cannot start without them", certificates),
+			fmt.Sprintf("Secrets of %s. Pods that mount them cannot start without them", Count(certificates, "certificate")),
 			"kubectl delete secrets -A -l " + api.LabelManagedBy,
 		},
 		{
-			fmt.Sprintf("ConfigMap %s in %d namespaces. Pods that mount it cannot start without it", api.BundleName, len(s.Bundles)),
+			fmt.Sprintf("ConfigMap %s in %s. Pods that mount it cannot start without it", api.BundleName, Count(len(s.Bundles), "namespace")),
 			"kubectl get configmaps -A --field-selector metadata.name=" + api.BundleName +
 				` -o jsonpath='{range .items[*]}{.metadata.namespace}{"\n"}{end}' | xargs -I NS kubectl -n NS delete configmap ` + api.BundleName,
 		},

@@ -20,6 +20,7 @@ func TestTheBackupIsCompared(t *testing.T) {
 	}{
 		{"the same", UninstallSituation{BackupFile: "b", Backup: []byte(goodBackup), CA: ca}, VerdictOK, "b: is Secret sys/servingcert-ca as it is now"},
 		{"no CA", UninstallSituation{}, VerdictOK, "does not exist"},
+		{"a lost CA", UninstallSituation{Lost: "CALost: it is missing"}, VerdictFailed, "although the CA has signed before: CALost: it is missing"},
 		{"none", UninstallSituation{CA: ca}, VerdictFailed, "no backup of the CA"},
 		{"an older one", UninstallSituation{BackupFile: "b", Backup: []byte(strings.Replace(goodBackup, "a2V5", "b2xk", 1)), CA: ca}, VerdictFailed, "the CA was changed since"},
 		{"another Secret", UninstallSituation{BackupFile: "b", Backup: []byte(strings.Replace(goodBackup, "servingcert-ca", "web-tls", 1)), CA: ca}, VerdictFailed, `is Secret "web-tls"`},
@@ -44,9 +45,9 @@ func TestWhoAsksTheWebhookGoesFirst(t *testing.T) {
 	got := Uninstall(s)
 	assert.Equal(t, "kubectl delete mutatingwebhookconfiguration servingcert", got.Delete[0])
 	assert.Contains(t, got.Delete[len(got.Delete)-1], "kubectl delete namespace sys")
-	assert.Contains(t, got.Works[0], "2 Services in 1 namespaces")
-	assert.Contains(t, got.Stops[2], "1 Services whose pods make their keys")
-	assert.Contains(t, got.Stays[1].What, "in 1 namespaces")
+	assert.Contains(t, got.Works[0], "2 Services in 1 namespace")
+	assert.Contains(t, got.Stops[2], "1 Service whose pods make their keys")
+	assert.Contains(t, got.Stays[1].What, "in 1 namespace")
 
 	s.Webhook = false
 	assert.NotContains(t, Uninstall(s).Delete[0], "mutatingwebhookconfiguration", "it is gone already")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 func (r *reconciler) gather(ctx context.Context, namespace string) (correct.Situation, error) {
-	s := correct.Situation{Now: r.cluster.Now(), Enabled: r.cfg.Enabled, Memory: r.ledger.memory(namespace)}
+	s := correct.Situation{Now: r.cluster.Now(), Enabled: r.cfg.Enabled, Memory: r.ledger.memory(namespace), Readings: r.ledger.readings(namespace)}
+	optedIn, excluded, err := r.cluster.OptIn(ctx, namespace)
+	if err != nil {
+		return s, err
+	}
+	s.NotOptedIn = !optedIn || excluded
 	var list corev1.ServiceList
 	if err := r.cluster.Services.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return s, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)
@@ -55,10 +61,8 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (correct.Situ
 			s.Services = append(s.Services, correct.Service{Service: written, Seen: api.FlagsOf(svc)})
 		}
 	}
-	for _, pod := range r.cluster.Pods.In(namespace) {
-		if concerns(pod) {
-			s.Pods = append(s.Pods, pod)
-		}
+	if !s.NotOptedIn {
+		s.Pods = slices.DeleteFunc(r.cluster.Pods.In(namespace), func(pod *pods.Facts) bool { return !concerns(pod) })
 	}
 	s.Answers = r.partners.Answers.of(namespace, s.Pods)
 	return s, nil
@@ -76,6 +80,7 @@ func (r *reconciler) act(ctx context.Context, namespace string, d correct.Decisi
 		}
 	}
 	r.ledger.put(namespace, d.Withheld, d.Memory)
+	r.ledger.keep(namespace, d.Readings)
 	r.tell(ctx, namespace, d.Told)
 	after = d.After
 	if r.partners.Dial != nil {

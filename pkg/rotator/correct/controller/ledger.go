@@ -25,6 +25,7 @@ type ledger struct {
 
 	mu         sync.Mutex
 	namespaces map[string]entry
+	read       map[string]correct.Readings // by namespace
 }
 
 type entry struct {
@@ -42,7 +43,7 @@ func newLedger() *ledger {
 			Name: "servingcert_flags_deleted_pods_total",
 			Help: "Deletions of pods that fail because of flags that nobody asked for, by result: deleted, changed (the pod is not as it was any more), forbidden or error.",
 		}, []string{"result"}),
-		namespaces: map[string]entry{},
+		namespaces: map[string]entry{}, read: map[string]correct.Readings{},
 	}
 }
 
@@ -61,6 +62,24 @@ func (l *ledger) put(namespace string, withheld int, memory correct.Memory) {
 		return
 	}
 	l.namespaces[namespace] = entry{withheld, memory}
+}
+
+// readings returns what the pods of the namespace were found to say. They are replaced, never
+// changed.
+func (l *ledger) readings(namespace string) correct.Readings {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read[namespace]
+}
+
+func (l *ledger) keep(namespace string, r correct.Readings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(r) == 0 {
+		delete(l.read, namespace)
+		return
+	}
+	l.read[namespace] = r
 }
 
 func (l *ledger) count(v api.Verdict) { l.verdicts.WithLabelValues(string(v)).Inc() }

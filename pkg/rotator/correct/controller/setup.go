@@ -11,6 +11,7 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -49,7 +50,8 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 	return c.AddController("flags", controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](cfg.MinBackoff, cfg.MaxBackoff),
 		Reconciler:  r,
-	}, c.Pods.Source("pods that crash", onPod(enqueue)), source.Kind(c.Services, &corev1.Service{}, r.onService(enqueue)), p.Answers.answered)
+	}, c.Pods.Source("pods that crash", onPod(enqueue)), source.Kind(c.Services, &corev1.Service{}, r.onService(enqueue)), p.Answers.answered,
+		source.Kind(c.Services, cluster.NamespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(r.opted)))
 }
 
 // onPod enqueues the namespace of a pod that crashes or has an attempt, if that, its
@@ -96,6 +98,12 @@ func (r *reconciler) onService(enqueue func(facts.Queue, string)) handler.TypedF
 			}
 		},
 	}
+}
+
+// opted enqueues a namespace that was opted in or out. In what pods of any other say, nobody
+// looks.
+func (r *reconciler) opted(_ context.Context, ns *metav1.PartialObjectMetadata) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ns.Name}}}
 }
 
 // matters reports whether facts may be written on the Service, or are on it.

@@ -3,11 +3,8 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -44,15 +41,9 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (missed.Situa
 		Now: r.cluster.Now(), Choose: r.cfg.Choose, Patience: r.cfg.Patience, MaxEvents: r.cfg.MaxEvents,
 		Records: r.ledger.records(namespace),
 	}
-	ns := cluster.NamespaceMetadata()
-	err := r.cluster.Services.Get(ctx, types.NamespacedName{Name: namespace}, ns)
-	if client.IgnoreNotFound(err) != nil {
-		return s, fmt.Errorf("get Namespace %s from the cache: %w", namespace, err)
-	}
-	s.Place.OptedIn = err == nil && ns.DeletionTimestamp == nil
-	s.Place.Excluded = slices.Contains([]string{metav1.NamespaceSystem, r.cluster.Namespace}, namespace)
-	if !s.Place.OptedIn || s.Place.Excluded {
-		return s, nil
+	var err error
+	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil || !s.Place.OptedIn || s.Place.Excluded {
+		return s, err
 	}
 	s.Place.Conventional = r.conventional.in(namespace)
 	var services corev1.ServiceList

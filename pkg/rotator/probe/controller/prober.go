@@ -78,7 +78,7 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_visits_refused_total",
-			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, multicast, unspecified, api_server, not_node or outside_cidr.",
+			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, metadata, multicast, unspecified, api_server, not_node or outside_cidr.",
 		}, []string{"reason"}),
 		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
 		dial:      dial.Dial,

@@ -21,28 +21,37 @@ import (
 // Controller answers CertificateSigningRequests. Setup makes it.
 type Controller struct {
 	config   requests.Config
-	requests *requests.Followed[*csr.Request]
+	requests *requests.Followed[*csr.Facts]
 	answers  certificatesclient.CertificateSigningRequestInterface
 	reviews  reviews
 }
 
-// Reconcile does what is next for one request: approves, signs or refuses it, or says what
-// is missing. What it wrote comes back by the watch, and is decided again.
+// Reconcile answers one request, or says what is missing. It is read for that: of those that
+// wait, next to nothing is kept.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	r, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
+	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
 	if !now {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	s, err := c.gather(ctx, r)
+	object, err := c.answers.Get(ctx, f.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("read CertificateSigningRequest %s: %w", f.Name, err)
+	case object.UID != f.UID:
+		return reconcile.Result{}, nil // the cache will show it
+	}
+	s, err := c.gather(ctx, csr.RequestOf(object))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s, d, err := c.decide(ctx, s)
-	if err != nil {
-		return reconcile.Result{}, err
+	d, err := c.decide(ctx, &s)
+	if err == nil {
+		err = c.act(ctx, f, object, &s, &d)
 	}
-	if err := c.act(ctx, s, d); err != nil {
-		return reconcile.Result{}, fmt.Errorf("CertificateSigningRequest %s: %w", r.Name, err)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("CertificateSigningRequest %s: %w", f.Name, err)
 	}
 	if d.NextAt.IsZero() {
 		return reconcile.Result{}, nil
@@ -52,56 +61,69 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 // decide decides, once more with the grants if they are needed, and once more with the time
 // at which the limits let a certificate be issued.
-func (c *Controller) decide(ctx context.Context, s csr.Situation) (csr.Situation, csr.Decision, error) {
-	d := csr.Decide(s)
+func (c *Controller) decide(ctx context.Context, s *csr.Situation) (csr.Decision, error) {
+	d := csr.Decide(*s)
 	if d.Verdict == csr.Review {
 		var err error
 		if s.Grants, err = c.reviews.of(ctx, s.Request, d.Reviews); err != nil {
-			return s, d, err
+			return d, err
 		}
-		d = csr.Decide(s)
+		if err := c.addServices(ctx, s, d.Reviews, nil); err != nil {
+			return d, err
+		}
+		d = csr.Decide(*s)
 	}
 	if d.Verdict == csr.Approve || d.Verdict == csr.Sign {
-		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
-		d = csr.Decide(s)
+		if s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
+			d = csr.Decide(*s) // a slot that is there changes nothing
+		}
 	}
-	return s, d, nil
+	return d, nil
 }
 
-func (c *Controller) act(ctx context.Context, s csr.Situation, d csr.Decision) error {
+func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, s *csr.Situation, d *csr.Decision) error {
+	if d.Verdict == csr.Approve {
+		approved, err := c.approval(ctx, f, object, csr.Approval(*d))
+		if err != nil || approved == nil {
+			return err
+		}
+		// What is right has just been read. It is decided about as it is now.
+		s.Request.Approve(approved)
+		*d = csr.Decide(*s)
+	}
 	switch d.Verdict {
 	case csr.Wait:
-		c.requests.Say(s.Request, regarding(s.Request), d.Reason, d.Message)
-	case csr.Approve:
-		_, err := c.approval(ctx, s.Request, csr.Approval(d))
-		return err
+		c.requests.Waits(f, 1+len(s.Grants), regarding(s.Request), d.Reason, d.Message)
 	case csr.Deny:
-		return c.refused(ctx, s.Request, d, func() (bool, error) { return c.approval(ctx, s.Request, csr.Approval(d)) })
+		return c.refused(ctx, f, s.Request, *d, func() (bool, error) {
+			denied, err := c.approval(ctx, f, object, csr.Approval(*d))
+			return denied != nil, err
+		})
 	case csr.Fail:
-		return c.refused(ctx, s.Request, d, func() (bool, error) {
-			return c.status(ctx, s.Request, map[string]any{"conditions": csr.Failed(s.Request, d)})
+		return c.refused(ctx, f, s.Request, *d, func() (bool, error) {
+			return c.status(ctx, f, s.Request, map[string]any{"conditions": csr.Failed(s.Request, *d)})
 		})
 	case csr.Sign:
-		return c.sign(ctx, s, d)
-	case csr.Ignore, csr.Review:
+		return c.sign(ctx, f, *s, *d)
+	case csr.Ignore, csr.Review, csr.Approve:
 	}
 	return nil
 }
 
 // refused writes that a request is never signed, and why.
-func (c *Controller) refused(ctx context.Context, r *csr.Request, d csr.Decision, write func() (written bool, err error)) error {
+func (c *Controller) refused(ctx context.Context, f *csr.Facts, r *csr.Request, d csr.Decision, write func() (written bool, err error)) error {
 	written, err := write()
 	if err != nil || !written {
 		return err
 	}
 	c.requests.Failed(d.Reason)
-	c.requests.Say(r, regarding(r), d.Reason, d.Message)
+	c.requests.Say(f, regarding(r), d.Reason, d.Message)
 	log.FromContext(ctx).Info("certificate refused", "user", r.Username, "reason", d.Reason)
 	return nil
 }
 
 // sign has the certificate signed and writes it. What fails is tried again.
-func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) error {
+func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d csr.Decision) error {
 	issued, err := signer.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
 	var chain []byte
 	if err == nil {
@@ -109,7 +131,7 @@ func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) 
 	}
 	written := false
 	if err == nil {
-		written, err = c.status(ctx, s.Request, map[string]any{"certificate": chain})
+		written, err = c.status(ctx, f, s.Request, map[string]any{"certificate": chain})
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -117,35 +139,31 @@ func (c *Controller) sign(ctx context.Context, s csr.Situation, d csr.Decision) 
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.requests.Failed(reason)
-		c.requests.Say(s.Request, regarding(s.Request), reason, err.Error())
+		c.requests.Say(f, regarding(s.Request), reason, err.Error())
 		return err
 	case written:
-		c.requests.Issued(s.Request)
+		c.requests.Issued(f)
 		log.FromContext(ctx).Info("certificate issued for a request", "user", s.Request.Username, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
 	}
 	return nil
 }
 
-// approval adds the condition that approves or denies the request. It returns false if the
-// request is no longer the one that was decided about: the cache will show it.
-func (c *Controller) approval(ctx context.Context, r *csr.Request, condition csr.Condition) (written bool, err error) {
-	object, err := c.answers.Get(ctx, r.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read it: %w", err)
-	case object.UID != r.UID || object.ResourceVersion != r.ResourceVersion:
-		return false, nil
-	}
+// approval adds the condition that approves or denies the request, and returns what it is then;
+// nil if it is no longer the one that was decided about: the cache will show it.
+func (c *Controller) approval(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, condition csr.Condition) (*certificatesv1.CertificateSigningRequest, error) {
+	object = object.DeepCopy()
 	object.Status.Conditions = append(object.Status.Conditions, condition)
-	object, err = c.answers.UpdateApproval(ctx, r.Name, object, metav1.UpdateOptions{})
-	return c.wrote(r, object, err)
+	object, err := c.answers.UpdateApproval(ctx, f.Name, object, metav1.UpdateOptions{})
+	if written, err := wrote(err); !written {
+		return nil, err
+	}
+	c.requests.Wrote(f, object.ResourceVersion)
+	return object, nil
 }
 
 // status writes a part of the status, if the request is still the one that was decided
 // about.
-func (c *Controller) status(ctx context.Context, r *csr.Request, part map[string]any) (written bool, err error) {
+func (c *Controller) status(ctx context.Context, f *csr.Facts, r *csr.Request, part map[string]any) (written bool, err error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion},
 		"status":   part,
@@ -153,18 +171,22 @@ func (c *Controller) status(ctx context.Context, r *csr.Request, part map[string
 	if err != nil {
 		return false, fmt.Errorf("encode the status: %w", err)
 	}
-	object, err := c.answers.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	return c.wrote(r, object, err)
+	object, err := c.answers.Patch(ctx, f.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if written, err := wrote(err); !written {
+		return false, err
+	}
+	c.requests.Wrote(f, object.ResourceVersion)
+	return true, nil
 }
 
-func (c *Controller) wrote(r *csr.Request, object *certificatesv1.CertificateSigningRequest, err error) (written bool, _ error) {
+// wrote says what became of a write, by its error.
+func wrote(err error) (written bool, _ error) {
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil // deleted, or written by another; the cache will show it
 	case err != nil:
 		return false, fmt.Errorf("write the answer: %w", err)
 	}
-	c.requests.Wrote(r, object.ResourceVersion)
 	return true, nil
 }
 

@@ -1,5 +1,5 @@
 // Package controller answers CertificateSigningRequests that are addressed to this signer,
-// as package csr decides. An answer costs a write for the approval, with a read of the
-// request before it, and one for the certificate; each of the two decisions reads the
-// requester's pod, and asks for SubjectAccessReviews if that is not enough.
+// as package csr decides. An answer costs a read of the request, one of the requester's pod
+// or, if that is not enough, SubjectAccessReviews, and two writes: the approval, and the
+// certificate.
 package controller

@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
@@ -17,39 +19,51 @@ import (
 // gather collects the situation: all from caches but the pod, which is read live, and
 // without the grants.
 func (c *Controller) gather(ctx context.Context, r *csr.Request) (s csr.Situation, err error) {
-	s = csr.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates}
+	s = csr.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates, OptedIn: map[string]bool{}}
 	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
-	if s.OptedIn, s.Services, err = c.services(ctx, csr.ScopeOf(r, s.Limits)); err != nil {
+	scope := csr.ScopeOf(r, s.Limits)
+	if pod, ok := r.Pod(); ok {
+		if s.Pod, err = c.config.Cluster.Pod(ctx, pod.NamespacedName); err != nil {
+			return s, err
+		}
+	}
+	if s.Holders, err = c.config.Cluster.Holding(ctx, scope.Others, csr.MaxReviews); err != nil {
 		return s, err
 	}
-	if pod, ok := r.Pod(); ok {
-		s.Pod, err = c.config.Cluster.Pod(ctx, pod.NamespacedName)
-	}
-	return s, err
+	return s, c.addServices(ctx, &s, scope.Services, c.config.Cluster.Selecting(s.Pod))
 }
 
-// services returns which namespaces of the scope are opted in, and the Services of the
-// scope that ask for a certificate.
-func (c *Controller) services(ctx context.Context, scope csr.Scope) (optedIn map[string]bool, services []*corev1.Service, err error) {
-	if scope.All {
-		if optedIn, err = c.config.Cluster.OptedIn(ctx); err != nil {
-			return nil, nil, err
+// addServices adds Services to the situation, and those of the given names that ask for a
+// certificate.
+func (c *Controller) addServices(ctx context.Context, s *csr.Situation, keys []types.NamespacedName, services []*corev1.Service) error {
+	terminating := map[string]bool{}
+	look := func(namespace string) (err error) {
+		if _, known := s.OptedIn[namespace]; known || terminating[namespace] {
+			return nil
 		}
-		return optedIn, c.config.Cluster.Asking(metav1.NamespaceAll), nil
+		var optedIn bool
+		if optedIn, terminating[namespace], err = c.config.Cluster.Namespace(ctx, namespace); err == nil && !terminating[namespace] {
+			s.OptedIn[namespace] = optedIn
+		}
+		return err
 	}
-	optedIn = map[string]bool{}
-	for _, name := range scope.Namespaces {
-		labelled, terminating, err := c.config.Cluster.Namespace(ctx, name)
-		if err != nil {
-			return nil, nil, err
+	for _, key := range keys {
+		if err := look(key.Namespace); err != nil {
+			return err
 		}
-		if terminating {
-			continue
-		}
-		optedIn[name] = labelled
-		services = append(services, c.config.Cluster.Asking(name)...)
 	}
-	return optedIn, services, nil
+	for _, svc := range append(services, c.config.Cluster.Asking(keys...)...) {
+		if err := look(svc.Namespace); err != nil {
+			return err
+		}
+		there := slices.ContainsFunc(s.Services, func(other *corev1.Service) bool {
+			return client.ObjectKeyFromObject(other) == client.ObjectKeyFromObject(svc)
+		})
+		if !there && !terminating[svc.Namespace] {
+			s.Services = append(s.Services, svc)
+		}
+	}
+	return nil
 }
 
 // reviews asks the API server what a requester may do.

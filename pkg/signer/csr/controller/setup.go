@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -14,14 +14,15 @@ import (
 
 // Setup adds the controller to the manager. It runs on the leader.
 func Setup(mgr manager.Manager, cfg requests.Config) error {
-	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	clientset, err := requests.Clientset(mgr)
 	if err != nil {
 		return fmt.Errorf("client for CertificateSigningRequests: %w", err)
 	}
-	informer, err := facts.NewInformer(facts.Options[*certificatesv1.CertificateSigningRequest, *csr.Request]{
+	informer, err := facts.NewInformer(facts.Options[*certificatesv1.CertificateSigningRequest, *csr.Facts]{
 		Objects:    requests.Ours(clientset.CertificatesV1().RESTClient(), "certificatesigningrequests"),
 		Example:    &certificatesv1.CertificateSigningRequest{},
-		Derive:     csr.FactsOf,
+		Derive:     func(o *certificatesv1.CertificateSigningRequest) *csr.Facts { return csr.FactsOf(o, cfg.Limits) },
+		Indexers:   map[string]func(*csr.Facts) []string{byConcern: (*csr.Facts).Concerns},
 		LeaderOnly: true,
 	})
 	if err != nil {
@@ -40,10 +41,35 @@ func Setup(mgr manager.Manager, cfg requests.Config) error {
 		answers:  clientset.CertificatesV1().CertificateSigningRequests(),
 		reviews:  reviews{clientset.AuthorizationV1().SubjectAccessReviews()},
 	}
-	// A request does not say of which namespaces its names are: all that wait are looked at.
-	ctrl, err := c.requests.Controller(mgr, "certificate-signing-requests", c, func(string) []*csr.Request { return informer.List() })
+	ctrl, err := c.requests.Controller(mgr, "certificate-signing-requests", c, affected(cfg, informer))
 	if err != nil {
 		return err
 	}
 	return mgr.Add(ctrl)
+}
+
+// byConcern finds the requests that wait, by what they wait for.
+const byConcern = "concern"
+
+// affected finds the requests that a change may make right, by what they ask for.
+func affected(cfg requests.Config, informer *facts.Informer[*csr.Facts]) requests.Affected[*csr.Facts] {
+	concerned := func(concerns ...csr.Concern) (all []*csr.Facts) {
+		for _, concern := range append(concerns, csr.Anything) {
+			all = append(all, informer.ByIndex(byConcern, string(concern))...)
+		}
+		return all
+	}
+	return requests.Affected[*csr.Facts]{
+		ByService: func(svc *corev1.Service) []*csr.Facts {
+			_, limits, _ := cfg.CA()
+			return concerned(csr.ConcernsOf(svc, limits)...)
+		},
+		ByNamespace: func(name string) []*csr.Facts {
+			concerns := []csr.Concern{csr.OfNamespace(name)}
+			for _, other := range cfg.Cluster.OthersIn(name) {
+				concerns = append(concerns, csr.OfName(other))
+			}
+			return concerned(concerns...)
+		},
+	}
 }

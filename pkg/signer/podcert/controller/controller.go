@@ -38,8 +38,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	d := podcert.Decide(s)
 	if d.Verdict == podcert.Sign {
-		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
-		d = podcert.Decide(s)
+		if s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
+			d = podcert.Decide(s) // a slot that is there changes nothing
+		}
 	}
 	if err := c.act(ctx, s, d); err != nil {
 		return reconcile.Result{}, fmt.Errorf("PodCertificateRequest %s: %w", request, err)
@@ -53,7 +54,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Decision) error {
 	switch d.Verdict {
 	case podcert.Wait:
-		c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
+		c.requests.Waits(s.Request, 1, s.Pod, d.Reason, d.Message)
 	case podcert.Deny:
 		written, err := c.answer(ctx, s.Request, podcert.Denied(d, s.Now))
 		if written {
@@ -99,10 +100,13 @@ func (c *Controller) gather(ctx context.Context, r *podcert.Request) (s podcert.
 	if s.OptedIn, s.Terminating, err = c.config.Cluster.LiveNamespace(ctx, r.Namespace); err != nil {
 		return s, err
 	}
-	s.Services = c.config.Cluster.Asking(r.Namespace)
 	s.Pod, err = c.config.Cluster.Pod(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName})
+	s.Services = c.config.Cluster.Selecting(s.Pod)
 	return s, err
 }
+
+// metadataOnly asks for no more of what was written than its metadata.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 // answer writes the status of a request, if it has none: the API server takes one. It
 // returns false if the request is no longer the one that was decided about.
@@ -115,7 +119,7 @@ func (c *Controller) answer(ctx context.Context, r *podcert.Request, status cert
 		return false, fmt.Errorf("encode the answer: %w", err)
 	}
 	raw, err := c.answers.Patch(types.MergePatchType).Namespace(r.Namespace).Resource(facts.PodCertificateRequests).Name(r.Name).SubResource("status").
-		SetHeader("Accept", "application/json").Body(body).Do(ctx).Raw()
+		SetHeader("Accept", metadataOnly).Body(body).Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return false, nil // deleted, or answered by another; the cache will show it

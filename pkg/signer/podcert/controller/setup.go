@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -20,7 +21,7 @@ func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	clientset, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	clientset, err := requests.Clientset(mgr)
 	if err != nil {
 		return fmt.Errorf("client for PodCertificateRequests: %w", err)
 	}
@@ -54,8 +55,10 @@ func (s *starter) Start(ctx context.Context) error {
 		requests: requests.NewFollowed(s.config.Config, informer, s.mgr.GetEventRecorder("servingcert-signer"), s.metrics.answers),
 		answers:  served.client,
 	}
-	ctrl, err := c.requests.Controller(s.mgr, "pod-certificates", c, func(namespace string) []*podcert.Request {
-		return informer.ByIndex(byNamespace, namespace)
+	of := func(namespace string) []*podcert.Request { return informer.ByIndex(byNamespace, namespace) }
+	ctrl, err := c.requests.Controller(s.mgr, "pod-certificates", c, requests.Affected[*podcert.Request]{
+		ByService:   func(svc *corev1.Service) []*podcert.Request { return of(svc.Namespace) },
+		ByNamespace: of,
 	})
 	if err != nil {
 		return err

@@ -48,12 +48,18 @@ func stripLabels(labels map[string]string) map[string]string {
 	return only(labels, api.LabelInject)
 }
 
+// maxFields is the most bytes that are kept of the fields that were applied: those of a few keys.
+const maxFields = 4 << 10
+
 // ownEntry returns only the entry of FieldManager.
 func ownEntry(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for _, e := range entries {
 		if trust.IsOwnEntry(e) {
 			if e.FieldsV1 != nil && e.FieldsV1.GetRawString() == ownsBundleKey[0].FieldsV1.GetRawString() {
 				return ownsBundleKey
+			}
+			if e.FieldsV1 != nil && len(e.FieldsV1.GetRawString()) > maxFields {
+				return nil // not what was written here
 			}
 			return []metav1.ManagedFieldsEntry{{Manager: e.Manager, Operation: e.Operation, FieldsV1: e.FieldsV1}}
 		}
@@ -69,7 +75,7 @@ func only(m map[string]string, keys ...string) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[key] = api.TruncateAnnotation(value)
+			out[key] = api.TruncateAnnotation(key, value)
 		}
 	}
 	return out

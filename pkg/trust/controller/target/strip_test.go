@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -29,9 +28,9 @@ func drawnAnnotations(t *rapid.T) map[string]string {
 		rapid.SampledFrom([]string{"true", "false", "True", "yes", ""})).Draw(t, "annotations")
 }
 
-// TestWhatIsNoBundleIsCutOff: a cache holds no more of a value than a bundle may have, and
+// TestOfAValueADigestIsKept: a cache holds next to nothing of it, and
 // says the same of it.
-func TestWhatIsNoBundleIsCutOff(t *testing.T) {
+func TestOfAValueADigestIsKept(t *testing.T) {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{own: strings.Repeat("x", 256<<10)}},
 		Data:       map[string]string{api.BundleKey: strings.Repeat("x", 1<<20)},
@@ -41,9 +40,10 @@ func TestWhatIsNoBundleIsCutOff(t *testing.T) {
 	})(cm)
 	require.NoError(t, err)
 	kept := stripped.(*corev1.ConfigMap)
-	assert.LessOrEqual(t, len(kept.Data[api.BundleKey]), pki.MaxCertificates+1)
+	assert.LessOrEqual(t, len(kept.Data[api.BundleKey]), 64)
 	assert.LessOrEqual(t, len(kept.Annotations[own]), api.MaxAnnotation+1)
 	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte("bundle")))
+	assert.Equal(t, trust.Holds(), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte(strings.Repeat("x", 1<<20))))
 }
 
 // There may be tens of thousands of namespaces, and the same in each.

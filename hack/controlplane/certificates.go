@@ -1,0 +1,58 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/discovery"
+	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+)
+
+// Certificates makes and reads the objects of [Features].
+type Certificates interface {
+	certificatesclient.PodCertificateRequestsGetter
+	certificatesclient.ClusterTrustBundlesGetter
+}
+
+// CertificatesOf returns a client of the version in which an API server serves these objects. It
+// has the types of v1 for v1beta1 too, whose fields are the same and two more.
+func CertificatesOf(ctx context.Context, cfg *rest.Config) (Certificates, error) {
+	found, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := facts.PodCertificates(ctx, found.RESTClient())
+	if err != nil {
+		return nil, err
+	}
+	bundles, err := facts.TrustBundles(ctx, found.RESTClient())
+	if err != nil {
+		return nil, err
+	}
+	version, err := schema.ParseGroupVersion(cmp.Or(requests, bundles, facts.PodCertificatesV1))
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(version,
+		&certificatesv1.PodCertificateRequest{}, &certificatesv1.PodCertificateRequestList{},
+		&certificatesv1.ClusterTrustBundle{}, &certificatesv1.ClusterTrustBundleList{})
+	metav1.AddToGroupVersion(scheme, version)
+	cfg = rest.CopyConfig(cfg)
+	cfg.APIPath, cfg.GroupVersion = "/apis", &version
+	cfg.ContentType = runtime.ContentTypeJSON
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return certificatesclient.New(c), nil
+}

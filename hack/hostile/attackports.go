@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/servingcert/servingcert/hack/flood"
+)
+
+// port is one of a process, which any pod of a cluster can reach.
+type port struct {
+	address string // HOST:PORT
+	tls     bool
+}
+
+// ports returns all, with metrics and health.
+func (w *world) ports() []port {
+	ports := []port{{w.webhook, true}}
+	for _, p := range w.processes {
+		ports = append(ports, port{p.health, false}, port{p.metrics, true})
+	}
+	return ports
+}
+
+func portsHeaders(ctx context.Context, a *attacker) { a.floodPorts(ctx, 0, flood.Header(1<<20)) }
+
+func portsIdle(ctx context.Context, a *attacker) {
+	a.floodPorts(ctx, portConnections, flood.Request)
+}
+
+// portConnections is more than a port takes.
+const portConnections = 600
+
+// floodPorts counts the connections that it made.
+func (a *attacker) floodPorts(ctx context.Context, peers int, sends string) {
+	many(len(a.ports), func(i int) {
+		f := &flood.Flood{
+			Target: a.ports[i].address, TLS: a.ports[i].tls,
+			Connections: portConnections, Peers: peers, Sends: sends, Pause: 10 * time.Second,
+		}
+		f.Run(ctx)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.sent += f.Opened()
+	})
+}

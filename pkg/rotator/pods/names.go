@@ -1,0 +1,105 @@
+package pods
+
+import (
+	"iter"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// standard are the variables that each container gets, whatever is tried with it.
+var standard = []string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}
+
+// nameReader reads the names of flags and variables of a pod's containers. Together they
+// are at most maxNames.
+type nameReader struct {
+	pod    *corev1.Pod
+	secret string
+	left   int
+
+	// volumes are those with the Secret, and containers those that run as long as the pod
+	// does; nil before the first look.
+	volumes    map[string]bool
+	containers []api.ContainerRef
+}
+
+func newNameReader(pod *corev1.Pod, secret string) *nameReader {
+	return &nameReader{pod: pod, secret: secret, left: maxNames}
+}
+
+// given returns the names, without dashes, of the container's flags and variables whose
+// value leads to where the Secret is mounted. They are sorted.
+func (r *nameReader) given(container string) []string {
+	if r.volumes == nil {
+		r.volumes, r.containers = volumesWith(r.pod, r.secret), api.RunningContainers(r.pod)
+	}
+	i := slices.IndexFunc(r.containers, func(c api.ContainerRef) bool { return c.Name == container })
+	if i < 0 {
+		return nil
+	}
+	c := r.containers[i].Container
+	dirs := r.directories(c)
+	var names []string
+	for name, value := range namesAndValues(c) {
+		if len(names) == r.left {
+			break
+		}
+		leads := slices.ContainsFunc(dirs, func(dir string) bool { return strings.Contains(value, dir) })
+		if leads && IsName(name) && !slices.Contains(names, name) {
+			names = append(names, strings.Clone(name))
+		}
+	}
+	r.left -= len(names)
+	slices.Sort(names)
+	return names
+}
+
+func volumesWith(pod *corev1.Pod, secret string) map[string]bool {
+	out := map[string]bool{}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; slices.Contains(keysIn(v), secret) {
+			out[v.Name] = true
+		}
+	}
+	return out
+}
+
+// directories returns where the container has the Secret: the first maxDirectories.
+func (r *nameReader) directories(c *corev1.Container) []string {
+	var dirs []string
+	for _, m := range c.VolumeMounts {
+		if r.volumes[m.Name] && len(dirs) < maxDirectories {
+			dirs = append(dirs, path.Clean(m.MountPath))
+		}
+	}
+	return dirs
+}
+
+// namesAndValues yields the container's flags, without dashes, and variables, each with what
+// leads somewhere: "--flag=value" whole, and "value" after "--flag".
+func namesAndValues(c *corev1.Container) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		before := "" // the word before
+		for _, words := range [][]string{c.Command, c.Args} {
+			for _, word := range words {
+				name, _, _ := strings.Cut(word, "=")
+				if !strings.HasPrefix(word, "-") && !strings.Contains(before, "=") {
+					name = before
+				}
+				before = word
+				if strings.HasPrefix(name, "-") && !yield(strings.TrimLeft(name, "-"), word) {
+					return
+				}
+			}
+		}
+		for _, e := range c.Env {
+			if !slices.Contains(standard, e.Name) && !yield(e.Name, e.Value) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package csr
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"unique"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// Facts is what is remembered of a CertificateSigningRequest: of one that waits, in whose turn
+// it does, and for what; of any other only its name.
+type Facts struct {
+	metav1.TypeMeta   // empty
+	metav1.ObjectMeta // name, UID and resource version only
+
+	pending bool
+	tenant  unique.Handle[string]
+	// concerns are what has to change for the request to be looked at again, each in
+	// sizeOfConcern bytes: all that is kept of its names.
+	concerns string
+}
+
+// A Concern stands for something that a request depends on, and that may change.
+type Concern string
+
+const (
+	// sizeOfConcern is that of a hash, which nobody outside of this process can foresee.
+	sizeOfConcern = 8
+	// maxConcerns is how many concerns are kept of a request. One that has more is looked at
+	// whatever changes, as often as signer.Looks allows.
+	maxConcerns = 32
+)
+
+// Anything is the concern of a request that has too many.
+var Anything = Concern("anything") // sizeOfConcern bytes
+
+// seed is of all concerns of this process.
+var seed = maphash.MakeSeed()
+
+func concern(kind byte, texts ...string) Concern {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	_ = h.WriteByte(kind)
+	for _, text := range texts { // none has a zero byte
+		_, _ = h.WriteString(text)
+		_ = h.WriteByte(0)
+	}
+	return Concern(h.Sum(nil))
+}
+
+// OfService returns the concern about a Service.
+func OfService(key types.NamespacedName) Concern { return concern('s', key.Namespace, key.Name) }
+
+// OfName returns the concern about a name that does not say of which Service it is, or an
+// address, as signer.OtherNames returns them.
+func OfName(name string) Concern { return concern('n', name) }
+
+// OfNamespace returns the concern about the label of a namespace.
+func OfNamespace(name string) Concern { return concern('l', name) }
+
+// ConcernsOf returns what requests may be concerned about that a Service can make right.
+func ConcernsOf(svc *corev1.Service, limits api.Limits) []Concern {
+	concerns := []Concern{OfService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})}
+	for _, name := range signer.OtherNames(svc, limits) {
+		concerns = append(concerns, OfName(name))
+	}
+	return concerns
+}
+
+// FactsOf returns what is remembered of a request. The limits are those that the signer was
+// started with: of the cluster domains of before, only the CA knows.
+func FactsOf(o *certificatesv1.CertificateSigningRequest, limits api.Limits) *Facts {
+	f := &Facts{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
+	if !isPending(o) {
+		return f
+	}
+	f.pending, f.tenant = true, unique.Make(tenantOf(o.Spec.Username))
+	f.concerns = concernsOf(o.Spec.Request, limits)
+	return f
+}
+
+// concernsOf returns the concerns of a PKCS #10 request, none if it is invalid.
+func concernsOf(request []byte, limits api.Limits) string {
+	csr, err := decode(request)
+	if err != nil || len(csr.DNSNames)+len(csr.IPAddresses) > api.MaxNames {
+		return ""
+	}
+	var concerns []Concern
+	for _, name := range csr.DNSNames {
+		if len(name) > validation.DNS1123SubdomainMaxLength+len("*.") {
+			return "" // it is refused
+		}
+		services := servicesIn(name, limits)
+		for _, svc := range services {
+			concerns = append(concerns, OfService(svc), OfNamespace(svc.Namespace))
+		}
+		if _, ok := signer.ServiceOf(name, limits); !ok {
+			concerns = append(concerns, OfName(name))
+		}
+	}
+	for _, ip := range addresses(csr) {
+		concerns = append(concerns, OfName(signer.NameOf(ip)))
+	}
+	concerns = sorted(concerns, func(a, b Concern) int { return strings.Compare(string(a), string(b)) })
+	if len(concerns) > maxConcerns {
+		return string(Anything)
+	}
+	var all strings.Builder
+	for _, c := range concerns {
+		all.WriteString(string(c))
+	}
+	return all.String()
+}
+
+// servicesIn returns the Services of which the name may be, in whichever cluster domain.
+func servicesIn(name string, limits api.Limits) (services []types.NamespacedName) {
+	if svc, ok := signer.ServiceOf(name, limits); ok {
+		return []types.NamespacedName{svc}
+	}
+	labels := strings.Split(name, ".")
+	for i, label := range labels {
+		if svc, ok := signer.ServiceOf(strings.Join(labels[max(0, i-2):i+1], "."), limits); label == "svc" && ok {
+			services = append(services, svc)
+		}
+	}
+	return services
+}
+
+// Concerns returns under what the request is found.
+func (f *Facts) Concerns() []string {
+	return slices.Collect(func(yield func(string) bool) {
+		for i := 0; i < len(f.concerns) && yield(f.concerns[i:i+sizeOfConcern]); i += sizeOfConcern {
+		}
+	})
+}
+
+// IsPending reports whether the request is addressed to this signer, and was neither denied
+// nor signed, nor has it failed.
+func (f *Facts) IsPending() bool { return f.pending }
+
+// Tenant returns in whose turn the request is looked at: the namespace of the ServiceAccount
+// that asks, or the user, by a name that no namespace has.
+func (f *Facts) Tenant() string {
+	if !f.pending {
+		return ""
+	}
+	return f.tenant.Value()
+}
+
+// DeepCopyObject implements runtime.Object.
+func (f *Facts) DeepCopyObject() runtime.Object {
+	out := *f
+	return &out
+}

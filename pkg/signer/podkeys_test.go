@@ -1,0 +1,186 @@
+package signer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// podScene is a Service whose pods make their keys, and what its condition follows from.
+type podScene struct {
+	Situation
+	web *corev1.Service
+}
+
+func newPodScene(ca *pki.Authority, annotations ...string) *podScene {
+	web := service("web", append([]string{api.AnnotationSecretName, "", api.AnnotationKeySource, "pod"}, annotations...)...)
+	return &podScene{Situation{
+		Now: epoch, Key: types.NamespacedName{Namespace: "shop"}, OptedIn: true, Limits: api.DefaultLimits(), Authority: ca,
+		Asking: []*corev1.Service{web}, Kept: map[types.UID][]string{},
+	}, web}
+}
+
+// settle writes what the Service is to say, and returns that without the proof.
+func (p *podScene) settle(t require.TestingT) string {
+	for _, status := range SettleUnnamed(p.Situation).Services {
+		p.web.Status.Conditions = nil
+		if status.Ready != nil {
+			p.web.Status.Conditions = []metav1.Condition{*status.Ready}
+		}
+	}
+	require.LessOrEqual(t, len(p.web.Status.Conditions), 1)
+	c := api.Condition(p.web, api.ConditionReady)
+	if c == nil {
+		return "none"
+	}
+	message := c.Message
+	if proof := api.OptInProof(p.web); proof != "" {
+		message = strings.ReplaceAll(message, proof, "P")
+	}
+	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, message)
+}
+
+func (p *podScene) may() bool { return MayHavePodKeys(p.web, p.OptedIn, p.Authority) }
+
+const (
+	hasPodKeys = "True PodKeys: each pod makes its key, and gets a certificate for web.shop.svc, web.shop.svc.cluster.local"
+	recorded   = "; the opt-in is recorded (proof P)"
+	noOptIn    = `False NamespaceNotOptedIn: namespace "shop" does not have label servingcert.dev/inject=enabled, and nothing shows that the Service asked for the same while it had it: pods get no certificates until the namespace has the label`
+	noLonger   = `; namespace "shop" no longer has label servingcert.dev/inject=enabled`
+)
+
+// What pods have goes on without the label, as long as the Service asks for the same: the
+// condition holds a proof, which a mistake in an annotation does not take away.
+func TestPodKeysGoOnWithoutTheOptIn(t *testing.T) {
+	p := newPodScene(testCA(t))
+	assert.Equal(t, hasPodKeys+recorded, p.settle(t))
+	proof := api.OptInProof(p.web)
+	assert.Equal(t, hasPodKeys+recorded, p.settle(t))
+	assert.Equal(t, proof, api.OptInProof(p.web), "nothing is written again")
+
+	p.OptedIn = false
+	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
+	assert.True(t, p.may())
+	p.Limits.ClusterDomain, p.Limits.FormerDomains = "new.local", []string{"cluster.local"}
+	assert.Contains(t, p.settle(t), "web.shop.svc.new.local")
+	assert.True(t, p.may(), "the cluster's domain is not the user's to change")
+	p.Limits = api.DefaultLimits()
+
+	for name, change := range map[string]func(svc *corev1.Service){
+		"more names":   func(svc *corev1.Service) { svc.Annotations[api.AnnotationExtraDNSNames] = "more.web.shop.svc" },
+		"no such name": func(svc *corev1.Service) { svc.Annotations[api.AnnotationExtraDNSNames] = "www.google.com" },
+		"addresses": func(svc *corev1.Service) {
+			svc.Annotations[api.AnnotationClusterIPs], svc.Spec.ClusterIPs = "true", []string{"10.0.0.1"}
+		},
+		"wildcards": func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone },
+	} {
+		before := p.web.DeepCopy()
+		change(p.web)
+		assert.False(t, p.may(), name)
+		assert.Equal(t, noOptIn+recorded, p.settle(t), name)
+		assert.Equal(t, noOptIn+recorded, p.settle(t), name)
+		p.web.Annotations, p.web.Spec = before.Annotations, before.Spec
+		assert.True(t, p.may(), name)
+		assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t), name)
+	}
+	p.web.Annotations[api.AnnotationDuration] = "x"
+	assert.Contains(t, p.settle(t), "False InvalidAnnotation: servingcert.dev/duration")
+	assert.True(t, p.may(), "its names are the same")
+
+	p.web.UID = "another"
+	assert.False(t, p.may(), "a Service that was deleted and made again")
+}
+
+// Without a proof there is nothing to go on with. It is said, and stays said.
+func TestPodKeysWithoutAProof(t *testing.T) {
+	for name, message := range map[string]string{
+		"of a signer before proofs": strings.TrimPrefix(hasPodKeys, "True PodKeys: "),
+		"forged":                    strings.TrimPrefix(hasPodKeys, "True PodKeys: ") + api.OptInText("TUlJQg"),
+		"no base64":                 strings.TrimPrefix(hasPodKeys, "True PodKeys: ") + api.OptInText("A"),
+	} {
+		p := newPodScene(testCA(t))
+		p.OptedIn = false
+		p.web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: message}}
+		assert.False(t, p.may(), name)
+		assert.True(t, WasOptedIn(p.web), "pods wait for the label")
+		for range 2 {
+			assert.Contains(t, p.settle(t), noOptIn, name)
+			assert.False(t, p.may(), name)
+			assert.True(t, WasOptedIn(p.web), "and are not denied for good")
+		}
+		p.AuthorityErr, p.Authority = caError("CALost"), nil
+		assert.Contains(t, p.settle(t), noOptIn, "as long as the CA is not known")
+		assert.False(t, p.may(), name)
+	}
+	p := newPodScene(testCA(t))
+	p.OptedIn = false
+	assert.Equal(t, "none", p.settle(t), "it never asked while the label was there")
+
+	p = newPodScene(&pki.Authority{Issuer: testCA(t).Issuer})
+	assert.Equal(t, hasPodKeys, p.settle(t), "a CA elsewhere signs certificates alone")
+}
+
+// A new generation of the CA writes its proof in place of that of the one before, each at its own
+// time, also where the label is gone. After the last one that is known, there is none.
+func TestTheProofUnderANewCA(t *testing.T) {
+	l := generations(t, 3)
+	p := newPodScene(l.At(epoch, 1))
+	p.settle(t)
+	first := api.OptInProof(p.web)
+	p.OptedIn = false
+	p.Authority = l.At(epoch, 2)
+	p.Authority.Reissue = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(2 * time.Hour)}
+	at := SettleUnnamed(p.Situation).NextAt
+	assert.True(t, at.After(epoch.Add(time.Hour)) && at.Before(epoch.Add(2*time.Hour)), at)
+	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
+	assert.Equal(t, first, api.OptInProof(p.web))
+
+	p.Now = at
+	assert.Zero(t, SettleUnnamed(p.Situation).NextAt)
+	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
+	assert.NotEqual(t, first, api.OptInProof(p.web))
+
+	p.Authority = l.At(epoch, 3)
+	p.Authority.Older = nil // the generations before are distrusted
+	assert.False(t, p.may())
+	assert.Equal(t, noOptIn+recorded, p.settle(t))
+	p.OptedIn = true
+	assert.Equal(t, hasPodKeys+recorded, p.settle(t))
+	p.OptedIn = false
+	assert.True(t, p.may())
+}
+
+// Whatever somebody writes into the condition of a Service in a namespace without the label, and
+// whatever that Service asks for: it may have nothing.
+func TestNoConditionGivesPodKeysWithoutTheOptIn(t *testing.T) {
+	ca := testCA(t)
+	another := newPodScene(ca)
+	another.web.UID = "another"
+	another.settle(t)
+	proof := api.OptInProof(another.web)
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPodScene(ca)
+		p.OptedIn = false
+		ready := drawReady(t)
+		ready.Message += api.OptInText(rapid.OneOf(rapid.Just(proof), rapid.StringMatching(`[A-Za-z0-9_-]{0,100}`)).Draw(t, "proof"))
+		p.web.Status.Conditions = []metav1.Condition{ready}
+		if p.may() {
+			t.Fatal(ready.Message)
+		}
+		p.settle(t)
+		if p.may() {
+			t.Fatal(p.web.Status.Conditions)
+		}
+	})
+}
