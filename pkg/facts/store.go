@@ -105,7 +105,7 @@ func (s *store[O, T, P]) Delete(object any) error {
 	defer s.changes.Unlock()
 	last := s.derive(original)
 	if s.room.Accounts != nil {
-		s.room.Accounts.Forget(last)
+		s.room.Accounts.Forget(any(original).(metav1.Object)) // facts may have no UID
 	}
 	if _, there := s.remove(client.ObjectKeyFromObject(last)); there {
 		var none T

@@ -56,8 +56,15 @@ func processes(accounts *facts.Accounts, share api.Share) map[string]func(*corev
 	}
 }
 
-// retained returns how many bytes the values need that keep returns of n Services, each decoded.
-func retained(t *testing.T, n int, service func(i int) *corev1.Service, keep func(*corev1.Service) any) int64 {
+// object is a pointer to a T that can be encoded as the API server sends it.
+type object[T any] interface {
+	*T
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// retained returns how many bytes the values need that keep returns of n objects, each decoded.
+func retained[T any, O object[T]](t *testing.T, n int, object func(i int) O, keep func(O) any) int64 {
 	t.Helper()
 	heap := func() int64 {
 		runtime.GC()
@@ -66,14 +73,14 @@ func retained(t *testing.T, n int, service func(i int) *corev1.Service, keep fun
 		runtime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
-	kept := map[string]any{} // as caches have them
+	kept := map[int]any{} // as caches have them
 	before := heap()
 	for i := range n {
-		encoded, err := service(i).Marshal()
+		encoded, err := object(i).Marshal()
 		require.NoError(t, err)
-		var svc corev1.Service
-		require.NoError(t, svc.Unmarshal(encoded))
-		kept[svc.Namespace+"/"+svc.Name] = keep(&svc)
+		decoded := O(new(T))
+		require.NoError(t, decoded.Unmarshal(encoded))
+		kept[i] = keep(decoded)
 	}
 	after := heap()
 	runtime.KeepAlive(kept)

@@ -90,7 +90,7 @@ func (c *Common) register(fs *pflag.FlagSet, name string) {
 		leader = "without effect, accepted for symmetry with the other processes: every replica answers"
 	}
 	fs.BoolVar(&c.LeaderElect, "leader-elect", c.LeaderElect, leader)
-	fs.Var(&c.ObjectMemory, "object-memory", "memory for what is kept of all Services, and in the signer as much for Secrets; two thirds of it for those of one namespace; what does not fit is not served, or read when it is needed")
+	fs.Var(&c.ObjectMemory, "object-memory", "memory for what is kept of all Services, and as much for Secrets in the signer and for pods in the rotator; two thirds of it for those of one namespace; Services and pods that do not fit are not served, and Secrets are read when they are needed")
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 }

@@ -49,7 +49,8 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := newPods(clientset.CoreV1().RESTClient())
+	share := api.ShareOf(cfg.ObjectMemory)
+	pods, err := newPods(clientset.CoreV1().RESTClient(), share)
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of pods: %w", err)
 	}
@@ -57,8 +58,8 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
 	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr, core: clientset.CoreV1().RESTClient()}
-	options, kept := cacheOptions(cfg.OpenShift, api.ShareOf(cfg.ObjectMemory))
-	if err := cfg.Metrics.Register(facts.Collector{kept}); err != nil {
+	options, kept := cacheOptions(cfg.OpenShift, share)
+	if err := cfg.Metrics.Register(facts.Collector{kept, pods.accounts}); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	c.Services, err = c.cache(options)
