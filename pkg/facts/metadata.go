@@ -17,8 +17,12 @@ func KeepIdentity(object any) (any, error) {
 	return object, nil // a tombstone
 }
 
-// KeepOwners makes an informer of metadata keep the identity of each object, and which Services
-// own it by their names: as many as api.MaxOwners.
+// maxOwners is how many Services are remembered that own an object by their names. One that is
+// there shows whose the object is.
+const maxOwners = 8
+
+// KeepOwners makes an informer of metadata keep the identity of each object, and the names of the
+// first Services that own it.
 func KeepOwners(object any) (any, error) {
 	o, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -26,7 +30,7 @@ func KeepOwners(object any) (any, error) {
 	}
 	kept := identityOf(o)
 	for _, r := range o.OwnerReferences {
-		if r.APIVersion == "v1" && r.Kind == "Service" && len(r.Name) <= validation.DNS1123LabelMaxLength && len(kept.OwnerReferences) < api.MaxOwners {
+		if r.APIVersion == "v1" && r.Kind == "Service" && len(r.Name) <= validation.DNS1123LabelMaxLength && len(kept.OwnerReferences) < maxOwners {
 			kept.OwnerReferences = append(kept.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: r.Name})
 		}
 	}

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,14 @@ func TestMetadata(t *testing.T) {
 	kept, err = KeepOwners(secret)
 	require.NoError(t, err)
 	assert.Equal(t, want, kept)
+
+	many := secret.DeepCopy()
+	for i := range 1000 {
+		many.OwnerReferences = append(many.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: fmt.Sprint(strings.Repeat("x", 50), i), UID: "u"})
+	}
+	kept, err = KeepOwners(many)
+	require.NoError(t, err)
+	assert.Less(t, kept.(*metav1.PartialObjectMetadata).Size(), 2<<10)
 
 	tombstone := toolscache.DeletedFinalStateUnknown{Key: "shop/web-tls", Obj: secret}
 	for _, transform := range []toolscache.TransformFunc{KeepIdentity, KeepOwners} {

@@ -26,14 +26,14 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 		cm.Immutable = nil
 		return
 	}
-	others := 0
+	others := maxOtherKeys
 	for key, value := range data {
 		switch {
 		case key == r.Key:
 			value = unique.Make(digest(value)).Value()
-		case r.Alone && others < maxOtherKeys:
+		case r.Alone && len(key) <= others:
 			value = ""
-			others++
+			others -= len(key)
 		default:
 			continue
 		}
@@ -64,9 +64,9 @@ func digest(value string) string {
 	return begin + string(sum[:])
 }
 
-// maxOtherKeys is how many keys are kept that may not be beside the bundle. When they have been
-// removed, the next are.
-const maxOtherKeys = 64
+// maxOtherKeys is how many bytes are kept of the names of keys that may not be beside the bundle.
+// When those keys have been removed, the next are.
+const maxOtherKeys = 1 << 10
 
 // JudgeConfigMap says whether a ConfigMap holds the bundle as requested.
 func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {

@@ -49,7 +49,7 @@ func stripLabels(labels map[string]string) map[string]string {
 }
 
 // maxFields is the most bytes that are kept of the fields that were applied: those of a few keys.
-const maxFields = 4 << 10
+const maxFields = 1 << 10
 
 // ownEntry returns only the entry of FieldManager.
 func ownEntry(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {

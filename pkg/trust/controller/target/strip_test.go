@@ -1,6 +1,7 @@
 package target
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,6 +45,26 @@ func TestOfAValueADigestIsKept(t *testing.T) {
 	assert.LessOrEqual(t, len(kept.Annotations[own]), api.MaxAnnotation+1)
 	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte("bundle")))
 	assert.Equal(t, trust.Holds(), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte(strings.Repeat("x", 1<<20))))
+}
+
+// A tenant may make thousands of ConfigMaps that ask for the bundle in service-ca's old way, where
+// no other key may be beside it, and write as whichever field manager.
+func TestOfAConfigMapLittleIsKept(t *testing.T) {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("x", 253), Annotations: map[string]string{alpha: "true"}, Labels: map[string]string{"k": strings.Repeat("l", 63)}},
+		Data:       map[string]string{api.OpenShiftBundleKey: strings.Repeat("x", 1<<10)},
+	}
+	for i := range 5000 {
+		cm.Data[fmt.Sprintf("%s-%04d", strings.Repeat("k", 200), i)] = "x"
+	}
+	fields := `{"f:data":{"f:` + strings.Repeat("k", maxFields) + `":{}}}`
+	cm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: trust.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)}}
+	stripped, err := Transform(annotatedConfigMap(true).strip)(cm)
+	require.NoError(t, err)
+	kept := stripped.(*corev1.ConfigMap)
+	assert.Less(t, kept.Size(), 2<<10)
+	judged := trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.OpenShiftBundleKey, Alone: true}, []byte(strings.Repeat("x", 1<<10)))
+	assert.Contains(t, judged.Message, "must be the only key")
 }
 
 // There may be tens of thousands of namespaces, and the same in each.
