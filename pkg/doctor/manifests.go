@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
@@ -210,8 +212,7 @@ func (m *manifests) outcome(d *document, o preview.Outcome) {
 	if o.Kind != api.PodKind {
 		content := m.contents[fmt.Sprint(o.Document, o.At)]
 		w.Annotations = stringsOf(content, "metadata", "annotations")
-		strategy, _ := mapAt(content, "spec", "updateStrategy")["type"].(string)
-		w.OnDelete = strategy == "OnDelete"
+		w.KeepsOldPods = keepsOldPods(o.Kind, content)
 		w.Paused, _ = mapAt(content, "spec")["paused"].(bool)
 	}
 	n := m.in(o.Namespace)
@@ -224,6 +225,21 @@ func (m *manifests) outcome(d *document, o preview.Outcome) {
 			m.add(found(InjectedPart, object, "%s: %s", note.Reason, note).as(level).do("%s", docOf(note.Reason)).inTemplate())
 		}
 	}
+}
+
+// keepsOldPods is api.KeepsOldPods of a manifest. One that the API server would not take keeps none.
+func keepsOldPods(kind string, content map[string]any) bool {
+	var workload runtime.Object
+	switch kind {
+	case "StatefulSet":
+		workload = &appsv1.StatefulSet{}
+	case "DaemonSet":
+		workload = &appsv1.DaemonSet{}
+	default:
+		return false
+	}
+	text, err := json.Marshal(content)
+	return err == nil && json.Unmarshal(text, workload) == nil && api.KeepsOldPods(workload)
 }
 
 // levelOf returns how much a note of the webhook matters; "" if another check says the same

@@ -17,17 +17,14 @@ type Workload struct {
 	Annotations map[string]string
 	// Template is what its pods are made of.
 	Template corev1.PodTemplateSpec
-	// OnDelete: a new template makes no new pods, by its update strategy. Paused: not
+	// KeepsOldPods: a new template makes no new pods, see api.KeepsOldPods. Paused: not
 	// until somebody resumes it.
-	OnDelete, Paused bool
+	KeepsOldPods, Paused bool
 }
 
 func (w Workload) object(namespace string) string {
 	return fmt.Sprintf("%s %s/%s", w.Kind, namespace, w.Name)
 }
-
-// restartable are the kinds that the rotator restarts.
-var restartable = []string{"Deployment", "StatefulSet", "DaemonSet"}
 
 // workload returns what is wrong with a workload.
 func (n Namespace) workload(w Workload) []Finding {
@@ -48,7 +45,7 @@ func (n Namespace) workload(w Workload) []Finding {
 	}
 	if count := n.Missed[w.Kind+" "+w.Name]; count > 0 {
 		f := found(Missed, object, "%d of its pods run without the certificate that they would get now", count)
-		if slices.Contains(restartable, w.Kind) {
+		if api.Restartable(w.Kind) {
 			f = f.do("kubectl rollout restart %s/%s -n %s", lowerKind(w.Kind), w.Name, n.Name)
 		}
 		out = append(out, f)
@@ -82,10 +79,10 @@ func (w Workload) restart(namespace, object string) (Finding, bool) {
 	switch {
 	case w.Kind == api.PodKind:
 		return cannot("no controller would make the pod again"), true
-	case !slices.Contains(restartable, w.Kind):
+	case !api.Restartable(w.Kind):
 		return cannot(fmt.Sprintf("restarting a %s is not supported: only Deployments, StatefulSets and DaemonSets are restarted", w.Kind)), true
-	case w.OnDelete:
-		return cannot("its update strategy OnDelete leaves old pods running").do("Set spec.updateStrategy.type: RollingUpdate."), true
+	case w.KeepsOldPods:
+		return cannot("its update strategy leaves old pods running").do("Set spec.updateStrategy.type: RollingUpdate, and no partition."), true
 	case w.Paused:
 		return cannot("it is paused").do("kubectl rollout resume %s/%s -n %s", lowerKind(w.Kind), w.Name, namespace), true
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// waitForCA is how long a Secret waits for a CA that cannot sign before it is
-// looked at again without a change: a clock that was set right notifies nobody.
-const waitForCA = 30 * time.Second
-
 // Action is what is to be done with the Secret.
 type Action int
 
@@ -93,14 +89,14 @@ func Decide(s Situation) Decision {
 	d := claim(s)
 	switch {
 	case Pending(s.AuthorityErr):
-		return Decision{Undecided: true, NextAt: s.Now.Add(waitForCA)} // the CA is about to be known
+		return Decision{Undecided: true, NextAt: s.Now.Add(CARetry)} // the CA is about to be known
 	case len(d.Members) == 0:
 		return d
 	case terminates:
 		d.Problem = terminating(s.Secret)
 		return d
 	case s.AuthorityErr != nil:
-		d.Problem, d.NextAt = blocked(s.AuthorityErr), s.Now.Add(waitForCA)
+		d.Problem, d.NextAt = blocked(s.AuthorityErr), s.Now.Add(CARetry)
 		return d
 	}
 	var waits bool

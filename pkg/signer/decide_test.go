@@ -266,7 +266,7 @@ func TestDecideUnderACAThatCannotSign(t *testing.T) {
 	w := newScene(testCA(t), nil, service("web"))
 	w.caErr = caError(reasonPending)
 	_, d := w.decide()
-	assert.Equal(t, epoch.Add(waitForCA), d.NextAt)
+	assert.Equal(t, epoch.Add(CARetry), d.NextAt)
 }
 
 func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {

@@ -72,6 +72,6 @@ func ReasonOf(err error, otherwise Reason) Reason {
 	return otherwise
 }
 
-// CARetry is how long a request waits for a CA that cannot sign before it is looked at
-// again without a change: a clock that was set right notifies nobody.
+// CARetry is how long a Secret or a request waits for a CA that cannot sign before it is looked at
+// again without a change: correcting the clock triggers no event.
 const CARetry = 30 * time.Second

@@ -24,9 +24,6 @@ type Workload struct {
 	UID                    types.UID // empty for a Deployment, which is known by name only
 }
 
-// restartable are the kinds that kubectl rollout restart supports.
-var restartable = map[string]bool{"Deployment": true, "StatefulSet": true, "DaemonSet": true}
-
 // workloadOf returns the top of the pod's chain of controllers as far as the pod
 // itself tells: its controller, or the Deployment above that if the name is one
 // that a Deployment gives its ReplicaSets, NAME-HASH.
@@ -61,7 +58,7 @@ func plain(text string) string {
 const maxOwnerText = 64
 
 // Restartable reports whether kubectl rollout restart supports its kind.
-func (w Workload) Restartable() bool { return restartable[w.Kind] && w.is(w.Kind) }
+func (w Workload) Restartable() bool { return api.Restartable(w.Kind) && w.is(w.Kind) }
 
 func (w Workload) is(kind string) bool {
 	return w.APIVersion == appsv1.SchemeGroupVersion.String() && w.Kind == kind

@@ -110,7 +110,7 @@ func deploymentStanding(d *appsv1.Deployment) Standing {
 func statefulSetStanding(set *appsv1.StatefulSet) Standing {
 	s := standingOf(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
 	s.wanted = orOne(set.Spec.Replicas)
-	s.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+	s.onDelete = api.KeepsOldPods(set)
 	partition := int32(0)
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
 		partition = *r.Partition
@@ -124,9 +124,6 @@ func statefulSetStanding(set *appsv1.StatefulSet) Standing {
 	default:
 		s.progress.done = status.UpdatedReplicas >= s.wanted && status.UpdateRevision == status.CurrentRevision
 	}
-	if partition >= s.wanted && s.wanted > 0 {
-		s.onDelete = true // no pod is behind the partition
-	}
 	return s
 }
 
@@ -134,7 +131,7 @@ func daemonSetStanding(set *appsv1.DaemonSet) Standing {
 	s := standingOf(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
 	status := set.Status
 	s.wanted = status.DesiredNumberScheduled
-	s.onDelete = set.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType
+	s.onDelete = api.KeepsOldPods(set)
 	s.progress.counts = counts{status.ObservedGeneration, int64(status.CurrentNumberScheduled), int64(status.UpdatedNumberScheduled), int64(status.NumberAvailable)}
 	s.progress.done = set.Generation <= status.ObservedGeneration && status.UpdatedNumberScheduled >= s.wanted && status.NumberAvailable >= s.wanted
 	return s

@@ -126,9 +126,9 @@ func (g *gatherer) services(ctx context.Context, found places) error {
 
 // workloads adds the Deployments, StatefulSets and DaemonSets.
 func (g *gatherer) workloads(ctx context.Context, found places) error {
-	add := func(kind string, meta metav1.ObjectMeta, template corev1.PodTemplateSpec, onDelete, paused bool) {
+	add := func(kind string, meta metav1.ObjectMeta, template corev1.PodTemplateSpec, keepsOldPods, paused bool) {
 		if n := found[meta.Namespace]; n != nil {
-			n.Workloads = append(n.Workloads, doctor.Workload{Kind: kind, Name: meta.Name, Annotations: meta.Annotations, Template: template, OnDelete: onDelete, Paused: paused})
+			n.Workloads = append(n.Workloads, doctor.Workload{Kind: kind, Name: meta.Name, Annotations: meta.Annotations, Template: template, KeepsOldPods: keepsOldPods, Paused: paused})
 		}
 	}
 	ns := g.opts.Namespace
@@ -143,7 +143,7 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		return g.client.AppsV1().StatefulSets(ns).List(ctx, o)
 	},
 		func(s *appsv1.StatefulSet) {
-			add("StatefulSet", s.ObjectMeta, s.Spec.Template, s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType, false)
+			add("StatefulSet", s.ObjectMeta, s.Spec.Template, api.KeepsOldPods(s), false)
 		})
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		return g.client.AppsV1().DaemonSets(ns).List(ctx, o)
 	},
 		func(s *appsv1.DaemonSet) {
-			add("DaemonSet", s.ObjectMeta, s.Spec.Template, s.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType, false)
+			add("DaemonSet", s.ObjectMeta, s.Spec.Template, api.KeepsOldPods(s), false)
 		})
 }
 
