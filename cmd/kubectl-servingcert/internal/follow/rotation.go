@@ -120,7 +120,7 @@ func (w *Watcher) settled(ctx context.Context) {
 	}
 }
 
-// replaced waits until every Service that had a leaf has another.
+// replaced waits until every Service that had a leaf has another, or is refused one.
 func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 	for {
 		services, err := w.Cluster.Services(ctx, "")
@@ -133,7 +133,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 		had, have := 0, 0
 		for _, s := range services {
 			old := before[s.String()]
-			if old == "" {
+			if old == "" || s.Refused() {
 				continue
 			}
 			had++

@@ -31,6 +31,9 @@ func Consequences(k DistrustSituation) string {
 	b.WriteString(workloads)
 	podKeys := unrefreshedLines(unrefreshed(k.Consumers))
 	b.WriteString(podKeys)
+	if slices.ContainsFunc(k.Services, func(s Service) bool { return s.Reason == api.ReasonRetained }) {
+		fmt.Fprintf(&b, "  certificates that are kept in namespaces without label %s=%s: they are replaced once the label is back\n", api.LabelInject, api.InjectEnabled)
+	}
 	const every = "workloads that mount a certificate or the bundle"
 	switch {
 	case k.ConsumersErr != nil:

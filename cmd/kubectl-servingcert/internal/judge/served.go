@@ -43,6 +43,10 @@ func CountUptake(services []Service) Uptake {
 		if serving != nil && s.Leaf != "" && serving.Reason != api.ServingNotVerified {
 			u.Unseen = false
 		}
+		if s.Refused() && serving != nil && !s.isAbout(api.ServingNoConsumers) {
+			u.Services++
+			u.left = append(u.left, NotServed{s.String(), s.Message})
+		}
 		if s.Leaf == "" || s.isAbout(api.ServingNoConsumers) {
 			continue
 		}

@@ -23,8 +23,11 @@ func TestCountUptake(t *testing.T) {
 		later       = service("later", metav1.ConditionTrue, api.ServingCurrent, "")
 		off         = service("off", metav1.ConditionUnknown, api.ServingNotVerified, "nobody looks")
 		none        = Service{Namespace: "shop", Name: "none"}
+		refused     = service("kept", metav1.ConditionTrue, api.ServingCurrent, "")
+		never       = Service{Namespace: "shop", Name: "never", Ready: "False", Reason: api.ReasonNotOptedIn}
 	)
 	before.Serving.Leaf = "old"
+	refused.Leaf, refused.Ready, refused.Reason, refused.Message = "", "False", api.ReasonNotOptedIn, "no label"
 	later.Serving.Changed = noon.Add(time.Hour)
 	for name, c := range map[string]struct {
 		services []Service
@@ -43,6 +46,7 @@ func TestCountUptake(t *testing.T) {
 		"one is restarted":              {[]Service{old}, []api.StaleWorkload{stale("old", "Deployment", "legacy", api.OnRotateRestart, nil)}, []string{"shop/old"}, false, ""},
 		"another is restarted":          {[]Service{old}, []api.StaleWorkload{stale("old", "Deployment", "legacy", api.OnRotateReload, nil), stale("other", "Deployment", "other", api.OnRotateRestart, nil)}, nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
 		"one asks for it and cannot be": {[]Service{bareStale}, []api.StaleWorkload{stale("bare", api.PodKind, "p", api.OnRotateRestart, &api.RestartHold{Reason: "NotRestartable", Message: "no controller would make it anew"})}, nil, false, "served: by no pod\nnot served: shop/bare: older, by pods that no workload made\nnot served: shop Pod/p held: NotRestartable: no controller would make it anew\n"},
+		"one has no label any more":     {[]Service{current, refused, never}, nil, nil, false, "served: by every pod of 1 of 2 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/kept: no label\n"},
 		"nobody looks":                  {[]Service{off}, nil, nil, true, "served: by no pod\nnot served: shop/off: nobody looks\n"},
 		"nobody has ever looked":        {[]Service{unknown}, nil, []string{"shop/unknown"}, true, ""},
 	} {

@@ -69,6 +69,10 @@ func (s Service) ReasonColumn() string {
 	return s.Reason
 }
 
+// Refused reports whether nothing is issued for the Service until its namespace has the label,
+// although a Secret may hold a certificate: of a CA that is distrusted, or with other names.
+func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }
+
 // NotOptedIn returns a line for each namespace that has to be labelled before the Services
 // in it get certificates; "" if there is none.
 func NotOptedIn(services []Service) string {
