@@ -30,13 +30,9 @@ func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
 	return condition(true, reasonIssued, s.issuedMessage(svc))
 }
 
-// refusedReason returns the reason of a Service that api.Parse or api.Merge has refused.
-func refusedReason(err error) Reason {
-	if ReasonOf(err, "") == reasonTooLarge {
-		return reasonTooLarge
-	}
-	return reasonInvalid
-}
+// RefusedReason returns the reason of a Service that api.Parse, api.Merge or api.MergeForPod has
+// refused.
+func RefusedReason(err error) Reason { return ReasonOf(err, reasonInvalid) }
 
 // refusedMessage says what is wrong, and for a Service that has a certificate
 // what becomes of that.

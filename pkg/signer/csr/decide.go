@@ -83,11 +83,11 @@ type Decision struct {
 	NextAt time.Time
 }
 
-// Reasons of Wait, beside those of a CA that cannot sign.
+// Reasons of Wait, beside those of a CA that cannot sign, and of a Service that is refused
+// (signer.RefusedReason).
 const (
 	reasonNoService  = "NoService"
 	reasonNotOptedIn = api.ReasonNotOptedIn
-	reasonRefused    = "InvalidAnnotation"
 	reasonTrust      = api.ReasonWaitingForTrust
 	reasonShort      = "CAEndsTooSoon"
 	reasonLimited    = string(signer.ReasonRateLimited)
