@@ -116,7 +116,7 @@ const maxNamesShown = 4
 func quoted(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%q and %d others", names[:maxNamesShown], n)
+		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
 	}
 	return fmt.Sprintf("%q", names)
 }
