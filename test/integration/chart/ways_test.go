@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +46,7 @@ func newShell(t *testing.T) shell {
 // run runs commands in the root of the repository; the first that fails ends the test.
 func (s shell) run(t *testing.T, commands string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", commands)
+	cmd := exec.CommandContext(t.Context(), "sh", "-euc", commands)
 	cmd.Dir, cmd.Env = root, s.env
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s\n%s", commands, out)
@@ -74,18 +76,30 @@ func TestFromOneWayToAnother(t *testing.T) {
 	require.Len(t, ways, 2)
 	s.run(t, manifest[0])
 	before := s.objects(t, "kubectl")
-	for range 2 {
+	for _, upgrade := range []string{"", " --set consumers.wake=false,networkPolicies.enabled=false"} {
+		generations := s.generations(t)
 		s.run(t, ways[0])
 		s.objects(t, "helm")
-		s.run(t, "helm upgrade servingcert deploy/chart --namespace servingcert-system --set consumers.wake=false,networkPolicies.enabled=false")
-		s.run(t, "helm upgrade servingcert deploy/chart --namespace servingcert-system --reset-values")
-		s.objects(t, "helm")
+		assert.Equal(t, generations, s.generations(t), "no pod is replaced")
+		s.run(t, "helm upgrade servingcert deploy/chart --namespace servingcert-system"+upgrade)
 		s.run(t, ways[1])
 		assert.Equal(t, before, s.objects(t, "kubectl"))
 	}
 	s.run(t, "kubectl apply --server-side -k deploy/kustomize/base")
 	assert.Equal(t, before, s.objects(t, "kubectl"))
 	s.run(t, `test -z "$(helm list --short --namespace servingcert-system)"`)
+}
+
+// generations returns those of the Deployments.
+func (s shell) generations(t *testing.T) (generations []string) {
+	t.Helper()
+	var deployments appsv1.DeploymentList
+	require.NoError(t, s.admin.List(t.Context(), &deployments, client.InNamespace(api.DefaultNamespace)))
+	require.Len(t, deployments.Items, 4)
+	for i := range deployments.Items {
+		generations = append(generations, fmt.Sprint(deployments.Items[i].Name, " ", deployments.Items[i].Generation))
+	}
+	return generations
 }
 
 // objects returns what is there of the manifest, without what the API server adds. Of the tools, owner

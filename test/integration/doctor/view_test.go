@@ -46,14 +46,24 @@ func theCluster(t *testing.T) {
 	r := pluginAs(t, all, "status", "-A")
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "generation 1 signs")
+	unread := map[string]string{ // what doctor names without a rule, by the rule's first resource
+		"leases": "Leases in ", "clusterroles": "ClusterRole servingcert-", "mutatingwebhookconfigurations": "ValidatingAdmissionPolicy servingcert-",
+	}
 	for i := range role.Rules {
+		if role.Rules[i].Resources[0] == "configmaps" { // "view" has them too; it is for who has a namespace
+			continue
+		}
 		less := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("less-", i)}, Rules: slices.Delete(slices.Clone(role.Rules), i, i+1)}
 		require.NoError(t, admin.Create(t.Context(), less))
 		kubeconfig := user(t, less.Name, "", toView, less.Name)
-		want := strings.TrimSuffix(role.Rules[i].Resources[0], "s") // as the finding names it
-		harness.Eventually(t, func() error {
+		require.Contains(t, unread, role.Rules[i].Resources[0])
+		harness.Eventually(t, func() error { // RBAC follows in a moment
 			r := runAs(t, kubeconfig)
-			if !strings.Contains(strings.ToLower(r.out), "may not read") || !strings.Contains(strings.ToLower(r.out), want) {
+			_, out, _ := strings.Cut(r.out, "SC001")
+			for resource, text := range unread {
+				if strings.Contains(out, text) == (resource == role.Rules[i].Resources[0]) {
+					continue
+				}
 				return fmt.Errorf("without rule %d: %s%s", i, r.out, r.err)
 			}
 			return nil
