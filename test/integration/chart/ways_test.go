@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,10 +77,10 @@ func TestFromOneWayToAnother(t *testing.T) {
 	s.run(t, manifest[0])
 	before := s.objects(t, "kubectl")
 	for _, upgrade := range []string{"", " --set consumers.wake=false,networkPolicies.enabled=false"} {
-		generations := s.generations(t)
+		templates := s.templates(t)
 		s.run(t, ways[0])
 		s.objects(t, "helm")
-		assert.Equal(t, generations, s.generations(t), "no pod is replaced")
+		assert.Equal(t, templates, s.templates(t), "no pod is replaced")
 		s.run(t, "helm upgrade servingcert deploy/chart --namespace servingcert-system"+upgrade)
 		s.run(t, ways[1])
 		assert.Equal(t, before, s.objects(t, "kubectl"))
@@ -90,16 +90,18 @@ func TestFromOneWayToAnother(t *testing.T) {
 	s.run(t, `test -z "$(helm list --short --namespace servingcert-system)"`)
 }
 
-// generations returns those of the Deployments.
-func (s shell) generations(t *testing.T) (generations []string) {
+// templates returns the pod templates of the Deployments: a Deployment whose template is another replaces
+// its pods.
+func (s shell) templates(t *testing.T) map[string]corev1.PodTemplateSpec {
 	t.Helper()
 	var deployments appsv1.DeploymentList
 	require.NoError(t, s.admin.List(t.Context(), &deployments, client.InNamespace(api.DefaultNamespace)))
-	require.Len(t, deployments.Items, 4)
+	templates := map[string]corev1.PodTemplateSpec{}
 	for i := range deployments.Items {
-		generations = append(generations, fmt.Sprint(deployments.Items[i].Name, " ", deployments.Items[i].Generation))
+		templates[deployments.Items[i].Name] = deployments.Items[i].Spec.Template
 	}
-	return generations
+	require.Len(t, templates, 4)
+	return templates
 }
 
 // objects returns what is there of the manifest, without what the API server adds. Of the tools, owner
