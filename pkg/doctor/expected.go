@@ -14,7 +14,7 @@ import (
 
 // Expected returns the objects of the release in a namespace as they have to be for processes with
 // the flags and the ServiceAccounts of these Deployments, which are by name: what a flag turns off
-// needs no rights. The objects that it changes are copies. An error is of an object that is not what
+// needs no rights, and ports are those that the webhook has. The objects that it changes are copies. An error is of an object that is not what
 // its kind says.
 func Expected(release []*unstructured.Unstructured, namespace string, deployments map[string]*appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 	accounts := accountsOf(namespace, deployments)
@@ -22,6 +22,7 @@ func Expected(release []*unstructured.Unstructured, namespace string, deployment
 	for i, obj := range release {
 		obj = obj.DeepCopy()
 		accounts.rename(obj)
+		renumber(obj, deployments[namePrefix+"webhook"])
 		process := strings.TrimPrefix(obj.GetName(), namePrefix)
 		if d := deployments[obj.GetName()]; d != nil && obj.GetKind() == "ClusterRole" {
 			rules, err := rulesOf(obj)
@@ -211,6 +212,50 @@ func (a accounts) inText(value any) any {
 	case map[string]any:
 		for key := range v {
 			v[key] = a.inText(v[key])
+		}
+	}
+	return value
+}
+
+// webhookPorts are the ports of the release's webhook, by the flag that sets each, as in ADDRESS:PORT.
+var webhookPorts = map[string]string{"port": "9443", "metrics-addr": "8443", "health-addr": "8081"}
+
+// renumber sets the ports of the webhook in an object of the release to those of its Deployment.
+func renumber(obj *unstructured.Unstructured, webhook *appsv1.Deployment) {
+	of := map[string][]string{
+		"MutatingWebhookConfiguration servingcert": {"port"}, "Service servingcert-webhook": {"port"}, "NetworkPolicy servingcert-webhook": {"port", "metrics-addr", "health-addr"},
+	}[obj.GetKind()+" "+obj.GetName()]
+	if webhook == nil {
+		return
+	}
+	ports, given := map[string]int64{}, flagsOf(webhook)
+	for _, flag := range of {
+		value := given[flag]
+		if port, err := strconv.ParseInt(value[strings.LastIndex(value, ":")+1:], 10, 32); err == nil {
+			ports[webhookPorts[flag]] = port
+		}
+	}
+	for _, field := range []string{"spec", "webhooks"} {
+		if value, has := obj.Object[field]; has && len(ports) > 0 {
+			obj.Object[field] = withPorts(value, ports)
+		}
+	}
+}
+
+// withPorts replaces numbers in a value.
+func withPorts(value any, ports map[string]int64) any {
+	switch v := value.(type) {
+	case int64, float64:
+		if port, has := ports[fmt.Sprint(v)]; has {
+			return port
+		}
+	case []any:
+		for i := range v {
+			v[i] = withPorts(v[i], ports)
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = withPorts(v[key], ports)
 		}
 	}
 	return value

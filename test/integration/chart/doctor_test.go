@@ -38,10 +38,14 @@ func TestDoctorKnowsTheValues(t *testing.T) {
 		"trust.targets={ValidatingWebhookConfiguration}":                         "",
 		names:                             "",
 		names + ",certificates.csr=false": "",
-		"openshiftCompat=true":            "",
-		"trust.webhooks=all":              "warning ClusterRole servingcert-trust: it grants more than the release: patch mutatingwebhookconfigurations.admissionregistration.k8s.io, patch validatingwebhookconfigurations.admissionregistration.k8s.io",
-		"trust.mutatingWebhookConfigurations={mine}": "warning ClusterRole servingcert-trust: it grants more than the release: patch mutatingwebhookconfigurations.admissionregistration.k8s.io mine",
-		"policies.annotations.action=Warn":           "warning ValidatingAdmissionPolicyBinding servingcert-annotations: spec.validationActions[0] is \"Warn\", and that of the release is \"Deny\"\nwarning ValidatingAdmissionPolicyBinding servingcert-target-annotations: spec.validationActions[0] is \"Warn\", and that of the release is \"Deny\"",
+		"webhook.port=10250,webhook.metricsPort=8444,webhook.healthPort=8082": "",
+		"webhook.hostNetwork=true":                                           "",
+		"remoteCA.urls={https://ca.example.com}":                             "",
+		"signer.instance=blue,clusterId=eu-1,clusterDomain=example.internal": "",
+		"openshiftCompat=true":                                               "",
+		"trust.webhooks=all":                                                 "warning ClusterRole servingcert-trust: it grants more than the release: patch mutatingwebhookconfigurations.admissionregistration.k8s.io, patch validatingwebhookconfigurations.admissionregistration.k8s.io",
+		"trust.mutatingWebhookConfigurations={mine}":                         "warning ClusterRole servingcert-trust: it grants more than the release: patch mutatingwebhookconfigurations.admissionregistration.k8s.io mine",
+		"policies.annotations.action=Warn":                                   "warning ValidatingAdmissionPolicyBinding servingcert-annotations: spec.validationActions[0] is \"Warn\", and that of the release is \"Deny\"\nwarning ValidatingAdmissionPolicyBinding servingcert-target-annotations: spec.validationActions[0] is \"Warn\", and that of the release is \"Deny\"",
 	} {
 		t.Run(set, func(t *testing.T) {
 			installed := rendered(t, set)
@@ -107,7 +111,7 @@ func rights(t *testing.T, processes, objects []*unstructured.Unstructured) (foun
 		i.Objects = append(i.Objects, pair)
 	}
 	for _, f := range (doctor.Facts{Installation: i}).Examine(time.Now()).AtLeast(doctor.Warning) {
-		if slices.Contains([]doctor.ID{doctor.Rights, doctor.Policies, doctor.OtherObjects}, f.ID) {
+		if slices.Contains([]doctor.ID{doctor.Rights, doctor.WebhookConfig, doctor.Policies, doctor.OtherObjects}, f.ID) {
 			found = append(found, string(f.Level)+" "+f.Object+": "+f.Message)
 		}
 	}
