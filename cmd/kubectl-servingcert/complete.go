@@ -134,6 +134,11 @@ func (p *plugin) completionCommand() *cobra.Command {
 		Short: "Print a script with which a shell completes kubectl-servingcert.",
 		Long: "For \"kubectl servingcert\", completion is kubectl's own, which asks program\n" + completer +
 			": make it a link to kubectl-servingcert, in a directory of $PATH.",
+		Example: `# In this shell, for kubectl-servingcert.
+source <(kubectl-servingcert completion bash)
+
+# From now on, for "kubectl servingcert".
+ln -s "$(command -v kubectl-servingcert)" /usr/local/bin/` + completer,
 		DisableFlagsInUseLine: true,
 		ValidArgs:             shells,
 		Args: func(_ *cobra.Command, args []string) error {

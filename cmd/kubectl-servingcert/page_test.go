@@ -39,6 +39,13 @@ func TestThePageOfTheCommands(t *testing.T) {
 	assert.Equal(t, page, string(written), "go test ./cmd/kubectl-servingcert -run Page -update")
 }
 
+// TestEachCommandHasAnExample: help begins with what most people want.
+func TestEachCommandHasAnExample(t *testing.T) {
+	for _, cmd := range newRoot(&plugin{kube: newConnection()}).Commands() {
+		assert.True(t, cmd.Example != "" || cmd.Name() == "options", cmd.Name())
+	}
+}
+
 // TestEachFlagWithChoicesIsCompleted: whoever presses Tab after -o sees what it takes.
 func TestEachFlagWithChoicesIsCompleted(t *testing.T) {
 	root := newRoot(&plugin{kube: newConnection()})

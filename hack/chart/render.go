@@ -97,7 +97,7 @@ func tidy(text string) string {
 // order is that of install.yaml. Templates that are not in it come last.
 var order = []string{
 	"namespace", "resourcequota", "serviceaccounts", "leases",
-	"rbac-signer", "rbac-trust", "rbac-rotator", "rbac-webhook", "rbac-metrics",
+	"rbac-signer", "rbac-trust", "rbac-rotator", "rbac-webhook", "rbac-metrics", "rbac-view",
 	"policy-signer-secrets", "policy-signer-status",
 	"policy-rotator-configmaps", "policy-rotator-apiservices", "policy-rotator-crds", "policy-rotator-status",
 	"policy-rotator-workloads", "policy-whole-pods", "policy-rotator-pods", "policy-rotator-pod-deletions",

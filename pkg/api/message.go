@@ -70,7 +70,7 @@ func KeptText(secrets []string) string {
 	}
 	secrets = slices.Sorted(slices.Values(secrets))
 	if n := len(secrets) - MaxKept; n > 0 {
-		return fmt.Sprintf("%s%q and %d others", keptFact, secrets[:MaxKept], n)
+		return fmt.Sprintf("%s%q and %d more", keptFact, secrets[:MaxKept], n)
 	}
 	return fmt.Sprintf("%s%q", keptFact, secrets)
 }

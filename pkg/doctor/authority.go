@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -18,6 +19,11 @@ type State struct {
 	// Unread: what the rotator reports could not be read.
 	Unread bool
 }
+
+// WebhookBundle returns the bundle that the API server is to trust servingcert's webhook by, PEM. It has
+// the root of an interim CA, too, while something that this signed may be in use: also for a day after the
+// CA was restored.
+func (s *State) WebhookBundle() string { return cmp.Or(s.CA.OwnBundle, s.CA.Bundle) }
 
 // soon is how long before its end a CA should have been replaced: half of the last third of
 // its life, in which it is replaced, or 30 days if its life is not known.

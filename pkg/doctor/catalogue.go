@@ -100,7 +100,7 @@ var checks = []Check{
 	{Versions, "Versions", System, Warning, "all pods run one version",
 		"An upgrade is not finished, or a part was upgraded alone. Versions that do not know each other's contracts do not mix for long.",
 		"Finish the rollout: kubectl rollout status deployment -n servingcert-system.", "operations.md#installing", false},
-	{Rights, "Rights", System, Error, "roles and bindings grant what the release needs",
+	{Rights, "Rights", System, Error, "roles and bindings grant what the release needs with these flags",
 		"What is missing fails with \"forbidden\" in a log. What is granted beyond the release is a warning: a stolen token may do it too.",
 		"Apply the release's manifest again. Rights that you added on purpose can stay.", "threat-model.md", false},
 	{WebhookConfig, "WebhookConfig", System, Warning, "the webhook's configuration is that of the release",

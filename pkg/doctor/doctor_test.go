@@ -154,6 +154,17 @@ func TestNothingIsFoundInAHealthyCluster(t *testing.T) {
 	}
 }
 
+// After the CA was lost and restored, the webhook may have a certificate of the interim CA.
+func TestTheWebhookIsTrustedByTheInterimRoot(t *testing.T) {
+	f := healthy(t)
+	assert.Equal(t, f.Authority.CA.Bundle, f.Authority.WebhookBundle())
+	f.Authority.CA.OwnBundle = f.Authority.CA.Bundle + bundle(t, noon.Add(-time.Hour), noon.AddDate(1, 0, 0))
+	f.Installation.Bundle = f.Authority.WebhookBundle()
+	assert.Equal(t, 1, f.Examine(noon).Errors, "the API server does not know its root yet")
+	f.Installation.CABundles = []string{f.Authority.CA.OwnBundle}
+	assert.Zero(t, f.Examine(noon).Errors)
+}
+
 // a case changes one thing in a healthy cluster, and names what is found then.
 type breaking struct {
 	name  string
@@ -244,14 +255,14 @@ var ofTheInstallation = []breaking{
 	{"no replica ready", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status.ReadyReplicas = 0
 		f.Installation.Pods[3].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "webhook", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}}}
-	}, "error SC202 Deployment servingcert-system/servingcert-webhook: none of 2 replicas is ready: container webhook: ImagePullBackOff: not found"},
+	}, "error SC202 Deployment servingcert-system/servingcert-webhook: ready replicas: 0 of 2: container webhook: ImagePullBackOff: not found"},
 	{"one replica not ready", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status.ReadyReplicas = 1
 		f.Installation.Pods[3].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
-	}, "warning SC202 Deployment servingcert-system/servingcert-webhook: 1 of 2 replicas are ready: pod servingcert-webhook-x: Unschedulable: 0/1 nodes"},
+	}, "warning SC202 Deployment servingcert-system/servingcert-webhook: ready replicas: 1 of 2: pod servingcert-webhook-x: Unschedulable: 0/1 nodes"},
 	{"quota", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status = appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}}
-	}, "error SC202 Deployment servingcert-system/servingcert-webhook: none of 2 replicas is ready: exceeded quota"},
+	}, "error SC202 Deployment servingcert-system/servingcert-webhook: ready replicas: 0 of 2: exceeded quota"},
 	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
 	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
 	{"a lease that nobody holds", func(_ *testing.T, f *Facts) {
@@ -283,7 +294,7 @@ var ofTheInstallation = []breaking{
 	{"no caBundle", func(_ *testing.T, f *Facts) { f.Installation.CABundles = []string{""} }, "error SC210 MutatingWebhookConfiguration servingcert: it has no caBundle"},
 	{"another caBundle", func(t *testing.T, f *Facts) {
 		f.Installation.Bundle += bundle(t, noon, noon.AddDate(1, 0, 0))
-	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle has 1 certificates, and is not the published bundle, which has 2"},
+	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle is not the published bundle; certificates in it: 1, and published: 2"},
 	{"a clock ahead", func(_ *testing.T, f *Facts) { f.Installation.Skew = -70 * time.Second }, "warning SC211 : the clock of this machine is 1m10s ahead of that of the API server"},
 	{"a clock behind", func(_ *testing.T, f *Facts) { f.Installation.Skew = 6 * time.Second }, "warning SC211 : the clock of this machine is 6s behind that of the API server"},
 }

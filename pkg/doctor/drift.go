@@ -113,14 +113,14 @@ func firstDifference(release, live any, at string) string {
 		have, _ := live.([]any)
 		for i := range want {
 			if i >= len(have) {
-				return fmt.Sprintf("%s has %d elements, and those of the release are %d", at, len(have), len(want))
+				return fmt.Sprintf("%s is a list of %d, and that of the release is one of %d", at, len(have), len(want))
 			}
 			if d := firstDifference(want[i], have[i], fmt.Sprintf("%s[%d]", at, i)); d != "" {
 				return d
 			}
 		}
 		if len(have) > len(want) {
-			return fmt.Sprintf("%s has %d elements, and those of the release are %d", at, len(have), len(want))
+			return fmt.Sprintf("%s is a list of %d, and that of the release is one of %d", at, len(have), len(want))
 		}
 		return ""
 	}

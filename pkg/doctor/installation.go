@@ -34,7 +34,7 @@ type Installation struct {
 	// are in the cluster.
 	Objects []Pair
 	// CABundles are those of the webhook's configuration, and Bundle is what the signer
-	// has published, both PEM. Bundle is "" if that is not known.
+	// has published for it ([State.WebhookBundle]), both PEM. Bundle is "" if that is not known.
 	CABundles []string
 	Bundle    string
 	// Skew is how much later the API server's clock is than that of this machine. It is
@@ -78,9 +78,9 @@ func (i *Installation) deployments() []Finding {
 		case wanted == 0:
 			out = append(out, found(Available, object, "it is scaled to 0 replicas"))
 		case ready == 0:
-			out = append(out, found(Available, object, "none of %d replicas is ready%s", wanted, i.whyNot(d)))
+			out = append(out, found(Available, object, "ready replicas: 0 of %d%s", wanted, i.whyNot(d)))
 		case ready < wanted:
-			out = append(out, found(Available, object, "%d of %d replicas are ready%s", ready, wanted, i.whyNot(d)).as(Warning))
+			out = append(out, found(Available, object, "ready replicas: %d of %d%s", ready, wanted, i.whyNot(d)).as(Warning))
 		}
 	}
 	return out
@@ -210,7 +210,7 @@ func (i *Installation) caBundle() []Finding {
 		case err != nil:
 			return []Finding{found(CABundle, object, "its caBundle: %v", err)}
 		case have.Hash() != want.Hash():
-			return []Finding{found(CABundle, object, "its caBundle has %d certificates, and is not the published bundle, which has %d", len(have.Certificates()), len(want.Certificates()))}
+			return []Finding{found(CABundle, object, "its caBundle is not the published bundle; certificates in it: %d, and published: %d", len(have.Certificates()), len(want.Certificates()))}
 		}
 	}
 	return nil

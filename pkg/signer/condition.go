@@ -30,13 +30,9 @@ func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
 	return condition(true, reasonIssued, s.issuedMessage(svc))
 }
 
-// refusedReason returns the reason of a Service that api.Parse or api.Merge has refused.
-func refusedReason(err error) Reason {
-	if ReasonOf(err, "") == reasonTooLarge {
-		return reasonTooLarge
-	}
-	return reasonInvalid
-}
+// RefusedReason returns the reason of a Service that api.Parse, api.Merge or api.MergeForPod has
+// refused.
+func RefusedReason(err error) Reason { return ReasonOf(err, reasonInvalid) }
 
 // refusedMessage says what is wrong, and for a Service that has a certificate
 // what becomes of that.
@@ -120,7 +116,7 @@ const maxNamesShown = 4
 func quoted(names []string) string {
 	names = slices.Sorted(slices.Values(names))
 	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%q and %d others", names[:maxNamesShown], n)
+		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
 	}
 	return fmt.Sprintf("%q", names)
 }

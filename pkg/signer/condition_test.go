@@ -129,7 +129,7 @@ func TestConditionsAreShort(t *testing.T) {
 	}
 	message := strings.TrimPrefix(said(s, d)["web"], "True Issued: ")
 	assert.Less(t, len(message), 1000)
-	assert.Contains(t, message, `"old-0062" "old-0063"] and 4936 others`)
+	assert.Contains(t, message, `"old-0062" "old-0063"] and 4936 more`)
 	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message}}
 	leaf, _ := api.LeafOf(web)
 	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)

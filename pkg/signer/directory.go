@@ -95,11 +95,11 @@ func (d *Directory) Limit(limits api.Limits, all iter.Seq[*corev1.Service]) {
 }
 
 func (d *Directory) add(svc *corev1.Service) {
-	pairs := d.pairs(svc.Namespace, svc.Spec.Selector)
+	pairs := d.pairs(svc.Namespace, selectorOf(svc))
 	l := &listed{namespace: unique.Make(svc.Namespace), name: svc.Name, created: svc.CreationTimestamp.Unix()}
 	names := OtherNames(svc, d.limits)
-	if len(svc.Spec.Selector) != 1 || len(names) > 0 {
-		l.more = &listedMore{selector: pairs[1:], nothing: len(svc.Spec.Selector) == 0, proof: api.OptInProof(svc) != ""}
+	if selector := selectorOf(svc); len(selector) != 1 || len(names) > 0 {
+		l.more = &listedMore{selector: pairs[1:], nothing: len(selector) == 0, proof: api.OptInProof(svc) != ""}
 	}
 	l.next, d.places[pairs[0]] = d.places[pairs[0]], l
 	for _, name := range names {
@@ -115,7 +115,7 @@ func (d *Directory) add(svc *corev1.Service) {
 }
 
 func (d *Directory) remove(svc *corev1.Service) {
-	place, namespace := d.pairs(svc.Namespace, svc.Spec.Selector)[0], unique.Make(svc.Namespace)
+	place, namespace := d.pairs(svc.Namespace, selectorOf(svc))[0], unique.Make(svc.Namespace)
 	var last *listed
 	for l := d.places[place]; l != nil; last, l = l, l.next {
 		if l.name != svc.Name || l.namespace != namespace {
@@ -147,6 +147,17 @@ func (d *Directory) release(l *listed) {
 			delete(d.others, h.name)
 		}
 	}
+}
+
+// tooLarge is the selector of all Services that are too large: no pod has such a label.
+var tooLarge = map[string]string{api.TooLarge: ""}
+
+// selectorOf returns the selector by which a Service is listed.
+func selectorOf(svc *corev1.Service) map[string]string {
+	if api.CheckSize(svc) != nil {
+		return tooLarge
+	}
+	return svc.Spec.Selector
 }
 
 // pairs returns the pairs of a selector, or of a pod's labels, in a namespace, each as a number,
@@ -201,6 +212,23 @@ func (d *Directory) Selecting(pod *corev1.Pod) []types.NamespacedName {
 	}
 	slices.SortFunc(found, (*listed).order)
 	return keysOf(found[:min(len(found), MaxSelecting)])
+}
+
+// TooLarge returns the oldest Service of the namespace that asks for a certificate and is too
+// large for it to be known which pods it selects; none if there is none.
+func (d *Directory) TooLarge(namespace string) []types.NamespacedName {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	oldest := d.places[d.pairs(namespace, tooLarge)[0]]
+	if oldest == nil {
+		return nil
+	}
+	for l := oldest.next; l != nil; l = l.next {
+		if l.order(oldest) < 0 {
+			oldest = l
+		}
+	}
+	return []types.NamespacedName{oldest.key()}
 }
 
 // selects reports whether a Service of a place of these labels selects a pod that has them.

@@ -64,6 +64,8 @@ func TestTheDirectoryFindsWhatAllServicesHave(t *testing.T) {
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: drawLabels(t, pairs)}}
 		require.Equal(t, found(there, func(svc *corev1.Service) bool { return svc.Namespace == "shop" && api.Selects(svc, pod) }), d.Selecting(pod))
+		large := found(there, func(svc *corev1.Service) bool { return svc.Namespace == "shop" && api.CheckSize(svc) != nil })
+		require.Equal(t, large[:min(1, len(large))], d.TooLarge("shop"))
 		for _, name := range names {
 			may := func(namespace string, proof bool) bool { return namespace == "shop" || proof }
 			holders := func(svc *corev1.Service) bool {
@@ -100,13 +102,18 @@ func drawService(t *rapid.T, key types.NamespacedName, pairs, names []string) *c
 	svc.Namespace = key.Namespace
 	svc.CreationTimestamp = metav1.NewTime(signertest.Epoch.Truncate(time.Second).Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * time.Second))
 	svc.Spec.Selector = drawLabels(t, pairs)
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		svc.Annotations = nil // it asks for nothing
 	case 1:
 		svc.Annotations[api.AnnotationDuration] = "x" // it is refused
 	case 2:
 		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Reason: api.ReasonPodKeys, Message: "the pods make their keys" + api.OptInText("proof")}}
+	case 6:
+		svc.Spec.Ports = make([]corev1.ServicePort, api.MaxPorts+1)
+		if rapid.Bool().Draw(t, "stripped") {
+			svc = api.StripService(svc, signer.Keep(svc))
+		}
 	case 3:
 		svc.Annotations[api.AnnotationClusterIPs] = "true"
 		svc.Spec.ClusterIPs = []string{"10.0.0.1"}

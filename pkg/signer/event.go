@@ -10,7 +10,7 @@ import (
 
 // Reasons of the events. A condition that turns False, or False for another
 // reason, is an event of the condition's reason: InvalidAnnotation,
-// SecretConflict, CALost …
+// SecretConflict, CALost … See NotOptedInNotice for where there is no condition.
 const (
 	eventReissued      = "CertificateReissued" // Normal: why there is a new certificate
 	eventRenewalFailed = "RenewalFailed"       // Warning: the certificate that is there is still good

@@ -63,11 +63,7 @@ func (l *Looks) sweep(now time.Time) {
 	if len(l.tenants) < l.sweepAt {
 		return
 	}
-	for tenant, full := range l.tenants {
-		if !full.After(now) {
-			delete(l.tenants, tenant)
-		}
-	}
+	forgetFull(l.tenants, now)
 	l.sweepAt = max(minSweep, 2*len(l.tenants))
 }
 

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -186,12 +187,13 @@ func (p *Pace) sweep(now time.Time) {
 			delete(p.slots, key)
 		}
 	}
-	for namespace, full := range p.namespaces {
-		if !full.After(now) {
-			delete(p.namespaces, namespace)
-		}
-	}
+	forgetFull(p.namespaces, now)
 	p.sweepAt = max(minSweep, 2*(len(p.secrets)+len(p.namespaces)))
+}
+
+// forgetFull forgets those of whose limit all is there.
+func forgetFull(full map[string]time.Time, now time.Time) {
+	maps.DeleteFunc(full, func(_ string, at time.Time) bool { return !at.After(now) })
 }
 
 func latest(a, b time.Time) time.Time {

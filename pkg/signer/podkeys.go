@@ -63,7 +63,7 @@ func (s Situation) podKeysCondition(svc *corev1.Service) (ready *metav1.Conditio
 		const why = ", and nothing shows that the Service asked for the same while it had it: pods get no certificates until the namespace has the label"
 		return condition(false, reasonNotOptedIn, s.labelText("does not have")+why+kept+api.OptInText(proof)), again
 	case err != nil:
-		return condition(false, refusedReason(err), err.Error()+kept+api.OptInText(proof)), again
+		return condition(false, RefusedReason(err), err.Error()+kept+api.OptInText(proof)), again
 	case !s.OptedIn:
 		kept += "; " + s.labelText("no longer has")
 	}

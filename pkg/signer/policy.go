@@ -103,7 +103,7 @@ func hasOtherChain(c candidate) (Reason, string, time.Time) {
 	if c.by.chained {
 		return good()
 	}
-	return reasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, of %d certificates", len(c.by.issuer.Chain)), time.Time{}
+	return reasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, which is one of %d", len(c.by.issuer.Chain)), time.Time{}
 }
 
 // isNotYetValid replaces what was issued while the clock was ahead. A clock that is behind

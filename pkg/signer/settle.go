@@ -107,7 +107,7 @@ func (s settled) services(count bool) []ServiceStatus {
 		}
 	}
 	for _, m := range s.d.Refused {
-		decide(m.Service, condition(false, refusedReason(m.Err), s.refusedMessage(m)))
+		decide(m.Service, condition(false, RefusedReason(m.Err), s.refusedMessage(m)))
 	}
 	for _, svc := range s.d.Members {
 		switch name, asks := api.Wants(svc); {

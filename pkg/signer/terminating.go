@@ -36,7 +36,7 @@ func (f *SecretFacts) rememberFinalizers(finalizers []string) {
 func terminating(f *SecretFacts) Problem {
 	more := ""
 	if f.moreFinalizers > 0 {
-		more = fmt.Sprintf(" and %d others", f.moreFinalizers)
+		more = fmt.Sprintf(" and %d more", f.moreFinalizers)
 	}
 	return Problem{
 		Reason: reasonTerminating,

@@ -105,7 +105,7 @@ func TestManyFinalizers(t *testing.T) {
 	w := terminatingScene(t, finalizers...)
 	s, d := w.decide()
 	message := readyOf(t, s, d, w.services[0]).Message
-	assert.Contains(t, message, ` and 4996 others; its certificate`)
+	assert.Contains(t, message, ` and 4996 more; its certificate`)
 	assert.Contains(t, message, `"\x1b[31m\u202e\n"`)
 	assert.Less(t, len(message), 2048)
 	f := FactsOf(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Finalizers: finalizers, UID: types.UID("u")}}, api.DefaultInstance)

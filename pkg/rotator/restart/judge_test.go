@@ -56,7 +56,7 @@ func TestWhatHoldsARestart(t *testing.T) {
 		{"restarted before", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(-time.Second) }, "", ""},
 		{"restarted since and rolling", webWorkload, func(w world) { w.st.restartedAt = restartNow; rolling(w.st) }, holdRolling, ""},
 		{"rolling for another reason", webWorkload, func(w world) { rolling(w.st) }, holdRolling, "it is rolling out"},
-		{"a broken rollout of somebody's", webWorkload, func(w world) { rolling(w.st); w.st.progress.exceeded = true }, holdStuck, "2 pods, 2 of them new, 2 ready"},
+		{"a broken rollout of somebody's", webWorkload, func(w world) { rolling(w.st); w.st.progress.exceeded = true }, holdStuck, "pods: 2, new: 2, ready: 2"},
 		{"paused", webWorkload, func(w world) { w.st.paused = true }, holdPaused, "kubectl rollout resume"},
 		{"paused while rolling", webWorkload, func(w world) { w.st.paused = true; rolling(w.st) }, holdPaused, ""},
 		{"OnDelete", setWorkload, func(w world) { w.st.onDelete = true }, holdOnDelete, ""},

@@ -55,7 +55,7 @@ type progress struct {
 type counts struct{ observed, total, updated, ready int64 }
 
 func (c counts) String() string {
-	return fmt.Sprintf("%d pods, %d of them new, %d ready", c.total, c.updated, c.ready)
+	return fmt.Sprintf("pods: %d, new: %d, ready: %d", c.total, c.updated, c.ready)
 }
 
 // StandingOf returns the standing of a workload, or false if it is of a kind that

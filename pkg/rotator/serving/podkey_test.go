@@ -126,7 +126,7 @@ func TestDecidePodKeys(t *testing.T) {
 		Workload: deploymentNamed("web"), Secret: pods.PodKey, PodKey: true, Since: rotatortest.Noon.Add(7*time.Hour + 5*time.Minute), OnRotate: api.OnRotateRestart,
 		Pods: 2, Pod: "b", PodUID: "uid-of-b", Service: "web", ServiceUID: "uid-of-web", Services: []string{"web"},
 	}, d.Stale[1])
-	assert.Equal(t, "2 pods (b and others) serve a certificate that should have been replaced by 2026-05-01 19:05:00 UTC", d.Stale[1].Note())
+	assert.Equal(t, "2 pods (b among them) serve a certificate that should have been replaced by 2026-05-01 19:05:00 UTC", d.Stale[1].Note())
 	assert.True(t, d.Stale[0].ReadsOtherFiles, "a pod that is younger than what it should have replaced")
 	assert.Len(t, d.Notify, 2)
 

@@ -65,7 +65,7 @@ func (s StaleWorkload) Equal(other StaleWorkload) bool { return reflect.DeepEqua
 func (s StaleWorkload) Note() string {
 	who, serve := "pod "+s.Pod, "serves"
 	if s.Pods > 1 {
-		who, serve = fmt.Sprintf("%d pods (%s and others)", s.Pods, s.Pod), "serve"
+		who, serve = fmt.Sprintf("%d pods (%s among them)", s.Pods, s.Pod), "serve"
 	}
 	since := s.Since.UTC().Format("2006-01-02 15:04:05 MST")
 	switch {

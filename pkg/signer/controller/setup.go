@@ -77,6 +77,10 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 			return nil, err
 		}
 	}
+	said := &notices{services: services, metadata: c.metadata, events: c.events, limits: signer.NewNotices(), clock: cfg.Clock}
+	if err := said.add(mgr); err != nil {
+		return nil, err
+	}
 	return c, c.watch(mgr)
 }
 

@@ -28,7 +28,8 @@ type Situation struct {
 	// Pod is what the API server has under the name of the requester's pod; nil for none.
 	Pod *corev1.Pod
 	// Services are those that ask for a certificate, of namespaces that are not being deleted,
-	// and select the pod, are in the Scope of the request or among the Grants. OptedIn are those
+	// and select the pod, or are too large for that to be known, are in the Scope of the request or
+	// among the Grants. OptedIn are those
 	// of their namespaces, and of the namespaces in the Scope, that have the label.
 	OptedIn  map[string]bool
 	Services []*corev1.Service
@@ -83,11 +84,11 @@ type Decision struct {
 	NextAt time.Time
 }
 
-// Reasons of Wait, beside those of a CA that cannot sign.
+// Reasons of Wait, beside those of a CA that cannot sign, and of a Service that is refused
+// (signer.RefusedReason).
 const (
 	reasonNoService  = "NoService"
 	reasonNotOptedIn = api.ReasonNotOptedIn
-	reasonRefused    = "InvalidAnnotation"
 	reasonTrust      = api.ReasonWaitingForTrust
 	reasonShort      = "CAEndsTooSoon"
 	reasonLimited    = string(signer.ReasonRateLimited)

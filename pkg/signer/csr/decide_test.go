@@ -220,6 +220,14 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		s.Pod.Spec.Hostname, s.Pod.Spec.Subdomain = "web-1", "web"
 	}
 	other := func(s *Situation) { s.Services = append(s.Services, signertest.Service("other")) }
+	// As the cache has it: without the selector, of which it is not known what it selects.
+	tooLarge := func(s *Situation) {
+		for i := range 256 {
+			s.Services[0].Spec.Ports = append(s.Services[0].Spec.Ports, corev1.ServicePort{Port: int32(i + 1)})
+		}
+		s.Services[0].Spec.Ports = append(s.Services[0].Spec.Ports, corev1.ServicePort{Port: 443})
+		s.Services[0] = api.StripService(s.Services[0], signer.Keep(s.Services[0]))
+	}
 	hadPodKeys := func(s *Situation) {
 		s.OptedIn = map[string]bool{"shop": false}
 		settled(t, s.Authority, s.Limits, s.Services[0])
@@ -284,27 +292,31 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		"an extra name, never opted in":     {"www.example.com", func(s *Situation) { suffix(s); s.OptedIn = nil }, Wait, "NoService"},
 		"a pod, a Service that is refused": {"web.shop.svc", func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" },
 			Wait, "InvalidAnnotation"},
-		"a pod that is gone":             {"web.shop.svc", func(s *Situation) { s.Pod = nil }, Deny, "PodGone"},
-		"a pod that was made again":      {"web.shop.svc", func(s *Situation) { s.Pod.UID = "again" }, Deny, "PodGone"},
-		"a pod that is being deleted":    {"web.shop.svc", func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, Deny, "PodGone"},
-		"a pod of another account":       {"web.shop.svc", func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "PodGone"},
-		"an unbound token":               {"web.shop.svc", func(s *Situation) { s.Request.Extra = nil }, Deny, "NotPermitted"},
-		"a token without UID":            {"web.shop.svc", func(s *Situation) { delete(s.Request.Extra, extraPodUID) }, Deny, "NotPermitted"},
-		"a user with extras of a pod":    {"web.shop.svc", func(s *Situation) { s.Request.Username = "jane" }, Deny, "NotPermitted"},
-		"a pod with a grant":             {"other.shop.svc,web.shop.svc", func(s *Situation) { other(s); s.Grants[types.NamespacedName{Namespace: "shop", Name: "other"}] = true }, Sign, ""},
-		"a host":                         {"web.shop.svc", func(s *Situation) { s.byHost(granted) }, Sign, ""},
-		"a host without the right":       {"web.shop.svc", func(s *Situation) { s.byHost(nothing) }, Deny, "NotPermitted"},
-		"a host, another Service":        {"other.shop.svc", func(s *Situation) { other(s); s.byHost(granted) }, Deny, "NotPermitted"},
-		"a host, a name below":           {"a.web.shop.svc", func(s *Situation) { s.byHost(granted) }, Deny, "InvalidName"},
-		"a host, the wildcard":           {"*.web.shop.svc", func(s *Situation) { headless(s); s.byHost(granted) }, Sign, ""},
-		"a host, an extra name":          {"www.example.com", func(s *Situation) { suffix(s); s.byHost(granted) }, Sign, ""},
-		"a host, an extra name of other": {"www.example.com", func(s *Situation) { suffix(s); s.byHost(nothing) }, Deny, "NotPermitted"},
-		"a host, no Service yet":         {"web.shop.svc", func(s *Situation) { s.byHost(granted); s.Services = nil }, Wait, "NoService"},
-		"a host, not opted in":           {"web.shop.svc", func(s *Situation) { s.byHost(granted); s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
+		"a pod, a Service that is too large": {"web.shop.svc", tooLarge, Wait, "TooLarge"},
+		"a pod, another is too large":        {"other.shop.svc", func(s *Situation) { other(s); tooLarge(s) }, Deny, "NotPermitted"},
+		"a pod that is gone":                 {"web.shop.svc", func(s *Situation) { s.Pod = nil }, Deny, "PodGone"},
+		"a pod that was made again":          {"web.shop.svc", func(s *Situation) { s.Pod.UID = "again" }, Deny, "PodGone"},
+		"a pod that is being deleted":        {"web.shop.svc", func(s *Situation) { s.Pod.DeletionTimestamp = &metav1.Time{Time: epoch} }, Deny, "PodGone"},
+		"a pod of another account":           {"web.shop.svc", func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "PodGone"},
+		"an unbound token":                   {"web.shop.svc", func(s *Situation) { s.Request.Extra = nil }, Deny, "NotPermitted"},
+		"a token without UID":                {"web.shop.svc", func(s *Situation) { delete(s.Request.Extra, extraPodUID) }, Deny, "NotPermitted"},
+		"a user with extras of a pod":        {"web.shop.svc", func(s *Situation) { s.Request.Username = "jane" }, Deny, "NotPermitted"},
+		"a pod with a grant":                 {"other.shop.svc,web.shop.svc", func(s *Situation) { other(s); s.Grants[types.NamespacedName{Namespace: "shop", Name: "other"}] = true }, Sign, ""},
+		"a host":                             {"web.shop.svc", func(s *Situation) { s.byHost(granted) }, Sign, ""},
+		"a host without the right":           {"web.shop.svc", func(s *Situation) { s.byHost(nothing) }, Deny, "NotPermitted"},
+		"a host, another Service":            {"other.shop.svc", func(s *Situation) { other(s); s.byHost(granted) }, Deny, "NotPermitted"},
+		"a host, a name below":               {"a.web.shop.svc", func(s *Situation) { s.byHost(granted) }, Deny, "InvalidName"},
+		"a host, the wildcard":               {"*.web.shop.svc", func(s *Situation) { headless(s); s.byHost(granted) }, Sign, ""},
+		"a host, an extra name":              {"www.example.com", func(s *Situation) { suffix(s); s.byHost(granted) }, Sign, ""},
+		"a host, an extra name of other":     {"www.example.com", func(s *Situation) { suffix(s); s.byHost(nothing) }, Deny, "NotPermitted"},
+		"a host, no Service yet":             {"web.shop.svc", func(s *Situation) { s.byHost(granted); s.Services = nil }, Wait, "NoService"},
+		"a host, not opted in":               {"web.shop.svc", func(s *Situation) { s.byHost(granted); s.Services, s.OptedIn = nil, nil }, Wait, "NamespaceNotOptedIn"},
 		"a host, a Service that is refused": {"web.shop.svc", func(s *Situation) {
 			s.byHost(granted)
 			s.Services[0].Annotations[api.AnnotationDuration] = "x"
 		}, Wait, "InvalidAnnotation"},
+		"a host, a Service that is too large":      {"web.shop.svc", func(s *Situation) { s.byHost(granted); tooLarge(s) }, Wait, "TooLarge"},
+		"a host, without the right to a large one": {"web.shop.svc", func(s *Situation) { s.byHost(nothing); tooLarge(s) }, Deny, "NotPermitted"},
 		"a former cluster domain": {"web.shop.svc.old.local", func(s *Situation) {
 			s.Limits.FormerDomains = []string{"old.local"}
 			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "old.local"}}, epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))

@@ -71,7 +71,8 @@ func (s Situation) problemOfService(name string, owner types.NamespacedName) Dec
 	pod, bound := s.Request.Pod()
 	svc, granted := s.service(owner), s.Grants[owner]
 	selected := svc != nil && bound && pod.Namespace == owner.Namespace && api.Selects(svc, s.Pod)
-	mayBeSelected := svc == nil && bound && pod.Namespace == owner.Namespace
+	// It is not known what a Service that is too large selects.
+	mayBeSelected := (svc == nil || api.CheckSize(svc) != nil) && bound && pod.Namespace == owner.Namespace
 	switch {
 	case !granted && !selected && !mayBeSelected:
 		return s.notPermitted(name, owner)
@@ -87,14 +88,19 @@ func (s Situation) problemOfService(name string, owner types.NamespacedName) Dec
 // serve.
 func (s Situation) problemOfName(name string, svc *corev1.Service) Decision {
 	if _, err := api.Parse(svc, s.Limits); err != nil {
-		return wait(reasonRefused, "Service %s: %s", keyOf(svc), err)
+		return refusedService(svc, err)
 	}
 	if err := s.crowdedOut(svc); err != nil {
-		d := wait(reasonRefused, "Service %s: %s", keyOf(svc), err)
+		d := refusedService(svc, err)
 		d.NextAt = s.Now.Add(crowdedRetry)
 		return d
 	}
 	return deny(reasonInvalidName, "DNS name %q: Service %s does not give it to this requester; a pod has no wildcard, and below a headless Service its own name only", shown(name), keyOf(svc))
+}
+
+// refusedService waits for a Service that asks for what it may not have.
+func refusedService(svc *corev1.Service, err error) Decision {
+	return wait(string(signer.RefusedReason(err)), "Service %s: %s", keyOf(svc), err)
 }
 
 // crowdedRetry is how long a request waits before it is looked at again because other Services

@@ -28,8 +28,8 @@ type Situation struct {
 	OptedIn, Terminating bool
 	// Pod is what the API server has under the request's name; nil for none.
 	Pod *corev1.Pod
-	// Services are those of the namespace that ask for a certificate and select the pod; those
-	// that do not are left out.
+	// Services are those of the namespace that ask for a certificate and select the pod, and
+	// one that is too large, of which that is not known; others may be among them.
 	Services []*corev1.Service
 	Limits   api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
@@ -66,11 +66,10 @@ type Decision struct {
 	NextAt time.Time
 }
 
-// Reasons of Wait beside those of a CA that cannot sign, and of Deny. A namespace without the
-// label is a reason of both.
+// Reasons of Wait beside those of a CA that cannot sign and of Services that are refused
+// (signer.RefusedReason), and of Deny. A namespace without the label is a reason of both.
 const (
 	reasonNoService   = "NoService"
-	reasonRefused     = "InvalidAnnotation"
 	reasonNoNames     = api.ReasonWaitingForTrust
 	reasonOldKubelet  = "KubeletTooOld"
 	reasonShort       = "CAEndsTooSoon"
@@ -103,11 +102,11 @@ func Decide(s Situation) Decision {
 	}
 	selecting = slices.DeleteFunc(selecting, func(svc *corev1.Service) bool { return !signer.MayHavePodKeys(svc, s.OptedIn, s.Authority) })
 	if len(selecting) == 0 {
-		return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
+		return s.waitForService()
 	}
 	asked, members, ok := api.MergeForPod(s.Pod, selecting, s.Limits)
 	if !ok {
-		return wait(reasonRefused, "%s", refusals(members))
+		return wait(string(signer.RefusedReason(members[0].Err)), "%s", refusals(members))
 	}
 	asked.Params.Duration = min(s.MaxDuration, s.Request.MaxLifetime)
 	names, _ := signer.Acceptable(asked, s.Limits, s.Authority)
@@ -166,6 +165,24 @@ func (s Situation) selecting() (services []*corev1.Service) {
 	return services
 }
 
+// tooLarge returns the Services that are too large for it to be known what they select.
+func (s Situation) tooLarge() (services []*corev1.Service) {
+	for _, svc := range s.Services {
+		if api.CheckSize(svc) != nil {
+			services = append(services, svc)
+		}
+	}
+	return services
+}
+
+// waitForService waits for a Service that selects the pod.
+func (s Situation) waitForService() Decision {
+	for _, svc := range s.tooLarge() {
+		return wait(api.ReasonTooLarge, "Service %q asks for a certificate, and it is not known whether it selects the pod: %s", svc.Name, api.CheckSize(svc))
+	}
+	return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
+}
+
 // checkOptIn returns the decision about a pod of which no Service may have a certificate,
 // because the namespace is not opted in. It is denied if it never was. If a Service seems to have
 // had one in whichever way, the pod may have been in use, and waits for the label.
@@ -175,7 +192,7 @@ func (s Situation) checkOptIn(selecting []*corev1.Service) (d Decision, out bool
 	switch {
 	case s.OptedIn || slices.ContainsFunc(selecting, mayHave):
 		return Decision{}, false
-	case slices.ContainsFunc(selecting, signer.WasOptedIn):
+	case slices.ContainsFunc(slices.Concat(selecting, s.tooLarge()), signer.WasOptedIn):
 		return wait(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
 	}
 	return deny(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,6 +38,16 @@ func web() *corev1.Service {
 	svc := signertest.Service("web", api.AnnotationKeySource, "pod")
 	svc.Spec.Selector = map[string]string{"app": "web"}
 	return svc
+}
+
+// tooLarge is a Service as the cache has it: without the selector, of which it is not known what
+// it selects.
+func tooLarge() *corev1.Service {
+	svc := web()
+	for i := range 64 {
+		svc.Spec.Selector[fmt.Sprint("label-", i)] = "x"
+	}
+	return api.StripService(svc, signer.Keep(svc))
 }
 
 // ordinary is a request that is signed.
@@ -128,19 +139,31 @@ func TestDecide(t *testing.T) {
 			other.Name, other.Spec.Selector = "other", map[string]string{"app": "other"}
 			s.OptedIn, s.Services = false, []*corev1.Service{web(), other}
 		}, Deny, "NamespaceNotOptedIn", 0},
-		"it has its turn":            {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch} }, Sign, "", 0},
-		"its pod had many":           {func(s *Situation) { s.Slot.Secret = epoch.Add(time.Hour) }, Wait, "RateLimited", time.Hour},
-		"its namespace had many":     {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
-		"many, and never opted in":   {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
-		"the CA is being read":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", signer.CARetry},
-		"the CA is lost":             {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", signer.CARetry},
-		"the clocks differ":          {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", signer.CARetry},
-		"the remote CA is away":      {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable", signer.CARetry},
-		"no CA, and no reason":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", signer.CARetry},
-		"no Service":                 {func(s *Situation) { s.Services = nil }, Wait, "NoService", 0},
-		"another Service":            {func(s *Situation) { s.Services[0].Spec.Selector["app"] = "other" }, Wait, "NoService", 0},
-		"a Service without selector": {func(s *Situation) { s.Services[0].Spec.Selector = nil }, Wait, "NoService", 0},
-		"a Service that is refused":  {func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" }, Wait, "InvalidAnnotation", 0},
+		"it has its turn":             {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch} }, Sign, "", 0},
+		"its pod had many":            {func(s *Situation) { s.Slot.Secret = epoch.Add(time.Hour) }, Wait, "RateLimited", time.Hour},
+		"its namespace had many":      {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
+		"many, and never opted in":    {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
+		"the CA is being read":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", signer.CARetry},
+		"the CA is lost":              {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", signer.CARetry},
+		"the clocks differ":           {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", signer.CARetry},
+		"the remote CA is away":       {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAUnreachable"} }, Wait, "CAUnreachable", signer.CARetry},
+		"no CA, and no reason":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, errors.New("x") }, Wait, "CAUnavailable", signer.CARetry},
+		"no Service":                  {func(s *Situation) { s.Services = nil }, Wait, "NoService", 0},
+		"another Service":             {func(s *Situation) { s.Services[0].Spec.Selector["app"] = "other" }, Wait, "NoService", 0},
+		"a Service without selector":  {func(s *Situation) { s.Services[0].Spec.Selector = nil }, Wait, "NoService", 0},
+		"a Service that is refused":   {func(s *Situation) { s.Services[0].Annotations[api.AnnotationDuration] = "x" }, Wait, "InvalidAnnotation", 0},
+		"a Service that is too large": {func(s *Situation) { s.Services[0] = tooLarge() }, Wait, "TooLarge", 0},
+		"two that are too large":      {func(s *Situation) { s.Services = []*corev1.Service{tooLarge(), tooLarge()} }, Wait, "TooLarge", 0},
+		"another is too large":        {func(s *Situation) { s.Services = append(s.Services, tooLarge()) }, Sign, "", 0},
+		"another is refused": {func(s *Situation) {
+			s.Services[0].Annotations[api.AnnotationDuration] = "x"
+			s.Services = append(s.Services, tooLarge())
+		}, Wait, "InvalidAnnotation", 0},
+		"too large, never opted in": {func(s *Situation) { s.OptedIn, s.Services[0] = false, tooLarge() }, Deny, "NamespaceNotOptedIn", 0},
+		"too large, no longer opted in": {func(s *Situation) {
+			s.OptedIn, s.Services[0] = false, tooLarge()
+			s.Services[0].Status = hadPodKeys.Status
+		}, Wait, "NamespaceNotOptedIn", 0},
 		"a Service of a Secret": {func(s *Situation) {
 			delete(s.Services[0].Annotations, api.AnnotationKeySource)
 		}, Sign, "", 0},
@@ -168,6 +191,13 @@ func TestDecide(t *testing.T) {
 			assert.Equal(t, want, d.NextAt)
 		})
 	}
+}
+
+// Who waits for a Service that is too large learns which bound it exceeds.
+func TestTheBoundIsNamed(t *testing.T) {
+	s := ordinary(t)
+	s.Services = []*corev1.Service{tooLarge()}
+	assert.Equal(t, `Service "web" asks for a certificate, and it is not known whether it selects the pod: spec.selector: "65 labels": must be at most 64`, Decide(s).Message)
 }
 
 // What is signed passes every check of a certificate, and the API server's of an answer.

@@ -111,12 +111,12 @@ func (c *Cluster) Asking(keys ...types.NamespacedName) (services []*corev1.Servi
 }
 
 // Selecting returns the Services that ask for a certificate and select the pod: at most
-// signer.MaxSelecting, the oldest.
+// signer.MaxSelecting, the oldest; and the oldest one that is too large for that to be known.
 func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	if pod == nil {
 		return nil
 	}
-	return c.Asking(c.directory.Selecting(pod)...)
+	return c.Asking(append(c.directory.Selecting(pod), c.directory.TooLarge(pod.Namespace)...)...)
 }
 
 // Holding returns of each of the names, which are as signer.OtherNames returns them, so many

@@ -87,7 +87,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
 	require.NotNil(t, e.Related)
 	assert.Equal(t, s.svc.UID, e.Related.UID)
-	assert.Contains(t, e.Note, "2 pods (web-abc-0001 and others) serve an older certificate than Secret web-tls has held since ")
+	assert.Contains(t, e.Note, "2 pods (web-abc-0001 among them) serve an older certificate than Secret web-tls has held since ")
 	assert.Contains(t, e.Note, "kubectl rollout restart deployment/web -n "+s.ns)
 
 	s.servers[1].pair.Store(renewed)

@@ -52,6 +52,7 @@ func TestDoctor(t *testing.T) {
 	}
 
 	t.Run("healthy", healthy)
+	t.Run("who may look", lookers)
 	t.Run("drift", drift)
 	t.Run("Services and workloads", tenants)
 	t.Run("a user with few rights", fewRights)

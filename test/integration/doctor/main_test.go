@@ -62,9 +62,15 @@ type result struct {
 	code     int
 }
 
+// command is doctor, with arguments.
 func command(t *testing.T, kubeconfig string, args ...string) (*exec.Cmd, *harness.Log, *harness.Log) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "kubectl-servingcert"), append([]string{"doctor"}, args...)...)
+	return plugin(t, kubeconfig, append([]string{"doctor"}, args...)...)
+}
+
+func plugin(t *testing.T, kubeconfig string, args ...string) (*exec.Cmd, *harness.Log, *harness.Log) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "kubectl-servingcert"), args...)
 	out, errs := &harness.Log{}, &harness.Log{}
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "KUBECONFIG="+kubeconfig), out, errs
 	return cmd, out, errs
@@ -74,6 +80,12 @@ func command(t *testing.T, kubeconfig string, args ...string) (*exec.Cmd, *harne
 func runAs(t *testing.T, kubeconfig string, args ...string) result {
 	t.Helper()
 	cmd, out, errs := command(t, kubeconfig, args...)
+	return ended(t, cmd, out, errs)
+}
+
+// ended runs a command to its end.
+func ended(t *testing.T, cmd *exec.Cmd, out, errs *harness.Log) result {
+	t.Helper()
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		require.NoError(t, err)

@@ -102,7 +102,7 @@ func TestPodsOlderThanTheAnnotation(t *testing.T) {
 	e := event(t, ns)
 	assert.Equal(t, "Service web", e.Regarding.Kind+" "+e.Regarding.Name, "one for both")
 	assert.Equal(t, svc.UID, e.Regarding.UID)
-	assert.Contains(t, e.Note, "2 pods (web-a and others) were not injected")
+	assert.Contains(t, e.Note, "2 pods (web-a among them) were not injected")
 	assert.Contains(t, e.Note, "; recreate it")
 
 	for i, p := range pods {
@@ -243,9 +243,9 @@ func TestManyAtOnce(t *testing.T) {
 	for _, e := range told(t, ns, maxEvents+1) {
 		assert.Nil(t, e.Series, "written once")
 		assert.Equal(t, "ConfigMap", e.Regarding.Kind)
-		if strings.Contains(e.Note, "more workloads") {
+		if strings.Contains(e.Note, "this workload and ") {
 			more++
-			assert.Contains(t, e.Note, fmt.Sprintf("%d pods of this and %d more workloads of namespace %s", (workloads-maxEvents)*replicas, workloads-maxEvents-1, ns))
+			assert.Contains(t, e.Note, fmt.Sprintf("in namespace %s: this workload and %d more, with %d pods together", ns, workloads-maxEvents-1, (workloads-maxEvents)*replicas))
 		}
 	}
 	assert.Equal(t, 1, more)

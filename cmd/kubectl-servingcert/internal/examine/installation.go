@@ -30,10 +30,13 @@ func (g *gatherer) installation(ctx context.Context, namespaces []string) error 
 	if err != nil {
 		return err
 	}
+	if objects, err = doctor.Expected(objects, g.opts.System, i.Deployments); err != nil {
+		return err
+	}
 	g.drift(ctx, i, objects)
 	g.caBundles(ctx, i)
 	if g.facts.Authority != nil {
-		i.Bundle = g.facts.Authority.CA.Bundle
+		i.Bundle = g.facts.Authority.WebhookBundle()
 	}
 	g.dryRun(ctx, i, namespaces)
 	i.Skew = g.clock.skew()

@@ -90,11 +90,14 @@ func podKeysEnd(services []Service) []string {
 func judgeBackup(s UninstallSituation) Finding {
 	secret := fmt.Sprintf("Secret %s/%s", s.System, api.CASecretName)
 	save := fmt.Sprintf("kubectl -n %s get secret %s -o yaml > FILE, and then --backup FILE", s.System, api.CASecretName)
+	reason, _, _ := strings.Cut(s.Lost, ":")
 	switch {
 	case s.CAErr != nil:
 		return Finding{VerdictUnknown, fmt.Sprintf("%s cannot be read, so that no backup can be compared: %v", secret, s.CAErr)}
 	case s.CA == nil && s.Lost != "":
 		return Finding{VerdictFailed, fmt.Sprintf("%s does not exist, although the CA has signed before: %s. Restore it from a backup, or everything must trust a new CA after the next installation", secret, s.Lost)}
+	case s.CA != nil && IsLost(reason):
+		return Finding{VerdictFailed, fmt.Sprintf("%s holds no CA that could be kept: %s. Restore it from a backup, or everything must trust a new CA after the next installation", secret, s.Lost)}
 	case s.CA == nil && s.BackupFile == "":
 		return Finding{VerdictOK, secret + " does not exist: there is nothing to keep"}
 	case s.BackupFile == "":

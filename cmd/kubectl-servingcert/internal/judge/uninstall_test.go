@@ -21,6 +21,8 @@ func TestTheBackupIsCompared(t *testing.T) {
 		{"the same", UninstallSituation{BackupFile: "b", Backup: []byte(goodBackup), CA: ca}, VerdictOK, "b: is Secret sys/servingcert-ca as it is now"},
 		{"no CA", UninstallSituation{}, VerdictOK, "does not exist"},
 		{"a lost CA", UninstallSituation{Lost: "CALost: it is missing"}, VerdictFailed, "although the CA has signed before: CALost: it is missing"},
+		{"a corrupt CA", UninstallSituation{Lost: "CACorrupt: ca.key is no key", BackupFile: "b", Backup: []byte(goodBackup), CA: ca}, VerdictFailed, "Secret sys/servingcert-ca holds no CA that could be kept: CACorrupt: ca.key is no key"},
+		{"a newer CA", UninstallSituation{Lost: "CANewerVersion: version 2", BackupFile: "b", Backup: []byte(goodBackup), CA: ca}, VerdictOK, "as it is now"},
 		{"none", UninstallSituation{CA: ca}, VerdictFailed, "no backup of the CA"},
 		{"an older one", UninstallSituation{BackupFile: "b", Backup: []byte(strings.Replace(goodBackup, "a2V5", "b2xk", 1)), CA: ca}, VerdictFailed, "the CA was changed since"},
 		{"another Secret", UninstallSituation{BackupFile: "b", Backup: []byte(strings.Replace(goodBackup, "servingcert-ca", "web-tls", 1)), CA: ca}, VerdictFailed, `is Secret "web-tls"`},

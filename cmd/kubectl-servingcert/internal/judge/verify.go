@@ -88,11 +88,11 @@ func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	case err != nil:
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
 	case s.PublishedErr != nil:
-		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %d roots; cannot compare them with what the CA has published: %v", name, len(bundle.Certificates()), s.PublishedErr)}}
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s; cannot compare with what the CA has published: %v", name, Count(len(bundle.Certificates()), "root"), s.PublishedErr)}}
 	case bundle.Hash() != s.Published:
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
 	}
-	return []Finding{{VerdictOK, fmt.Sprintf("%s: %d roots, as published by the CA (%s)", name, len(bundle.Certificates()), Short(s.Published))}}
+	return []Finding{{VerdictOK, fmt.Sprintf("%s: %s, as published by the CA (%s)", name, Count(len(bundle.Certificates()), "root"), Short(s.Published))}}
 }
 
 func judgeSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {

@@ -34,14 +34,14 @@ func (w eventWriter) more(namespace string, rest []missed.Group, services []*cor
 	}
 	regarding, related := objects(rest[0], namespace, services)
 	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject,
-		"%d pods of this and %d more workloads of namespace %s were not injected either; restart each of them", total, len(rest)-1, namespace)
+		"not injected either in namespace %s: this workload and %d more, with %d pods together; restart each of them", namespace, len(rest)-1, total)
 }
 
 // note says what was found, what may be the cause, and what to do.
 func note(g missed.Group, namespace string) string {
 	were, they := fmt.Sprintf("pod %s was", g.Pod), "it was"
 	if g.Pods > 1 {
-		were, they = fmt.Sprintf("%d pods (%s and others) were", g.Pods, g.Pod), "they were"
+		were, they = fmt.Sprintf("%d pods (%s among them) were", g.Pods, g.Pod), "they were"
 	}
 	because := "for which the pod's annotation asks"
 	switch {

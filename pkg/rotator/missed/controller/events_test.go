@@ -19,7 +19,7 @@ func TestNotes(t *testing.T) {
 	}{
 		{
 			missed.Group{Key: web, Service: "web", Pods: 3, Pod: "web-a"},
-			"3 pods (web-a and others) were not injected with Secret web-tls, for which Service web asks: they were" + before + "restart it: kubectl rollout restart deployment/web -n shop",
+			"3 pods (web-a among them) were not injected with Secret web-tls, for which Service web asks: they were" + before + "restart it: kubectl rollout restart deployment/web -n shop",
 		},
 		{
 			missed.Group{Key: missed.Key{Secret: "mine"}, Pods: 1, Pod: "p"},

@@ -30,7 +30,7 @@ func TestEventsOfOldCertificates(t *testing.T) {
 			Pods: 2, Pod: "web-a", PodUID: "uid-of-web-a", Service: "web", ServiceUID: "uid-of-web",
 		}
 	}
-	const found = "Warning ServesOldCertificate 2 pods (web-a and others) serve an older certificate than Secret web-tls has held since 2026-05-01 12:00:00 UTC; "
+	const found = "Warning ServesOldCertificate 2 pods (web-a among them) serve an older certificate than Secret web-tls has held since 2026-05-01 12:00:00 UTC; "
 	assert.Equal(t, found+"it does not reload its files: restart it: kubectl rollout restart deployment/web -n shop; annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically",
 		note(of(web, api.OnRotateReload, false)))
 	assert.Equal(t, found+"it does not reload its files: recreate it", note(of(pods.Workload{}, api.OnRotateReload, false)))

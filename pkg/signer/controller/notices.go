@@ -1,0 +1,75 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer"
+)
+
+// notices emits an event on each Service that begins to ask for a certificate in a namespace
+// without the label. What was there when the process began to lead has its event from the
+// leader before. Nothing is kept but for the events that are to come, which limits bounds.
+type notices struct {
+	services *Services
+	metadata client.Reader // of opted-in Namespaces
+	events   events.EventRecorder
+	limits   *signer.Notices
+	clock    func() time.Time
+}
+
+// add adds the controller of notices to the manager.
+func (n *notices) add(mgr manager.Manager) error {
+	anyName := true // several managers run in one process of a test
+	ctrl, err := controller.New("notices", mgr, controller.Options{SkipNameValidation: &anyName, Reconciler: n})
+	if err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
+	if err := ctrl.Watch(n.services.Changes("Services", n.serviceChanged)); err != nil {
+		return fmt.Errorf("watch: %w", err)
+	}
+	return nil
+}
+
+// serviceChanged enqueues a Service that may be about to get an event.
+func (n *notices) serviceChanged(ctx context.Context, q facts.Queue, before, after *corev1.Service) {
+	if !signer.AsksAnew(before, after) {
+		return
+	}
+	if e, err := n.notice(ctx, after); err == nil && e != nil && n.limits.Take(after.Namespace, n.clock()) {
+		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)}, signer.NoticeDelay)
+	}
+}
+
+// Reconcile emits the event on a Service, if it is still to have one.
+func (n *notices) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	svc := n.services.Get(request.NamespacedName)
+	if svc == nil {
+		return reconcile.Result{}, nil
+	}
+	e, err := n.notice(ctx, svc)
+	if err == nil && e != nil {
+		emit(n.events, *e)
+	}
+	return reconcile.Result{}, err
+}
+
+// notice returns the event that the Service is to have, or nil.
+func (n *notices) notice(ctx context.Context, svc *corev1.Service) (*signer.Event, error) {
+	err := n.metadata.Get(ctx, types.NamespacedName{Name: svc.Namespace}, metadataOf(namespaceKind))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("get Namespace %s: %w", svc.Namespace, err)
+	}
+	return signer.NotOptedInNotice(svc, err == nil), nil
+}
