@@ -26,14 +26,16 @@ type namespace struct {
 	after         time.Duration // until the next pod is to be dialled; 0 for never
 }
 
-// groupKey is an attempt, and the Service that the fact about it is written on, nil if
-// there is none.
+// groupKey is an attempt with a container of a workload, and the Service that the fact about
+// it is written on, nil if there is none.
 type groupKey struct {
 	service            *corev1.Service
 	attempt, container string
+	workload           pods.Workload // zero for bare pods
 }
 
-// group is the pods that one attempt was made with, or withheld from.
+// group is the pods of a workload that one attempt was made with, or withheld from. What one
+// workload does without it says nothing of another: its arguments may be others.
 type group struct {
 	faults []fault // the strongest first
 	// failing is a pod that fails without the attempt, and its crash; nil if none does.
@@ -62,7 +64,7 @@ func newNamespace(s Situation) *namespace {
 	}
 	for _, keys := range n.keys {
 		slices.SortFunc(keys, func(a, b groupKey) int {
-			return cmp.Or(cmp.Compare(a.attempt, b.attempt), cmp.Compare(a.container, b.container))
+			return cmp.Or(cmp.Compare(a.attempt, b.attempt), cmp.Compare(a.container, b.container), a.workload.Compare(b.workload))
 		})
 	}
 	return n
@@ -108,7 +110,7 @@ func (n *namespace) addPods() {
 }
 
 func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) {
-	key := groupKey{n.serviceOf(pod), a.Attempt, a.Container}
+	key := groupKey{n.serviceOf(pod), a.Attempt, a.Container, pod.Template.Value().Workload}
 	g := n.groups[key]
 	if g == nil {
 		g = &group{}

@@ -39,14 +39,18 @@ func TestPodsThatAnswerInPlaintext(t *testing.T) {
 		dialed  bool
 		after   time.Duration
 	}{
-		{"just started", unready(5 * time.Second), nil, nil, false, false, 15 * time.Second},
-		{"not ready for long enough", unready(patience), nil, nil, false, true, 0},
+		{"just started", unready(0), nil, nil, false, true, 0},
+		{"on a node whose clock is ahead", unready(-time.Hour), nil, nil, false, false, pause},
+		{"not ready for long", unready(time.Hour), nil, nil, false, true, 0},
+		{"plaintext at once", unready(time.Second), answer(probe.Plaintext, 443, 0), nil, true, false, settle},
 		{"plaintext", unready(time.Minute), answer(probe.Plaintext, 443, time.Second), nil, true, false, settle},
 		{"plaintext at another port", unready(time.Minute), answer(probe.Plaintext, 80, time.Second), nil, false, false, pause - time.Second},
-		{"plaintext of the run before", unready(patience), answer(probe.Plaintext, 443, patience+time.Second), nil, false, true, 0},
-		{"TLS", unready(time.Minute), answer(probe.TLS, 443, time.Second), nil, false, false, pause - time.Second},
+		{"plaintext of the run before", unready(time.Minute), answer(probe.Plaintext, 443, time.Minute+time.Second), nil, false, true, 0},
+		{"TLS", unready(time.Minute), answer(probe.TLS, 443, time.Second), nil, false, false, longPause - time.Second},
+		{"an address that is not dialled", unready(time.Minute), answer(probe.NotVerified, 443, time.Second), nil, false, false, longPause - time.Second},
 		{"no answer", unready(time.Minute), answer(probe.NoAnswer, 443, time.Second), nil, false, false, pause - time.Second},
 		{"no answer, a while ago", unready(2 * time.Minute), answer(probe.NoAnswer, 443, pause), nil, false, true, 0},
+		{"no answer for long", unready(time.Hour), answer(probe.NoAnswer, 443, pause), nil, false, false, longPause - pause},
 		{"another of its template is ready with it", unready(time.Minute), answer(probe.Plaintext, 443, time.Second), status(false), false, false, 0},
 		{"another of its template is ready without it", unready(time.Minute), answer(probe.Plaintext, 443, time.Second), status(true), true, false, settle},
 		{"being deleted", rotatortest.All(unready(time.Minute), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }), answer(probe.Plaintext, 443, time.Second), nil, false, false, 0},
