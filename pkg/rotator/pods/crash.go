@@ -50,29 +50,34 @@ type Crash struct {
 func (c Crash) Short() bool { return c.ExitCode != 0 && c.Finished.Sub(c.Started) <= ShortRun }
 
 // crashesOf returns the crashes of a pod, nil if there are none. They are read from its
-// status, and t is its template. Of more than maxCrashes containers with an attempt, and of
+// status. s is the webhook's, and t the pod's template. Of more than maxCrashes containers with an attempt, and of
 // those without one, the first are kept, and one crash of each.
-func crashesOf(pod *corev1.Pod, t *Template) *Crashes {
+func crashesOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Crashes {
 	var out []Crash
 	attempts, counts := t.ContainerAttempts(), map[bool]int{} // by whether there is an attempt
-	messages, names := room(maxMessages), newNameReader(pod, t.Given.Secret)
+	secret := s.Secret
+	if s.KeySource == api.KeySourcePod {
+		secret = PodKey
+	}
+	messages, names := room(maxMessages), newNameReader(pod, secret)
+	names.more = s.Names
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			s := &statuses[i]
-			c, crashes := crashOf(s)
-			made := slices.ContainsFunc(attempts, func(a api.ContainerAttempt) bool { return a.Container == s.Name && !a.Withheld })
-			known := func(other Crash) bool { return other.Container == s.Name }
+			of := &statuses[i]
+			c, crashes := crashOf(of)
+			made := slices.ContainsFunc(attempts, func(a api.ContainerAttempt) bool { return a.Container == of.Name && !a.Withheld })
+			known := func(other Crash) bool { return other.Container == of.Name }
 			if crashes && !c.Short() { // it counts only for what it says
-				crashes = made && c.Resumed.IsZero() && endOf(s).Message != ""
+				crashes = made && c.Resumed.IsZero() && endOf(of).Message != ""
 			}
 			if !crashes || counts[made] == maxCrashes || slices.ContainsFunc(out, known) {
 				continue
 			}
 			counts[made]++
 			if made {
-				message := end(endOf(s).Message, min(maxMessage, int(messages))) // of more, the end says why
+				message := end(endOf(of).Message, min(maxMessage, int(messages))) // of more, the end says why
 				messages.take(len(message))
-				c.Message, c.Given = strings.Clone(message), names.given(s.Name)
+				c.Message, c.Given = strings.Clone(message), names.given(of.Name)
 			}
 			out = append(out, c)
 		}

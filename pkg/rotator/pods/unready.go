@@ -23,8 +23,6 @@ type Unready struct {
 	// Started is when its run began, or its latest run if it does not run. Then Ended is
 	// when that ended.
 	Started, Ended time.Time
-	// Ready: the kubelet takes it for ready, though it was restarted.
-	Ready bool
 	// Waiting: the kubelet waits before it starts the container again (CrashLoopBackOff).
 	Waiting bool
 	Ports   []uint16 // that its probes ask by HTTPS, sorted
@@ -41,7 +39,7 @@ func unreadyOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Unready {
 		if c == nil {
 			continue
 		}
-		u := Unready{Container: strings.Clone(c.Name), Ready: c.Ready}
+		u := Unready{Container: strings.Clone(c.Name)}
 		ports, proven := httpsPorts(pod, c.Name)
 		switch ended := endOf(c); {
 		case len(ports) == 0:
@@ -52,7 +50,7 @@ func unreadyOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Unready {
 			u.Started = c.State.Running.StartedAt.Time
 		case ended != nil:
 			u.Started, u.Ended = ended.StartedAt.Time, ended.FinishedAt.Time
-			u.Ready, u.Waiting = false, c.State.Waiting != nil && c.State.Waiting.Reason == reasonBackOff
+			u.Waiting = c.State.Waiting != nil && c.State.Waiting.Reason == reasonBackOff
 		default:
 			continue
 		}
