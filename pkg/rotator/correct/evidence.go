@@ -27,7 +27,7 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 		return EvidenceSilent, ""
 	}
 	known := false   // a program that lists the flag in its help knows it
-	complained := "" // a line that complains of something and has the flag in it
+	complained := "" // a line about some trouble that has the flag in it, and no other one
 	for _, line := range lines {
 		switch named, withPath := looked.in(line); {
 		case !named:
@@ -38,7 +38,7 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 		case deprecated.MatchString(line):
 		case !withPath && !benign(line):
 			return EvidenceNamed, line
-		case withPath && complained == "" && complaint.MatchString(line):
+		case withPath && complained == "" && troubled.MatchString(line) && looked.alone(line):
 			complained = line
 		}
 	}
@@ -55,7 +55,7 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 	}
 	if !known {
 		for _, line := range lines {
-			if usage.MatchString(line) {
+			if usage.MatchString(line) || advice.MatchString(line) {
 				return EvidenceUsage, line
 			}
 		}

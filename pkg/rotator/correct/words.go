@@ -139,6 +139,13 @@ func pastValue(rest string) string {
 	return rest[end:]
 }
 
+// alone reports whether the line has one flag in it, and that is one of the words. A program
+// that repeats its command line has all of it in the line.
+func (w words) alone(line string) bool {
+	flags := longFlag.FindAllStringSubmatch(line, 2)
+	return len(flags) == 1 && !w.another(line)
+}
+
 // another reports whether the line has a long flag in it that is none of the words, nor asks
 // for help.
 func (w words) another(line string) bool {
