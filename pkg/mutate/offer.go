@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -87,7 +88,7 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 }
 
 // otherNames returns the names of the recipe's flags and variables whose value does not lead
-// to the directory.
+// to the directory, and of its further directory.
 func (r *recipe) otherNames(dir string) (names []string) {
 	for _, s := range r.flags {
 		if !strings.Contains(s.Value, dir) {
@@ -98,6 +99,9 @@ func (r *recipe) otherNames(dir string) (names []string) {
 		if !strings.Contains(v.Value, dir) {
 			names = append(names, v.Name)
 		}
+	}
+	if r.mount != "" { // what says that a program can do nothing with the files names it
+		names = append(names, path.Base(r.mount))
 	}
 	return names
 }
@@ -163,6 +167,9 @@ func (in *input) refusal(c api.ContainerRef, line commandLine, r *recipe, got co
 func attemptOf(c *corev1.Container, line commandLine, r *recipe) string {
 	given := elements(r.flags)
 	executable, words := line.without(given).runs()
+	if r.mount != "" {
+		given = append(given, r.mount)
+	}
 	for _, v := range r.env {
 		given = append(given, v.Name+"="+v.Value)
 	}

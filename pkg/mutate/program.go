@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
@@ -18,11 +19,36 @@ func (in *input) table() programs.Table {
 	return programs.Builtin()
 }
 
-// programOf returns the program that the container runs, or nil if it is not known. The
+// programOf returns the program that the container runs, or nil if it is not known. If
+// neither its executable nor its image says it, its arguments may.
+func (in *input) programOf(c *corev1.Container) *programs.Program {
+	if p := in.programByName(c); p != nil {
+		return p
+	}
+	line := commandLineOf(c)
+	if start := line.program(); start < line.command {
+		if !programs.IsGeneral(line.tokens[start]) {
+			return nil
+		}
+		line.tokens = line.tokens[start+1:]
+	}
+	leads := func(p *programs.Program) bool {
+		return slices.ContainsFunc(in.choice.Ports, func(target intstr.IntOrString) bool {
+			n, ok := portNumber(c, target)
+			return ok && slices.Contains(p.Ports, n)
+		})
+	}
+	if found := in.table().ByArguments(line.tokens); len(found) == 1 && leads(found[0]) {
+		return found[0]
+	}
+	return nil
+}
+
+// programByName returns the program of the container's executable or image, or nil. The
 // executable of the command says more than the image. Where the command starts something
 // else that may start the program of the image, such as a script, or an executable with the
 // image's own name, the image decides.
-func (in *input) programOf(c *corev1.Container) *programs.Program {
+func (in *input) programByName(c *corev1.Container) *programs.Program {
 	table := in.table()
 	ofImage, _ := table.ByImage(c.Image)
 	line := commandLineOf(c)
