@@ -68,6 +68,15 @@ func TestCases(t *testing.T) {
 		{"Go takes it for an address", 1, after, "listen tcp: address " + cert + ": missing port in address\n", EvidenceNamed},
 		{"a known flag, and a file that it may not read", 1, after, "error: --tls-cert-file=" + pathOfCert + ": permission denied\n", EvidenceNamed},
 
+		// It may not read a file that it was given.
+		{"Go may not read the key", 1, after, "2026/05/01 12:00:00 open /etc/servingcert/tls.key: permission denied\n", EvidenceUsage},
+		{"nginx may not read the key", 1, after, "nginx: [emerg] cannot load certificate key \"/etc/servingcert/tls.key\": BIO_new_file() failed (SSL: error:8000000D:system library::Permission denied)\n", EvidenceUsage},
+		{"node may not read the key", 1, after, "Error: EACCES: permission denied, open '/etc/servingcert/tls.key'\n", EvidenceUsage},
+		{"Java may not read the key", 1, after, "Caused by: java.io.FileNotFoundException: /etc/servingcert/tls.key (Permission denied)\n", EvidenceUsage},
+		{"PostgreSQL refuses a key that all can read", 1, after, "FATAL:  private key file \"/etc/servingcert/tls.key\" has group or world access\n", EvidenceUsage},
+		{"redis-server may not read the key", 1, after, "1:M # Failed to load private key: /etc/servingcert/tls.key: error:8000000D:system library::Permission denied\n", EvidenceUsage},
+		{"a program that cannot write there", 1, after, "open /tmp/k8s-webhook-server/serving-certs/tls.crt: read-only file system\n", ""},
+
 		// It complains of its command line, and names nothing.
 		{"socat", 1, after, "2026/05/01 12:00:00 socat[1] E exactly 2 addresses required (there are 4); use option \"-h\" for help\n", EvidenceUsage},
 		{"cobra counts", 1, after, "Error: accepts 1 arg(s), received 3\n", EvidenceUsage},
@@ -104,6 +113,8 @@ func TestCases(t *testing.T) {
 		{"it repeats its command line where something is wrong", 1, after, "level=error msg=\"invalid database url\" args=\"--port=80 " + cert + " " + key + "\"\n", ""},
 		{"it repeats its flags where something is wrong", 1, after, "error: unknown host db (flags: " + cert + " " + key + ")\n", ""},
 		{"a call in PHP", 255, after, "PHP Fatal error:  Uncaught ArgumentCountError: strlen() expects exactly 1 argument, 2 given in /app/index.php:3\n", ""},
+		{"the certificate is read, and something else fails", 1, after, "loaded /etc/servingcert/tls.crt\nerror: connect: connection refused (cert=/etc/servingcert/tls.crt)\n", ""},
+		{"the certificate is out of date", 1, after, "error: /etc/servingcert/tls.crt: certificate has expired\n", ""},
 		{"a flag is deprecated", 1, after, "Flag --tls-cert-file has been deprecated, use --cert instead\npanic: no database\n", ""},
 		{"the port is taken", 98, after, "listen tcp :80: bind: address already in use\n", ""},
 		{"too many files", 1, after, "accept: too many open files\n", ""},

@@ -13,7 +13,7 @@ type Evidence string
 // The evidence.
 const (
 	EvidenceNamed  Evidence = "named"  // it names what the attempt gave
-	EvidenceUsage  Evidence = "usage"  // it complains about its command line
+	EvidenceUsage  Evidence = "usage"  // it complains about its command line, or of a file of the certificate
 	EvidenceSilent Evidence = "silent" // there is no text
 	EvidenceOther  Evidence = "other"  // it says something else
 )
@@ -27,10 +27,13 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 		return EvidenceSilent, ""
 	}
 	known := false   // a program that lists the flag in its help knows it
-	complained := "" // a line about some trouble that has the flag in it, and no other one
+	complained := "" // a line about some trouble that has the flag in it, and no other one, or a file
 	for _, line := range lines {
 		switch named, withPath := looked.in(line); {
 		case !named:
+			if complained == "" && refusesFile(line) {
+				complained = line
+			}
 		case looked.refused(line):
 			return EvidenceNamed, line
 		case helps(line):

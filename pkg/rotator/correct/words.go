@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
@@ -119,6 +120,23 @@ func (w words) refused(line string) bool {
 		}
 	}
 	return false
+}
+
+// refusesFile reports whether the line complains of a file in the usual directory of the
+// certificate, such as one that the program may not read.
+func refusesFile(line string) bool {
+	const dir = api.DefaultMountPath + "/"
+	at := strings.Index(line, dir)
+	if at < 0 {
+		return false
+	}
+	rest := line[at+len(dir):]
+	if end := strings.IndexAny(rest, " \t'\"`),;:]}>"); end >= 0 {
+		rest = rest[end:]
+	} else {
+		rest = ""
+	}
+	return refusedBefore.MatchString(line[max(0, at-around):at]) || refusedAfter.MatchString(beginning(rest, around))
 }
 
 func beginning(s string, most int) string { return s[:min(len(s), most)] }
