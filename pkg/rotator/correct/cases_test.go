@@ -102,6 +102,7 @@ func TestCases(t *testing.T) {
 		{"its database is away", 1, after, "dial tcp 10.0.0.1:5432: connect: connection refused\n", ""},
 		{"its database is away, and it logs its command line", 1, after, "level=info msg=starting args=\"--port=80 " + cert + "\"\nlevel=error msg=\"failed to connect to database\" err=\"no route to host\"\n", ""},
 		{"its database is away, and it uses the flag", 1, after, "INFO serving TLS (tls-cert-file, tls-private-key-file)\nFATAL connect ECONNREFUSED 10.0.0.1:5432\n", ""},
+		{"its database is away, and it says more of the flag", 1, after, "INFO tls-cert-file is not watched\nFATAL connect ECONNREFUSED 10.0.0.1:5432\n", ""},
 		{"its database is away, after a minute", 1, time.Minute, "INFO loaded tls-cert-file\nFATAL connect ECONNREFUSED 10.0.0.1:5432\n", ""},
 		{"its supervisor repeats the command line", 1, after, "command failed: /app --port 80 " + cert + ": exit status 1\npanic: no database\n", ""},
 		{"npm repeats the command line", 1, after, "npm ERR! Error: connect ECONNREFUSED\nnpm ERR! command sh -c node server.js " + cert + "\n", ""},

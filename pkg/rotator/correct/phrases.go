@@ -34,12 +34,15 @@ var refusedInList = regexp.MustCompile(`(?i)^\s*:\s*(?:` + unknown + `)`)
 // troubled matches what a line says that is not only for information.
 var troubled = regexp.MustCompile(`(?i)\b(?:` + unknown + `|` + unusable + `|error|fatal|panic\w*|fail\w*|cannot|can't|could not|unable|\w+n't|must|requires?|required|needs?|missing|not|no|ignor\w+|wrong|refused|rejected|exception|unknown\w*|unexpected\w*|unrecognized\w*|invalid\w*)\b`)
 
-// information matches what a program says of flags that it uses.
-var information = regexp.MustCompile(`(?i)\b(?:info|debug|trace|notice|loaded|loading|using|uses|enabled|serving|serves|listening|starting|started|watching|reload\w*|configured)\b|^I\d{4} `)
+// informs matches a line that is logged for information.
+var informs = regexp.MustCompile(`(?i)\b(?:info|debug|trace|notice)\b|^I\d{4} `)
+
+// uses matches what a program says of flags that it uses.
+var uses = regexp.MustCompile(`(?i)\b(?:loaded|loading|using|uses|enabled|serving|serves|listening|starting|started|watching|reload\w*|configured)\b`)
 
 // benign reports whether the line says something of a flag that is not the reason of an exit.
 func benign(line string) bool {
-	return information.MatchString(line) && !troubled.MatchString(line)
+	return informs.MatchString(line) || uses.MatchString(line) && !troubled.MatchString(line)
 }
 
 // helps reports whether the line is one of a help text: it lists an option, or all.
