@@ -52,6 +52,12 @@ func TestCases(t *testing.T) {
 		{"OpenVPN", 1, after, "Options error: Unrecognized option or missing or extra parameter(s) in [CMD-LINE]:1: tls-cert-file (2.6.8)\n", EvidenceNamed},
 		{"Fire", 2, after, "ERROR: Could not consume arg: " + cert + "\nUsage: app <command>\n", EvidenceNamed},
 
+		{"BSD getopt_long", 1, after, "app: unknown option -- tls-cert-file=" + pathOfCert + "\n", EvidenceNamed},
+		{"typographic quotes", 64, after, "app: unrecognized option ‘" + cert + "’\n", EvidenceNamed},
+		{"colours", 2, after, "\x1b[1m\x1b[31merror:\x1b[0m unexpected argument '\x1b[33m" + cert + "\x1b[0m' found\n", EvidenceNamed},
+		{"logfmt", 1, after, "time=2026-05-01T12:00:00Z level=fatal msg=\"unknown flag: " + cert + "\"\n", EvidenceNamed},
+		{"a log in JSON", 1, 30 * time.Second, "{\"level\":\"fatal\",\"msg\":\"unknown flag: " + cert + "\"}\n", EvidenceNamed},
+
 		// It takes it for something else, and names it.
 		{"HAProxy takes it for its configuration", 1, after, "[ALERT]    (1) : config : cannot open configuration file " + cert + "\n", EvidenceNamed},
 		{"redis-server without TLS", 1, after, "*** FATAL CONFIG FILE ERROR (Redis 7.2.4) ***\nReading the configuration file, at line 2\n>>> 'tls-cert-file \"" + pathOfCert + "\"'\nBad directive or wrong number of arguments\n", EvidenceUsage},
@@ -92,6 +98,10 @@ func TestCases(t *testing.T) {
 		{"it is read as a value", 2, after, "app: error: argument command: invalid choice: '" + cert + "' (choose from 'serve', 'migrate')\n", EvidenceUsage},
 		{"it must not be there", 1, after, "no arguments expected\n", EvidenceUsage},
 		{"its help is advised", 1, after, "For help, use -h\n", EvidenceUsage},
+		{"it counts to one", 1, after, "1 positional argument expected, got 3\n", EvidenceUsage},
+		{"a wrong count", 1, after, "bad number of arguments\n", EvidenceUsage},
+		{"a name in another spelling", 1, after, "Unknown argument: tlsCertFile\n", EvidenceUsage},
+		{"a help text without its head", 1, after, "app serves files\n\nOptions:\n  --port PORT\n", EvidenceUsage},
 		{"Perl counts", 255, after, "Too many arguments at /usr/bin/app line 12.\n", EvidenceUsage},
 		{"Thor", 1, after, "ERROR: \"app serve\" was called with arguments [\"" + cert + "\"]\nUsage: \"app serve\"\n", EvidenceUsage},
 		{"docopt", 1, after, "Usage:\n  app serve [options]\n  app -h | --help\n", EvidenceUsage},
@@ -116,6 +126,7 @@ func TestCases(t *testing.T) {
 		{"a call in PHP", 255, after, "PHP Fatal error:  Uncaught ArgumentCountError: strlen() expects exactly 1 argument, 2 given in /app/index.php:3\n", ""},
 		{"the certificate is read, and something else fails", 1, after, "loaded /etc/servingcert/tls.crt\nerror: connect: connection refused (cert=/etc/servingcert/tls.crt)\n", ""},
 		{"the certificate is out of date", 1, after, "error: /etc/servingcert/tls.crt: certificate has expired\n", ""},
+		{"it shows its configuration", 1, after, "options:\n  port: 80\npanic: no database\n", ""},
 		{"a flag is deprecated", 1, after, "Flag --tls-cert-file has been deprecated, use --cert instead\npanic: no database\n", ""},
 		{"the port is taken", 98, after, "listen tcp :80: bind: address already in use\n", ""},
 		{"too many files", 1, after, "accept: too many open files\n", ""},

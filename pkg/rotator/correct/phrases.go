@@ -17,14 +17,17 @@ const unusable = `(?:cannot|can not|can't|could not|couldn't|unable to|failed to
 // noun is what a program calls it, or a word between the complaint and its object.
 const noun = `command[- ]?lines?|long|short|shorthand|positional|config(?:uration)?|input|jar ?file|main class|module|literal|base \d+|for|from|in|at|to|of|the|or|an?|int\(\)|with|files?|directory|flags?|options?|switch(?:es)?|arguments?|args?|parameters?|operands?|commands?|subcommands?|variables?|keys?|settings?|values?|directive|predicate|propert(?:y|ies)|field|token|string|paths?|names?|addresse?s?|host|port|url|number|found|left|provided|but|not|defined|was|given|passed|certificates?|chain|private|tls|ssl|pem|key ?pair|x509|open`
 
+// quotes are what may be around the name: quotation marks, brackets and colours.
+const quotes = `(?:['"\x60()<>\[\]‘’“”«»]|\x1b\[[\d;]{0,8}m){0,4}`
+
 // refusedBefore matches the text before the name or the file of what was given, if that is what the
 // line complains of: unrecognized option '--NAME, cannot open configuration file --NAME,
 // permission denied: 'FILE.
-var refusedBefore = regexp.MustCompile(`(?i)\b(?:` + unknown + `|` + unusable + `)(?:[ :,]+(?:` + noun + `))*[:,]? *['"\x60(<\[]{0,2}[\w./]{0,40}-{0,2}$`)
+var refusedBefore = regexp.MustCompile(`(?i)\b(?:` + unknown + `|` + unusable + `)(?:[ :,]+(?:` + noun + `))*[:,]? *(?:-- )?` + quotes + `[\w./]{0,40}-{0,2}$`)
 
 // refusedAfter matches the text after the name and its value, or after the file, if that is what the
 // line complains of: --NAME=VALUE: invalid option, '--NAME' is not recognized, FILE: permission denied.
-var refusedAfter = regexp.MustCompile(`(?i)^['"\x60)>\]]{0,2}\s*[:(-]?\s*(?:(?:this|the|which|that|is|are|was|has|have|failed|error|\d+|` + noun + `)[ :(]+)*(?:` + unknown + `|missing port|first path segment|permission denied|operation not permitted|read-only file system|group or world access|too open|is a directory|takes no|needs? |requires? )`)
+var refusedAfter = regexp.MustCompile(`(?i)^` + quotes + `\s*[:(-]?\s*(?:(?:this|the|which|that|is|are|was|has|have|failed|error|\d+|` + noun + `)[ :(]+)*(?:` + unknown + `|missing port|first path segment|permission denied|operation not permitted|read-only file system|group or world access|too open|is a directory|takes no|needs? |requires? )`)
 
 // refusedInList matches the same in a line that begins with the name as a help text does:
 //
@@ -77,9 +80,10 @@ var complaints = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\btoo many ([a-z-]+ ){0,2}(` + argument + `|addresses|options?|flags?|words)`),
 	regexp.MustCompile(`(?i)\b(exactly|only|at most|no more than|not more than) ` + count + ` ([a-z-]+ ){0,2}` + argument + `\b`),
 	regexp.MustCompile(`(?i)\b(exactly|only|at most|no more than|not more than|up to|(a )?maximum( of)?) ` + count + ` ([a-z-]+ ){0,2}(` + argument + `|addresse?s?|files?|file ?names?|paths?|urls?|hosts?|targets?|inputs?|commands?) (is |are |can be |may be |must be )?(required|expected|allowed|accepted|permitted|supported|needed|specified|given)\b`),
-	regexp.MustCompile(`(?i)\b(requires?|accepts?|expects?|expected|expecting|takes?|needs?|wants?|received|got) (exactly |only |at most |no more than |up to |between \d+ and |a maximum of )?` + count + ` ([a-z-]+ ){0,2}` + argument + `\b`),
+	regexp.MustCompile(`(?i)\b(requires?|accepts?|expects?|expected|expecting|takes?|needs?|wants?|wanted|received|got) (exactly |only |at most |no more than |up to |between \d+ and |a maximum of )?` + count + ` ([a-z-]+ ){0,2}` + argument + `\b`),
 	regexp.MustCompile(`(?i)\b(does not|doesn't|do not|don't|cannot|can't) (take|accept|expect|support|have) (any )?([a-z-]+ )?(arguments|args|operands|parameters)\b`),
-	regexp.MustCompile(`(?i)\b(wrong|incorrect|invalid|unexpected) number of ([a-z-]+ ){0,2}` + argument),
+	regexp.MustCompile(`(?i)\b(wrong|incorrect|invalid|unexpected|bad) number of ([a-z-]+ ){0,2}` + argument),
+	regexp.MustCompile(`(?i)\b(wrong|incorrect|invalid|unexpected|bad) argument count\b|\b` + count + ` ([a-z-]+ )?` + argument + ` (is |are |were )?(expected|allowed|accepted|permitted)\b`),
 	regexp.MustCompile(`(?i)\bno ([a-z-]+ )?` + argument + ` (is |are |were )?(expected|allowed|supported|accepted|permitted)\b`),
 	regexp.MustCompile(`(?i)\b` + argument + ` (is |are |were )?(not|un)[ -]?(expected|allowed|supported|accepted|permitted|used)\b`),
 
@@ -104,7 +108,7 @@ func complains(line string) bool {
 var longFlag = regexp.MustCompile("(^|[\\s'\"`:(=])--?([A-Za-z][0-9A-Za-z._-]+)")
 
 // usage matches the beginning of a help text.
-var usage = regexp.MustCompile(`(?i)^\s*(usage\b( of\b|:|$)|syntax:|synopsis\b)|[:\]] +usage:(\s*$|\s+[^\s\d])`)
+var usage = regexp.MustCompile(`(?i)^\s*(usage\b( of\b| ?:|$| [\w./-]+ [\[<-])|syntax:|synopsis\b|(?-i:(Available )?(Options|Commands|Flags|Arguments|OPTIONS|COMMANDS|FLAGS)):\s*$)|[:\]] +usage:(\s*$|\s+[^\s\d])`)
 
 // advice matches the advice to read a help text.
 var advice = regexp.MustCompile(`(?i)(^|[.;,(:]) *(please )?(try|run|use|see|type) (.{0,60}['"\x60 ])?['"\x60]?(--help|-help|-h)\b`)

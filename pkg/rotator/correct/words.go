@@ -131,7 +131,7 @@ func refusesFile(line string) bool {
 		return false
 	}
 	rest := line[at+len(dir):]
-	if end := strings.IndexAny(rest, " \t'\"`),;:]}>"); end >= 0 {
+	if end := strings.IndexAny(rest, afterPath+":"); end >= 0 {
 		rest = rest[end:]
 	} else {
 		rest = ""
@@ -141,13 +141,16 @@ func refusesFile(line string) bool {
 
 func beginning(s string, most int) string { return s[:min(len(s), most)] }
 
+// afterPath are the characters that end a path in a line.
+const afterPath = " \t\x1b'\"`),;]}>’”»"
+
 // pastValue returns the text after the value of a name, if that is a path.
 func pastValue(rest string) string {
 	if !hasPath(rest) {
 		return rest
 	}
 	rest = rest[strings.IndexByte(rest, '/'):]
-	end := strings.IndexAny(rest, " \t'\"`),;]}>")
+	end := strings.IndexAny(rest, afterPath)
 	switch {
 	case end < 0:
 		return ""
