@@ -21,7 +21,7 @@ type recipe struct {
 	certificate map[string]bool
 	mount       string // a further directory for the files, or empty
 	first       bool   // the flags come before all other arguments
-	bare        bool // the image has no arguments that the flags would replace
+	bare        bool   // the image has no arguments that the flags would replace
 	// unread is true if the image's tag does not say whether its version takes the recipe.
 	unread bool
 	own    []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments

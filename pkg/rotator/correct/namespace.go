@@ -23,6 +23,7 @@ type namespace struct {
 	alive         map[string]bool                // attempts that a pod has, made or withheld
 	said          readings
 	dial          []probe.Visit
+	pause         time.Duration // see pauseFor
 	after         time.Duration // until the next pod is to be dialled; 0 for never
 }
 
@@ -51,7 +52,7 @@ func newNamespace(s Situation) *namespace {
 	slices.SortFunc(s.Services, func(a, b Service) int { return api.OlderFirst(a.Service, b.Service) })
 	n := &namespace{
 		Situation: s, asking: map[string]*corev1.Service{}, asked: map[string]*corev1.Service{},
-		groups: map[groupKey]*group{}, keys: map[*corev1.Service][]groupKey{}, alive: map[string]bool{}, said: readings{before: s.Readings},
+		groups: map[groupKey]*group{}, keys: map[*corev1.Service][]groupKey{}, alive: map[string]bool{}, said: readings{before: s.Readings}, pause: pauseFor(s.Pods),
 	}
 	n.indexServices()
 	n.addPods()
@@ -125,7 +126,7 @@ func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) 
 	if f, ok := judge(pod, a, siblings, n.Now); ok {
 		g.faults = append(g.faults, f)
 	}
-	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now)
+	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now, n.pause)
 	switch {
 	case blamed:
 		g.faults = append(g.faults, f)

@@ -16,6 +16,9 @@ const (
 	// pause is between two dials of a pod that was started a short time ago: it may listen
 	// late, and its liveness probe may have it killed soon.
 	pause = 3 * time.Second
+	// batch is how many pods of a namespace are dialled that often. Of more, each is dialled
+	// less often, but for its first dial.
+	batch = 100
 	// patience is for how long after a start a pod is dialled that often, and one that the
 	// kubelet takes for ready is dialled at all.
 	patience = 10 * time.Minute
@@ -25,14 +28,18 @@ const (
 )
 
 // judgeUnready returns the fault if the pod's container, with which the attempt was made,
-// does not pass its probes because it serves plaintext. answers are the latest of each port.
-// If the pod is to be dialled, wait is until then, and due is true if that is now.
-func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answer, siblings *kin, now time.Time) (f fault, blamed, due bool, wait time.Duration) {
+// does not pass its probes because it serves plaintext. answers are the latest of each port, and
+// pause is between two dials after a start. If the pod is to be dialled, wait is until then, and
+// due is true if that is now.
+func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answer, siblings *kin, now time.Time, pause time.Duration) (f fault, blamed, due bool, wait time.Duration) {
 	u := pod.Unready
 	if u == nil || u.Container != a.Container || pod.Ready && !restarting(u, now) || pod.DeletionTimestamp != nil || !pod.IP.IsValid() || siblings.serves(a, false) {
 		return fault{}, false, false, 0
 	}
-	next, pause := u.Started, pauseAt(u, now)
+	if !restarting(u, now) {
+		pause = longPause
+	}
+	next := u.Started
 	for _, answer := range answers {
 		switch {
 		case answer.At.Before(u.Started): // of a run before
@@ -60,11 +67,16 @@ func judgeUnready(pod *pods.Facts, a api.ContainerAttempt, answers []probe.Answe
 // that it may be one that its liveness probe has killed again and again.
 func restarting(u *pods.Unready, now time.Time) bool { return now.Sub(u.Started) < patience }
 
-func pauseAt(u *pods.Unready, now time.Time) time.Duration {
-	if restarting(u, now) {
-		return pause
+// pauseFor returns the time between two dials of a pod that was started a short time ago, of a
+// namespace with these pods.
+func pauseFor(all []*pods.Facts) time.Duration {
+	unready := 0
+	for _, pod := range all {
+		if pod.Unready != nil {
+			unready++
+		}
 	}
-	return longPause
+	return min(pause*time.Duration(1+unready/batch), longPause)
 }
 
 // visit returns how the pod is dialled. Its key names no Secret. answers are the latest

@@ -1,6 +1,7 @@
 package correct
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -162,5 +163,27 @@ func TestProgramsThatIgnoreTheirFlags(t *testing.T) {
 			s.Now = noon.Add(settle)
 			assert.Equal(t, tt.deleted, len(Decide(s).Delete) == 2)
 		})
+	}
+}
+
+// TestManyPodsAreDialledLessOften: whoever has pods that never become ready does not have all of
+// them dialled every few seconds.
+func TestManyPodsAreDialledLessOften(t *testing.T) {
+	after := func(n int, answered bool) (dialled int, after time.Duration) {
+		s := Situation{Now: noon, Enabled: true, Services: []Service{service("web")}, Answers: map[types.UID][]probe.Answer{}}
+		for i := range n {
+			p := pod(fmt.Sprint("web-", i), "web", unready(time.Minute))
+			if s.Pods = append(s.Pods, p); answered {
+				s.Answers[p.UID] = []probe.Answer{{Kind: probe.NoAnswer, Port: 443, At: noon}}
+			}
+		}
+		d := Decide(s)
+		return len(d.Dial), d.After
+	}
+	for n, want := range map[int]time.Duration{1: pause, 99: pause, 250: 3 * pause, 5000: longPause} {
+		dialled, _ := after(n, false)
+		assert.Equal(t, n, dialled, "each at once, the first time")
+		_, wait := after(n, true)
+		assert.Equal(t, want, wait, n)
 	}
 }
