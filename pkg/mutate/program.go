@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,3 +84,35 @@ func startsPrograms(executable string) bool {
 func isScript(name string) bool {
 	return slices.Contains([]string{".sh", ".bash", ".ash", ".ksh", ".zsh"}, path.Ext(name))
 }
+
+// without returns the command line without these tokens.
+func (l commandLine) without(given []string) commandLine {
+	isGiven := func(t string) bool { return slices.Contains(given, t) }
+	command := slices.DeleteFunc(slices.Clone(l.tokens[:l.command]), isGiven)
+	args := slices.DeleteFunc(slices.Clone(l.tokens[l.command:]), isGiven)
+	return commandLine{append(command, args...), len(command)}
+}
+
+// runs returns the base name of the executable, empty for what the image starts, and the word
+// after it if that says what it runs: a subcommand, or the script of an interpreter.
+func (l commandLine) runs() (executable string, words []string) {
+	rest := l.tokens[min(l.program(), len(l.tokens)):]
+	if l.program() < l.command {
+		executable, rest = path.Base(rest[0]), rest[1:]
+	}
+	interprets := executable != "" && (isShellName(executable) || slices.Contains(interpreters, executable))
+	for _, t := range rest {
+		switch {
+		case interprets && strings.HasPrefix(t, "-"): // an option of the interpreter
+		case interprets, subcommand.MatchString(t):
+			return executable, []string{t}
+		default:
+			return executable, nil
+		}
+	}
+	return executable, nil
+}
+
+// subcommand matches a word that says what a program of several does, and no value such as a
+// path, an address or a URL.
+var subcommand = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)
