@@ -47,7 +47,7 @@ restarted if its pod template is annotated servingcert.dev/on-rotate: restart. C
 servingcert-serving-status in --namespace lists all such workloads, and why one is not restarted.
 
 Where the webhook gave a container flags that nobody asked for, and its program exits because of them,
-or ignores them and is never ready, the rotator takes them back: it says so in condition
+or ignores them and fails its probes, the rotator takes them back: it says so in condition
 servingcert.dev/Flags of the Service, which the webhook obeys, and deletes the pods that crash or are
 not ready, so that their controllers make them anew.
 
@@ -99,7 +99,7 @@ func command() process.Command {
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
 				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
 			fs.BoolVar(&cfg.Rotator.Correct.Enabled, "correct-flags", cfg.Rotator.Correct.Enabled,
-				"take back flags that the webhook gave to a container without being asked, if its program exits because of them, or ignores them and is never ready: new pods do not get them, and such pods are deleted; if false, that is only told (condition "+api.ConditionFlags+")")
+				"take back flags that the webhook gave to a container without being asked, if its program exits because of them, or ignores them and fails its probes: new pods do not get them, and such pods are deleted; if false, that is only told (condition "+api.ConditionFlags+")")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a failed write to a target is retried")
 		},
 		Validate: func() error {

@@ -14,12 +14,14 @@ import (
 // program minds, although nobody asked for it in so many words: flags that its program may
 // not know. It is named by a hash, so that two processes can speak of it.
 
-// AttemptOf returns the name of the attempt to give a container what given says. image is
-// the image's name without tag and digest, and line the container's command line without
-// what is given.
-func AttemptOf(container, image string, line, given []string) string {
-	text := make([]byte, 0, 512) // an ordinary command line is shorter
-	for _, part := range [...][]string{{container, image}, line, given} {
+// AttemptOf returns the name of the attempt to give a program what given says. image is the
+// image's name without tag and digest, executable what the command starts, empty for what
+// the image starts, and words the subcommand or script after it. All other arguments do
+// not matter: they do not change which flags a program knows, and each release of a chart
+// may change one.
+func AttemptOf(image, executable string, words, given []string) string {
+	text := make([]byte, 0, 512) // an ordinary one is shorter
+	for _, part := range [...][]string{{image, executable}, words, given} {
 		for _, s := range part {
 			text = append(append(text, s...), 0)
 		}
@@ -129,6 +131,12 @@ func parseAttempt(fact string) (AttemptFact, bool) {
 		Attempt: fields[1], Verdict: verdict, Since: since, OnTrial: onTrial,
 		Workload: fields[2][:slash], Container: fields[2][slash+1:],
 	}, true
+}
+
+// Established returns those of the facts that hold for every pod of the namespace: the
+// program itself named what it was given, so it does not matter which Service is asked.
+func (f FlagsFacts) Established() FlagsFacts {
+	return slices.DeleteFunc(slices.Clone(f), func(a AttemptFact) bool { return a.Verdict != VerdictWithheld || a.OnTrial })
 }
 
 // Withholds reports whether the webhook leaves the attempt out.

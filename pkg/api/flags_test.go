@@ -16,14 +16,14 @@ func withFlags(message string) *corev1.Service {
 }
 
 func TestAttemptOfTellsItsParts(t *testing.T) {
-	a := AttemptOf("web", "example.com/web", []string{"a", "b"}, []string{"c"})
+	a := AttemptOf("example.com/web", "web", []string{"a", "b"}, []string{"c"})
 	assert.Regexp(t, "^[0-9a-f]{16}$", a)
-	assert.Equal(t, a, AttemptOf("web", "example.com/web", []string{"a", "b"}, []string{"c"}))
+	assert.Equal(t, a, AttemptOf("example.com/web", "web", []string{"a", "b"}, []string{"c"}))
 	for _, other := range []string{
-		AttemptOf("we", "bexample.com/web", []string{"a", "b"}, []string{"c"}),
-		AttemptOf("web", "example.com/web", []string{"ab"}, []string{"c"}),
-		AttemptOf("web", "example.com/web", []string{"a"}, []string{"b", "c"}),
-		AttemptOf("web", "example.com/web", []string{"a", "b"}, nil),
+		AttemptOf("example.com/we", "bweb", []string{"a", "b"}, []string{"c"}),
+		AttemptOf("example.com/web", "web", []string{"ab"}, []string{"c"}),
+		AttemptOf("example.com/web", "web", []string{"a"}, []string{"b", "c"}),
+		AttemptOf("example.com/web", "web", []string{"a", "b"}, nil),
 	} {
 		assert.NotEqual(t, a, other)
 	}
@@ -45,6 +45,9 @@ func TestFlagsFactsReadBack(t *testing.T) {
 	assert.True(t, got.Withholds(attempt))
 	assert.False(t, got.Withholds(strings.Repeat("0a", 8)))
 	assert.False(t, got.Withholds(strings.Repeat("0b", 8)))
+	assert.Empty(t, got.Established(), "on trial, or not withheld")
+	facts[0].OnTrial = false
+	assert.Equal(t, facts[:1], facts.Established())
 	assert.Empty(t, FlagsOf(&corev1.Service{}))
 }
 

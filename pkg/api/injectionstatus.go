@@ -24,6 +24,10 @@ type InjectionStatus struct {
 	// Attempts are the attempts ([AttemptOf]) of the containers that were given what
 	// nobody asked for in so many words, by the container's name.
 	Attempts map[string]string `json:"attempts,omitempty"`
+	// Names are, by container, the names without dashes of flags and variables of its
+	// attempt, separated by commas: those whose value does not lead to the certificate's
+	// files, such as --tls, so that nothing else in the pod says whose they are.
+	Names map[string]string `json:"names,omitempty"`
 	// Withheld are the attempts that the containers were not given any more, by the
 	// container's name.
 	Withheld map[string]string `json:"withheld,omitempty"`
@@ -42,6 +46,7 @@ func (s InjectionStatus) Format() string {
 	o.text("service", s.Service)
 	o.texts("containers", s.Containers)
 	o.texts("attempts", s.Attempts)
+	o.texts("names", s.Names)
 	o.texts("withheld", s.Withheld)
 	o.text("reason", s.Reason)
 	o.list("notes", s.Notes)

@@ -82,8 +82,8 @@ type Choice struct {
 	guess bool
 	// programs are those that are known.
 	programs *programs.Table
-	// attempts are what the rotator found out about what pods of the Service were
-	// given.
+	// attempts are what the rotator found out about what pods of the Service were given,
+	// and what programs said of themselves anywhere in the namespace.
 	attempts api.FlagsFacts
 	// combined is true if the Secret has api.CombinedKey.
 	combined bool
@@ -137,6 +137,9 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
 	c.combined = c.PodKey != nil || slices.ContainsFunc(asking, func(s asker) bool { return s.from == c.origin() && api.WantsCombined(s.Service) })
 	targets := api.PortSet{}
+	for _, s := range asking {
+		c.attempts = append(c.attempts, api.FlagsOf(s.Service).Established()...)
+	}
 	for _, s := range selecting {
 		if s.from != c.origin() {
 			continue

@@ -100,7 +100,7 @@ func injectContainers(in *input, report *Report) (patch Patch, config map[string
 			continue
 		}
 		placed = append(placed, placement{c, offers[i]})
-		mount(in, c, &patch, report)
+		mount(in, c, offers[i], &patch, report)
 		if in.settings.Mode != api.ModeMount {
 			setEnvironment(in, c, offers[i].env, &patch, report)
 		}
@@ -121,14 +121,19 @@ func injectContainers(in *input, report *Report) (patch Patch, config map[string
 	return patch, need.config
 }
 
-func mount(in *input, c api.ContainerRef, patch *Patch, report *Report) {
+func mount(in *input, c api.ContainerRef, o offer, patch *Patch, report *Report) {
 	report.has(c, partFiles)
-	if mounted(c.Container, in.volume, in.settings.MountPath) {
-		return
+	dirs := [...]string{in.settings.MountPath, ""}
+	if o.serves {
+		dirs[1] = o.recipe.mount
 	}
-	appendTo(patch, fieldOf(c, "volumeMounts"), len(c.VolumeMounts), []corev1.VolumeMount{{
-		Name: in.volume, MountPath: in.settings.MountPath, ReadOnly: true,
-	}})
+	var missing []corev1.VolumeMount
+	for _, dir := range dirs {
+		if dir != "" && !mounted(c.Container, in.volume, dir) {
+			missing = append(missing, corev1.VolumeMount{Name: in.volume, MountPath: dir, ReadOnly: true})
+		}
+	}
+	appendTo(patch, fieldOf(c, "volumeMounts"), len(c.VolumeMounts), missing)
 }
 
 // setEnvironment inserts the variables before the container's own, and those of its program

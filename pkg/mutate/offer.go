@@ -1,7 +1,9 @@
 package mutate
 
 import (
+	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,7 +25,9 @@ type offer struct {
 	// attempt names what the container gets although nobody asked for it in so many
 	// words, and withheld what it does not get any more; see api.AttemptOf.
 	attempt, withheld string
-	notes             []Note
+	// names are those of the attempt's flags and variables that do not lead to the files.
+	names []string
+	notes []Note
 }
 
 // placement is a container that gets the files, and what it gets of its recipe.
@@ -78,9 +82,28 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 		o.notes = append(o.notes, Note{Reason: reasonUnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
 	}
 	if !withheld { // what is there in spite of the fact cannot be left out
-		o.attempt = attempt
+		o.attempt, o.names = attempt, r.otherNames(in.settings.MountPath)
 	}
 	return o
+}
+
+// otherNames returns the names of the recipe's flags and variables whose value does not lead
+// to the directory, and of its further directory.
+func (r *recipe) otherNames(dir string) (names []string) {
+	for _, s := range r.flags {
+		if !strings.Contains(s.Value, dir) {
+			names = append(names, s.Name)
+		}
+	}
+	for _, v := range r.env {
+		if !strings.Contains(v.Value, dir) {
+			names = append(names, v.Name)
+		}
+	}
+	if r.mount != "" { // what says that a program can do nothing with the files names it
+		names = append(names, path.Base(r.mount))
+	}
+	return names
 }
 
 // notesOf returns what is to be known about a container that gets the recipe.
@@ -143,11 +166,14 @@ func (in *input) refusal(c api.ContainerRef, line commandLine, r *recipe, got co
 // whether the container has it already or not.
 func attemptOf(c *corev1.Container, line commandLine, r *recipe) string {
 	given := elements(r.flags)
-	own := slices.DeleteFunc(slices.Clone(line.tokens), func(t string) bool { return slices.Contains(given, t) })
+	executable, words := line.without(given).runs()
+	if r.mount != "" {
+		given = append(given, r.mount)
+	}
 	for _, v := range r.env {
 		given = append(given, v.Name+"="+v.Value)
 	}
-	return api.AttemptOf(c.Name, programs.Untagged(c.Image), own, given)
+	return api.AttemptOf(programs.Untagged(c.Image), executable, words, given)
 }
 
 // give adds what the container gets of its recipe, but for variables.

@@ -2,10 +2,12 @@ package mutate
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
@@ -18,11 +20,36 @@ func (in *input) table() programs.Table {
 	return programs.Builtin()
 }
 
-// programOf returns the program that the container runs, or nil if it is not known. The
+// programOf returns the program that the container runs, or nil if it is not known. If
+// neither its executable nor its image says it, its arguments may.
+func (in *input) programOf(c *corev1.Container) *programs.Program {
+	if p := in.programByName(c); p != nil {
+		return p
+	}
+	line := commandLineOf(c)
+	if start := line.program(); start < line.command {
+		if !programs.IsGeneral(line.tokens[start]) {
+			return nil
+		}
+		line.tokens = line.tokens[start+1:]
+	}
+	leads := func(p *programs.Program) bool {
+		return slices.ContainsFunc(in.choice.Ports, func(target intstr.IntOrString) bool {
+			n, ok := portNumber(c, target)
+			return ok && slices.Contains(p.Ports, n)
+		})
+	}
+	if found := in.table().ByArguments(line.tokens); len(found) == 1 && leads(found[0]) {
+		return found[0]
+	}
+	return nil
+}
+
+// programByName returns the program of the container's executable or image, or nil. The
 // executable of the command says more than the image. Where the command starts something
 // else that may start the program of the image, such as a script, or an executable with the
 // image's own name, the image decides.
-func (in *input) programOf(c *corev1.Container) *programs.Program {
+func (in *input) programByName(c *corev1.Container) *programs.Program {
 	table := in.table()
 	ofImage, _ := table.ByImage(c.Image)
 	line := commandLineOf(c)
@@ -57,3 +84,35 @@ func startsPrograms(executable string) bool {
 func isScript(name string) bool {
 	return slices.Contains([]string{".sh", ".bash", ".ash", ".ksh", ".zsh"}, path.Ext(name))
 }
+
+// without returns the command line without these tokens.
+func (l commandLine) without(given []string) commandLine {
+	isGiven := func(t string) bool { return slices.Contains(given, t) }
+	command := slices.DeleteFunc(slices.Clone(l.tokens[:l.command]), isGiven)
+	args := slices.DeleteFunc(slices.Clone(l.tokens[l.command:]), isGiven)
+	return commandLine{append(command, args...), len(command)}
+}
+
+// runs returns the base name of the executable, empty for what the image starts, and the word
+// after it if that says what it runs: a subcommand, or the script of an interpreter.
+func (l commandLine) runs() (executable string, words []string) {
+	rest := l.tokens[min(l.program(), len(l.tokens)):]
+	if l.program() < l.command {
+		executable, rest = path.Base(rest[0]), rest[1:]
+	}
+	interprets := executable != "" && (isShellName(executable) || slices.Contains(interpreters, executable))
+	for _, t := range rest {
+		switch {
+		case interprets && strings.HasPrefix(t, "-"): // an option of the interpreter
+		case interprets, subcommand.MatchString(t):
+			return executable, []string{t}
+		default:
+			return executable, nil
+		}
+	}
+	return executable, nil
+}
+
+// subcommand matches a word that says what a program of several does, and no value such as a
+// path, an address or a URL.
+var subcommand = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)

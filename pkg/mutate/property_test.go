@@ -345,11 +345,12 @@ func FuzzInject(f *testing.F) {
 var (
 	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data"})
 	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
-	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls"})
+	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls", "/tmp", "/tmp/certs", "/tmp/certs/deep"})
 	tokens   = rapid.SampledFrom([]string{
 		"serve", "--", "sh", "/bin/bash", "-c", "-ec", "exec /web --x", "tini", "dumb-init", "env", "A=b", "-o", "pipefail", "timeout", "10",
 		"grafana", "prometheus", "--web.config.file=/etc/servingcert/web-config.yml", "--tls", "--tlscert=/x", "nats-server",
 		"--tls-cert-file", "--tls-cert-file=/etc/servingcert/tls.crt", "-tls-private-key-file=/etc/servingcert/tls.key", "$(A)", "$(TLS_CERT_FILE)", "--port=1", "busybox",
+		"/manager", "--one", "--two=2", "--two", "--certs",
 		"python3", "-m", "uv", "run", "-m=x", "http://localhost:8443/", "--self=http://127.0.0.1:8442",
 	})
 	ports  = rapid.Int32Range(8442, 8444)
@@ -397,7 +398,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationContainers, []string{"web", "proxy,web", "none"}},
 		{api.AnnotationMode, []string{"args", "env", "mount", "bad"}},
 		{api.AnnotationCertFlag, []string{"-cert"}},
-		{api.AnnotationMountPath, []string{"/data/tls", "/data"}},
+		{api.AnnotationMountPath, []string{"/data/tls", "/data", "/tmp/certs", "/tmp"}},
 		{api.AnnotationHTTPSProbes, []string{"auto", "true", "false"}},
 		{api.AnnotationTrust, []string{"true", "false"}},
 		{api.AnnotationCombinedPEM, []string{"true", "false"}},
@@ -448,6 +449,7 @@ var fewPrograms = func() programs.Table {
 - {program: key, images: [key], flags: [-c, "ssl_cert_file={cert}", -c, "ssl_key_file={key}", -c, ssl=on], privateKey: true, reload: signal, reloadHow: SIGHUP}
 - {program: combined, images: [combined], flags: ["--pem={combined}"], first: true, ports: [8443], moves: true, since: "2", reload: restart}
 - {program: files, images: [files], flags: [--dir, "{dir}"], files: {public.crt: tls.crt, ca.pem: ca.crt}, env: [{name: A, value: "1"}], unless: {--port: x, B: y}, dropsRoot: true, note: n, reload: itself}
+- {program: mount, arguments: [--one, --two], mount: /tmp/certs, ports: [8443], moves: true, own: [--certs], reload: itself}
 `))
 	if err != nil {
 		panic(err)

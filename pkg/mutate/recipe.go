@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -18,8 +19,9 @@ type recipe struct {
 	env     []corev1.EnvVar
 	// certificate holds the names of the variables that lead to the certificate.
 	certificate map[string]bool
-	first       bool // the flags come before all other arguments
-	bare        bool // the image has no arguments that the flags would replace
+	mount       string // a further directory for the files, or empty
+	first       bool   // the flags come before all other arguments
+	bare        bool   // the image has no arguments that the flags would replace
 	// unread is true if the image's tag does not say whether its version takes the recipe.
 	unread bool
 	own    []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments
@@ -40,7 +42,7 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 	}
 	r := &recipe{
 		program: program, flags: programs.Settings(program.Flags, in.replace),
-		certificate: map[string]bool{}, first: program.First, bare: program.Bare, own: program.Own,
+		certificate: map[string]bool{}, mount: program.Mount, first: program.First, bare: program.Bare, own: program.Own,
 		unread: !in.asked && in.table().Fits(program, c.Image) == programs.FitUnknown,
 	}
 	for _, v := range program.Env {
@@ -152,11 +154,29 @@ func (in *input) compare(c *corev1.Container, line commandLine, r *recipe) compa
 	if out.own == "" {
 		out.own = in.ownTLS(c, tokens, r)
 	}
-	out.all = len(out.flags)+len(out.env) == 0 && out.own == ""
+	if out.own == "" && r.mount != "" {
+		out.own = in.occupied(c, r.mount)
+	}
+	out.all = len(out.flags)+len(out.env) == 0 && out.own == "" && (r.mount == "" || mounted(c, in.volume, r.mount))
 	if out.own == "" && !out.all {
 		out.own = some // half of what is needed is not ours
 	}
 	return out
+}
+
+// occupied returns what keeps the files from being mounted at a further directory of the
+// container, or "": a mount of its owner there, below it, or above it if nothing can be
+// created in that.
+func (in *input) occupied(c *corev1.Container, dir string) string {
+	own := in.settings.MountPath
+	if own == dir || below(own, dir) || below(dir, own) {
+		return own
+	}
+	detail, _ := findMount(c, func(m corev1.VolumeMount) bool {
+		at := path.Clean(m.MountPath)
+		return at == dir && !isMount(m, in.volume, dir) || below(at, dir) || below(dir, at) && readOnly(in.pod, m)
+	})
+	return detail
 }
 
 // ownTLS returns the flag, variable or argument, beside those of the recipe, by which the

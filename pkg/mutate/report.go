@@ -22,8 +22,9 @@ type Report struct {
 	// Containers are those that have something injected, in the pod's order.
 	Containers []ContainerReport
 	Notes      []Note
-	// attempts and withheld are those of the containers, by name; see api.AttemptOf.
-	attempts, withheld map[string]string
+	// attempts and withheld are those of the containers, by name; see api.AttemptOf. names
+	// are api.InjectionStatus.Names.
+	attempts, names, withheld map[string]string
 }
 
 // ContainerReport says what is injected into a container.
@@ -89,7 +90,7 @@ func (r Report) Warnings() []string {
 
 // status returns the value of the status annotation.
 func (r Report) status() string {
-	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Withheld: r.withheld}
+	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Names: r.names, Withheld: r.withheld}
 	if r.PodKey {
 		status.KeySource = api.KeySourcePod
 	}
@@ -124,16 +125,17 @@ func (r *Report) note(n Note) {
 
 // tried adds what the container got, or did not get any more, although nobody asked for it.
 func (r *Report) tried(c api.ContainerRef, o offer) {
-	add := func(to *map[string]string, attempt string) {
-		if attempt == "" {
+	add := func(to *map[string]string, what string) {
+		if what == "" {
 			return
 		}
 		if *to == nil {
 			*to = map[string]string{}
 		}
-		(*to)[c.Name] = attempt
+		(*to)[c.Name] = what
 	}
 	add(&r.attempts, o.attempt)
+	add(&r.names, strings.Join(o.names, ","))
 	add(&r.withheld, o.withheld)
 }
 

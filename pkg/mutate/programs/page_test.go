@@ -75,6 +75,9 @@ func namesOf(p *Program) string {
 			names = append(names, e)
 		}
 	}
+	if len(p.Arguments) > 0 {
+		names = append(names, fmt.Sprintf("with two of `%s`", strings.Join(p.Arguments, " ")))
+	}
 	if len(names) == 1 && names[0] == p.Name {
 		return ""
 	}
@@ -83,6 +86,9 @@ func namesOf(p *Program) string {
 
 func given(p *Program) string {
 	var lines []string
+	if p.Mount != "" {
+		lines = append(lines, "the files in `"+p.Mount+"` too, unless something is mounted there")
+	}
 	if len(p.Flags) > 0 {
 		lines = append(lines, "`"+cell(strings.Join(p.Flags, " "))+"`")
 	}
@@ -99,7 +105,7 @@ func given(p *Program) string {
 		lines = append(lines, "TLS on port "+strings.Trim(fmt.Sprint(p.Ports), "[]"))
 	}
 	if p.Moves {
-		lines = append(lines, "and no longer on another: only where the Service leads there")
+		lines = append(lines, "and on no other: only where the Service leads there")
 	}
 	for _, name := range sorted(p.Unless) {
 		lines = append(lines, "nothing with `"+name+"`: "+cell(p.Unless[name]))

@@ -29,6 +29,15 @@ type Program struct {
 	// Executables are base names of what a command line starts.
 	Executables []string `yaml:"executables"`
 
+	// Arguments are flags of programs that one tool has made, which have neither image nor
+	// executable in common. A container that has two of them, and starts what is called
+	// as IsGeneral says or what its image starts, runs one if a Service leads to one of
+	// Ports, and Moves is true.
+	Arguments []string `yaml:"arguments"`
+
+	// Mount is a further directory for the files, in which the program looks for tls.crt and
+	// tls.key without being told.
+	Mount string `yaml:"mount"`
 	// Flags are elements of the command line, added in this order.
 	Flags []string `yaml:"flags"`
 	// First is true if the flags must come before all other arguments.
@@ -100,8 +109,8 @@ const (
 // IsPrefix reports whether an element of Own is the beginning of an argument.
 func IsPrefix(own string) bool { return strings.Contains(own, "://") }
 
-// Takes reports whether the program can be told by flags or variables.
-func (p *Program) Takes() bool { return len(p.Flags)+len(p.Env) > 0 }
+// Takes reports whether the program can be told by flags or variables, or need not be told.
+func (p *Program) Takes() bool { return len(p.Flags)+len(p.Env) > 0 || p.Mount != "" }
 
 // RenamesPair reports whether the certificate or the key is to have another name, or a
 // second one.
@@ -203,6 +212,34 @@ func (t Table) at(index map[string]int, key string) (*Program, bool) {
 		return nil, false
 	}
 	return &t.programs[i], true
+}
+
+// ByArguments returns the programs that the arguments of a command line, without its
+// executable, are those of; see Program.Arguments.
+func (t Table) ByArguments(args []string) []*Program {
+	var out []*Program
+	for i := range t.programs {
+		p, n := &t.programs[i], 0
+		for _, name := range p.Arguments {
+			if slices.ContainsFunc(args, func(a string) bool { return isFlag(a, name) }) {
+				n++
+			}
+		}
+		if n >= leastArguments {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// leastArguments is how many of a program's Arguments a container must have.
+const leastArguments = 2
+
+// isFlag reports whether an argument is the flag, with one dash or two, and with a value or
+// not.
+func isFlag(arg, flag string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return strings.HasPrefix(name, "-") && Undashed(name) == Undashed(flag)
 }
 
 // Untagged returns an image reference without tag and digest.

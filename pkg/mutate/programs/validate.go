@@ -34,6 +34,7 @@ var (
 	fileName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 	version        = regexp.MustCompile(`^[0-9]{1,9}(\.[0-9]{1,9}){0,2}$`)
+	mountPath      = regexp.MustCompile(`^/tmp(/[A-Za-z0-9][A-Za-z0-9._-]*){1,8}$`)
 	placeholder    = regexp.MustCompile(`\{[a-z]+\}`)
 )
 
@@ -60,7 +61,7 @@ func (p *Program) mistakes() []mistake {
 	if !programName.MatchString(p.Name) {
 		add("program", "%q: must be a name of lower-case letters, digits, dots, dashes and underscores", p.Name)
 	}
-	if len(p.Images)+len(p.Executables) == 0 {
+	if len(p.Images)+len(p.Executables)+len(p.Arguments) == 0 {
 		add("images", "has neither images nor executables, so no container would match")
 	}
 	for _, v := range p.Images {
@@ -90,7 +91,8 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	case p.None != "" && (p.Takes() || len(p.Config)+len(p.Files)+len(p.Ports) > 0 || p.PrivateKey):
 		add("none", "must be alone: the program also has flags, env, config, files, ports or privateKey")
 	}
-	if p.Takes() && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
+	p.checkMount(add)
+	if p.Takes() && p.Mount == "" && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
 		add("flags", "neither flags, env nor config use %s, %s or %s", Cert, Combined, Dir)
 	}
 	p.checkFlags(add)
@@ -132,6 +134,22 @@ func (p *Program) checkVersion(add func(field, format string, args ...any)) {
 		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) || p.Unless[v] == "" {
 			add("unless", "%q: must be a flag with its dashes or the name of a variable, and say what a person has to do", v)
 		}
+	}
+}
+
+// checkMount checks what is only for programs that are recognized by their arguments, and the
+// directory in which the files are mounted besides.
+func (p *Program) checkMount(add func(field, format string, args ...any)) {
+	for _, a := range p.Arguments {
+		if !strings.HasPrefix(a, "--") || !fileName.MatchString(a[2:]) {
+			add("arguments", "%q: must be a flag with two dashes and no value", a)
+		}
+	}
+	if n := len(p.Arguments); n > 0 && (n < leastArguments || !p.Moves) {
+		add("arguments", "must be at least %d, and with ports and moves: true", leastArguments)
+	}
+	if p.Mount != "" && !mountPath.MatchString(p.Mount) { // elsewhere it could hide, or bring, what is run
+		add("mount", "%q: must be a directory below /tmp, such as /tmp/certs", p.Mount)
 	}
 }
 

@@ -43,6 +43,24 @@ func TestPortsAreNumbersOfPorts(t *testing.T) {
 	}
 }
 
+func TestArgumentsAndMounts(t *testing.T) {
+	for entry, mistake := range map[string]string{
+		`{program: a, arguments: [--a, --b], mount: /tmp/m, reload: restart}`:                        `line 1: program "a": arguments: must be at least 2, and with ports and moves: true`,
+		`{program: a, arguments: [--a], mount: /tmp/m, ports: [1], moves: true, reload: restart}`:    `line 1: program "a": arguments: must be at least 2, and with ports and moves: true`,
+		`{program: a, arguments: [--a, b], mount: /tmp/m, ports: [1], moves: true, reload: restart}`: `line 1: program "a": arguments: "b": must be a flag with two dashes and no value`,
+		`{program: a, images: [a], mount: /tmp/m, none: "x", reload: restart}`:                       `line 1: program "a": none: must be alone: the program also has flags, env, config, files, ports or privateKey`,
+		`{program: a, images: [a], mount: "m", reload: restart}`:                                     `line 1: program "a": mount: "m": must be a directory below /tmp, such as /tmp/certs`,
+		`{program: a, images: [a], mount: "/tmp", reload: restart}`:                                  `line 1: program "a": mount: "/tmp": must be a directory below /tmp, such as /tmp/certs`,
+		`{program: a, images: [a], mount: "/tmp/m/", reload: restart}`:                               `line 1: program "a": mount: "/tmp/m/": must be a directory below /tmp, such as /tmp/certs`,
+		`{program: a, images: [a], mount: "/tmp/../usr/bin", reload: restart}`:                       `line 1: program "a": mount: "/tmp/../usr/bin": must be a directory below /tmp, such as /tmp/certs`,
+		`{program: a, images: [a], mount: "/etc/cron.d", reload: restart}`:                           `line 1: program "a": mount: "/etc/cron.d": must be a directory below /tmp, such as /tmp/certs`,
+		`{program: a, images: [a], mount: "/tmp/a:ro", reload: restart}`:                             `line 1: program "a": mount: "/tmp/a:ro": must be a directory below /tmp, such as /tmp/certs`,
+	} {
+		_, err := Parse([]byte("- " + entry))
+		require.EqualError(t, err, mistake)
+	}
+}
+
 // Who may write the table of programs sets files in containers of others, and does not run code
 // there: the value could name a file of the entry.
 func TestNoEntryLoadsCode(t *testing.T) {

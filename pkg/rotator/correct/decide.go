@@ -65,7 +65,7 @@ type Decision struct {
 	Changes []Change
 	// Told are findings that no condition holds.
 	Told []Finding
-	// Delete are pods that crash although their attempt is withheld.
+	// Delete are pods that crash, or serve plaintext, although their attempt is withheld.
 	Delete []*pods.Facts
 	// Dial are pods to be dialled.
 	Dial []probe.Visit
@@ -134,14 +134,14 @@ func (n *namespace) decideService(svc *Service, d *Decision) {
 	var findings []Finding
 	for _, key := range n.keys[svc.Service] {
 		g := n.groups[key]
-		switch verdict, room := ledger.decide(key.attempt, g); {
+		switch verdict, room := ledger.decide(key, g); {
 		case !room:
 			n.tell(d, key, api.VerdictSuspected)
 		case verdict != "":
 			findings = append(findings, g.finding(key, verdict))
 			n.note(d, key)
 		}
-		n.decidePods(d, key, ledger.get(key.attempt), svc.Seen)
+		n.decidePods(d, key, ledger.get(key), svc.Seen)
 	}
 	for _, f := range ledger.facts {
 		if f.Verdict == api.VerdictWithheld {
@@ -167,9 +167,11 @@ func (n *namespace) decidePods(d *Decision, key groupKey, fact *api.AttemptFact,
 			d.again(max(wait, settle/2))
 			return
 		}
-		n.tell(d, key, api.VerdictWithheld) // those that nobody makes anew
+		if key.workload.Bare() || !key.is(fact.Workload) { // nobody makes them anew, or nothing has told of them
+			n.tell(d, key, api.VerdictWithheld)
+		}
 		for _, f := range faults {
-			if !f.pod.Template.Value().Workload.Bare() && (f.crash.Waiting || f.evidence == EvidencePlaintext) {
+			if !f.pod.Template.Value().Workload.Bare() && f.deletes {
 				d.Delete = append(d.Delete, f.pod)
 			}
 		}
@@ -183,12 +185,11 @@ func (d *Decision) again(wait time.Duration) {
 	}
 }
 
-// tell reports about the group what nothing has reported yet: of an attempt that is withheld,
-// that a bare pod is to be recreated.
+// tell reports about the group what nothing has reported yet.
 func (n *namespace) tell(d *Decision, key groupKey, verdict api.Verdict) {
 	for _, f := range n.groups[key].faults {
 		notice := noticeOf(key.attempt, f.pod)
-		if bare := notice.Pod != ""; d.Memory[notice] || verdict == api.VerdictWithheld && !bare {
+		if d.Memory[notice] {
 			continue
 		}
 		d.Memory[notice] = true

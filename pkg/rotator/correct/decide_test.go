@@ -147,7 +147,8 @@ func TestFromACrashToAPodThatServes(t *testing.T) {
 	s.Now = s.Now.Add(d.After)
 	d = Decide(s)
 	assert.Equal(t, []string{"web-1", "web-2"}, deleted(d))
-	assert.Empty(t, d.Told, "the bare pod was reported")
+	require.Len(t, d.Told, 1, "the bare pod was reported, and the Deployment was not")
+	assert.Equal(t, "web", d.Told[0].Workload.Name)
 
 	s = written(s, d)
 	s.Pods = append(s.Pods, pod("web-3", "web", status(true)), pod("other", "", status(false), crashes(unknownFlag)))

@@ -2,24 +2,25 @@
 // gave to containers although nobody asked for them in so many words.
 //
 // Such a gift is an attempt ([api.AttemptOf]). A program that does not know the flags
-// exits at once, or ignores them, and its pod never becomes ready. The rotator sees that in the pod's
-// status and writes a fact about the attempt on the Service ([api.FlagsFacts]). The
+// exits, or ignores them, and its pod never becomes ready or is killed again and again. The rotator
+// sees that in the pod's status, or dials the pod, and writes a fact about the attempt on the Service ([api.FlagsFacts]). The
 // webhook then leaves the attempt out of new pods, and the rotator deletes the pods that
 // crash or are not ready, so that their controllers make them anew.
 //
 // The unit of a decision is a namespace ([Situation], [Decide], [Decision]):
 //
 //	kin            what the pods of a template show about each other
-//	evidenceOf     what the end of a program's log says about its command line
-//	judgeUnready   whether a pod that is not ready serves plaintext because of it
+//	evidenceOf     what the end of a program's log says about what it was given
+//	judgeUnready   whether a pod that fails its probes serves plaintext because of it
 //	judge          whether a crash is the attempt's fault: how it ended, what the log
 //	               says, and how other pods of the workload do
 //	Decide         the facts that follow, and which pods are deleted
 //	trim           which facts are dropped when there are too many
 //
-// A program that says nothing about the cause is on trial: only without the attempt it
-// shows whether that was the cause. If it exits without the attempt too, the attempt is
-// cleared, and new pods get it again.
+// A program that names what it was given is believed, and that holds for its namespace. One
+// that says nothing about the cause is on trial: only without the attempt it shows whether
+// that was the cause. If its workload exits without the attempt too, the attempt is cleared,
+// and new pods get it again.
 //
 // All that a decision rests on is read from objects, so a new leader goes on where the
 // one before was. Only what was reported about pods that no Service knows is remembered in the

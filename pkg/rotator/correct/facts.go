@@ -21,14 +21,30 @@ type ledger struct {
 	n     *namespace
 }
 
-// get returns the fact about the attempt, or nil.
-func (l *ledger) get(attempt string) *api.AttemptFact {
+// get returns the fact about the attempt with the workload's container, nil if there is none.
+// What a program has said of itself holds for every container that runs it.
+func (l *ledger) get(key groupKey) *api.AttemptFact {
+	var own *api.AttemptFact
 	for i := range l.facts {
-		if l.facts[i].Attempt == attempt {
-			return &l.facts[i]
+		f := &l.facts[i]
+		switch {
+		case f.Attempt != key.attempt:
+		case f.Verdict == api.VerdictWithheld && !f.OnTrial:
+			return f
+		case own == nil && f.Container == key.container && key.is(f.Workload):
+			own = f
 		}
 	}
-	return nil
+	return own
+}
+
+// is reports whether the name, as workloadName writes it, is that of the group's workload. All
+// bare pods are one.
+func (k groupKey) is(workload string) bool {
+	if k.workload.Bare() {
+		return strings.HasPrefix(workload, api.PodKind+"/")
+	}
+	return workload == k.workload.Kind+"/"+k.workload.Name
 }
 
 // enable withdraws what is withheld if the rotator only tells, and forgets what it only
@@ -47,12 +63,12 @@ func (l *ledger) enable() {
 
 // decide changes the fact about the attempt. It returns the verdict if it is new, and
 // false if there is no room for it.
-func (l *ledger) decide(attempt string, g *group) (verdict api.Verdict, room bool) {
+func (l *ledger) decide(key groupKey, g *group) (verdict api.Verdict, room bool) {
 	worst, blamed := g.worst(), api.VerdictSuspected
 	if l.n.Enabled {
 		blamed = api.VerdictWithheld
 	}
-	fact := l.get(attempt)
+	fact := l.get(key)
 	switch {
 	case fact == nil && worst == nil:
 		return "", true
@@ -60,7 +76,7 @@ func (l *ledger) decide(attempt string, g *group) (verdict api.Verdict, room boo
 		if !l.makeRoom() {
 			return "", false
 		}
-		l.facts = append(l.facts, api.AttemptFact{Attempt: attempt, Verdict: blamed})
+		l.facts = append(l.facts, api.AttemptFact{Attempt: key.attempt, Verdict: blamed})
 		fact = &l.facts[len(l.facts)-1]
 	case fact.Verdict == api.VerdictWithheld:
 		if worst != nil && worst.evidence == EvidenceNamed {

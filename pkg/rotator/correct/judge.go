@@ -17,12 +17,14 @@ const EvidenceRunsWithout Evidence = "runs without"
 // ask by HTTPS: a program that ignores what it does not know.
 const EvidencePlaintext Evidence = "plaintext"
 
-// fault is a crash that is the fault of an attempt.
+// fault is a crash, or a run without serving, that is the fault of an attempt.
 type fault struct {
 	pod      *pods.Facts
 	crash    pods.Crash
 	evidence Evidence
 	line     string // that is the evidence, as an event may repeat it
+	// deletes: the pod is in a state in which the rotator may delete it.
+	deletes bool
 }
 
 // stronger orders faults: first the one that says the most.
@@ -35,15 +37,18 @@ func stronger(a, b fault) int {
 // was made with it. siblings is what the pods of its template show, itself among them.
 func judge(pod *pods.Facts, a api.ContainerAttempt, siblings *kin, now time.Time) (fault, bool) {
 	crash := crashOf(pod, a.Container)
-	if crash == nil || !crash.Resumed.IsZero() || !fails(*crash, now) || pod.Ready || pod.DeletionTimestamp != nil {
+	if crash == nil || !crash.Resumed.IsZero() || !exits(*crash) || pod.Ready || pod.DeletionTimestamp != nil {
 		return fault{}, false
 	}
 	said := siblings.read(*crash)
-	f := fault{pod: pod, crash: *crash, evidence: said.evidence, line: said.line}
-	switch f.evidence {
-	case EvidenceNamed:
+	f := fault{pod: pod, crash: *crash, evidence: said.evidence, line: said.line, deletes: crash.Waiting}
+	byItself := crash.ExitCode <= maxExitCode || f.evidence == EvidenceUsage
+	switch {
+	case f.evidence == EvidenceNamed: // however long it ran, and whatever its exit code
 		return f, true
-	case EvidenceOther:
+	case !crash.Short() || !byItself:
+		return fault{}, false
+	case f.evidence == EvidenceOther:
 		f.evidence = EvidenceRunsWithout
 		return f, siblings.serves(a, true)
 	}
@@ -63,24 +68,36 @@ func crashOf(pod *pods.Facts, container string) *pods.Crash {
 	return nil
 }
 
-// maxExitCode is the highest exit code of a program that ended by itself: above it are
-// those of signals, which a failed liveness probe or a lack of memory sends.
+// maxExitCode is the highest exit code of a program of which it is sure that it ended by
+// itself: above it are those of signals, though some programs choose 255.
 const maxExitCode = 128
+
+// killed are the exit codes of programs that were ended by SIGINT, SIGKILL or SIGTERM: by a
+// failed liveness probe, a lack of memory, or a person. Those of other signals are the
+// program's own doing, such as 134 of SIGABRT.
+var killed = []int32{128 + 2, 128 + 9, 128 + 15}
 
 // notStarted are the reasons with which the kubelet and container runtimes say that a
 // container ended, although its program did not end by itself.
 var notStarted = []string{"OOMKilled", "ContainerCannotRun", "StartError"}
 
-// fails reports whether the container exits by itself again and again. One that runs
-// now may do so for a moment only.
+// exits reports whether the container ends by itself again and again.
+func exits(c pods.Crash) bool {
+	return c.Restarts >= 1 && c.Signal == 0 && !slices.Contains(killed, c.ExitCode) && !slices.Contains(notStarted, c.Reason)
+}
+
+// fails reports whether the container exits by itself with an error, soon, and again and
+// again. One that runs now may do so for a moment only.
 func fails(c pods.Crash, now time.Time) bool {
-	return c.Restarts >= 1 && c.ExitCode > 0 && c.ExitCode <= maxExitCode && c.Signal == 0 && !slices.Contains(notStarted, c.Reason) &&
-		(c.Resumed.IsZero() || now.Sub(c.Resumed) <= pods.ShortRun)
+	return exits(c) && c.Short() && (c.Resumed.IsZero() || now.Sub(c.Resumed) <= pods.ShortRun)
 }
 
 // steady reports whether the pod is ready and does not crash. Without a readiness probe
-// a pod that crashes is ready for a moment after each start.
-func steady(pod *pods.Facts) bool { return pod.Ready && pod.Crashes == nil }
+// a pod that crashes, or is killed because of its liveness probe, is ready for a moment
+// after each start.
+func steady(pod *pods.Facts, now time.Time) bool {
+	return pod.Ready && (pod.Crashes == nil || !slices.ContainsFunc(pod.Crashes.Containers, pods.Crash.Short)) && (pod.Unready == nil || !restarting(pod.Unready, now))
+}
 
 // How long a container that has crashed from the beginning may take to its latest crash:
 // what kubelets wait before a restart (10 s, and twice as long each time, up to 5 min),

@@ -40,7 +40,7 @@ func (k *kin) add(pod *pods.Facts, attempts []api.ContainerAttempt, now time.Tim
 	made := map[string]bool{}
 	for _, a := range attempts {
 		made[a.Container] = made[a.Container] || !a.Withheld
-		if steady(pod) {
+		if steady(pod, now) {
 			k.served[a] = true
 		}
 	}

@@ -23,17 +23,20 @@ type namespace struct {
 	alive         map[string]bool                // attempts that a pod has, made or withheld
 	said          readings
 	dial          []probe.Visit
+	pause         time.Duration // see pauseFor
 	after         time.Duration // until the next pod is to be dialled; 0 for never
 }
 
-// groupKey is an attempt, and the Service that the fact about it is written on, nil if
-// there is none.
+// groupKey is an attempt with a container of a workload, and the Service that the fact about
+// it is written on, nil if there is none.
 type groupKey struct {
 	service            *corev1.Service
 	attempt, container string
+	workload           pods.Workload // zero for bare pods
 }
 
-// group is the pods that one attempt was made with, or withheld from.
+// group is the pods of a workload that one attempt was made with, or withheld from. What one
+// workload does without it says nothing of another: its arguments may be others.
 type group struct {
 	faults []fault // the strongest first
 	// failing is a pod that fails without the attempt, and its crash; nil if none does.
@@ -49,7 +52,7 @@ func newNamespace(s Situation) *namespace {
 	slices.SortFunc(s.Services, func(a, b Service) int { return api.OlderFirst(a.Service, b.Service) })
 	n := &namespace{
 		Situation: s, asking: map[string]*corev1.Service{}, asked: map[string]*corev1.Service{},
-		groups: map[groupKey]*group{}, keys: map[*corev1.Service][]groupKey{}, alive: map[string]bool{}, said: readings{before: s.Readings},
+		groups: map[groupKey]*group{}, keys: map[*corev1.Service][]groupKey{}, alive: map[string]bool{}, said: readings{before: s.Readings}, pause: pauseFor(s.Pods),
 	}
 	n.indexServices()
 	n.addPods()
@@ -62,7 +65,7 @@ func newNamespace(s Situation) *namespace {
 	}
 	for _, keys := range n.keys {
 		slices.SortFunc(keys, func(a, b groupKey) int {
-			return cmp.Or(cmp.Compare(a.attempt, b.attempt), cmp.Compare(a.container, b.container))
+			return cmp.Or(cmp.Compare(a.attempt, b.attempt), cmp.Compare(a.container, b.container), a.workload.Compare(b.workload))
 		})
 	}
 	return n
@@ -108,7 +111,7 @@ func (n *namespace) addPods() {
 }
 
 func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) {
-	key := groupKey{n.serviceOf(pod), a.Attempt, a.Container}
+	key := groupKey{n.serviceOf(pod), a.Attempt, a.Container, pod.Template.Value().Workload}
 	g := n.groups[key]
 	if g == nil {
 		g = &group{}
@@ -123,7 +126,7 @@ func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) 
 	if f, ok := judge(pod, a, siblings, n.Now); ok {
 		g.faults = append(g.faults, f)
 	}
-	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now)
+	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now, n.pause)
 	switch {
 	case blamed:
 		g.faults = append(g.faults, f)

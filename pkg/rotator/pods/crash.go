@@ -11,13 +11,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// ShortRun is the longest run that counts as short. A program that does not know its
-// command line exits before it does anything else, which takes a JVM on a busy node
-// some seconds.
+// ShortRun is the longest run that counts as short. Most programs that do not know their
+// command line exit before they do anything else, which takes a JVM on a busy node some
+// seconds.
 const ShortRun = 10 * time.Second
 
 // Crashes are the containers of a pod whose latest run was short and ended with an
-// error.
+// error, and those with an attempt that ended in any other way, said why, and do not run
+// again.
 type Crashes struct {
 	// Begun is when the pod's containers could start: after the kubelet had taken it and
 	// its init containers had ended.
@@ -25,7 +26,7 @@ type Crashes struct {
 	Containers []Crash // by the order of their statuses
 }
 
-// Crash is a container whose latest run was short and ended with an error.
+// Crash is such a container.
 type Crash struct {
 	Container string
 	// Waiting: the kubelet waits before it starts the container again
@@ -45,27 +46,38 @@ type Crash struct {
 	Given   []string
 }
 
+// Short reports whether the run was short and ended with an error.
+func (c Crash) Short() bool { return c.ExitCode != 0 && c.Finished.Sub(c.Started) <= ShortRun }
+
 // crashesOf returns the crashes of a pod, nil if there are none. They are read from its
-// status, and t is its template. Of more than maxCrashes containers with an attempt, and of
+// status. s is the webhook's, and t the pod's template. Of more than maxCrashes containers with an attempt, and of
 // those without one, the first are kept, and one crash of each.
-func crashesOf(pod *corev1.Pod, t *Template) *Crashes {
+func crashesOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Crashes {
 	var out []Crash
 	attempts, counts := t.ContainerAttempts(), map[bool]int{} // by whether there is an attempt
-	messages, names := room(maxMessages), newNameReader(pod, t.Given.Secret)
+	secret := s.Secret
+	if s.KeySource == api.KeySourcePod {
+		secret = PodKey
+	}
+	messages, names := room(maxMessages), newNameReader(pod, secret)
+	names.more = s.Names
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			s := &statuses[i]
-			c, crashes := crashOf(s)
-			made := slices.ContainsFunc(attempts, func(a api.ContainerAttempt) bool { return a.Container == s.Name && !a.Withheld })
-			known := func(other Crash) bool { return other.Container == s.Name }
+			of := &statuses[i]
+			c, crashes := crashOf(of)
+			made := slices.ContainsFunc(attempts, func(a api.ContainerAttempt) bool { return a.Container == of.Name && !a.Withheld })
+			known := func(other Crash) bool { return other.Container == of.Name }
+			if crashes && !c.Short() { // it counts only for what it says
+				crashes = made && c.Resumed.IsZero() && endOf(of).Message != ""
+			}
 			if !crashes || counts[made] == maxCrashes || slices.ContainsFunc(out, known) {
 				continue
 			}
 			counts[made]++
 			if made {
-				message := end(endOf(s).Message, min(maxMessage, int(messages))) // of more, the end says why
+				message := end(endOf(of).Message, min(maxMessage, int(messages))) // of more, the end says why
 				messages.take(len(message))
-				c.Message, c.Given = strings.Clone(message), names.given(s.Name)
+				c.Message, c.Given = strings.Clone(message), names.given(of.Name)
 			}
 			out = append(out, c)
 		}
@@ -86,19 +98,22 @@ func crashOf(s *corev1.ContainerStatus) (Crash, bool) {
 	case s.State.Terminated != nil:
 	case s.State.Running != nil:
 		c.Resumed = s.State.Running.StartedAt.Time
-	case s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff":
+	case s.State.Waiting != nil && s.State.Waiting.Reason == reasonBackOff:
 		c.Waiting = true
 	default:
 		return Crash{}, false // the kubelet does not get as far as to start it
 	}
 	ended := endOf(s)
-	if ended == nil || ended.ExitCode == 0 || ended.FinishedAt.Sub(ended.StartedAt.Time) > ShortRun {
+	if ended == nil {
 		return Crash{}, false
 	}
 	c.Started, c.Finished = ended.StartedAt.Time, ended.FinishedAt.Time
 	c.ExitCode, c.Signal, c.Reason = ended.ExitCode, ended.Signal, strings.Clone(beginning(ended.Reason, maxReason))
 	return c, true
 }
+
+// reasonBackOff is the kubelet's for a container that it starts again after a while.
+const reasonBackOff = "CrashLoopBackOff"
 
 // endOf returns the end of the container's latest run, nil if none is known.
 func endOf(s *corev1.ContainerStatus) *corev1.ContainerStateTerminated {

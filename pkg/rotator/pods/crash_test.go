@@ -55,6 +55,13 @@ func TestWhatIsKeptOfACrash(t *testing.T) {
 		{Container: "proxy", Waiting: true, Restarts: 3, Started: rotatortest.Noon, Finished: rotatortest.Noon.Add(time.Second), ExitCode: 2, Reason: "Error"},
 	}}, f.Crashes, "the text is kept where there is an attempt")
 
+	said := api.InjectionStatus{KeySource: api.KeySourcePod, Attempts: map[string]string{"app": someAttempt}, Names: map[string]string{"app": "tls,tls-cert-file,a b", "proxy": "x"}}
+	ofItsOwn := func(p *corev1.Pod) {
+		p.Spec.Volumes[0].Projected = &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}}}
+	}
+	f = FactsOf(rotatortest.Pod(spec, ofItsOwn, withStatus(said), statuses(crashing("app", "said"))))
+	assert.Equal(t, []string{"APP_CERT", "d", "tls", "tls-cert-file"}, f.Crashes.Containers[0].Given, "a key that the pod made, and a name that leads to no file")
+
 	withheld := withStatus(api.InjectionStatus{Withheld: map[string]string{"app": someAttempt}})
 	f = FactsOf(rotatortest.Pod(spec, withheld, statuses(crashing("app", "said"))))
 	assert.Empty(t, f.Crashes.Containers[0].Message)

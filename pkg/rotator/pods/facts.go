@@ -127,7 +127,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
-	f.Crashes = crashesOf(pod, &t)
+	f.Crashes = crashesOf(pod, status, &t)
 	f.Unready = unreadyOf(pod, status, &t)
 	if f.Crashes != nil || t.Workload == (Workload{}) || t.Mounts != "" || t.Bundle {
 		f.UID = pod.UID

@@ -18,8 +18,11 @@ var standard = []string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}
 // are at most maxNames.
 type nameReader struct {
 	pod    *corev1.Pod
-	secret string
-	left   int
+	secret string // or PodKey
+	// more are names that the webhook says that it gave besides, by container: see
+	// api.InjectionStatus.Names.
+	more map[string]string
+	left int
 
 	// volumes are those with the Secret, and containers those that run as long as the pod
 	// does; nil before the first look.
@@ -32,7 +35,8 @@ func newNameReader(pod *corev1.Pod, secret string) *nameReader {
 }
 
 // given returns the names, without dashes, of the container's flags and variables whose
-// value leads to where the Secret is mounted. They are sorted.
+// value leads to where the Secret is mounted, and those that the webhook says that it gave
+// besides. They are sorted.
 func (r *nameReader) given(container string) []string {
 	if r.volumes == nil {
 		r.volumes, r.containers = volumesWith(r.pod, r.secret), api.RunningContainers(r.pod)
@@ -44,13 +48,21 @@ func (r *nameReader) given(container string) []string {
 	c := r.containers[i].Container
 	dirs := r.directories(c)
 	var names []string
+	add := func(name string) (room bool) {
+		if len(names) < r.left && IsName(name) && !slices.Contains(names, name) {
+			names = append(names, strings.Clone(name))
+		}
+		return len(names) < r.left
+	}
 	for name, value := range namesAndValues(c) {
-		if len(names) == r.left {
+		leads := slices.ContainsFunc(dirs, func(dir string) bool { return strings.Contains(value, dir) })
+		if leads && !add(name) {
 			break
 		}
-		leads := slices.ContainsFunc(dirs, func(dir string) bool { return strings.Contains(value, dir) })
-		if leads && IsName(name) && !slices.Contains(names, name) {
-			names = append(names, strings.Clone(name))
+	}
+	for name := range strings.SplitSeq(r.more[container], ",") {
+		if !add(name) {
+			break
 		}
 	}
 	r.left -= len(names)
@@ -58,10 +70,12 @@ func (r *nameReader) given(container string) []string {
 	return names
 }
 
+// volumesWith returns the pod's volumes with the Secret's key, or with that of PodKey.
 func volumesWith(pod *corev1.Pod, secret string) map[string]bool {
 	out := map[string]bool{}
 	for i := range pod.Spec.Volumes {
-		if v := &pod.Spec.Volumes[i]; slices.Contains(keysIn(v), secret) {
+		v := &pod.Spec.Volumes[i]
+		if slices.Contains(keysIn(v), secret) || secret == PodKey && holdsPodKey(*v) {
 			out[v.Name] = true
 		}
 	}

@@ -15,12 +15,17 @@ import (
 // HTTPS.
 const partProbes = "probes"
 
-// Unready is a container with an attempt that runs and is not ready, and whose probes the
-// webhook changed to HTTPS.
+// Unready is a container with an attempt whose probes the webhook changed to HTTPS, and that
+// does not pass them: it is not ready, or was restarted and no readiness probe shows that
+// it serves.
 type Unready struct {
 	Container string
-	Started   time.Time
-	Ports     []uint16 // that its probes ask by HTTPS, sorted
+	// Started is when its run began, or its latest run if it does not run. Then Ended is
+	// when that ended.
+	Started, Ended time.Time
+	// Waiting: the kubelet waits before it starts the container again (CrashLoopBackOff).
+	Waiting bool
+	Ports   []uint16 // that its probes ask by HTTPS, sorted
 }
 
 // unreadyOf returns the first such container of the pod, nil if there is none. s is the
@@ -31,12 +36,26 @@ func unreadyOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Unready {
 			continue
 		}
 		c := statusOf(pod, a.Container)
-		if c == nil || c.Ready || c.State.Running == nil {
+		if c == nil {
 			continue
 		}
-		if ports := httpsPorts(pod, c.Name); len(ports) > 0 {
-			return &Unready{Container: strings.Clone(c.Name), Started: c.State.Running.StartedAt.Time, Ports: ports}
+		u := Unready{Container: strings.Clone(c.Name)}
+		ports, proven := httpsPorts(pod, c.Name)
+		switch ended := endOf(c); {
+		case len(ports) == 0:
+			continue
+		case c.State.Running != nil && c.Ready && (c.RestartCount == 0 || proven):
+			continue
+		case c.State.Running != nil:
+			u.Started = c.State.Running.StartedAt.Time
+		case ended != nil:
+			u.Started, u.Ended = ended.StartedAt.Time, ended.FinishedAt.Time
+			u.Waiting = c.State.Waiting != nil && c.State.Waiting.Reason == reasonBackOff
+		default:
+			continue
 		}
+		u.Ports = ports
+		return &u
 	}
 	return nil
 }
@@ -51,25 +70,25 @@ func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
 	return nil
 }
 
-// httpsPorts returns the ports that the container's probes ask by HTTPS.
-func httpsPorts(pod *corev1.Pod, container string) []uint16 {
+// httpsPorts returns the ports that the container's probes ask by HTTPS, and whether its
+// readiness probe is one of them, which proves that it serves if it is ready.
+func httpsPorts(pod *corev1.Pod, container string) (ports []uint16, proven bool) {
 	containers := api.RunningContainers(pod)
 	i := slices.IndexFunc(containers, func(c api.ContainerRef) bool { return c.Name == container })
 	if i < 0 {
-		return nil
+		return nil, false
 	}
-	var ports []uint16
 	c := containers[i]
 	for _, p := range []*corev1.Probe{c.ReadinessProbe, c.StartupProbe, c.LivenessProbe} {
 		if p == nil || p.HTTPGet == nil || p.HTTPGet.Scheme != corev1.URISchemeHTTPS || p.HTTPGet.Host != "" {
 			continue
 		}
 		if n := portOf(c.Container, p.HTTPGet.Port); n > 0 && n < 1<<16 {
-			ports = append(ports, uint16(n))
+			ports, proven = append(ports, uint16(n)), proven || p == c.ReadinessProbe
 		}
 	}
 	slices.Sort(ports)
-	return slices.Compact(ports)
+	return slices.Compact(ports), proven
 }
 
 func portOf(c *corev1.Container, port intstr.IntOrString) int32 {

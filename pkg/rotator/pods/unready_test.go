@@ -2,6 +2,7 @@ package pods
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -29,13 +30,32 @@ func TestWhatIsKeptOfAPodThatIsNotReady(t *testing.T) {
 		}, change)
 	}
 	assert.Equal(t, &Unready{Container: "app", Started: rotatortest.Noon, Ports: []uint16{443, 8443}}, FactsOf(pod(nil)).Unready)
+	restarted := func(ready bool) rotatortest.Change {
+		return func(p *corev1.Pod) {
+			s := &p.Status.ContainerStatuses[0]
+			s.RestartCount, s.Ready = 1, ready
+			s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(rotatortest.Noon.Add(-time.Minute)), FinishedAt: started}
+		}
+	}
+	noReadiness := func(p *corev1.Pod) { p.Spec.Containers[0].ReadinessProbe = nil }
+	waits := func(reason string) rotatortest.Change {
+		return func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+		}
+	}
+	assert.Equal(t, &Unready{Container: "app", Started: rotatortest.Noon, Ports: []uint16{443}}, FactsOf(pod(rotatortest.All(restarted(true), noReadiness))).Unready)
+	assert.Equal(t, &Unready{Container: "app", Started: rotatortest.Noon.Add(-time.Minute), Ended: rotatortest.Noon, Waiting: true, Ports: []uint16{443, 8443}},
+		FactsOf(pod(rotatortest.All(restarted(false), waits("CrashLoopBackOff")))).Unready)
+	assert.False(t, FactsOf(pod(rotatortest.All(restarted(false), waits("ContainerCreating")))).Unready.Waiting)
 	for name, change := range map[string]rotatortest.Change{
-		"ready":          func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true },
-		"does not run":   func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil },
-		"another":        func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Name = "proxy" },
-		"not injected":   rotatortest.Label(api.LabelInjected, "false"),
-		"withheld":       withStatus(api.InjectionStatus{Containers: map[string]string{"app": "files,probes"}, Withheld: map[string]string{"app": someAttempt}}),
-		"probes as were": withStatus(api.InjectionStatus{Containers: map[string]string{"app": "files,flags"}, Attempts: map[string]string{"app": someAttempt}}),
+		"restarted, and its readiness probe shows that it serves": restarted(true),
+		"ready for the first time":                                rotatortest.All(noReadiness, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true }),
+		"ready":                                                   func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true },
+		"does not run":                                            func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil },
+		"another":                                                 func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Name = "proxy" },
+		"not injected":                                            rotatortest.Label(api.LabelInjected, "false"),
+		"withheld":                                                withStatus(api.InjectionStatus{Containers: map[string]string{"app": "files,probes"}, Withheld: map[string]string{"app": someAttempt}}),
+		"probes as were":                                          withStatus(api.InjectionStatus{Containers: map[string]string{"app": "files,flags"}, Attempts: map[string]string{"app": someAttempt}}),
 		"no probes": func(p *corev1.Pod) {
 			p.Spec.Containers[0].ReadinessProbe, p.Spec.Containers[0].LivenessProbe = nil, nil
 		},

@@ -60,6 +60,8 @@ func TestWhichPodsTheRotatorMayDelete(t *testing.T) {
 	unready, ready := *running.DeepCopy(), *running.DeepCopy()
 	unready.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	ready.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	restarted := *ready.DeepCopy()
+	restarted.ContainerStatuses[0].RestartCount = 1
 	attempts := map[string]string{"c": "0a0a0a0a0a0a0a0a"}
 	probed := api.InjectionStatus{Containers: map[string]string{"c": "files,flags,probes"}, Attempts: attempts}
 	says := func(s api.InjectionStatus) func(*corev1.Pod) {
@@ -84,6 +86,9 @@ func TestWhichPodsTheRotatorMayDelete(t *testing.T) {
 		{"not ready, and nothing was tried", unready, []func(*corev1.Pod){injected, controlled, says(api.InjectionStatus{Containers: probed.Containers})}, onlyCrashing},
 		{"not ready for changed probes, and not injected", unready, []func(*corev1.Pod){controlled, says(probed)}, onlyInjected},
 		{"not ready, and does not run yet", corev1.PodStatus{Conditions: unready.Conditions}, []func(*corev1.Pod){injected, controlled, says(probed)}, onlyCrashing},
+		{"restarted for changed probes", restarted, []func(*corev1.Pod){injected, controlled, says(probed)}, ""},
+		{"restarted, and its probes are its own", restarted, []func(*corev1.Pod){injected, controlled, says(api.InjectionStatus{Containers: map[string]string{"c": "flags"}, Attempts: attempts})}, onlyCrashing},
+		{"restarted for changed probes, and bare", restarted, []func(*corev1.Pod){injected, says(probed)}, onlyControlled},
 		{"ready", ready, []func(*corev1.Pod){injected, controlled, says(probed)}, onlyCrashing},
 		{"bare", crashing, []func(*corev1.Pod){injected}, onlyControlled},
 		{"owned, and not controlled", crashing, []func(*corev1.Pod){injected, ownedOnly}, onlyControlled},

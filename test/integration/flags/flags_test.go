@@ -2,9 +2,11 @@ package flags
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,4 +115,16 @@ func TestFlagsAreOnlyToldOf(t *testing.T) {
 	assert.Contains(t, p.told(api.FlagsSuspected, "Deployment", "web"), "nothing is done about it")
 	counts(t, registry, "servingcert_flags_verdicts_total", 1, "suspected")
 	assert.True(t, p.exists(pod))
+}
+
+// TestAProgramThatSaysItLate: with another exit code than most, and after more than 10 s.
+func TestAProgramThatSaysItLate(t *testing.T) {
+	startRotator(t)
+	p := newPlace(t)
+	pod := p.pod("web-1", "web", false)
+	p.crashes(pod, unknownFlag, func(end *corev1.ContainerStateTerminated) {
+		end.ExitCode, end.StartedAt = 255, metav1.NewTime(end.FinishedAt.Add(-40*time.Second))
+	})
+	assert.False(t, p.says(metav1.ConditionFalse, api.FlagsWithheld)[0].OnTrial)
+	p.gone(pod)
 }

@@ -81,3 +81,29 @@ func TestFlagsThatAProgramIgnoresAreTakenBack(t *testing.T) {
 	assert.Len(t, after.Spec.Containers[0].Args, 1)
 	assert.NotEqual(t, corev1.URISchemeHTTPS, after.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme)
 }
+
+// TestAProgramThatItsLivenessProbeKills: it is ready between two kills, and ignores its flags.
+func TestAProgramThatItsLivenessProbeKills(t *testing.T) {
+	startRotator(t)
+	p := newPlace(t)
+	plain := serve(t, "127.9.9.6", false)
+	p.web.Spec.Ports[0].TargetPort = intstr.FromInt32(plain)
+	require.NoError(t, admin.Update(t.Context(), p.web))
+	pod := p.made("web-1", func(pod *corev1.Pod) {
+		c := &pod.Spec.Containers[0]
+		c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: plain})
+		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(plain)}}}
+	})
+	assert.Equal(t, corev1.URISchemeHTTPS, pod.Spec.Containers[0].LivenessProbe.HTTPGet.Scheme)
+	p.runs(pod, "127.9.9.6")
+	killed, now := metav1.NewTime(time.Now().Add(-2*time.Second)), metav1.Now()
+	s := &pod.Status.ContainerStatuses[0]
+	s.Ready, s.RestartCount = true, 1
+	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", StartedAt: s.State.Running.StartedAt, FinishedAt: killed}
+	s.State.Running.StartedAt = now
+	pod.Status.Conditions[0].Status = corev1.ConditionTrue
+	require.NoError(t, admin.Status().Update(t.Context(), pod))
+
+	p.says(metav1.ConditionFalse, api.FlagsWithheld)
+	p.gone(pod)
+}

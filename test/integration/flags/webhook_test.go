@@ -75,8 +75,11 @@ func TestWhatTheWebhookMakesOfIt(t *testing.T) {
 	p.gone(first)
 	assert.True(t, p.exists(asked), "that was asked for in so many words")
 
-	second := p.made("web-3")
-	assert.Equal(t, []string{"--port=443"}, second.Spec.Containers[0].Args)
+	nextRelease := func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Image, pod.Spec.Containers[0].Args = "example.com/app:2", []string{"--port=443", "--log-level=info"}
+	}
+	second := p.made("web-3", nextRelease)
+	assert.Equal(t, []string{"--port=443", "--log-level=info"}, second.Spec.Containers[0].Args)
 	assert.Equal(t, tried.Attempts, statusOf(t, second).Withheld)
 	assert.Empty(t, statusOf(t, second).Attempts)
 	assert.Equal(t, "true", second.Labels[api.LabelInjected])

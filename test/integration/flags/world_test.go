@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-var attempt = api.AttemptOf("app", "example.com/app", []string{"--port=80"}, []string{"--tls-cert-file=/etc/servingcert/tls.crt"})
+var attempt = api.AttemptOf("example.com/app", "", nil, []string{"--tls-cert-file=/etc/servingcert/tls.crt"})
 
 // place is a namespace with Service web, which asks for Secret web-tls.
 type place struct {
@@ -85,7 +85,7 @@ func (p place) pod(name, workload string, withheld bool) *corev1.Pod {
 
 // crashes says of a pod what the kubelet does when its container has exited a second
 // after its third start, and waits.
-func (p place) crashes(pod *corev1.Pod, message string) {
+func (p place) crashes(pod *corev1.Pod, message string, changes ...func(*corev1.ContainerStateTerminated)) {
 	p.t.Helper()
 	now := time.Now()
 	started := metav1.NewTime(now.Add(-time.Minute))
@@ -98,6 +98,9 @@ func (p place) crashes(pod *corev1.Pod, message string) {
 				ExitCode: 2, Reason: "Error", Message: message, StartedAt: metav1.NewTime(now.Add(-6 * time.Second)), FinishedAt: metav1.NewTime(now.Add(-5 * time.Second)),
 			}},
 		}},
+	}
+	for _, change := range changes {
+		change(pod.Status.ContainerStatuses[0].LastTerminationState.Terminated)
 	}
 	require.NoError(p.t, admin.Status().Update(p.t.Context(), pod))
 }

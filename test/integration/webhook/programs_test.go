@@ -63,10 +63,13 @@ func TestEveryProgramIsAccepted(t *testing.T) {
 		pod.Spec.Containers = nil
 		for i, p := range chunk {
 			container := corev1.Container{Name: fmt.Sprintf("c-%d", i), Image: "example.com/mirror", Args: []string{"--verbose"}, Ports: []corev1.ContainerPort{{ContainerPort: 8443}}}
-			if len(p.Images) > 0 {
+			switch {
+			case len(p.Images) > 0:
 				container.Image = "example.com/" + p.Images[0]
-			} else {
+			case len(p.Executables) > 0:
 				container.Command = []string{"/usr/bin/" + p.Executables[0]}
+			default:
+				container.Args = p.Arguments
 			}
 			pod.Spec.Containers = append(pod.Spec.Containers, container)
 		}

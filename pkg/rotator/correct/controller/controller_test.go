@@ -43,7 +43,7 @@ func TestWhatEventsSay(t *testing.T) {
 			"Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and another pod serves without them; recreate it: a new pod does not get them",
 		}},
 		{"plaintext", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidencePlaintext, Line: "answers in plaintext on port 443"}, []string{
-			"Warning FlagsWithheld container app of pod web-1 answers in plaintext on port 443 and is not ready: it ignores flags that nobody asked for; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right",
+			"Warning FlagsWithheld container app of pod web-1 answers in plaintext on port 443 and fails its probes: it ignores flags that nobody asked for; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right",
 		}},
 		{"cleared", correct.Finding{Verdict: api.VerdictCleared, Workload: workload}, []string{
 			"Normal FlagsKept container app of pod web-1 exited with code 2 without the flags that nobody asked for, too: new pods get them again",
