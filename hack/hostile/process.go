@@ -21,9 +21,9 @@ import (
 const (
 	// grace is how long a process has to end by itself.
 	grace = 5 * time.Second
-	// A kubelet's liveness probe as install.yaml has it: Kubernetes' defaults.
+	// A kubelet's liveness probe as install.yaml has it.
 	livenessPeriod   = 10 * time.Second
-	livenessTimeout  = time.Second
+	livenessTimeout  = 5 * time.Second
 	livenessFailures = 3
 	// maxRestarts ends a process that ends again and again for good.
 	maxRestarts = 10

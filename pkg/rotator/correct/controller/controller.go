@@ -30,6 +30,7 @@ type reconciler struct {
 	turns      *deletions
 	events     eventWriter
 	ledger     *ledger
+	told       *told
 }
 
 // Reconcile looks at one namespace.
@@ -112,6 +113,9 @@ const soon = time.Second
 func (r *reconciler) tell(ctx context.Context, namespace string, findings []correct.Finding) {
 	for _, f := range findings {
 		r.ledger.count(f.Verdict)
+		if !r.told.take(namespace, r.cluster.Now()) {
+			continue
+		}
 		log.FromContext(ctx).Info("judged flags that nobody asked for", "verdict", f.Verdict, "attempt", f.Attempt, "kind", f.Workload.Kind, "name", f.Workload.Name,
 			"pod", f.Pod, "container", f.Container, "exitCode", f.ExitCode, "evidence", f.Evidence)
 		r.events.found(namespace, f)

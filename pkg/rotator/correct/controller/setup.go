@@ -39,7 +39,7 @@ type Partners struct {
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
 	r := &reconciler{
 		cluster: c, cfg: cfg, partners: p, writer: mgr.GetClient(), conditions: c.Conditions(api.ConditionFlags),
-		turns: newDeletions(cfg.Rate), events: eventWriter{c.Recorder()}, ledger: newLedger(),
+		turns: newDeletions(cfg.Rate), events: eventWriter{c.Recorder()}, ledger: newLedger(), told: newTold(),
 	}
 	if err := c.Metrics.Register(r.ledger); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
