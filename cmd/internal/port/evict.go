@@ -18,10 +18,13 @@ const (
 	stages  = iota
 )
 
-// guaranteed is the share of a port that no other stage takes from a stage: one eighth. So
-// there is time to complete a handshake and a request, whoever else holds connections of any
-// stage, and those that were of use are kept when nothing but newcomers arrive.
-const guaranteed = 8
+// shares are what no other stage takes from a stage, in eighths of a port. Those that open have
+// half of it: whoever else holds connections of any stage, there is time to complete a handshake
+// where the processor is busy. Those that were of use are kept when nothing but newcomers arrive.
+var shares = [stages]int{opening: 4, first: 1, idle: 1, further: 1}
+
+// share is how many connections of a port with room for most no other stage takes from the stage.
+func (s stage) share(most int) int { return most * shares[s] / 8 }
 
 // conn is a connection to a port.
 type conn struct {
@@ -50,7 +53,7 @@ func victim(conns []*conn, most int) *conn {
 		sizes[c.stage]++
 	}
 	from := opening
-	for from < further && sizes[from] <= most/guaranteed {
+	for from < further && sizes[from] <= from.share(most) {
 		from++
 	}
 	peers := map[netip.Addr]int{}

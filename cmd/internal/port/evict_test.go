@@ -27,8 +27,8 @@ func TestVictim(t *testing.T) {
 	}{
 		"the oldest of the only peer":               {some(17, a, opening, 5), a, opening, 5},
 		"the oldest of the peer with most":          {append(some(3, b, opening, 1), some(14, a, opening, 5)...), a, opening, 5},
-		"newcomers before those in use":             {append(some(10, a, further, 1), some(7, b, opening, 20)...), b, opening, 20},
-		"but two newcomers of 16 are left":          {append(some(15, a, further, 1), some(2, b, opening, 20)...), a, further, 1},
+		"newcomers before those in use":             {append(some(10, a, further, 1), some(10, b, opening, 20)...), b, opening, 20},
+		"but eight newcomers of 16 are left":        {append(some(9, a, further, 1), some(8, b, opening, 20)...), a, further, 1},
 		"a first request before the idle":           {append(some(10, a, idle, 1), some(7, b, first, 20)...), b, first, 20},
 		"the idle before further requests":          {append(some(10, a, idle, 30), some(7, b, further, 1)...), a, idle, 30},
 		"connections of other stages do not matter": {append(append(some(10, a, further, 1), some(3, a, idle, 20)...), append(some(4, b, idle, 40), some(1, a, opening, 50)...)...), b, idle, 40},
@@ -65,7 +65,7 @@ func TestVictimOfAnyConnections(t *testing.T) {
 		if found == nil || found == newcomer {
 			t.Fatalf("the newcomer is closed, or nothing")
 		}
-		if sizes[found.stage] <= most/guaranteed {
+		if sizes[found.stage] <= found.stage.share(most) {
 			t.Fatalf("stage %d has %d of %d, and loses one", found.stage, sizes[found.stage], most)
 		}
 		peers := map[netip.Addr]int{}
@@ -73,7 +73,7 @@ func TestVictimOfAnyConnections(t *testing.T) {
 			if c.stage == found.stage {
 				peers[c.peer]++
 			}
-			if c.stage < found.stage && sizes[c.stage] > most/guaranteed {
+			if c.stage < found.stage && sizes[c.stage] > c.stage.share(most) {
 				t.Fatalf("stage %d loses one, and stage %d has %d of %d", found.stage, c.stage, sizes[c.stage], most)
 			}
 		}

@@ -16,6 +16,10 @@ import (
 // after one (HTTP 431): with such connections anybody could keep others waiting.
 const maxHeaders = 32 << 10
 
+// maxEnding is the part of a port, one eighth, of which so many connections may be closed for
+// others and not be done.
+const maxEnding = 8
+
 var errHeaders = fmt.Errorf("more than %d bytes were received before the headers of a request were complete", maxHeaders)
 
 // listener takes every connection, and has at most so many. When there is no room for one,
@@ -44,7 +48,7 @@ func newListener(l net.Listener, most int, evicted func(netip.Addr)) *listener {
 // before, and where the processor is busy, they are closed before they had their turn.
 func (l *listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
-	for l.ending > l.most/guaranteed && !l.closed {
+	for l.ending > l.most/maxEnding && !l.closed {
 		l.changed.Wait()
 	}
 	l.mu.Unlock()

@@ -210,7 +210,7 @@ func TestAcceptWaitsForThoseThatEnd(t *testing.T) {
 		_, err = io.WriteString(conn, flood.Request)
 		require.NoError(t, err)
 	}
-	most := int32(s.cfg.MaxConnections + s.cfg.MaxConnections/guaranteed + 1)
+	most := int32(s.cfg.MaxConnections + s.cfg.MaxConnections/maxEnding + 1)
 	require.Eventually(t, func() bool { return handling.Load() >= most-1 }, harness.Soon, harness.Tick)
 	assert.LessOrEqual(t, handling.Load(), most)
 	close(release)
