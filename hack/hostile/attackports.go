@@ -22,14 +22,16 @@ func (w *world) ports() []port {
 	return ports
 }
 
-func portsHeaders(ctx context.Context, a *attacker) { a.floodPorts(ctx, 0, flood.Header(1<<20)) }
+func portsHeaders(ctx context.Context, a *attacker) { a.floodPorts(ctx, podsOfTenant, flood.Header(1<<20)) }
 
 func portsIdle(ctx context.Context, a *attacker) {
 	a.floodPorts(ctx, portConnections, flood.Request)
 }
 
-// portConnections is more than a port takes.
-const portConnections = 600
+const (
+	portConnections = 600 // more than a port takes
+	podsOfTenant    = 50  // addresses, none of which is the API server's
+)
 
 // floodPorts counts the connections that it made.
 func (a *attacker) floodPorts(ctx context.Context, peers int, sends string) {
