@@ -22,7 +22,9 @@ func (w *world) ports() []port {
 	return ports
 }
 
-func portsHeaders(ctx context.Context, a *attacker) { a.floodPorts(ctx, podsOfTenant, flood.Header(1<<20)) }
+func portsHeaders(ctx context.Context, a *attacker) {
+	a.floodPorts(ctx, podsOfTenant, flood.Header(1<<20))
+}
 
 func portsIdle(ctx context.Context, a *attacker) {
 	a.floodPorts(ctx, portConnections, flood.Request)

@@ -136,6 +136,13 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	}
 	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
 	c.combined = c.PodKey != nil || slices.ContainsFunc(asking, func(s asker) bool { return s.from == c.origin() && api.WantsCombined(s.Service) })
+	c.addServices(asking, selecting)
+	return c
+}
+
+// addServices adds what the Services that ask for a certificate, and those of them that select the
+// pod, say of its containers.
+func (c *Choice) addServices(asking, selecting []asker) {
 	targets := api.PortSet{}
 	for _, s := range asking {
 		c.attempts = append(c.attempts, api.FlagsOf(s.Service).Established()...)
@@ -156,7 +163,6 @@ func Choose(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 			}
 		}
 	}
-	return c
 }
 
 // settingsOf returns the settings that the annotations of a Service or of the namespace say,

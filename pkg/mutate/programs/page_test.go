@@ -76,7 +76,7 @@ func namesOf(p *Program) string {
 		}
 	}
 	if len(p.Arguments) > 0 {
-		names = append(names, fmt.Sprintf("with two of `%s`", strings.Join(p.Arguments, " ")))
+		names = append(names, fmt.Sprintf("with two of %#q", strings.Join(p.Arguments, " ")))
 	}
 	if len(names) == 1 && names[0] == p.Name {
 		return ""

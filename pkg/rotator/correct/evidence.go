@@ -26,31 +26,46 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 	if strings.TrimSpace(message) == "" {
 		return EvidenceSilent, ""
 	}
-	known := false   // a program that lists the flag in its help knows it
+	evidence, line, known := looked.evidence(lines)
+	if evidence == EvidenceOther {
+		evidence, line = looked.complaint(lines, known)
+	}
+	return evidence, line
+}
+
+// evidence returns what the lines say that have the flag or a file of the certificate in them, and
+// whether the program knows the flag, as one does that lists it in its help.
+func (w words) evidence(lines []string) (e Evidence, evident string, known bool) {
 	complained := "" // a line about some trouble that has the flag in it, and no other one, or a file
 	for _, line := range lines {
-		switch named, withPath := looked.in(line); {
+		switch named, withPath := w.in(line); {
 		case !named:
 			if complained == "" && refusesFile(line) {
 				complained = line
 			}
-		case looked.refused(line):
-			return EvidenceNamed, line
+		case w.refused(line):
+			return EvidenceNamed, line, known
 		case helps(line):
 			known = true
 		case deprecated.MatchString(line):
 		case !withPath && !benign(line):
-			return EvidenceNamed, line
-		case withPath && complained == "" && troubled.MatchString(line) && looked.alone(line):
+			return EvidenceNamed, line, known
+		case withPath && complained == "" && troubled.MatchString(line) && w.alone(line):
 			complained = line
 		}
 	}
 	if complained != "" {
-		return EvidenceUsage, complained
+		return EvidenceUsage, complained, known
 	}
+	return EvidenceOther, "", known
+}
+
+// complaint returns what the lines say of the command line as a whole, without naming what was
+// given. A program that knows the flag may print its help for another reason.
+func (w words) complaint(lines []string, known bool) (Evidence, string) {
 	for _, line := range lines {
 		if complains(line) {
-			if looked.another(line) {
+			if w.another(line) {
 				return EvidenceOther, "" // it is about that flag
 			}
 			return EvidenceUsage, line

@@ -35,7 +35,7 @@ func stronger(a, b fault) int {
 
 // judge returns the fault if the pod's container crashes because of the attempt, which
 // was made with it. siblings is what the pods of its template show, itself among them.
-func judge(pod *pods.Facts, a api.ContainerAttempt, siblings *kin, now time.Time) (fault, bool) {
+func judge(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) (fault, bool) {
 	crash := crashOf(pod, a.Container)
 	if crash == nil || !crash.Resumed.IsZero() || !exits(*crash) || pod.Ready || pod.DeletionTimestamp != nil {
 		return fault{}, false

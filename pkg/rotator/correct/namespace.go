@@ -123,7 +123,7 @@ func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) 
 		}
 		return
 	}
-	if f, ok := judge(pod, a, siblings, n.Now); ok {
+	if f, ok := judge(pod, a, siblings); ok {
 		g.faults = append(g.faults, f)
 	}
 	f, blamed, due, wait := judgeUnready(pod, a, n.Answers[pod.UID], siblings, n.Now, n.pause)

@@ -12,7 +12,7 @@ import (
 const unknown = `unknown|unrecogni[sz]ed|unexpected|undefined|unsupported|unused|unhandled|unparsed|invalid|illegal|bad|malformed|ambiguous|non-?existent|extra|extraneous|superfluous|surplus|stray|left ?over|no such|(?:not|isn't|wasn't) (?:an? )?(?:recogni[sz]ed|valid|defined|found|known|supported|allowed|permitted|accepted|expected|understood|option)|does(?:n't| not) exist`
 
 // unusable is what is said of something that a program takes for a file.
-const unusable = `(?:cannot|can not|can't|could not|couldn't|unable to|failed to|error) (?:open(?:ing)?|read(?:ing)?|find(?:ing)?|load(?:ing)?|pars(?:e|ing)|access(?:ing)?|stat|resolv(?:e|ing)|locat(?:e|ing)|import(?:ing)?|includ(?:e|ing)|consum(?:e|ing)|interpret|understand|decod(?:e|ing)|find or load)|permission denied`
+const unusable = `(?:cannot|can not|can't|could not|couldn't|unable to|failed to|error) (?:open(?:ing)?|read(?:ing)?|find(?:ing)?|load(?:ing)?|pars(?:e|ing)|access(?:ing)?|stat|resolv(?:e|ing)|locat(?:e|ing)|import(?:ing)?|include|including|consum(?:e|ing)|interpret|understand|decod(?:e|ing)|find or load)|permission denied`
 
 // noun is what a program calls it, or a word between the complaint and its object.
 const noun = `command[- ]?lines?|long|short|shorthand|positional|config(?:uration)?|input|jar ?file|main class|module|literal|base \d+|for|from|in|at|to|of|the|or|an?|int\(\)|with|files?|directory|flags?|options?|switch(?:es)?|arguments?|args?|parameters?|operands?|commands?|subcommands?|variables?|keys?|settings?|values?|directive|predicate|propert(?:y|ies)|field|token|string|paths?|names?|addresse?s?|host|port|url|number|found|left|provided|but|not|defined|was|given|passed|certificates?|chain|private|tls|ssl|pem|key ?pair|x509|open`
@@ -27,7 +27,7 @@ var refusedBefore = regexp.MustCompile(`(?i)\b(?:` + unknown + `|` + unusable + 
 
 // refusedAfter matches the text after the name and its value, or after the file, if that is what the
 // line complains of: --NAME=VALUE: invalid option, '--NAME' is not recognized, FILE: permission denied.
-var refusedAfter = regexp.MustCompile(`(?i)^` + quotes + `\s*[:(-]?\s*(?:(?:this|the|which|that|is|are|was|has|have|failed|error|\d+|` + noun + `)[ :(]+)*(?:` + unknown + `|missing port|first path segment|permission denied|operation not permitted|read-only file system|group or world access|too open|is a directory|takes no|needs? |requires? )`)
+var refusedAfter = regexp.MustCompile(`(?i)^` + quotes + `\s*[:(-]?\s*(?:(?:this|which|that|is|are|has|have|failed|error|\d+|` + noun + `)[ :(]+)*(?:` + unknown + `|missing port|first path segment|permission denied|operation not permitted|read-only file system|group or world access|too open|is a directory|takes no|needs? |requires? )`)
 
 // refusedInList matches the same in a line that begins with the name as a help text does:
 //

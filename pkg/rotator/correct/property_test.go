@@ -84,7 +84,7 @@ func TestPropertyOfDeletions(t *testing.T) {
 			assert.NotContains(t, p.Crashes.Containers[0].Message, otherText[:20])
 			a := template.ContainerAttempts()[0]
 			assert.False(t, a.Withheld)
-			_, blamed := judge(p, a, nil, s.Now)
+			_, blamed := judge(p, a, nil)
 			assert.True(t, blamed)
 			svc := facts[newNamespace(s).serviceOf(p).UID]
 			assert.True(t, svc.Seen.Withholds(a.Attempt))

@@ -39,38 +39,42 @@ func CountUptake(services []Service) Uptake {
 	u := Uptake{Unseen: true, podKeys: withPodKeys(services)}
 	var stale []Service
 	for _, s := range services {
-		serving := s.Serving
-		if serving != nil && s.Leaf != "" && serving.Reason != api.ServingNotVerified {
+		if s.Serving != nil && s.Leaf != "" && s.Serving.Reason != api.ServingNotVerified {
 			u.Unseen = false
 		}
-		if s.Refused() && serving != nil && !s.isAbout(api.ServingNoConsumers) {
+		switch {
+		case s.isAbout(api.ServingNoConsumers):
+		case s.Refused() && s.Serving != nil:
 			u.Services++
 			u.left = append(u.left, NotServed{s.String(), s.Message})
+		case s.Leaf != "":
+			u.count(s)
 		}
-		if s.Leaf == "" || s.isAbout(api.ServingNoConsumers) {
-			continue
-		}
-		u.Services++
-		if s.isAbout(api.ServingStale) {
+		if s.Leaf != "" && s.isAbout(api.ServingStale) {
 			stale = append(stale, s)
-		}
-		switch {
-		case serving == nil || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
-			u.Waiting = append(u.Waiting, s.String())
-		case serving.isTrue():
-			u.Serving++
-			if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
-				u.last, u.at = s.String(), at
-			}
-		case s.isAbout(api.ServingStale) && serving.restartFollows():
-			u.Waiting = append(u.Waiting, s.String())
-		default:
-			u.left = append(u.left, NotServed{s.String(), serving.Message})
-			u.doubt = cmp.Or(u.doubt, serving.StaleUnknown)
 		}
 	}
 	u.held = Holds(stale)
 	return u
+}
+
+// count counts a Service whose certificate somebody serves, or should.
+func (u *Uptake) count(s Service) {
+	u.Services++
+	switch serving := s.Serving; {
+	case serving == nil || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
+		u.Waiting = append(u.Waiting, s.String())
+	case serving.isTrue():
+		u.Serving++
+		if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
+			u.last, u.at = s.String(), at
+		}
+	case s.isAbout(api.ServingStale) && serving.restartFollows():
+		u.Waiting = append(u.Waiting, s.String())
+	default:
+		u.left = append(u.left, NotServed{s.String(), serving.Message})
+		u.doubt = cmp.Or(u.doubt, serving.StaleUnknown)
+	}
 }
 
 // withPodKeys returns the Services whose pods make their keys, if there are pods.
