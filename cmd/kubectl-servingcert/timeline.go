@@ -26,8 +26,6 @@ type timelineFlags struct {
 	name           string
 }
 
-var timelineOutputs = outputs{"text", "svg", "html", "json", "yaml", jsonPath + "TEMPLATE"}
-
 // fileColumns is how wide the text is where there is no terminal.
 const fileColumns = 100
 
@@ -40,7 +38,7 @@ kubectl servingcert timeline web
 
 # The generations alone, of the last 30 days.
 kubectl servingcert timeline --ca --since 720h`,
-		outputs: timelineOutputs,
+		outputs: reportOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := timelineFlags{plugin: p}
@@ -48,7 +46,7 @@ kubectl servingcert timeline --ca --since 720h`,
 			fs.BoolVar(&f.ca, "ca", false, "only the generations of the CA")
 			fs.DurationVar(&f.since, "since", 0, "how far back the axis reaches, such as 10m or 720h (default: all that is shown)")
 			fs.DurationVar(&f.until, "until", 0, "how far ahead the axis reaches (default: all that is shown)")
-			fs.StringVarP(&f.output, "output", "o", "text", timelineOutputs.String())
+			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -72,7 +70,7 @@ func (f *timelineFlags) validate(args []string) error {
 	case f.until < 0:
 		return usagef("--until %s: must be positive", f.until)
 	}
-	return timelineOutputs.validate(f.output)
+	return reportOutputs.validate(f.output)
 }
 
 func (f *timelineFlags) run(ctx context.Context, now time.Time) error {
@@ -120,18 +118,7 @@ type timelineData struct {
 }
 
 func (f *timelineFlags) write(t timeline.Timeline) error {
-	switch f.output {
-	case "svg":
-		_, err := io.WriteString(f.out, t.SVG())
-		return err
-	case "html":
-		page, err := t.HTML()
-		if err != nil {
-			return err
-		}
-		_, err = io.WriteString(f.out, page)
-		return err
-	case "json", "yaml":
+	if isData(f.output) {
 		return writeData(f.out, f.output, timelineData{headerOf("Timeline"), t})
 	}
 	columns := f.screen.columns

@@ -1,7 +1,6 @@
 // Package timeline shows the generations of the CA and the certificates of Services on
-// one axis of time: as text, as SVG and as HTML. It is pure: [Build] makes a [Timeline]
-// of what the cluster says, which is also what -o json prints, and [Timeline.Text],
-// [Timeline.SVG] and [Timeline.HTML] draw it.
+// one axis of time. It is pure: [Build] makes a [Timeline] of what the cluster says, which is
+// also what -o json prints, and [Timeline.Text] draws it.
 package timeline
 
 import (
