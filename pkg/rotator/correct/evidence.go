@@ -22,7 +22,7 @@ const (
 // are the names, without dashes, of the flags and variables of the attempt.
 func evidenceOf(message string, given []string) (Evidence, string) {
 	looked := wordsOf(append([]string{api.DefaultCertFlag[2:], api.DefaultKeyFlag[2:]}, given...))
-	lines := strings.FieldsFunc(message, func(r rune) bool { return r == '\n' || r == '\r' })
+	lines := linesOf(message)
 	if strings.TrimSpace(message) == "" {
 		return EvidenceSilent, ""
 	}
@@ -31,6 +31,19 @@ func evidenceOf(message string, given []string) (Evidence, string) {
 		evidence, line = looked.complaint(lines, known)
 	}
 	return evidence, line
+}
+
+// linesOf returns the lines of a message, each once: what a program repeats says nothing more.
+func linesOf(message string) []string {
+	var lines []string
+	seen := map[string]bool{}
+	for line := range strings.FieldsFuncSeq(message, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		if !seen[line] {
+			seen[line] = true
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // evidence returns what the lines say that have the flag or a file of the certificate in them, and
