@@ -227,6 +227,6 @@ func (a *asking) answerAtOnce(ctx context.Context, p *measure.Process, counter s
 func waitFor(ctx context.Context, p *measure.Process, counter string, n int) error {
 	return p.Wait(ctx, fmt.Sprintf("%s of %d", counter, n), func() (time.Duration, bool) {
 		m, err := p.Scrape()
-		return 50 * time.Millisecond, err == nil && m.Sum(counter) >= float64(n)
+		return 250 * time.Millisecond, err == nil && m.Sum(counter) >= float64(n)
 	})
 }
