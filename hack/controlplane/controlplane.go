@@ -199,7 +199,7 @@ func (cp *ControlPlane) path(elem ...string) string {
 
 // Stop kills the processes, waits until they are gone and removes their files:
 // the whole directory if Start made it, else its contents. It may be called more
-// than once.
+// than once. A process that had ended by itself is an error, with the end of its log.
 func (cp *ControlPlane) Stop() error {
 	if cp.stopAccounts != nil {
 		cp.stopAccounts()
@@ -207,17 +207,18 @@ func (cp *ControlPlane) Stop() error {
 	}
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
+	var errs []error
 	// Clients first, so that none of them logs the loss of its server.
 	for _, p := range []*process{cp.manager, cp.apiServer, cp.etcd} {
+		errs = append(errs, p.endedAlone())
 		p.kill()
 	}
 	if cp.dir == "" {
-		return nil
+		return errors.Join(errs...)
 	}
 	if cp.ownsDir {
-		return errors.Join(os.RemoveAll(cp.EtcdDir()), os.RemoveAll(cp.dir))
+		return errors.Join(append(errs, os.RemoveAll(cp.EtcdDir()), os.RemoveAll(cp.dir))...)
 	}
-	var errs []error
 	for _, made := range []string{cp.path("etcd"), cp.EtcdDir(), cp.path("pki"), cp.path("logs"), cp.path("apiserver")} {
 		errs = append(errs, os.RemoveAll(made))
 	}

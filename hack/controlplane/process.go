@@ -35,6 +35,7 @@ type process struct {
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended and was waited for
+	told bool          // why it ended is known: it was killed, or an error has said so
 }
 
 // start runs the process and returns when ready returns nil. If the process ends
@@ -77,7 +78,7 @@ func (p *process) exec() error {
 	p.cmd.Env = environment()
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = procAttr(p.outlive)
-	p.done = make(chan struct{})
+	p.done, p.told = make(chan struct{}), false
 	started := make(chan error)
 	go func() {
 		// The kernel's "kill it when its parent dies" means the parent's thread, not
@@ -130,8 +131,17 @@ func (p *process) kill() {
 	if !p.running() {
 		return
 	}
-	_ = p.cmd.Process.Kill() // fails only if it has just ended by itself
+	p.told = p.cmd.Process.Kill() == nil // otherwise it has just ended by itself
 	<-p.done
+}
+
+// endedAlone is an error, once, if the process ended and nobody has killed it: whatever used it
+// has failed, and only its log says why.
+func (p *process) endedAlone() error {
+	if p == nil || p.done == nil || p.told || p.running() {
+		return nil
+	}
+	return p.failure(fmt.Errorf("ended by itself: %s", p.cmd.ProcessState))
 }
 
 // arg returns the argument that starts with prefix, or "".
@@ -144,6 +154,7 @@ func (p *process) arg(prefix string) string {
 }
 
 func (p *process) failure(cause error) error {
+	p.told = true
 	tail := logTail(p.logFile, tailLines)
 	if strings.Contains(tail, "address already in use") {
 		cause = fmt.Errorf("%w: %w", cause, errAddressInUse)
@@ -151,7 +162,8 @@ func (p *process) failure(cause error) error {
 	return fmt.Errorf("%s %w; the end of its log:\n%s", p.name, cause, tail)
 }
 
-// logTail returns the last n lines of a file, each indented by two spaces.
+// logTail returns the last n lines of a file, each indented by two spaces, or the first n of what
+// Go's runtime wrote when the process crashed: all goroutines follow them.
 func logTail(file string, n int) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -162,6 +174,12 @@ func logTail(file string, n int) string {
 		return "  (empty)"
 	}
 	lines := strings.Split(string(data), "\n")
+	crash := slices.IndexFunc(lines, func(line string) bool {
+		return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
+	})
+	if crash >= 0 {
+		lines = lines[crash:min(len(lines), crash+n)]
+	}
 	lines = lines[max(0, len(lines)-n):]
 	return "  " + strings.Join(lines, "\n  ")
 }

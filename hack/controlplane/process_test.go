@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,4 +26,30 @@ func TestWhatComponentsInherit(t *testing.T) {
 	require.Equal(t, "yes 50\n", said())
 	t.Setenv(envGOGC, "400")
 	require.Equal(t, "yes 400\n", said())
+}
+
+// TestWhoEndedAProcess: of one that ended by itself Stop says how, once, with what Go's runtime
+// wrote first. One that was killed, or never started, is no error.
+func TestWhoEndedAProcess(t *testing.T) {
+	run := func(script string) *process {
+		p := &process{name: "component", path: "/bin/sh", args: []string{"-c", script}, logFile: filepath.Join(t.TempDir(), "log")}
+		require.NoError(t, p.exec())
+		return p
+	}
+	var never *process
+	require.NoError(t, never.endedAlone())
+	require.NoError(t, (&process{}).endedAlone())
+
+	killed := run("sleep 60")
+	require.NoError(t, killed.endedAlone())
+	killed.kill()
+	require.NoError(t, killed.endedAlone())
+
+	crashed := run(`echo before; echo "fatal error: all goroutines are asleep"; seq 1000; exit 2`)
+	<-crashed.done
+	crashed.kill()
+	err := crashed.endedAlone()
+	require.ErrorContains(t, err, "component ended by itself: exit status 2; the end of its log:\n  fatal error: all goroutines are asleep\n  1\n")
+	require.NotContains(t, err.Error(), "before")
+	require.NoError(t, crashed.endedAlone(), "a second time")
 }
