@@ -97,7 +97,7 @@ func (b *bench) runRequests(ctx context.Context) error {
 }
 
 func (b *bench) answerRequests(ctx context.Context) (requests.Answered, error) {
-	return requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests})
+	return requests.Run(ctx, requests.Config{Cluster: b.Cluster, Signer: b.binary, Workers: b.workers, Requests: b.requests, Secrets: b.n})
 }
 
 // each runs f for 0 … n-1, as many at a time as the signer has workers.

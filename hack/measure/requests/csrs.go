@@ -70,11 +70,18 @@ func (a *asking) csrFloor(ctx context.Context) (done measure.Phase, err error) {
 // answerCSRs has the signer answer CertificateSigningRequests that were there before it, and
 // then as many more. One pod asks for all of them, so there is no limit for one.
 func (a *asking) answerCSRs(ctx context.Context, r *Answered) error {
-	const issued = "servingcert_csr_issued_total"
-	ask := func(prefix string) func(context.Context, int) error {
-		return func(ctx context.Context, i int) error { return a.makeCSR(ctx, prefix+strconv.Itoa(i), api.SignerName) }
+	of := func(prefix string) asked {
+		return asked{
+			ask: func(ctx context.Context, i int) error { return a.makeCSR(ctx, prefix+strconv.Itoa(i), api.SignerName) },
+			answered: func(ctx context.Context, i int) (bool, error) {
+				o, err := a.Client.CertificatesV1().CertificateSigningRequests().Get(ctx, prefix+strconv.Itoa(i), metav1.GetOptions{})
+				return err == nil && len(o.Status.Certificate) > 0, err
+			},
+			counter: "servingcert_csr_issued_total",
+		}
 	}
-	if err := a.each(ctx, a.Requests, ask("web-")); err != nil {
+	first := of("web-")
+	if err := a.each(ctx, a.Requests, first.ask); err != nil {
 		return err
 	}
 	p, err := a.startSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0", "--leader-elect=false")
@@ -82,14 +89,14 @@ func (a *asking) answerCSRs(ctx context.Context, r *Answered) error {
 		return err
 	}
 	defer p.Kill()
-	if err := waitFor(ctx, p, issued, a.Requests); err != nil {
+	if err := first.wait(ctx, p, a.Requests, a.Requests); err != nil {
 		return err
 	}
 	if r.CSRs, err = p.Usage(); err != nil {
 		return err
 	}
 	r.CSRs.N = a.Requests
-	if r.CSRsRunning, err = a.answerAtOnce(ctx, p, issued, ask("more-")); err != nil {
+	if r.CSRsRunning, err = a.answerAtOnce(ctx, p, of("more-")); err != nil {
 		return err
 	}
 	return p.Stop()

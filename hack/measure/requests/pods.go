@@ -28,20 +28,18 @@ func (a *asking) makePod(ctx context.Context, name string) (*corev1.Pod, error) 
 	}, metav1.CreateOptions{})
 }
 
-// makePods makes n pods, and returns a function that makes the request of one of them, as
-// its kubelet. The API server admits requests of pods that are in its cache; with the last
-// one it has all.
-func (a *asking) makePods(ctx context.Context, prefix, signerName string, n int) (func(context.Context, int) error, error) {
+// makePods makes n pods, and returns how the request of one of them is made, as its kubelet.
+// The API server admits requests of pods that are in its cache; with the last one it has all.
+func (a *asking) makePods(ctx context.Context, prefix, signerName string, n int) (of asked, err error) {
 	pods := make([]*corev1.Pod, n+1)
 	if err := a.each(ctx, n, func(ctx context.Context, i int) (err error) {
 		pods[i], err = a.makePod(ctx, prefix+strconv.Itoa(i))
 		return err
 	}); err != nil {
-		return nil, err
+		return of, err
 	}
-	var err error
 	if pods[n], err = a.makePod(ctx, prefix+"last"); err != nil {
-		return nil, err
+		return of, err
 	}
 	create := func(ctx context.Context, i int, options metav1.CreateOptions) error {
 		request := a.template.DeepCopy()
@@ -56,10 +54,17 @@ func (a *asking) makePods(ctx context.Context, prefix, signerName string, n int)
 			break
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return nil, err
+			return of, err
 		}
 	}
-	return func(ctx context.Context, i int) error { return create(ctx, i, metav1.CreateOptions{}) }, nil
+	return asked{
+		ask: func(ctx context.Context, i int) error { return create(ctx, i, metav1.CreateOptions{}) },
+		answered: func(ctx context.Context, i int) (bool, error) {
+			o, err := a.certificates.PodCertificateRequests(podsOf).Get(ctx, pods[i].Name, metav1.GetOptions{})
+			return err == nil && o.Status.CertificateChain != "", err
+		},
+		counter: "servingcert_pod_certificates_issued_total",
+	}, nil
 }
 
 // leaf is a certificate for the key, as the signer's.
@@ -83,11 +88,11 @@ func (a *asking) leaf() (*x509.Certificate, error) {
 // podFloor answers PodCertificateRequests with one write each, of the same size, and
 // returns how many a second.
 func (a *asking) podFloor(ctx context.Context) (done measure.Phase, err error) {
-	ask, err := a.makePods(ctx, "floor-", nobodys, a.Requests)
+	of, err := a.makePods(ctx, "floor-", nobodys, a.Requests)
 	if err != nil {
 		return done, err
 	}
-	if err := a.each(ctx, a.Requests, ask); err != nil {
+	if err := a.each(ctx, a.Requests, of.ask); err != nil {
 		return done, err
 	}
 	leaf, err := a.leaf()
@@ -124,41 +129,40 @@ func (a *asking) podFloor(ctx context.Context) (done measure.Phase, err error) {
 // answerPods has the signer answer requests that were there before it, then those of a
 // burst, and then as many as at first.
 func (a *asking) answerPods(ctx context.Context, r *Answered) error {
-	ask, err := a.makePods(ctx, "web-", api.SignerName, a.Requests)
+	of, err := a.makePods(ctx, "web-", api.SignerName, a.Requests)
 	if err != nil {
 		return err
 	}
-	if err := a.each(ctx, a.Requests, ask); err != nil {
+	if err := a.each(ctx, a.Requests, of.ask); err != nil {
 		return err
 	}
-	const issued = "servingcert_pod_certificates_issued_total"
 	p, err := a.startSigner(ctx, "--leader-elect=false")
 	if err != nil {
 		return err
 	}
 	defer p.Kill()
-	if err := waitFor(ctx, p, issued, a.Requests); err != nil {
+	if err := of.wait(ctx, p, a.Requests, a.Requests); err != nil {
 		return err
 	}
 	if r.Pods, err = p.Usage(); err != nil {
 		return err
 	}
 	r.Pods.N = a.Requests
-	if ask, err = a.makePods(ctx, "burst-", api.SignerName, Burst); err != nil {
+	if of, err = a.makePods(ctx, "burst-", api.SignerName, Burst); err != nil {
 		return err
 	}
 	start := time.Now()
-	if err := a.each(ctx, Burst, ask); err != nil {
+	if err := a.each(ctx, Burst, of.ask); err != nil {
 		return err
 	}
-	if err := waitFor(ctx, p, issued, a.Requests+Burst); err != nil {
+	if err := of.wait(ctx, p, Burst, a.Requests+Burst); err != nil {
 		return err
 	}
 	r.Burst = p.Reached.Sub(start)
-	if ask, err = a.makePods(ctx, "more-", api.SignerName, a.Requests); err != nil {
+	if of, err = a.makePods(ctx, "more-", api.SignerName, a.Requests); err != nil {
 		return err
 	}
-	if r.PodsRunning, err = a.answerAtOnce(ctx, p, issued, ask); err != nil {
+	if r.PodsRunning, err = a.answerAtOnce(ctx, p, of); err != nil {
 		return err
 	}
 	return p.Stop()

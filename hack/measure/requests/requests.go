@@ -43,6 +43,7 @@ type Config struct {
 	Signer   string // the binary
 	Workers  int    // of the signer, and of the bare client
 	Requests int    // of each kind
+	Secrets  int    // that the signer keeps certificates in
 }
 
 // Answered is what came of requests for keys that others hold.
@@ -199,10 +200,17 @@ func (a *asking) connect(ctx context.Context) error {
 	return err
 }
 
-// answerAtOnce has a signer that runs answer requests that all come at once: it is stopped while
-// they are made.
-func (a *asking) answerAtOnce(ctx context.Context, p *measure.Process, counter string, ask func(context.Context, int) error) (done measure.Phase, err error) {
-	if err := p.WaitReconciled(ctx, 0); err != nil {
+// asked are requests of one kind that are made at once.
+type asked struct {
+	ask      func(ctx context.Context, i int) error
+	answered func(ctx context.Context, i int) (bool, error)
+	counter  string // the signer's, of those that it has answered
+}
+
+// answerAtOnce has a signer that runs and has looked at all Secrets answer requests that all come
+// at once: it is stopped while they are made.
+func (a *asking) answerAtOnce(ctx context.Context, p *measure.Process, of asked) (done measure.Phase, err error) {
+	if err := p.WaitReconciled(ctx, a.Secrets); err != nil {
 		return done, err
 	}
 	before, err := p.Scrape()
@@ -212,21 +220,29 @@ func (a *asking) answerAtOnce(ctx context.Context, p *measure.Process, counter s
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return done, err
 	}
-	err = a.each(ctx, a.Requests, ask)
+	err = a.each(ctx, a.Requests, of.ask)
 	m, beginErr := a.Begin(ctx, map[string]*measure.Process{measure.TheSigner: p})
 	if err := errors.Join(err, beginErr, p.Signal(syscall.SIGCONT)); err != nil {
 		return done, err
 	}
-	if err := waitFor(ctx, p, counter, int(before.Sum(counter))+a.Requests); err != nil {
+	if err := of.wait(ctx, p, a.Requests, int(before.Sum(of.counter))+a.Requests); err != nil {
 		return done, err
 	}
 	return m.End(ctx, a.Requests)
 }
 
-// waitFor waits until a counter of the signer has the value.
-func waitFor(ctx context.Context, p *measure.Process, counter string, n int) error {
-	return p.Wait(ctx, fmt.Sprintf("%s of %d", counter, n), func() (time.Duration, bool) {
+// wait waits until the last of n requests is answered, which is asked often since it costs little,
+// and then until the signer's counter says that all are. A scrape costs the signer more than an
+// answer where it has metrics of 10 000 certificates.
+func (of asked) wait(ctx context.Context, p *measure.Process, n, total int) error {
+	if err := p.Wait(ctx, "answer to the last request", func() (time.Duration, bool) {
+		answered, err := of.answered(ctx, n-1)
+		return 20 * time.Millisecond, err == nil && answered
+	}); err != nil {
+		return err
+	}
+	return p.Wait(ctx, fmt.Sprintf("%s of %d", of.counter, total), func() (time.Duration, bool) {
 		m, err := p.Scrape()
-		return 250 * time.Millisecond, err == nil && m.Sum(counter) >= float64(n)
+		return 100 * time.Millisecond, err == nil && m.Sum(of.counter) >= float64(total)
 	})
 }
