@@ -53,8 +53,10 @@ type Decision struct {
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 
+	// Tokens are how many tokens of its namespace the certificate takes that is issued.
+	Tokens int
+
 	owners []metav1.OwnerReference // what the Secret's are to be
-	byCA   bool                    // reasonNames, and nobody has asked for it
 }
 
 // Problem is why all is not well with a Secret, for the Services that have a part
@@ -112,7 +114,7 @@ func Decide(s Situation) Decision {
 	case s.Secret == nil && nameless(d.Wanted):
 		return d.wait(s)
 	case s.Secret == nil:
-		return d.issue(s, Create, missingReason(s), "the Secret does not exist")
+		return d.issue(s, Create, causeOfNone(s), "the Secret does not exist")
 	}
 	if d.Problem = mayNotWrite(s, d); d.Problem.Reason != "" {
 		return d
@@ -134,24 +136,27 @@ func mayNotWrite(s Situation, d Decision) Problem {
 // judge decides about a Secret that exists and is ours.
 func judge(s Situation, d Decision) Decision {
 	d.Content = contentOf(s, d, nil)
-	reason, message, next := evaluate(newCandidate(s, d, s.Secret))
-	if d.byCA = reason == reasonNames && s.sameRequest(d.Asked, d.Members); d.byCA && s.Now.Before(s.spread()) {
-		d = d.wait(s)
-		d.Problem.Temporary, d.NextAt = true, s.spread()
-		return d
+	found, message, next := evaluate(newCandidate(s, d, s.Secret))
+	if found.reason == reasonNames && s.sameRequest(d.Asked, d.Members) {
+		found.free = true // the names follow from the CA, and no Service has asked for others
+		if s.Now.Before(s.spread()) {
+			d = d.wait(s)
+			d.Problem.Temporary, d.NextAt = true, s.spread()
+			return d
+		}
 	}
 	switch {
-	case reason != "" && nameless(d.Wanted):
+	case message != "" && nameless(d.Wanted):
 		return d.wait(s)
-	case reason != "" && s.Secret.replacedWhole():
-		return d.issue(s, Replace, reason, message)
-	case reason != "":
-		return d.issue(s, Reissue, reason, message)
+	case message != "" && s.Secret.replacedWhole():
+		return d.issue(s, Replace, found, message)
+	case message != "":
+		return d.issue(s, Reissue, found, message)
 	}
 	d.Leaf, d.NextAt = s.Secret.Leaf.Fingerprint, next
 	switch {
 	case s.Secret.replacedWhole() && len(d.Content.changedKeys(s.Secret)) > 0:
-		return d.issue(s, Replace, reasonGarbage, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
+		return d.issue(s, Replace, foreignData, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
 		d.Action = Repair
 	}
@@ -167,15 +172,16 @@ func whyReplaced(f *SecretFacts, keys []string) string {
 }
 
 // issue is the decision to issue a certificate, once the limits let it.
-func (d Decision) issue(s Situation, action Action, reason Reason, message string) Decision {
-	if at, problem := s.limited(reason, d.tokens(reason)); at.After(s.Now) {
+func (d Decision) issue(s Situation, action Action, why cause, message string) Decision {
+	tokens := why.tokens(d.Wanted.Params.KeyAlgorithm)
+	if at, problem := why.limited(s, tokens); at.After(s.Now) {
 		if problem.Temporary {
 			d.Leaf = s.Secret.Leaf.Fingerprint
 		}
 		d.Problem, d.NextAt = problem, at
 		return d
 	}
-	d.Action, d.Reason, d.Message = action, reason, message
+	d.Action, d.Reason, d.Message, d.Tokens = action, why.reason, message, tokens
 	return d
 }
 
@@ -205,13 +211,13 @@ func blocked(err error) Problem {
 // Pending reports whether the CA has not been looked at yet.
 func Pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonPending }
 
-// missingReason tells a Secret that never was from one that somebody deleted: it
+// causeOfNone tells a Secret that never was from one that somebody deleted: it
 // is the one that the condition of a Service names.
-func missingReason(s Situation) Reason {
+func causeOfNone(s Situation) cause {
 	for _, svc := range s.Asking {
 		if api.NamesSecret(svc, s.Key.Name) {
-			return reasonMissing
+			return missing
 		}
 	}
-	return reasonFirst
+	return first
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Limit is how often something may be done: Burst times at once, and then once more
@@ -54,53 +52,6 @@ type Slot struct {
 
 // At returns when both limits let the certificate be issued.
 func (s Slot) At() time.Time { return latest(s.Secret, s.Namespace) }
-
-// tokensOfRSA4096 is how many tokens of its namespace one such key costs: drawing it takes
-// as long as many others.
-const tokensOfRSA4096 = 15
-
-// byItself are the reasons that are not the doing of the namespace's users, or not
-// only: many Secrets may have them at the same time.
-var byItself = map[Reason]bool{
-	reasonFirst: true, reasonDue: true, reasonExpired: true, reasonNotYetValid: true, reasonSucceeded: true,
-	reasonOtherCA: true, reasonChainChanged: true,
-}
-
-// worksOn are the reasons to replace a certificate that clients accept until then.
-var worksOn = map[Reason]bool{
-	reasonNames: true, reasonAlgorithm: true, reasonDuration: true, reasonRequested: true,
-	reasonDue: true, reasonSucceeded: true,
-}
-
-// Tokens returns how many tokens of its namespace the certificate takes that is to be issued.
-func (d Decision) Tokens() int { return d.tokens(d.Reason) }
-
-func (d Decision) tokens(reason Reason) int {
-	switch {
-	case d.Wanted.Params.KeyAlgorithm == pki.RSA4096:
-		return tokensOfRSA4096
-	case byItself[reason] || d.byCA:
-		return 0
-	}
-	return 1
-}
-
-// limited returns when a certificate may be issued for the reason, which takes so many tokens
-// of the namespace, and the problem until then.
-func (s Situation) limited(reason Reason, tokens int) (at time.Time, p Problem) {
-	slot := s.Slot
-	// A Secret that was deleted, and whose Service says only that it has to wait, looks
-	// as if it had never been.
-	if tokens == 0 && reason != reasonFirst {
-		slot.Namespace = time.Time{}
-	}
-	at, limit := s.Rates.reached(slot, "Secret")
-	return at, Problem{
-		Reason:    reasonRateLimited,
-		Message:   fmt.Sprintf("%s; the next one for this Secret is issued at %s", limit, wholeSecond(at)),
-		Temporary: worksOn[reason],
-	}
-}
 
 // reached returns the time of the slot, and which limit it is that puts it off. The
 // subject is what Rates.Secret limits.

@@ -195,16 +195,19 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 	}
 }
 
+// TestTokens: every reason to issue a certificate has its row, with what that costs the namespace.
 func TestTokens(t *testing.T) {
-	for reason, want := range map[Reason]int{
+	want := map[Reason]int{
 		reasonFirst: 0, reasonDue: 0, reasonExpired: 0, reasonNotYetValid: 0, reasonSucceeded: 0, reasonOtherCA: 0, reasonChainChanged: 0,
 		reasonMissing: 1, reasonEmpty: 1, reasonKeyMissing: 1, reasonGarbage: 1, reasonMismatch: 1,
 		reasonWrongUsage: 1, reasonNames: 1, reasonAlgorithm: 1, reasonDuration: 1, reasonRequested: 1,
-	} {
-		d := Decision{Reason: reason}
-		d.Wanted.Params.KeyAlgorithm = pki.ECDSAP256
-		assert.Equal(t, want, d.Tokens(), reason)
-		d.Wanted.Params.KeyAlgorithm = pki.RSA4096
-		assert.Equal(t, tokensOfRSA4096, d.Tokens(), reason)
 	}
+	got := map[Reason]int{}
+	for _, row := range append(causes, first, missing, foreignData) {
+		assert.Equal(t, tokensOfRSA4096, row.tokens(pki.RSA4096), row.reason)
+		for _, defect := range []Reason{reasonKeyMissing, reasonGarbage, reasonMismatch} {
+			got[row.of(&SecretFacts{Defect: defect}).reason] = row.tokens(pki.ECDSAP256)
+		}
+	}
+	assert.Equal(t, want, got)
 }

@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -23,155 +24,132 @@ func newCandidate(s Situation, d Decision, secret *SecretFacts) candidate {
 	return candidate{s.Now, secret, d.Wanted, d.Retained, s.Authority, secret.verify(s.Authority)}
 }
 
-// check returns why the certificate must be replaced now, in one word and in a
-// sentence. With an empty Reason it returns when it must be asked again, after now:
-// zero if time alone does not change the answer.
-type check func(candidate) (reason Reason, message string, at time.Time)
+// check returns why the certificate must be replaced now, in a sentence. With an empty message it
+// returns when it must be asked again, after now: zero if time alone does not change the answer.
+type check func(candidate) (message string, at time.Time)
 
-// brokenChecks find a Secret that no server can use, or no client accept. They
-// hold for every Secret of ours, asked for or retained.
-var brokenChecks = []check{
-	isEmpty,
-	isDefect,
-	isSignedByOther,
-	hasWrongUsage,
-	hasOtherChain,
-	isNotYetValid,
-	isExpired,
-	isDue,
-	isSucceeded,
-	isShortened,
-}
-
-// changedChecks find a certificate that is other than what is asked for now.
-var changedChecks = []check{
-	hasOtherNames,
-	hasOtherAlgorithm,
-	hasOtherDuration,
-	isRequested,
-}
-
-// evaluate returns the answer of the first check that has a reason. If none has,
-// at is the earliest time at which one of them must be asked again, or zero.
-func evaluate(c candidate) (reason Reason, message string, at time.Time) {
-	for _, checks := range [][]check{brokenChecks, changedChecks} {
-		for _, check := range checks {
-			reason, message, again := check(c)
-			if reason != "" {
-				return reason, message, time.Time{}
-			}
-			if !again.IsZero() && (at.IsZero() || again.Before(at)) {
-				at = again
-			}
+// evaluate returns the cause that a check finds first. If there is none, at is the earliest time
+// at which one of them must be asked again, or zero.
+func evaluate(c candidate) (found cause, message string, at time.Time) {
+	for _, cause := range causes {
+		if cause.check == nil || cause.asked && c.retained {
+			continue
 		}
-		if c.retained {
-			break
+		message, again := cause.check(c)
+		if message != "" {
+			return cause.of(c.secret), message, time.Time{}
+		}
+		if !again.IsZero() && (at.IsZero() || again.Before(at)) {
+			at = again
 		}
 	}
-	return "", "", at
+	return cause{}, "", at
 }
 
 // good is the answer of a check that only a change can make another.
-func good() (Reason, string, time.Time) { return "", "", time.Time{} }
+func good() (string, time.Time) { return "", time.Time{} }
 
-func isEmpty(c candidate) (Reason, string, time.Time) {
+func isEmpty(c candidate) (string, time.Time) {
 	if !c.secret.Empty {
 		return good()
 	}
-	return reasonEmpty, "the Secret holds neither a certificate nor a key", time.Time{}
+	return "the Secret holds neither a certificate nor a key", time.Time{}
 }
 
-func isDefect(c candidate) (Reason, string, time.Time) {
-	return c.secret.Defect, c.secret.Detail, time.Time{}
+func isDefect(c candidate) (string, time.Time) {
+	if c.secret.Defect == "" {
+		return good()
+	}
+	return cmp.Or(c.secret.Detail, string(c.secret.Defect)), time.Time{}
 }
 
-func isSignedByOther(c candidate) (Reason, string, time.Time) {
+func isSignedByOther(c candidate) (string, time.Time) {
 	if c.by.issuer != nil {
 		return good()
 	}
-	return reasonOtherCA, "the certificate was not signed by this CA", time.Time{}
+	return "the certificate was not signed by this CA", time.Time{}
 }
 
-func hasWrongUsage(c candidate) (Reason, string, time.Time) {
+func hasWrongUsage(c candidate) (string, time.Time) {
 	if c.secret.Leaf.Usages == nil {
 		return good()
 	}
-	return reasonWrongUsage, "not a serving certificate: " + c.secret.Leaf.Usages.Error(), time.Time{}
+	return "not a serving certificate: " + c.secret.Leaf.Usages.Error(), time.Time{}
 }
 
-func hasOtherChain(c candidate) (Reason, string, time.Time) {
+func hasOtherChain(c candidate) (string, time.Time) {
 	if c.by.chained {
 		return good()
 	}
-	return reasonChainChanged, fmt.Sprintf("the chain after the leaf is not that of this CA, which is one of %d", len(c.by.issuer.Chain)), time.Time{}
+	return fmt.Sprintf("the chain after the leaf is not that of this CA, which is one of %d", len(c.by.issuer.Chain)), time.Time{}
 }
 
 // isNotYetValid replaces what was issued while the clock was ahead. A clock that is behind
 // now does not get here: nothing is signed by it.
-func isNotYetValid(c candidate) (Reason, string, time.Time) {
+func isNotYetValid(c candidate) (string, time.Time) {
 	if !c.now.Before(c.secret.Leaf.NotBefore) {
 		return good()
 	}
-	return reasonNotYetValid, "not valid before " + c.secret.Leaf.NotBefore.Format(time.RFC3339), time.Time{}
+	return "not valid before " + c.secret.Leaf.NotBefore.Format(time.RFC3339), time.Time{}
 }
 
-func isExpired(c candidate) (Reason, string, time.Time) {
+func isExpired(c candidate) (string, time.Time) {
 	if c.now.Before(c.secret.Leaf.NotAfter) {
 		return good() // isDue comes earlier
 	}
-	return reasonExpired, "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339), time.Time{}
+	return "expired at " + c.secret.Leaf.NotAfter.Format(time.RFC3339), time.Time{}
 }
 
 // isDue leaves a certificate alone that ends no earlier than the CA that signs
 // now: another would end then too, and close to that end be due the moment it is
 // issued.
-func isDue(c candidate) (Reason, string, time.Time) {
+func isDue(c candidate) (string, time.Time) {
 	due := c.secret.Leaf.RenewAt
 	switch {
 	case c.now.Before(due):
-		return "", "", due
+		return "", due
 	case !c.secret.Leaf.NotAfter.Before(c.ca.Certificate.NotAfter):
 		return good()
 	}
-	return reasonDue, "due for renewal since " + due.Format(time.RFC3339), time.Time{}
+	return "due for renewal since " + due.Format(time.RFC3339), time.Time{}
 }
 
 // isSucceeded replaces what an earlier issuer signed, each certificate at its own
 // time: all of them at once would be a burst for everyone who reads them.
-func isSucceeded(c candidate) (Reason, string, time.Time) {
+func isSucceeded(c candidate) (string, time.Time) {
 	if !c.by.succeeded() {
 		return good()
 	}
 	if at := c.ca.Reissue.AtOf(c.secret.Leaf.Sum); c.now.Before(at) {
-		return "", "", at
+		return "", at
 	}
-	return reasonSucceeded, fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer)), time.Time{}
+	return fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.ca.Issuer)), time.Time{}
 }
 
 // isShortened replaces a certificate that is served with others that are about to
 // expire: GnuTLS refuses what ends with one that has.
-func isShortened(c candidate) (Reason, string, time.Time) {
+func isShortened(c candidate) (string, time.Time) {
 	if !c.by.tail {
 		return good()
 	}
 	if at := c.by.issuer.Shorten.AtOf(c.secret.Leaf.Sum); c.now.Before(at) {
-		return "", "", at
+		return "", at
 	}
-	return reasonChainChanged, "a certificate in the chain after the leaf is about to expire", time.Time{}
+	return "a certificate in the chain after the leaf is about to expire", time.Time{}
 }
 
 // nameOfCA returns what a CA is called in messages and labels.
 func nameOfCA(issuer *pki.Issuer) string { return issuer.Certificate.Subject.CommonName }
 
-func hasOtherNames(c candidate) (Reason, string, time.Time) {
+func hasOtherNames(c candidate) (string, time.Time) {
 	leaf := c.secret.Leaf
 	if slices.Equal(leaf.DNSNames, c.wanted.DNSNames) && slices.Equal(leaf.IPs, c.wanted.IPs) {
 		return good()
 	}
-	return reasonNames, fmt.Sprintf("the certificate is for %s, must be for %s", describeNames(leaf.DNSNames, leaf.IPs), describeNames(c.wanted.DNSNames, c.wanted.IPs)), time.Time{}
+	return fmt.Sprintf("the certificate is for %s, must be for %s", describeNames(leaf.DNSNames, leaf.IPs), describeNames(c.wanted.DNSNames, c.wanted.IPs)), time.Time{}
 }
 
-func hasOtherAlgorithm(c candidate) (Reason, string, time.Time) {
+func hasOtherAlgorithm(c candidate) (string, time.Time) {
 	have := c.secret.Leaf.KeyAlgorithm
 	if have == c.wanted.Params.KeyAlgorithm {
 		return good()
@@ -179,13 +157,13 @@ func hasOtherAlgorithm(c candidate) (Reason, string, time.Time) {
 	if have == "" {
 		have = "of an unknown kind"
 	}
-	return reasonAlgorithm, fmt.Sprintf("the key is %s, must be %s", have, c.wanted.Params.KeyAlgorithm), time.Time{}
+	return fmt.Sprintf("the key is %s, must be %s", have, c.wanted.Params.KeyAlgorithm), time.Time{}
 }
 
 // hasOtherDuration holds a local CA to the second. A remote one may give a
 // shorter lifetime than it was asked for, and date back: what it, or a CA of
 // before, has signed is only not to live longer.
-func hasOtherDuration(c candidate) (Reason, string, time.Time) {
+func hasOtherDuration(c candidate) (string, time.Time) {
 	leaf, issuer := c.secret.Leaf, c.by.issuer.Certificate
 	if c.ca.Key == nil || c.by.succeeded() {
 		if !leaf.NotAfter.After(endOf(leaf.NotBefore.Add(maxBackdate), c.wanted.Params.Duration, issuer)) {
@@ -194,21 +172,21 @@ func hasOtherDuration(c candidate) (Reason, string, time.Time) {
 	} else if leaf.NotAfter.Equal(endOf(leaf.NotBefore, c.wanted.Params.Duration, issuer)) {
 		return good()
 	}
-	return reasonDuration, fmt.Sprintf("the certificate's lifetime is %s, must be %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration), time.Time{}
+	return fmt.Sprintf("the certificate's lifetime is %s, must be %s", leaf.NotAfter.Sub(leaf.NotBefore), c.wanted.Params.Duration), time.Time{}
 }
 
 // isRequested looks at a renew-after only once that time has come: before it,
 // a new certificate would be older than the time too, and the next as well. What
 // a remote CA issued does not tell when; of that the record counts too.
-func isRequested(c candidate) (Reason, string, time.Time) {
+func isRequested(c candidate) (string, time.Time) {
 	at := c.wanted.RenewAfter
 	switch {
 	case at.After(c.now):
-		return "", "", at
+		return "", at
 	case at.IsZero() || !c.secret.Leaf.IssuedAt.Before(at):
 		return good()
 	case c.ca.Key == nil && !c.secret.renewedAfter().Before(at):
 		return good()
 	}
-	return reasonRequested, "renewal was requested for certificates issued before " + at.Format(time.RFC3339), time.Time{}
+	return "renewal was requested for certificates issued before " + at.Format(time.RFC3339), time.Time{}
 }

@@ -34,7 +34,7 @@ func TestAnRSA4096KeyThatIsInUseIsKept(t *testing.T) {
 			d = Decide(s)
 			assert.Equal(t, reasonExpired, d.Reason)
 			assert.Equal(t, pki.RSA4096, d.Wanted.Params.KeyAlgorithm)
-			assert.Equal(t, tokensOfRSA4096, d.Tokens(), "but not many at once")
+			assert.Equal(t, tokensOfRSA4096, d.Tokens, "but not many at once")
 		})
 	}
 }

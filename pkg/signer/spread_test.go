@@ -51,7 +51,7 @@ func TestNamesThatWaitedAreSpread(t *testing.T) {
 		s.Now = at
 		d = Decide(s)
 		assert.Equal(t, reasonNames, d.Reason)
-		assert.Zero(t, d.Tokens(), "it is not the namespace's doing")
+		assert.Zero(t, d.Tokens, "it is not the namespace's doing")
 	}
 	assert.Greater(t, len(minutes), 6, "of ten minutes, few are empty")
 }
@@ -76,7 +76,7 @@ func TestNamesThatAreAskedForAnewDoNotWait(t *testing.T) {
 			s.Widened = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(time.Hour)}
 			d := Decide(s)
 			assert.Equal(t, reasonNames, d.Reason)
-			assert.Equal(t, 1, d.Tokens())
+			assert.Equal(t, 1, d.Tokens)
 		})
 	}
 }

@@ -92,7 +92,7 @@ func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decisi
 	if !d.Issues() {
 		return s, d
 	}
-	if s.Slot = c.pace.Reserve(s.Key, d.Tokens(), s.Now); !s.Slot.At().After(s.Now) {
+	if s.Slot = c.pace.Reserve(s.Key, d.Tokens, s.Now); !s.Slot.At().After(s.Now) {
 		return s, d // a slot that is there changes nothing
 	}
 	return s, signer.Decide(s)
