@@ -33,7 +33,7 @@ LINT := $(BIN)/golangci-lint
 # Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
 # programs that take a certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
 MODULES := . hack/tools hack/chart hack/controlplane/build hack/controlplane/build/1.30 \
-	hack/controlplane/build/1.33 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
+	hack/controlplane/build/1.33 hack/controlplane/build/1.36 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
 	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards hack/scrapeconfig \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
 

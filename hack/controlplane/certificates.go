@@ -5,6 +5,7 @@ import (
 	"context"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,17 @@ import (
 type Certificates interface {
 	certificatesclient.PodCertificateRequestsGetter
 	certificatesclient.ClusterTrustBundlesGetter
+}
+
+// PodCertificateVolume is a volume for which a kubelet asks a signer for a certificate. Since
+// Kubernetes 1.37 (NodeRestriction) the API server admits a kubelet's requests of a signer only
+// for pods that have one.
+func PodCertificateVolume(signerName string) corev1.Volume {
+	return corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{
+			SignerName: signerName, KeyType: "ECDSAP256", KeyPath: "tls.key", CertificateChainPath: "tls.crt",
+		}}},
+	}}}
 }
 
 // CertificatesOf returns a client of the version in which an API server serves these objects. It

@@ -9,23 +9,24 @@ import (
 )
 
 // TestWhatComponentsInherit: no proxy, whatever the case of its name, and the GOGC that is
-// asked for in place of the one that is there.
+// asked for in place of the one that is there, with a limit.
 func TestWhatComponentsInherit(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	t.Setenv("no_proxy", "localhost")
 	t.Setenv("GOGC", "50")
 	t.Setenv("KEPT", "yes")
+	t.Setenv("GOMEMLIMIT", "")
 	said := func() string {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo "$HTTPS_PROXY$no_proxy$KEPT $GOGC"`)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo "$HTTPS_PROXY$no_proxy$KEPT $GOGC $GOMEMLIMIT"`)
 		cmd.Env = environment()
 		out, err := cmd.Output()
 		require.NoError(t, err)
 		return string(out)
 	}
 	t.Setenv(envGOGC, "")
-	require.Equal(t, "yes 50\n", said())
+	require.Equal(t, "yes 50 \n", said())
 	t.Setenv(envGOGC, "400")
-	require.Equal(t, "yes 400\n", said())
+	require.Equal(t, "yes 400 768MiB\n", said())
 }
 
 // TestWhoEndedAProcess: of one that ended by itself Stop says how, once, with what Go's runtime

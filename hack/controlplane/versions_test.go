@@ -20,8 +20,8 @@ import (
 func TestModuleOfAVersion(t *testing.T) {
 	for _, tc := range []struct{ name, version, module string }{
 		{KubeAPIServer, "", kubernetesModule},
-		{KubeAPIServer, "1.36", kubernetesModule},
-		{Kubelet, "1.36", kubernetesModule},
+		{KubeAPIServer, "1.37", kubernetesModule},
+		{Kubelet, "1.37", kubernetesModule},
 		{KubeAPIServer, "1.30", kubernetesModule + "/1.30"},
 		{KubeControllerManager, "1.30", kubernetesModule + "/1.30"},
 		{Kubectl, "1.33", kubernetesModule + "/1.33"},
@@ -33,9 +33,9 @@ func TestModuleOfAVersion(t *testing.T) {
 		assert.Equal(t, tc.module, module, "%s of %q", tc.name, tc.version)
 	}
 	_, err := moduleOf(KubeAPIServer, "1.29")
-	require.EqualError(t, err, "KUBERNETES=1.29: want one of 1.30, 1.33, 1.36; without it 1.36 is used")
+	require.EqualError(t, err, "KUBERNETES=1.29: want one of 1.30, 1.33, 1.36, 1.37; without it 1.37 is used")
 	_, err = moduleOf(Kubelet, "1.30")
-	require.EqualError(t, err, "KUBERNETES=1.30: kubelet is built of Kubernetes 1.36 only; unset KUBERNETES")
+	require.EqualError(t, err, "KUBERNETES=1.30: kubelet is built of Kubernetes 1.37 only; unset KUBERNETES")
 	t.Setenv(envAssets, "")
 	t.Setenv(envKubernetes, "v1.30")
 	_, err = Binaries(t.Context(), &bytes.Buffer{}, KubeAPIServer)
@@ -48,8 +48,8 @@ func TestModulesOfVersions(t *testing.T) {
 	require.NoError(t, err)
 	modules, err := modulesOfVersions(dir)
 	require.NoError(t, err)
-	require.Equal(t, []string{"1.30", "1.33", "1.36"}, slices.Sorted(maps.Keys(modules)))
-	require.Equal(t, "1.36", currentVersion(modules))
+	require.Equal(t, []string{"1.30", "1.33", "1.36", "1.37"}, slices.Sorted(maps.Keys(modules)))
+	require.Equal(t, "1.37", currentVersion(modules))
 	for version, module := range modules {
 		t.Run(version, func(t *testing.T) {
 			dir, err := findModule(module)

@@ -15,8 +15,6 @@ var order = []string{
 	controlplane.KubeScheduler, controlplane.KubeProxy, controlplane.Kubelet,
 }
 
-const featureGates = "ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true"
-
 // program is how a component is run, and how it is told that it works.
 type program struct {
 	program string
@@ -104,8 +102,6 @@ func (n *Node) apiServerArgs() []string {
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--feature-gates=" + featureGates,
-		"--runtime-config=certificates.k8s.io/v1beta1=true",
 	}
 }
 

@@ -41,14 +41,14 @@ func (c movedClock) Now() time.Time {
 }
 `
 
-// learnsOfDeletion takes the place of a conversion by which kubelet 1.36.3 ends: a deletion
+// learnsOfDeletion takes the place of a conversion by which the kubelet of 1.37.2 ends: a deletion
 // that it learns of from a list, as its watch was broken, comes as a DeletedFinalStateUnknown.
 // On other nodes systemd starts such a kubelet again; here it would be gone for good.
 const learnsOfDeletion = `
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
-			pcr := obj.(*certificatesv1beta1.PodCertificateRequest)`
+			pcr := obj.(*certificatesv1.PodCertificateRequest)`
 
 // buildChangedKubelet builds the kubelet that is pinned, with a clock that can be moved and
 // without its fault, into the directory and returns its path.
@@ -68,7 +68,7 @@ func changeKubelet(content string) (string, error) {
 		{"how its clock is set", "clock:        clock,", "clock:        movedClock{clock},"},
 		{
 			"what it does with a deletion", `DeleteFunc: func(obj any) {
-			pcr := obj.(*certificatesv1beta1.PodCertificateRequest)`, "DeleteFunc: func(obj any) {" + learnsOfDeletion,
+			pcr := obj.(*certificatesv1.PodCertificateRequest)`, "DeleteFunc: func(obj any) {" + learnsOfDeletion,
 		},
 	} {
 		if strings.Count(content, change.from) != 1 {

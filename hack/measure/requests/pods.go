@@ -13,17 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-func (a *asking) makePod(ctx context.Context, name string) (*corev1.Pod, error) {
+func (a *asking) makePod(ctx context.Context, name, signerName string) (*corev1.Pod, error) {
 	return a.Client.CoreV1().Pods(podsOf).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "web"}},
 		Spec: corev1.PodSpec{
 			NodeName: nodeName, ServiceAccountName: "server",
 			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
+			Volumes:    []corev1.Volume{controlplane.PodCertificateVolume(signerName)},
 		},
 	}, metav1.CreateOptions{})
 }
@@ -33,12 +35,12 @@ func (a *asking) makePod(ctx context.Context, name string) (*corev1.Pod, error) 
 func (a *asking) makePods(ctx context.Context, prefix, signerName string, n int) (of asked, err error) {
 	pods := make([]*corev1.Pod, n+1)
 	if err := a.each(ctx, n, func(ctx context.Context, i int) (err error) {
-		pods[i], err = a.makePod(ctx, prefix+strconv.Itoa(i))
+		pods[i], err = a.makePod(ctx, prefix+strconv.Itoa(i), signerName)
 		return err
 	}); err != nil {
 		return of, err
 	}
-	if pods[n], err = a.makePod(ctx, prefix+"last"); err != nil {
+	if pods[n], err = a.makePod(ctx, prefix+"last", signerName); err != nil {
 		return of, err
 	}
 	create := func(ctx context.Context, i int, options metav1.CreateOptions) error {

@@ -171,7 +171,7 @@ func (a *asking) connect(ctx context.Context) error {
 	if a.certificates, err = controlplane.CertificatesOf(ctx, unlimited); err != nil {
 		return err
 	}
-	pod, err := a.makePod(ctx, "web")
+	pod, err := a.makePod(ctx, "web", api.SignerName)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type Client struct {
 	bundle   []byte
 	roots    *x509.CertPool
 	started  time.Time
-	bundles  int
+	bundles  []time.Time
 	accounts []*account
 }
 
@@ -68,7 +68,7 @@ func (c *Client) trusted() (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s: no certificate in it", c.bundleFile)
 	}
 	c.bundle, c.roots = bundle, roots
-	c.bundles++
+	c.bundles = append(c.bundles, time.Now())
 	return roots, nil
 }
 
@@ -156,7 +156,7 @@ func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error)
 func (c *Client) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := Report{Started: c.started, Bundles: c.bundles}
+	r := Report{Started: c.started, Bundles: slices.Clone(c.bundles)}
 	for _, a := range c.accounts {
 		r.Accounts = append(r.Accounts, a.clone())
 	}

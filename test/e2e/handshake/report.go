@@ -40,9 +40,9 @@ type Account struct {
 
 // Report is what came of all targets.
 type Report struct {
-	Started  time.Time `json:"started"`
-	Bundles  int       `json:"bundles"` // different contents of the bundle file
-	Accounts []Account `json:"accounts"`
+	Started  time.Time   `json:"started"`
+	Bundles  []time.Time `json:"bundles"` // when each different content of the bundle file was first read
+	Accounts []Account   `json:"accounts"`
 }
 
 // failuresKept bounds what a report tells of a target that is gone for good.

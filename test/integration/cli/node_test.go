@@ -51,11 +51,9 @@ func newNode(t *testing.T) node {
 func (n node) bind(t *testing.T, namespace, deployment, name string, onRotate api.OnRotate, secret ...string) *corev1.Pod {
 	t.Helper()
 	yes := true
-	source := corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{
-		SignerName: api.SignerName, KeyType: string(pki.ECDSAP256), KeyPath: corev1.TLSPrivateKeyKey, CertificateChainPath: corev1.TLSCertKey,
-	}}
+	volume := controlplane.PodCertificateVolume(api.SignerName)
 	for _, s := range secret {
-		source = corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: s}}}
+		volume.Projected.Sources[0] = corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: s}}}
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,7 +63,7 @@ func (n node) bind(t *testing.T, namespace, deployment, name string, onRotate ap
 		Spec: corev1.PodSpec{
 			NodeName:   n.name,
 			Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}},
-			Volumes:    []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{source}}}}},
+			Volumes:    []corev1.Volume{volume},
 		},
 	}
 	var made *corev1.Pod

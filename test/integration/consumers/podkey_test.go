@@ -27,11 +27,7 @@ import (
 // makesKey gives a pod a volume with a key that its kubelet makes, in the place of a
 // Secret.
 func makesKey(pod *corev1.Pod) {
-	pod.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{
-			SignerName: api.SignerName, KeyType: "ECDSAP256", KeyPath: "tls.key", CertificateChainPath: "tls.crt",
-		}}},
-	}}}}
+	pod.Spec.Volumes = []corev1.Volume{controlplane.PodCertificateVolume(api.SignerName)}
 }
 
 // needsPodCertificates skips the test where an API server takes the source away that

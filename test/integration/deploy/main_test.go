@@ -42,6 +42,7 @@ func run(m *testing.M) (code int, err error) {
 	cluster, err = controlplane.Start(ctx, controlplane.Options{
 		ControllerManager: true,
 		Features:          []controlplane.Feature{controlplane.ClusterTrustBundles},
+		Without:           []controlplane.Feature{controlplane.PodCertificates},
 	})
 	if err != nil {
 		return 0, err

@@ -59,7 +59,7 @@ func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1
 	inParallel(func(i int) (err error) {
 		all[i], err = admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Labels: first.Labels},
-			Spec:       corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}}},
+			Spec:       podSpec(),
 		}, metav1.CreateOptions{})
 		return err
 	})

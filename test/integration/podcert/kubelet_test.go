@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -48,15 +49,21 @@ func newService(t *testing.T, namespace, name string, annotations map[string]str
 
 func podKeys() map[string]string { return map[string]string{api.AnnotationKeySource: "pod"} }
 
+// podSpec is that of a pod on the node whose certificate the signer issues.
+func podSpec() corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeName:   nodeName,
+		Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
+		Volumes:    []corev1.Volume{controlplane.PodCertificateVolume(api.SignerName)},
+	}
+}
+
 // newPod makes a pod with label app=APP that runs on the node.
 func newPod(t *testing.T, namespace, app string, change ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: app + "-", Labels: map[string]string{"app": app}},
-		Spec: corev1.PodSpec{
-			NodeName:   nodeName,
-			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
-		},
+		Spec:       podSpec(),
 	}
 	for _, c := range change {
 		c(pod)
