@@ -78,7 +78,7 @@ func run(ctx context.Context, cfg *Config) error {
 // signer's controller.
 func answerRequests(mgr manager.Manager, cfg *Config, issuing signercontroller.Config, issuer *signercontroller.Controller, podsChanged, csrsChanged <-chan struct{}) error {
 	shared := cfg.requestConfig()
-	shared.Cluster, shared.Pace = requests.NewCluster(mgr, issuer.Services(), shared.Limits), issuer.Pace()
+	shared.Cluster, shared.Pace = requests.NewCluster(mgr.GetCache(), mgr.GetAPIReader(), issuer.Services(), shared.Limits), issuer.Pace()
 	shared.Sign, shared.Authority = issuing.Sign, issuing.Authority
 	pods := cfg.podConfig()
 	pods.Config = shared

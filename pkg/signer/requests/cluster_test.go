@@ -90,7 +90,7 @@ func TestADecisionReadsTheServicesThatItIsAbout(t *testing.T) {
 		s.all[client.ObjectKeyFromObject(svc)] = svc
 	}
 	optedIn := fake.NewClientBuilder().WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n7"}}).Build()
-	c := newCluster(optedIn, nil, s, limits)
+	c := NewCluster(optedIn, nil, s, limits)
 
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n7", Labels: map[string]string{"app": "s7"}}}
 	selecting := c.Selecting(pod)

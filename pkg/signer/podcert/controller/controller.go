@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,15 +33,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !now {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	s, err := c.gather(ctx, r)
+	s, d, err := c.decide(ctx, r)
 	if err != nil {
 		return reconcile.Result{}, err
-	}
-	d := podcert.Decide(s)
-	if d.Verdict == podcert.Sign {
-		if s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
-			d = podcert.Decide(s) // a slot that is there changes nothing
-		}
 	}
 	if err := c.act(ctx, s, d); err != nil {
 		return reconcile.Result{}, fmt.Errorf("PodCertificateRequest %s: %w", request, err)
@@ -49,6 +44,25 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
+}
+
+// decide decides by the pod as the API server's cache has it, and by the pod itself unless that has
+// the request signed: what is a moment old refuses nothing and makes nobody wait.
+func (c *Controller) decide(ctx context.Context, r *podcert.Request) (s podcert.Situation, d podcert.Decision, err error) {
+	for _, pod := range []readPod{c.config.Cluster.CachedPod, c.config.Cluster.Pod} {
+		if s, err = c.gather(ctx, r, pod); err != nil {
+			return s, d, err
+		}
+		if d = podcert.Decide(s); d.Verdict == podcert.Sign {
+			break
+		}
+	}
+	if d.Verdict == podcert.Sign {
+		if s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
+			d = podcert.Decide(s) // a slot that is there changes nothing
+		}
+	}
+	return s, d, nil
 }
 
 func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Decision) error {
@@ -92,15 +106,18 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 	return nil
 }
 
-// gather collects the situation: all from caches but the pod, which is read live, and a
-// namespace that seems not to be opted in, because a pod is denied for that for good.
-func (c *Controller) gather(ctx context.Context, r *podcert.Request) (s podcert.Situation, err error) {
+// readPod reads a pod, or returns nil if there is none.
+type readPod func(context.Context, types.NamespacedName) (*corev1.Pod, error)
+
+// gather collects the situation: all from caches but the pod, and a namespace that seems not to be
+// opted in, because a pod is denied for that for good.
+func (c *Controller) gather(ctx context.Context, r *podcert.Request, pod readPod) (s podcert.Situation, err error) {
 	s = podcert.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates}
 	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
 	if s.OptedIn, s.Terminating, err = c.config.Cluster.LiveNamespace(ctx, r.Namespace); err != nil {
 		return s, err
 	}
-	s.Pod, err = c.config.Cluster.Pod(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName})
+	s.Pod, err = pod(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName})
 	s.Services = c.config.Cluster.Selecting(s.Pod)
 	return s, err
 }
