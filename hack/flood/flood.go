@@ -44,6 +44,9 @@ type Flood struct {
 	opened, held atomic.Int64
 }
 
+// Peer is an address of 127.77.0.0/16, of which there are 65 000 from 0 on.
+func Peer(i int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 77, byte((i+1)>>8), byte(i+1))} }
+
 // Opened is how many connections were made, with their handshakes, since the beginning.
 func (f *Flood) Opened() int { return int(f.opened.Load()) }
 
@@ -72,8 +75,7 @@ func (f *Flood) Run(ctx context.Context) {
 func (f *Flood) one(ctx context.Context, i int, sends []byte) {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	if f.Peers > 0 {
-		peer := i%f.Peers + 1
-		dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 77, byte(peer>>8), byte(peer))}
+		dialer.LocalAddr = Peer(i % f.Peers)
 	}
 	raw, err := dialer.DialContext(ctx, "tcp", f.Target)
 	if err != nil {

@@ -39,7 +39,7 @@ func attacks() []attack {
 		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", badAnnotations},
 		{"opt-in", "conditions of 50 Services that say that they have certificates, in a namespace without the label", forgedConditions},
 		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by nobody", reviews},
-		{"reviews-slow", "200 connections to the webhook that send a byte a second", slowReviews},
+		{"reviews-slow", "200 connections from 50 addresses to the webhook that send a byte a second", slowReviews},
 		{"ports-headers", "600 connections from 50 addresses to every port of the processes, each with a header of 1 MiB that does not end", portsHeaders},
 		{"ports-idle", "600 connections from 600 addresses to every port, silent after a request that is refused", portsIdle},
 		{"tarpits", "200 pods with 16 ports that accept and never answer; the Service's ports change", tarpits},

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/hack/flood"
 )
 
 // asks are TLS settings of a client that wants no certificate of the webhook verified.
@@ -28,7 +30,8 @@ func reviews(ctx context.Context, a *attacker) {
 		a.count(ctx, err)
 		return
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: asks(), MaxIdleConnsPerHost: 8}, Timeout: 30 * time.Second}
+	dialer := &net.Dialer{LocalAddr: flood.Peer(0)}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: asks(), MaxIdleConnsPerHost: 8}, Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
 	many(8, func(worker int) {
 		a.repeat(ctx, 100*time.Millisecond, func(i int) error { return a.post(ctx, client, bodies[(i+worker)%len(bodies)]) })
@@ -81,14 +84,14 @@ func (a *attacker) post(ctx context.Context, client *http.Client, body []byte) e
 
 // slowReviews keeps connections busy with a request that does not end.
 func slowReviews(ctx context.Context, a *attacker) {
-	many(200, func(int) {
-		a.repeat(ctx, 100*time.Millisecond, func(int) error { return a.drip(ctx) })
+	many(200, func(worker int) {
+		a.repeat(ctx, 100*time.Millisecond, func(int) error { return a.drip(ctx, flood.Peer(worker%podsOfTenant)) })
 	})
 }
 
 // drip sends a byte a second until the webhook closes the connection, which is its error.
-func (a *attacker) drip(ctx context.Context) error {
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: asks()}
+func (a *attacker) drip(ctx context.Context, from net.Addr) error {
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second, LocalAddr: from}, Config: asks()}
 	conn, err := dialer.DialContext(ctx, "tcp", a.webhook)
 	if err != nil {
 		return err
