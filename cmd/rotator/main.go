@@ -46,7 +46,7 @@ the files of a pod at once when the pod changes. A workload that still serves an
 restarted if its pod template is annotated servingcert.dev/on-rotate: restart. ConfigMap
 servingcert-serving-status in --namespace lists all such workloads, and why one is not restarted.
 
-Where the webhook gave a container flags that nobody asked for, and its program exits because of them,
+Where the webhook gave a container unrequested flags, and its program exits because of them,
 or ignores them and fails its probes, the rotator takes them back: it says so in condition
 servingcert.dev/Flags of the Service, which the webhook obeys, and deletes the pods that crash or are
 not ready, so that their controllers make them anew.

@@ -105,7 +105,7 @@ func (s signal) send() {
 	for _, c := range s {
 		select {
 		case c <- struct{}{}:
-		default: // one that nobody has received yet says as much
+		default: // one is already pending
 		}
 	}
 }

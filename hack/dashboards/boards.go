@@ -98,7 +98,7 @@ func webhook() board {
 			}},
 			{"Settings", []panel{
 				{"Table of programs", "0: the operator's table is not valid, and an older one is in use.", "short", 12, true, []query{{`min by (cluster) (servingcert_webhook_programs_valid` + of + `)`, "{{cluster}}"}}},
-				{"Flags that are withheld", "By namespace: programs that exit because of flags that nobody asked for.", "short", 12, false, []query{{`sum by (cluster, namespace) (servingcert_flags_withheld` + of + `)`, "{{cluster}} {{namespace}}"}}},
+				{"Flags that are withheld", "By namespace: programs that exit because of unrequested flags.", "short", 12, false, []query{{`sum by (cluster, namespace) (servingcert_flags_withheld` + of + `)`, "{{cluster}} {{namespace}}"}}},
 			}},
 		},
 	}

@@ -76,7 +76,7 @@ func podsHuge(ctx context.Context, a *attacker) {
 }
 
 // forgeCrash writes the webhook's status and the kubelet's on a pod: that its container was
-// given something that nobody asked for, and has exited because of it.
+// given something unrequested, and has exited because of it.
 func (a *attacker) forgeCrash(ctx context.Context, pod, message string) error {
 	container := podOf(pod, a.name, evilPort).Spec.Containers[0].Name
 	status := api.InjectionStatus{Secret: "mine", Attempts: map[string]string{container: api.AttemptOf(pod, message, nil, nil)}}

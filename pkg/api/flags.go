@@ -11,7 +11,7 @@ import (
 )
 
 // An attempt is what a container is given to serve TLS, beside files and variables that no
-// program minds, although nobody asked for it in so many words: flags that its program may
+// program minds, without an explicit request: flags that its program may
 // not know. It is named by a hash, so that two processes can speak of it.
 
 // AttemptOf returns the name of the attempt to give a program what given says. image is the

@@ -22,7 +22,7 @@ type InjectionStatus struct {
 	// container's name.
 	Containers map[string]string `json:"containers,omitempty"`
 	// Attempts are the attempts ([AttemptOf]) of the containers that were given what
-	// nobody asked for in so many words, by the container's name.
+	// was not requested explicitly, by the container's name.
 	Attempts map[string]string `json:"attempts,omitempty"`
 	// Names are, by container, the names without dashes of flags and variables of its
 	// attempt, separated by commas: those whose value does not lead to the certificate's

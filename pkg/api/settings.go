@@ -22,7 +22,7 @@ const (
 )
 
 // UnknownPrograms says what containers of programs that are not known get in ModeArgs, where
-// nobody asks for flags in so many words.
+// no flags are requested explicitly.
 type UnknownPrograms string
 
 // The values of UnknownPrograms.

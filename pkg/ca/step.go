@@ -15,7 +15,7 @@ type StepKind string
 
 // The steps.
 const (
-	// StepFresh starts anew with one generation that owes nothing to any before.
+	// StepFresh starts anew with one generation that does not depend on earlier generations.
 	StepFresh StepKind = "Fresh"
 	// StepRaise raises the mark of the generation that signs.
 	StepRaise StepKind = "Raise"

@@ -19,7 +19,7 @@ type input struct {
 	settings api.Settings
 	// named is true if somebody names a flag: then the program does not decide.
 	named bool
-	// asked is true if somebody asked for flags in so many words, so that it is not an
+	// asked is true if flags were requested explicitly, so that it is not an
 	// attempt to give them.
 	asked bool
 	// insists is true if the pod or its Service did: then the arguments of an image are

@@ -22,8 +22,8 @@ type offer struct {
 	flags []string
 	at    int
 	env   []corev1.EnvVar
-	// attempt names what the container gets although nobody asked for it in so many
-	// words, and withheld what it does not get any more; see api.AttemptOf.
+	// attempt names what the container gets without an explicit request, and
+	// withheld what it does not get any more; see api.AttemptOf.
 	attempt, withheld string
 	// names are those of the attempt's flags and variables that do not lead to the files.
 	names []string
@@ -120,7 +120,7 @@ func (in *input) notesOf(c api.ContainerRef, line commandLine, r *recipe) (notes
 	return notes
 }
 
-// askedFor reports whether somebody asked for the recipe in so many words. A conventional
+// askedFor reports whether the recipe was requested explicitly. A conventional
 // Secret asks for the flags of a program that is not known: it is there for the servers of
 // Kubernetes, which take them.
 func (in *input) askedFor(r *recipe) bool {

@@ -123,7 +123,7 @@ func (r *Report) note(n Note) {
 	}
 }
 
-// tried adds what the container got, or did not get any more, although nobody asked for it.
+// tried adds what the container got, or did not get any more, without an explicit request.
 func (r *Report) tried(c api.ContainerRef, o offer) {
 	add := func(to *map[string]string, what string) {
 		if what == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// candidate is a Secret that exists, held against what is wanted.
+// candidate is a Secret that exists, compared with what is wanted.
 type candidate struct {
 	now      time.Time
 	secret   *SecretFacts

@@ -19,7 +19,7 @@ const (
 	// what thousands of such Secrets cause is not put off until the last of them is done.
 	PriorityMissing = -50
 	// PriorityRenewal is that of a Secret that is looked at since its time has come or the CA
-	// has changed. What it holds goes on working meanwhile. It equals the priority that
+	// has changed. What it holds keeps working meanwhile. It equals the priority that
 	// controller-runtime gives to what is there already when a process starts.
 	PriorityRenewal = -100
 )

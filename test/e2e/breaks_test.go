@@ -33,7 +33,7 @@ func breaksServer(name string, reloads bool) server {
 func breaksScene() *scene {
 	reloads, once, subPath, rolled := breaksServer("reloads", true), breaksServer("once", false), breaksServer("subpath", false), breaksServer("rolled", false)
 	s := &scene{
-		name: "breaks", about: "what rotate-ca says breaks, held against what does", manifest: "breaks.yaml",
+		name: "breaks", about: "what rotate-ca says breaks, compared with what does", manifest: "breaks.yaml",
 		servers: []server{reloads, once, subPath, rolled},
 		up: func(t *testing.T, c *cluster) {
 			c.starts(t, reloads, "/", "hello from reloads-")

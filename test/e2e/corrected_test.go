@@ -24,7 +24,7 @@ const (
 	restarts = 2
 )
 
-// correctedScene: flags that nobody asked for are taken back from programs that exit
+// correctedScene: unrequested flags are taken back from programs that exit
 // because of them, or ignore them and are never ready, and from no others.
 func correctedScene() *scene {
 	s := &scene{

@@ -18,7 +18,7 @@ import (
 // Reasons of events on the CA Secret, beside api.CAProblems and api.CAWarnings
 // (both Warning).
 const (
-	EventCreated   = "CACreated"      // Normal: a CA was made that owes nothing to any before
+	EventCreated   = "CACreated"      // Normal: a CA was made that does not depend on earlier generations
 	EventPrepared  = "CAPrepared"     // Normal: the next generation was made
 	EventAbandoned = "CAAbandoned"    // Normal: it is dropped before it signed: the remote CA is another
 	EventTrusted   = "CATrusted"      // Normal: every target holds its root

@@ -11,7 +11,7 @@ import (
 )
 
 // inbox bounds the memory of the reviews that were received and are not answered. The API
-// server sends a review in some milliseconds; others may begin many and not go on. So what
+// server sends a review in some milliseconds; others may start many and never finish. So what
 // counts is what was received, not what was announced, and when there is no place, the
 // reviews that have been read for longest are cut off.
 type inbox struct {

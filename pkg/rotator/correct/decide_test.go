@@ -284,14 +284,14 @@ func TestWhatConditionsSay(t *testing.T) {
 		text   string
 	}{
 		{api.FlagsFacts{fact(api.VerdictWithheld, 0, false)}, "False", "FlagsWithheld",
-			"Deployment web, container app, failed when it was given flags that nobody asked for: new pods do not get them; say servingcert.dev/mode: args or servingcert.dev/cert-flag if they are right ("},
+			"Deployment web, container app, failed when it was given unrequested flags: new pods do not get them; say servingcert.dev/mode: args or servingcert.dev/cert-flag if they are right ("},
 		{api.FlagsFacts{fact(api.VerdictWithheld, 0, false), other(api.VerdictWithheld, "StatefulSet/db", 1), other(api.VerdictCleared, "Deployment/x", 2)}, "False", "FlagsWithheld",
-			"Deployment web, container app, StatefulSet db, container c, failed when they were given flags that nobody asked for: "},
+			"Deployment web, container app, StatefulSet db, container c, failed when they were given unrequested flags: "},
 		{api.FlagsFacts{fact(api.VerdictSuspected, 0, false), other(api.VerdictCleared, "Deployment/x", 2)}, "False", "FlagsSuspected",
-			"Deployment web, container app, failed when it was given flags that nobody asked for, and the rotator leaves it at that (--correct-flags=false): say servingcert.dev/mode: env if they are wrong ("},
+			"Deployment web, container app, failed when it was given unrequested flags, and the rotator takes no action (--correct-flags=false): say servingcert.dev/mode: env if they are wrong ("},
 		{api.FlagsFacts{fact(api.VerdictCleared, 0, false)}, "True", "FlagsKept",
-			"Deployment web, container app, failed when it was given flags that nobody asked for, and without them too: new pods get them ("},
-		{many, "False", "FlagsWithheld", "Deployment d4, container c, and 3 more failed when they were given flags"},
+			"Deployment web, container app, failed when it was given unrequested flags, and without them too: new pods get them ("},
+		{many, "False", "FlagsWithheld", "Deployment d4, container c, and 3 more failed when they were given unrequested flags"},
 	} {
 		c := condition(tt.facts)
 		assert.Equal(t, tt.status, c.Status)

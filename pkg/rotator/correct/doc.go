@@ -1,5 +1,5 @@
 // Package correct decides which flags (and variables) are taken back that the webhook
-// gave to containers although nobody asked for them in so many words.
+// gave to containers without an explicit request.
 //
 // Such a gift is an attempt ([api.AttemptOf]). A program that does not know the flags
 // exits, or ignores them, and its pod never becomes ready or is killed again and again. The rotator

@@ -139,11 +139,11 @@ func condition(facts api.FlagsFacts) *metav1.Condition {
 		text    string // with the containers, and "it was" or "they were"
 	}{
 		{api.VerdictWithheld, metav1.ConditionFalse, api.FlagsWithheld,
-			"%s failed when %s given flags that nobody asked for: new pods do not get them; say " + api.AnnotationMode + ": args or " + api.AnnotationCertFlag + " if they are right"},
+			"%s failed when %s given unrequested flags: new pods do not get them; say " + api.AnnotationMode + ": args or " + api.AnnotationCertFlag + " if they are right"},
 		{api.VerdictSuspected, metav1.ConditionFalse, api.FlagsSuspected,
-			"%s failed when %s given flags that nobody asked for, and the rotator leaves it at that (--correct-flags=false): say " + api.AnnotationMode + ": env if they are wrong"},
+			"%s failed when %s given unrequested flags, and the rotator takes no action (--correct-flags=false): say " + api.AnnotationMode + ": env if they are wrong"},
 		{api.VerdictCleared, metav1.ConditionTrue, api.FlagsKept,
-			"%s failed when %s given flags that nobody asked for, and without them too: new pods get them"},
+			"%s failed when %s given unrequested flags, and without them too: new pods get them"},
 	} {
 		if names := named(facts, c.verdict); len(names) > 0 {
 			were := "it was"

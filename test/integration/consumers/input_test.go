@@ -205,7 +205,7 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 	assert.LessOrEqual(t, server.dials.Load(), int32(2), "one, or two if a Service came later")
 }
 
-// What a server shows while the certificate changes is held against what is to be
+// What a server shows while the certificate changes is compared with what is to be
 // served when it arrives.
 func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	startRotator(t)

@@ -1,4 +1,4 @@
-// Package flags tests how flags are taken back that nobody asked for, against a real
+// Package flags tests how unrequested flags are taken back, against a real
 // kube-apiserver and etcd, with the rights that deploy/install.yaml gives the rotator's
 // ServiceAccount and no more.
 //

@@ -73,7 +73,7 @@ func TestWhatTheWebhookMakesOfIt(t *testing.T) {
 	p.crashes(first, unknownFlag)
 	p.says(metav1.ConditionFalse, api.FlagsWithheld)
 	p.gone(first)
-	assert.True(t, p.exists(asked), "that was asked for in so many words")
+	assert.True(t, p.exists(asked), "that was asked for explicitly")
 
 	nextRelease := func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Image, pod.Spec.Containers[0].Args = "example.com/app:2", []string{"--port=443", "--log-level=info"}

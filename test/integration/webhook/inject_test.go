@@ -216,5 +216,5 @@ func TestWarningsReachTheUser(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, w.lines, 2)
 	require.Equal(t, "servingcert: container web: the container has envFrom: an injected variable takes precedence over one of the same name in envFrom; to use the latter, set the variable in env, or set servingcert.dev/mode: mount", w.lines[0])
-	require.Contains(t, w.lines[1], "servingcert: container web: the program is not known, and nobody asked for flags: it gets the files and the usual variables; set servingcert.dev/mode: args")
+	require.Contains(t, w.lines[1], "servingcert: container web: the program is not known, and no flags were requested: it gets the files and the usual variables; set servingcert.dev/mode: args")
 }

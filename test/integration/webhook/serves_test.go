@@ -61,7 +61,7 @@ func TestPodsThatServeNothing(t *testing.T) {
 			if tc.serves {
 				injected(t, got, tc.app+"-tls")
 				require.Len(t, w.lines, 1)
-				assert.Contains(t, w.lines[0], "the program is not known, and nobody asked for flags")
+				assert.Contains(t, w.lines[0], "the program is not known, and no flags were requested")
 				return
 			}
 			assert.Equal(t, []string{"serve"}, got.Spec.Containers[0].Args)

@@ -34,7 +34,7 @@ type UninstallSituation struct {
 // UninstallAdvice is what a person is told before.
 type UninstallAdvice struct {
 	Backup Finding
-	Works  []string // what goes on working, and for how long
+	Works  []string // what keeps working, and for how long
 	Stops  []string
 	Delete []string // commands, in their order
 	Stays  []Remainder

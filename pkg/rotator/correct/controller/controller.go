@@ -116,7 +116,7 @@ func (r *reconciler) tell(ctx context.Context, namespace string, findings []corr
 		if !r.told.take(namespace, r.cluster.Now()) {
 			continue
 		}
-		log.FromContext(ctx).Info("judged flags that nobody asked for", "verdict", f.Verdict, "attempt", f.Attempt, "kind", f.Workload.Kind, "name", f.Workload.Name,
+		log.FromContext(ctx).Info("judged unrequested flags", "verdict", f.Verdict, "attempt", f.Attempt, "kind", f.Workload.Kind, "name", f.Workload.Name,
 			"pod", f.Pod, "container", f.Container, "exitCode", f.ExitCode, "evidence", f.Evidence)
 		r.events.found(namespace, f)
 	}
@@ -130,7 +130,7 @@ func (r *reconciler) delete(ctx context.Context, pod *pods.Facts) (again bool, e
 	switch {
 	case err == nil:
 		r.ledger.deleted(resultDeleted)
-		log.FromContext(ctx).Info("deleted a pod that fails because of flags that nobody asked for", "pod", pod.Name)
+		log.FromContext(ctx).Info("deleted a pod that fails because of unrequested flags", "pod", pod.Name)
 		return false, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		r.ledger.deleted(resultChanged)

@@ -33,23 +33,23 @@ func TestWhatEventsSay(t *testing.T) {
 		want []string // each event begins with its type and reason
 	}{
 		{"named", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidenceNamed, Line: `unknown flag: "--x"`, Service: rotatortest.Service("web", "web-tls")}, []string{
-			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and said "unknown flag: \"--x\""; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
-			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and said "unknown flag: \"--x\""; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
+			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and said "unknown flag: \"--x\""; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
+			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and said "unknown flag: \"--x\""; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
 		}},
 		{"silent, and no Service", correct.Finding{Verdict: api.VerdictSuspected, Workload: workload, Evidence: correct.EvidenceSilent}, []string{
-			"Warning FlagsSuspected container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and said nothing; nothing is done about it: annotate the pod template servingcert.dev/mode: env if they are wrong",
+			"Warning FlagsSuspected container app of pod web-1 exited with code 2 when it was given unrequested flags, and said nothing; nothing is done about it: annotate the pod template servingcert.dev/mode: env if they are wrong",
 		}},
 		{"bare", correct.Finding{Verdict: api.VerdictWithheld, Evidence: correct.EvidenceRunsWithout}, []string{
-			"Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and another pod serves without them; recreate it: a new pod does not get them",
+			"Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and another pod serves without them; recreate it: a new pod does not get them",
 		}},
 		{"plaintext", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidencePlaintext, Line: "answers in plaintext on port 443"}, []string{
-			"Warning FlagsWithheld container app of pod web-1 answers in plaintext on port 443 and fails its probes: it ignores flags that nobody asked for; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right",
+			"Warning FlagsWithheld container app of pod web-1 answers in plaintext on port 443 and fails its probes: it ignores unrequested flags; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right",
 		}},
 		{"cleared", correct.Finding{Verdict: api.VerdictCleared, Workload: workload}, []string{
-			"Normal FlagsKept container app of pod web-1 exited with code 2 without the flags that nobody asked for, too: new pods get them again",
+			"Normal FlagsKept container app of pod web-1 exited with code 2 without the unrequested flags, too: new pods get them again",
 		}},
 		{"as long as it can be", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidenceUsage, Line: line}, []string{
-			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given flags that nobody asked for, and said "` + line + `"; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
+			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and said "` + line + `"; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

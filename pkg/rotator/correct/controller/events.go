@@ -45,13 +45,13 @@ func (w eventWriter) found(namespace string, f correct.Finding) {
 // note says what was found, and what follows.
 func note(f correct.Finding) string {
 	if f.Evidence == correct.EvidencePlaintext {
-		return fmt.Sprintf("container %s of pod %s %s and fails its probes: it ignores flags that nobody asked for; %s", f.Container, f.Pod, f.Line, then(f))
+		return fmt.Sprintf("container %s of pod %s %s and fails its probes: it ignores unrequested flags; %s", f.Container, f.Pod, f.Line, then(f))
 	}
 	text := fmt.Sprintf("container %s of pod %s exited with code %d", f.Container, f.Pod, f.ExitCode)
 	if f.Verdict == api.VerdictCleared {
-		return text + " without the flags that nobody asked for, too: new pods get them again"
+		return text + " without the unrequested flags, too: new pods get them again"
 	}
-	text += " when it was given flags that nobody asked for"
+	text += " when it was given unrequested flags"
 	switch f.Evidence {
 	case correct.EvidenceSilent:
 		text += ", and said nothing"

@@ -37,11 +37,11 @@ func newLedger() *ledger {
 	return &ledger{
 		verdicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_flags_verdicts_total",
-			Help: "Verdicts about flags that containers were given although nobody asked for them, by verdict: withheld (the program exits because of them, or ignores them), suspected (the same, and nothing is done about it) or cleared (it exits without them too).",
+			Help: "Verdicts about flags that containers were given without a request, by verdict: withheld (the program exits because of them, or ignores them), suspected (the same, and nothing is done about it) or cleared (it exits without them too).",
 		}, []string{"verdict"}),
 		deletions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_flags_deleted_pods_total",
-			Help: "Deletions of pods that fail because of flags that nobody asked for, by result: deleted, changed (the pod is not as it was any more), forbidden or error.",
+			Help: "Deletions of pods that fail because of unrequested flags, by result: deleted, changed (the pod changed meanwhile), forbidden or error.",
 		}, []string{"result"}),
 		namespaces: map[string]entry{}, read: map[string]correct.Readings{},
 	}
