@@ -5,16 +5,18 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // Limits of looks at requests that wait. A look costs calls of the API server, so whoever can
 // change what many requests wait for must not decide how often.
 var (
 	// looksOfOne limits how often one request is looked at again.
-	looksOfOne = Limit{Burst: 5, Interval: 10 * time.Second}
+	looksOfOne = limit.Limit{Burst: 5, Interval: 10 * time.Second}
 	// callsOfTenant limits the calls of looks that found nothing, of all requests of a tenant
 	// that had been looked at before. As many pods as that may wait for the same Service.
-	callsOfTenant = Limit{Burst: 5000, Interval: 20 * time.Millisecond}
+	callsOfTenant = limit.Limit{Burst: 5000, Interval: 20 * time.Millisecond}
 )
 
 // Looks bounds how often requests that wait are looked at again, whatever changes. The first look
@@ -22,13 +24,12 @@ var (
 type Looks struct {
 	mu      sync.Mutex
 	waiting map[types.UID]time.Time // by request: when all of its looks are there again
-	tenants map[string]time.Time    // when all of their calls are there again
-	sweepAt int                     // how many tenants there are at the next sweep
+	tenants *limit.Keyed[string]    // their calls
 }
 
 // NewLooks returns Looks of no requests.
 func NewLooks() *Looks {
-	return &Looks{waiting: map[types.UID]time.Time{}, tenants: map[string]time.Time{}, sweepAt: minSweep}
+	return &Looks{waiting: map[types.UID]time.Time{}, tenants: limit.NewKeyed[string](callsOfTenant)}
 }
 
 // At returns when the request of the tenant may be looked at: not before now.
@@ -40,8 +41,7 @@ func (l *Looks) At(tenant string, request types.UID, now time.Time) time.Time {
 		return now
 	}
 	one, _ := looksOfOne.Take(full, now, 1)
-	all, _ := callsOfTenant.Take(l.tenants[tenant], now, 1)
-	return latest(one, all)
+	return limit.Latest(one, l.tenants.At(tenant, now, 1))
 }
 
 // Waits notes a look at a request, which took so many calls and found that it has to wait.
@@ -54,17 +54,8 @@ func (l *Looks) Waits(tenant string, request types.UID, calls int, now time.Time
 		return
 	}
 	_, l.waiting[request] = looksOfOne.Take(full, now, 1)
-	l.sweep(now)
-	_, l.tenants[tenant] = callsOfTenant.Take(l.tenants[tenant], now, calls)
-}
-
-// sweep forgets tenants that have used nothing, as that of Pace does.
-func (l *Looks) sweep(now time.Time) {
-	if len(l.tenants) < l.sweepAt {
-		return
-	}
-	forgetFull(l.tenants, now)
-	l.sweepAt = max(minSweep, 2*len(l.tenants))
+	l.tenants.Sweep(now)
+	l.tenants.Take(tenant, now, calls)
 }
 
 // Forget forgets a request that waits no more.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // A Service of a namespace without the label gets no condition, so that an event has to say that
@@ -43,34 +44,32 @@ func NotOptedInNotice(svc *corev1.Service, optedIn bool) *Event {
 
 // Limits of such events: anybody who may write Services of a namespace can cause them.
 var (
-	noticesOfNamespace = Limit{Burst: 10, Interval: time.Minute}
-	noticesOfAll       = Limit{Burst: 100, Interval: time.Second}
+	noticesOfNamespace = limit.Limit{Burst: 10, Interval: time.Minute}
+	noticesOfAll       = limit.Limit{Burst: 100, Interval: time.Second}
 )
 
 // Notices bounds how many such events there are. It is safe for concurrent use.
 type Notices struct {
 	mu         sync.Mutex
 	all        time.Time // when all of noticesOfAll is there again
-	namespaces map[string]time.Time
-	sweepAt    int
+	namespaces *limit.Keyed[string]
 }
 
 // NewNotices returns Notices of which nothing was used.
-func NewNotices() *Notices { return &Notices{namespaces: map[string]time.Time{}, sweepAt: minSweep} }
+func NewNotices() *Notices {
+	return &Notices{namespaces: limit.NewKeyed[string](noticesOfNamespace)}
+}
 
 // Take reports whether there may be an event in the namespace now, and counts it.
 func (n *Notices) Take(namespace string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	one, ofNamespace := noticesOfNamespace.Take(n.namespaces[namespace], now, 1)
-	other, ofAll := noticesOfAll.Take(n.all, now, 1)
-	if latest(one, other).After(now) {
+	at, all := noticesOfAll.Take(n.all, now, 1)
+	if limit.Latest(at, n.namespaces.At(namespace, now, 1)).After(now) {
 		return false
 	}
-	if len(n.namespaces) >= n.sweepAt {
-		forgetFull(n.namespaces, now)
-		n.sweepAt = max(minSweep, 2*len(n.namespaces))
-	}
-	n.namespaces[namespace], n.all = ofNamespace, ofAll
+	n.all = all
+	n.namespaces.Sweep(now)
+	n.namespaces.Take(namespace, now, 1)
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // Whoever forgot the label learns it from an event, and nobody else gets one.
@@ -93,5 +94,5 @@ func TestNoticesAreBounded(t *testing.T) {
 	for i := range 20_000 {
 		n.Take(fmt.Sprint("m", i), now.Add(time.Duration(i)*time.Minute))
 	}
-	assert.LessOrEqual(t, len(n.namespaces), 2*minSweep)
+	assert.LessOrEqual(t, n.namespaces.Len(), 2*limit.MinSweep)
 }

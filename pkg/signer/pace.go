@@ -2,45 +2,23 @@ package signer
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/limit"
 )
-
-// Limit is how often something may be done: Burst times at once, and then once more
-// every Interval. Zero: as often as one likes.
-type Limit struct {
-	Burst    int
-	Interval time.Duration
-}
-
-// Take takes n tokens, at most Burst, of what is left of the limit. It returns when they
-// are there, not before now, and when all of the limit is there again. full is that
-// time before; it is all that has to be remembered.
-func (l Limit) Take(full, now time.Time, n int) (at, fullAgain time.Time) {
-	if l.Burst == 0 {
-		return now, full
-	}
-	n = min(n, l.Burst)
-	at = latest(now, full.Add(-time.Duration(l.Burst-n)*l.Interval))
-	return at, latest(full, at).Add(time.Duration(n) * l.Interval)
-}
-
-func (l Limit) String() string {
-	return fmt.Sprintf("%d at once, then one every %s", l.Burst, l.Interval)
-}
 
 // Rates limit how often certificates are issued.
 type Rates struct {
-	Secret    Limit // each certificate of one Secret, or of one Claim.Subject
-	Namespace Limit // those that users of one namespace cause; see Decision.Tokens and Claim
+	Secret    limit.Limit // each certificate of one Secret, or of one Claim.Subject
+	Namespace limit.Limit // those that users of one namespace cause; see Decision.Tokens and Claim
 }
 
 // DefaultRates are the rates of a signer that is started without flags.
 func DefaultRates() Rates {
-	return Rates{Secret: Limit{20, time.Minute}, Namespace: Limit{1000, time.Second}}
+	return Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: time.Second}}
 }
 
 // Slot is when a Secret, or a request, may have its next certificate. Zero: it has not taken
@@ -51,7 +29,7 @@ type Slot struct {
 }
 
 // At returns when both limits let the certificate be issued.
-func (s Slot) At() time.Time { return latest(s.Secret, s.Namespace) }
+func (s Slot) At() time.Time { return limit.Latest(s.Secret, s.Namespace) }
 
 // reached returns the time of the slot, and which limit it is that puts it off. The
 // subject is what Rates.Secret limits.
@@ -75,23 +53,19 @@ type Pace struct {
 
 	mu         sync.Mutex
 	secrets    map[types.NamespacedName]time.Time // when all of the limit is there again
-	namespaces map[string]time.Time
+	namespaces *limit.Keyed[string]
 	slots      map[types.NamespacedName]Slot // that were not used
-	sweepAt    int                           // how many entries there are at the next sweep
+	sweepAt    int                           // how many Secrets there are at the next sweep
 }
-
-// minSweep is how many entries there are at least before those that say nothing are
-// forgotten.
-const minSweep = 1024
 
 // NewPace returns a Pace of which nothing was used.
 func NewPace(rates Rates) *Pace {
 	return &Pace{
 		rates:      rates,
 		secrets:    map[types.NamespacedName]time.Time{},
-		namespaces: map[string]time.Time{},
+		namespaces: limit.NewKeyed[string](rates.Namespace),
 		slots:      map[types.NamespacedName]Slot{},
-		sweepAt:    minSweep,
+		sweepAt:    limit.MinSweep,
 	}
 }
 
@@ -113,7 +87,7 @@ func (p *Pace) Reserve(key types.NamespacedName, tokens int, now time.Time) Slot
 		slot.Secret, p.secrets[key] = p.rates.Secret.Take(p.secrets[key], now, 1)
 	}
 	if tokens > 0 && slot.Namespace.IsZero() {
-		slot.Namespace, p.namespaces[key.Namespace] = p.rates.Namespace.Take(p.namespaces[key.Namespace], latest(now, slot.Secret), tokens)
+		slot.Namespace = p.namespaces.Take(key.Namespace, limit.Latest(now, slot.Secret), tokens)
 	}
 	p.slots[key] = slot
 	return slot
@@ -129,7 +103,8 @@ func (p *Pace) Use(key types.NamespacedName) {
 // sweep forgets what makes no difference. It does so rarely enough that each entry is
 // looked at a few times.
 func (p *Pace) sweep(now time.Time) {
-	if len(p.secrets)+len(p.namespaces) < p.sweepAt {
+	p.namespaces.Sweep(now)
+	if len(p.secrets) < p.sweepAt {
 		return
 	}
 	for key, full := range p.secrets {
@@ -138,18 +113,5 @@ func (p *Pace) sweep(now time.Time) {
 			delete(p.slots, key)
 		}
 	}
-	forgetFull(p.namespaces, now)
-	p.sweepAt = max(minSweep, 2*(len(p.secrets)+len(p.namespaces)))
-}
-
-// forgetFull forgets those of whose limit all is there.
-func forgetFull(full map[string]time.Time, now time.Time) {
-	maps.DeleteFunc(full, func(_ string, at time.Time) bool { return !at.After(now) })
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	p.sweepAt = max(limit.MinSweep, 2*len(p.secrets))
 }

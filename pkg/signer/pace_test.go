@@ -10,54 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// A Limit lets no more through in any time than it says, and no less.
-func TestLimit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := Limit{Burst: rapid.IntRange(1, 5).Draw(t, "burst"), Interval: time.Second}
-		var full time.Time
-		var times []time.Time // of each token
-		now := epoch
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "pause")) * time.Millisecond)
-			n := rapid.IntRange(1, 6).Draw(t, "tokens")
-			var at time.Time
-			before := full
-			at, full = l.Take(full, now, n)
-			assert.False(t, at.Before(now))
-			if at.After(now) {
-				early, _ := l.Take(before, at.Add(-time.Millisecond), n)
-				assert.Equal(t, at, early, "no later than it must be")
-			}
-			for range min(n, l.Burst) {
-				times = append(times, at)
-			}
-		}
-		for i := range times {
-			for j := i; j < len(times); j++ {
-				most := l.Burst + int(times[j].Sub(times[i])/l.Interval)
-				assert.LessOrEqual(t, j-i+1, most, "within %s", times[j].Sub(times[i]))
-			}
-		}
-	})
-}
-
-func TestNoLimit(t *testing.T) {
-	var full time.Time
-	for range 1000 {
-		var at time.Time
-		at, full = Limit{}.Take(full, epoch, 15)
-		assert.Equal(t, epoch, at)
-	}
-}
-
 func TestPace(t *testing.T) {
-	p := NewPace(Rates{Secret: Limit{2, time.Minute}, Namespace: Limit{3, time.Second}})
+	p := NewPace(Rates{Secret: limit.Limit{Burst: 2, Interval: time.Minute}, Namespace: limit.Limit{Burst: 3, Interval: time.Second}})
 	web, api, bank := secretKey("shop/web"), secretKey("shop/api"), secretKey("bank/web")
 	reserve := func(key types.NamespacedName, tokens int, now time.Time) (secret, namespace time.Duration) {
 		slot := p.Reserve(key, tokens, now)
@@ -93,7 +53,7 @@ func TestPace(t *testing.T) {
 // Secrets that wait for their namespace have their turns one after the other, whatever
 // is asked meanwhile.
 func TestThoseThatWaitHaveTheirTurn(t *testing.T) {
-	p := NewPace(Rates{Namespace: Limit{1, time.Second}})
+	p := NewPace(Rates{Namespace: limit.Limit{Burst: 1, Interval: time.Second}})
 	for i := range 100 {
 		slot := p.Reserve(types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)}, 1, epoch)
 		assert.Equal(t, epoch.Add(time.Duration(i)*time.Second), slot.Namespace)
@@ -111,7 +71,7 @@ func TestPaceForgets(t *testing.T) {
 		if i%2 == 0 {
 			p.Use(key)
 		}
-		require.LessOrEqual(t, len(p.secrets)+len(p.namespaces)+len(p.slots), 3*minSweep)
+		require.LessOrEqual(t, len(p.secrets)+p.namespaces.Len()+len(p.slots), 3*limit.MinSweep)
 	}
 }
 
@@ -119,7 +79,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issue(t, ca, wantedBy(web), epoch)
 	soon := epoch.Add(90 * time.Second)
-	rates := Rates{Secret: Limit{20, time.Minute}, Namespace: Limit{1000, time.Second}}
+	rates := Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: time.Second}}
 	const (
 		bySecret    = "too many certificates were issued: the limit for one Secret is reached (20 at once, then one every 1m0s); the next one for this Secret is issued at 2026-03-01T12:01:31Z"
 		byNamespace = "too many certificates were issued: the limit for one namespace is reached (1000 at once, then one every 1s); the next one for this Secret is issued at 2026-03-01T12:01:31Z"

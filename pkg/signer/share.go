@@ -68,7 +68,7 @@ func (p *Pace) ReserveShare(s Share, now time.Time) Slot {
 	p.sweep(now)
 	var slot Slot
 	if !s.FirstIsFree || p.secrets[s.Subject].After(now) {
-		slot.Namespace, p.namespaces[s.Subject.Namespace] = p.rates.Namespace.Take(p.namespaces[s.Subject.Namespace], now, 1)
+		slot.Namespace = p.namespaces.Take(s.Subject.Namespace, now, 1)
 	}
 	slot.Secret, p.secrets[s.Subject] = p.rates.Secret.Take(p.secrets[s.Subject], now, 1)
 	p.slots[s.Request] = slot

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // Whatever tenants ask for and whenever: no pod and no namespace has more certificates than
@@ -17,8 +19,8 @@ import (
 func TestSharesOfRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates := Rates{
-			Secret:    Limit{Burst: rapid.IntRange(1, 3).Draw(t, "pod burst"), Interval: time.Minute},
-			Namespace: Limit{Burst: rapid.IntRange(1, 4).Draw(t, "namespace burst"), Interval: time.Second},
+			Secret:    limit.Limit{Burst: rapid.IntRange(1, 3).Draw(t, "pod burst"), Interval: time.Minute},
+			Namespace: limit.Limit{Burst: rapid.IntRange(1, 4).Draw(t, "namespace burst"), Interval: time.Second},
 		}
 		pace, alone := NewPace(rates), NewPace(rates)
 		byPod, byNamespace := map[types.NamespacedName][]time.Time{}, map[string][]time.Time{} // tokens
@@ -57,7 +59,7 @@ func TestSharesOfRequests(t *testing.T) {
 }
 
 // assertHeld checks that a limit held for times in the order in which they were given.
-func assertHeld(t *rapid.T, l Limit, times []time.Time, of string) {
+func assertHeld(t *rapid.T, l limit.Limit, times []time.Time, of string) {
 	for i := range times {
 		for j := i; j < len(times); j++ {
 			most := l.Burst + int(times[j].Sub(times[i])/l.Interval)
@@ -69,7 +71,7 @@ func assertHeld(t *rapid.T, l Limit, times []time.Time, of string) {
 // The first certificate of each pod is free of the namespace's limit, so that many that
 // start at once all run. What one pod asks for beyond that is not.
 func TestManyPodsAndOnePodOfMany(t *testing.T) {
-	p := NewPace(Rates{Secret: Limit{20, time.Minute}, Namespace: Limit{10, time.Second}})
+	p := NewPace(Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 10, Interval: time.Second}})
 	for i := range 5000 {
 		slot := p.ReserveShare(ShareOfPod(types.UID(fmt.Sprint("first-", i)), "shop", types.UID(fmt.Sprint(i))), epoch)
 		assert.Equal(t, epoch, slot.At())

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
@@ -21,7 +22,7 @@ func TestNoKeyIsDrawnForACAThatIsAway(t *testing.T) {
 	away := &signer.RefusedError{Err: assert.AnError}
 	ca := testCA(t)
 	key := requestOf("shop", "web-tls").NamespacedName
-	c := Controller{pace: signer.NewPace(signer.Rates{Secret: signer.Limit{Burst: 1, Interval: time.Hour}})}
+	c := Controller{pace: signer.NewPace(signer.Rates{Secret: limit.Limit{Burst: 1, Interval: time.Hour}})}
 	c.config = Config{
 		Clock:     func() time.Time { return epoch },
 		Available: func(*pki.Authority) error { return away },

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
@@ -73,7 +74,7 @@ func (c Config) Validate() error {
 }
 
 // validateRate checks the flags PREFIX-burst and PREFIX-interval.
-func validateRate(prefix string, l signer.Limit) error {
+func validateRate(prefix string, l limit.Limit) error {
 	switch {
 	case l.Burst < 0:
 		return fmt.Errorf(`--%s-burst: "%d": must be at least 1, or 0 for no limit`, prefix, l.Burst)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -20,11 +21,11 @@ func TestATenantHasSoManyFindingsTold(t *testing.T) {
 		}
 		return n
 	}
-	assert.Equal(t, toldAtOnce, count("evil", now))
-	assert.Equal(t, toldAtOnce, count("shop", now), "what another tells is its own")
+	assert.Equal(t, toldOfNamespace.Burst, count("evil", now))
+	assert.Equal(t, toldOfNamespace.Burst, count("shop", now), "what another tells is its own")
 	assert.Equal(t, 6, count("evil", now.Add(time.Minute)))
-	for i := range 2 * maxLimits {
+	for i := range 2 * limit.MinSweep {
 		limits.take(fmt.Sprint("n", i), now.Add(time.Duration(i)*time.Hour))
 	}
-	assert.LessOrEqual(t, len(limits.namespaces), maxLimits+1)
+	assert.LessOrEqual(t, limits.namespaces.Len(), limit.MinSweep)
 }

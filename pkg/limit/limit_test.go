@@ -1,0 +1,69 @@
+package limit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+var epoch = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// A Limit lets no more through in any time than it says, and no less.
+func TestLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := Limit{Burst: rapid.IntRange(1, 5).Draw(t, "burst"), Interval: time.Second}
+		var full time.Time
+		var times []time.Time // of each token
+		now := epoch
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 3000).Draw(t, "pause")) * time.Millisecond)
+			n := rapid.IntRange(1, 6).Draw(t, "tokens")
+			var at time.Time
+			before := full
+			at, full = l.Take(full, now, n)
+			assert.False(t, at.Before(now))
+			if at.After(now) {
+				early, _ := l.Take(before, at.Add(-time.Millisecond), n)
+				assert.Equal(t, at, early, "no later than it must be")
+			}
+			for range min(n, l.Burst) {
+				times = append(times, at)
+			}
+		}
+		for i := range times {
+			for j := i; j < len(times); j++ {
+				most := l.Burst + int(times[j].Sub(times[i])/l.Interval)
+				assert.LessOrEqual(t, j-i+1, most, "within %s", times[j].Sub(times[i]))
+			}
+		}
+	})
+}
+
+func TestNoLimit(t *testing.T) {
+	var full time.Time
+	for range 1000 {
+		var at time.Time
+		at, full = Limit{}.Take(full, epoch, 15)
+		assert.Equal(t, epoch, at)
+	}
+}
+
+// TestKeyed: each key has the limit for itself, and one that has used nothing is forgotten.
+func TestKeyed(t *testing.T) {
+	k := NewKeyed[int](Limit{Burst: 2, Interval: time.Second})
+	second := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Second) }
+	for i, want := range []int{0, 0, 1, 2} {
+		assert.Equal(t, second(want), k.At(1, epoch, 1), i)
+		assert.Equal(t, second(want), k.Take(1, epoch, 1), i)
+	}
+	assert.Equal(t, epoch, k.At(2, epoch, 1))
+	assert.Equal(t, 1, k.Len(), "who is only asked about is not kept")
+	for key := range MinSweep {
+		k.Take(key, epoch, 1)
+	}
+	k.Sweep(second(1))
+	assert.Equal(t, 1, k.Len(), "the one that has taken most")
+	assert.Equal(t, second(4), k.At(1, second(1), 1))
+}
