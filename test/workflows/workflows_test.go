@@ -30,12 +30,17 @@ type workflow struct {
 type job struct {
 	RunsOn      string `yaml:"runs-on"`
 	Needs       string
-	Strategy    map[string]map[string][]string
+	Strategy    strategy
 	Timeout     int `yaml:"timeout-minutes"`
 	Permissions map[string]string
 	Container   map[string]string
 	Env         map[string]string
 	Steps       []step
+}
+
+type strategy struct {
+	FailFast *bool `yaml:"fail-fast"`
+	Matrix   map[string][]string
 }
 
 type step struct {
