@@ -16,8 +16,10 @@ RACE      ?= 1
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
-# Packages at once: those that run a control plane wait half of the time.
-PACKAGES := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Packages at once: those that run a control plane wait half of the time. With the race detector
+# and while another one is linked, each takes 2 to 3 GiB.
+PACKAGES := $(shell { getconf _NPROCESSORS_ONLN; awk '/^MemAvailable/ {print int($$2 / 3 / 2^20)}' /proc/meminfo 2>/dev/null; } | \
+	awk 'NR == 1 {n = 2 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
 # What waits most starts first, the longest before the others: what only computes fills the rest.
 LONGEST := $(addprefix ./test/integration/,succession cli signer trust deploy consumers lifecycle ...) \
 	./hack/controlplane ./cmd/... ./hack/...
