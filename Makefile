@@ -214,7 +214,7 @@ e2e: images ## scenes with real workloads on such a node, or on the cluster of $
 	@go run ./test/e2e/images
 	@go build -o $(BIN)/node ./hack/node/cmd/node
 	@go test -c -tags e2e -o $(BIN)/e2e.test ./test/e2e
-	@cd test/e2e && KUBECONFIG="$(if $(KUBECONFIG),$(abspath $(KUBECONFIG)))" $(BIN)/e2e.test -test.v -test.timeout 25m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \
+	@cd test/e2e && KUBECONFIG="$(if $(KUBECONFIG),$(abspath $(KUBECONFIG)))" $(BIN)/e2e.test -test.v -test.timeout 40m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \
 		{ $(if $(KEEP)$(KUBECONFIG),true,$(BIN)/node down $(E2E_NODE)); exit 1; }
 
 ##@ What ships
