@@ -67,9 +67,12 @@ func (c *Client) trusted() (*x509.CertPool, error) {
 	if !roots.AppendCertsFromPEM(bundle) {
 		return nil, fmt.Errorf("%s: no certificate in it", c.bundleFile)
 	}
-	c.bundle, c.roots = bundle, roots
-	c.bundles = append(c.bundles, time.Now())
-	return roots, nil
+	c.bundle = bundle
+	if c.roots == nil || !roots.Equal(c.roots) { // kubelets shuffle the roots of ClusterTrustBundles anew
+		c.roots = roots
+		c.bundles = append(c.bundles, time.Now())
+	}
+	return c.roots, nil
 }
 
 // Follow sets the targets. Those that were followed before and still are go on;

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +97,23 @@ func TestTheBundleDecides(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []string{name}, leaf.DNSNames)
 	}
+}
+
+// TestTheOrderOfRootsIsNoChange: a kubelet shuffles the roots of a ClusterTrustBundle each time
+// that it reads it.
+func TestTheOrderOfRootsIsNoChange(t *testing.T) {
+	one, two := newAuthority(t, 1).bundle(), newAuthority(t, 2).bundle()
+	client, file := newClient(t, false, one)
+	for _, bundle := range [][]byte{slices.Concat(one, two), slices.Concat(two, one), slices.Concat(one, two)} {
+		require.NoError(t, os.WriteFile(file, bundle, 0o600))
+		_, err := client.trusted()
+		require.NoError(t, err)
+		assert.Len(t, client.Report().Bundles, 2)
+	}
+	require.NoError(t, os.WriteFile(file, two, 0o600))
+	_, err := client.trusted()
+	require.NoError(t, err)
+	assert.Len(t, client.Report().Bundles, 3)
 }
 
 func TestNamesAreVerified(t *testing.T) {

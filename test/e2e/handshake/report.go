@@ -41,7 +41,7 @@ type Account struct {
 // Report is what came of all targets.
 type Report struct {
 	Started  time.Time   `json:"started"`
-	Bundles  []time.Time `json:"bundles"` // when each different content of the bundle file was first read
+	Bundles  []time.Time `json:"bundles"` // when the bundle file was first read, and when with other roots
 	Accounts []Account   `json:"accounts"`
 }
 
