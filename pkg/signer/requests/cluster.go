@@ -147,8 +147,8 @@ func (c *Cluster) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Po
 	return c.pod(ctx, key, &client.GetOptions{})
 }
 
-// CachedPod reads what the API server's watch cache has, which is a moment old: for both of them a
-// third of the work of Pod, which reads etcd.
+// CachedPod reads what the API server's watch cache has, which is a moment old. It costs the API
+// server much less than Pod, which reads etcd (docs/benchmarks.md).
 func (c *Cluster) CachedPod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {
 	return c.pod(ctx, key, &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}})
 }
