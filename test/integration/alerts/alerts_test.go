@@ -79,9 +79,7 @@ func table() []broken {
 func TestEveryAlertFires(t *testing.T) {
 	begun := time.Now()
 	w := newWorld(t)
-	none, err := w.api().Firing(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, none, "all is well")
+	harness.Eventually(t, func() error { return w.isWell(t.Context()) })
 	setUp(t)
 	fired := map[string]bool{}
 	for _, b := range table() {
@@ -92,7 +90,16 @@ func TestEveryAlertFires(t *testing.T) {
 	}
 	w.showsEveryPanel(t, begun)
 	w.hasListedMetrics(t)
+}
 
+// isWell returns an error while an alert fires. What starts and does not lead yet is reported for a second by rules that
+// have lost their times.
+func (w *world) isWell(ctx context.Context) error {
+	firing, err := w.api().Firing(ctx)
+	if err == nil && len(firing) > 0 {
+		err = fmt.Errorf("all is well, but these fire: %v", firing)
+	}
+	return err
 }
 
 func (b broken) fires(t *testing.T, w *world) {
