@@ -6,6 +6,10 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# The Go that go.mod names, for every module and whatever is installed: Go fetches it as a module, which
+# GOTOOLCHAIN=local, as in the images of golang, would forbid.
+export GOTOOLCHAIN := $(shell awk '$$1 == "toolchain" {print $$2}' go.mod)
+
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'

@@ -3,7 +3,7 @@
 // project's.
 module github.com/servingcert/servingcert/hack/cfssl
 
-go 1.26.0
+go 1.27.0
 
 tool (
 	github.com/cloudflare/cfssl/cmd/cfssl
@@ -11,14 +11,15 @@ tool (
 )
 
 require (
+	filippo.io/edwards25519 v1.1.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.2.0 // indirect
-	github.com/cloudflare/cfssl v1.6.5 // indirect
+	github.com/cloudflare/cfssl v1.7.1 // indirect
 	github.com/cloudflare/redoctober v0.0.0-20211013234631-6a74ccc611f6 // indirect
 	github.com/getsentry/sentry-go v0.11.0 // indirect
-	github.com/go-logr/logr v1.2.4 // indirect
-	github.com/go-sql-driver/mysql v1.7.1 // indirect
-	github.com/google/certificate-transparency-go v1.1.7 // indirect
+	github.com/go-logr/logr v1.4.1 // indirect
+	github.com/go-sql-driver/mysql v1.8.0 // indirect
+	github.com/google/certificate-transparency-go v1.1.8 // indirect
 	github.com/jmhodges/clock v1.2.0 // indirect
 	github.com/jmoiron/sqlx v1.3.5 // indirect
 	github.com/kisielk/sqlstruct v0.0.0-20201105191214-5f3e10d3ab46 // indirect
@@ -37,5 +38,5 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
-	k8s.io/klog/v2 v2.100.1 // indirect
+	k8s.io/klog/v2 v2.120.1 // indirect
 )

@@ -2,7 +2,7 @@
 // requirements never reach the project's.
 module github.com/servingcert/servingcert/hack/tools
 
-go 1.26.0
+go 1.27.0
 
 tool (
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -107,11 +108,15 @@ func quoted(value any) string {
 	return compactJSON(value)
 }
 
+// elements are those of lists in a path of encoding/json.
+var elements = regexp.MustCompile(`\.(\d+)\b`)
+
 // fieldError returns an error of json.Unmarshal with the path of the field below prefix.
 func fieldError(err error, prefix string) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return fmt.Errorf("%s: %s: must be %s", strings.TrimPrefix(prefix+"."+wrong.Field, "."), article(wrong.Value), article(wrong.Type.Kind().String()))
+		field := elements.ReplaceAllString(strings.TrimPrefix(prefix+"."+wrong.Field, "."), "[$1]")
+		return fmt.Errorf("%s: %s: must be %s", field, article(wrong.Value), article(wrong.Type.Kind().String()))
 	}
 	if prefix == "" {
 		return err

@@ -74,16 +74,6 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// leaveBodies has the server close a connection at once when a handler did not read the body
-// of its request. It would wait half a second otherwise, so that the client may see the
-// answer, and whoever sends such requests could keep others waiting.
-func leaveBodies(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r)
-		r.Body = http.NoBody
-	})
-}
-
 // Listen listens on the address, HOST:PORT. It is called once.
 func (s *Server) Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)

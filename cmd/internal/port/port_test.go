@@ -1,6 +1,8 @@
 package port
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -220,13 +222,64 @@ func TestAcceptWaitsForThoseThatEnd(t *testing.T) {
 	})
 }
 
-// TestBodiesThatAreNotRead: net/http sees no body that its client may still be sending.
+// leftBody announces a body that is too long for net/http to wait for.
+const leftBody = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
+
+// TestBodiesThatAreNotRead: the whole answer is sent, whatever its length, and then the connection is closed.
 func TestBodiesThatAreNotRead(t *testing.T) {
-	req := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
-	leaveBodies(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		assert.NotEqual(t, http.NoBody, r.Body, "handlers have it")
-	})).ServeHTTP(httptest.NewRecorder(), req)
-	assert.Equal(t, http.NoBody, req.Body)
+	for _, length := range []int{0, 10, 100_000} {
+		s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+			assert.NotEqual(t, http.NoBody, r.Body, "handlers have it")
+			if length > 0 {
+				_, _ = io.WriteString(w, strings.Repeat("x", length))
+			}
+		})
+		conn, err := net.Dial("tcp", s.address)
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, leftBody)
+		require.NoError(t, err)
+		received, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		assert.NoError(t, conn.Close())
+		resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(received)), nil)
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		assert.True(t, resp.Close)
+		assert.Len(t, text, length)
+	}
+}
+
+// TestBodiesThatAreReadKeepTheConnection, also when the answer is longer than net/http's buffers.
+func TestBodiesThatAreReadKeepTheConnection(t *testing.T) {
+	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		_, _ = w.Write(body)
+	})
+	for i := range 3 {
+		var kept bool
+		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { kept = info.Reused }}
+		req, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, "http://"+s.address, strings.NewReader(strings.Repeat("x", 10_000)))
+		require.NoError(t, err)
+		resp, err := s.client.Do(req)
+		require.NoError(t, err)
+		echo, err := io.ReadAll(resp.Body)
+		require.NoError(t, errors.Join(err, resp.Body.Close()))
+		assert.Len(t, echo, 10_000)
+		assert.Equal(t, i > 0, kept)
+	}
+}
+
+// TestWhoLeavesABodyKeepsNobodyWaiting: net/http would hold each of these connections for half a
+// second, and Accept would wait for two minutes.
+func TestWhoLeavesABodyKeepsNobodyWaiting(t *testing.T) {
+	s := serve(t, false, answer)
+	s.flood(t, 5000, 0, leftBody)
+	harness.Eventually(t, func() error {
+		_, err := s.get(s.from("127.0.0.1"))
+		return err
+	})
 }
 
 // TestWhatIsReceivedBeforeTheFirstRequest is bounded, also in a handshake: with a client's

@@ -3,12 +3,12 @@ package admission
 import (
 	"encoding/base64"
 	"encoding/json"
+	"encoding/json/jsontext"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 

@@ -53,9 +53,9 @@ func TestHostileReviewsCostLittle(t *testing.T) {
 		"lists":        {review(`{"metadata":` + strings.Repeat("[", size) + strings.Repeat("]", size) + `}`), "it has more than 30000 values"},
 		"few of each":  {review(`{"spec":{` + strings.Repeat(`"containers":[`+strings.Repeat("{},", 999)+`{}],`, 20) + `"volumes":[]}}`), "it has more than 30000 values"},
 		"spaces":       {strings.Repeat(" ", maxReview+1), "must be at most"},
-		"one string":   {review(`"` + strings.Repeat("x", size) + `"`), "unmarshal JSON string into Go"},
+		"one string":   {review(`"` + strings.Repeat("x", size) + `"`), "unmarshal string into Go"},
 		"no request":   {strings.Repeat("{", 1000), "invalid character"},
-		"not the type": {review(`{"spec":{"containers":{"a":[1,2]}}}`), "unmarshal JSON object into Go"},
+		"not the type": {review(`{"spec":{"containers":{"a":[1,2]}}}`), "unmarshal object into Go"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := (&world{}).handler(t, logr.Discard())

@@ -8,8 +8,6 @@ import (
 	"mime"
 	"net/http"
 
-	jsonv2 "github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,10 +57,6 @@ func isJSON(contentType string) bool {
 	return err == nil && mediaType == jsonType
 }
 
-// lenient accepts what encoding/json accepts: a name that occurs twice, and text that is not
-// valid UTF-8. The API server sends neither; whether it did is not for us to refuse.
-var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
 // parse returns the request of a review. An error comes with its HTTP status.
 func parse(data []byte) (*request, int, error) {
 	if status, err := checkShape(data); err != nil {
@@ -73,7 +67,7 @@ func parse(data []byte) (*request, int, error) {
 		Kind       string   `json:"kind"`
 		Request    *request `json:"request"`
 	}
-	if err := jsonv2.Unmarshal(data, &review, lenient); err != nil {
+	if err := json.Unmarshal(data, &review); err != nil {
 		return nil, http.StatusBadRequest, fmt.Errorf("read the review: %w", err)
 	}
 	if review.Kind != "AdmissionReview" || review.APIVersion != apiVersion {
