@@ -161,7 +161,7 @@ bench: controlplane-binaries ## measure against the budgets; N=10000 for more th
 SIZES ?= 500 2000 10000 30000
 PARTS ?= signer,bundles,requests,rotator,stale
 .PHONY: bench-scale
-bench-scale: controlplane-binaries ## measure how everything grows with SIZES="500 2000 10000 30000", all PARTS or some (docs/scale.md), and simulate a month and shards; about 50 minutes
+bench-scale: controlplane-binaries ## measure how everything grows with SIZES="500 2000 10000 30000", all PARTS or some (docs/scale.md), and simulate a month; about 50 minutes
 	go run ./hack/scale --simulate
 	go run ./hack/scale --sizes "$(SIZES)" --parts "$(PARTS)"
 

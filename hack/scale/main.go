@@ -1,7 +1,7 @@
 // Command scale measures how servingcert grows: the same work for several sizes on a real
 // kube-apiserver and etcd, in tables with the exponent of the growth. It prints what it has
-// if it is stopped. With --simulate it computes instead: a month of renewals, and what would
-// come of several signers.
+// if it is stopped. With --simulate it computes instead: a month of renewals, and what a
+// large cluster needs.
 package main
 
 import (

@@ -6,11 +6,8 @@ import "time"
 // etcd, kube-apiserver and servingcert together. docs/scale.md has the run.
 type Constants struct {
 	IssueCPU       float64 // ms of the signer's CPU a certificate
-	IssueAPIServer float64 // ms of kube-apiserver's and etcd's CPU a certificate
 	IssueRate      float64 // certificates a second, on those two cores
 	SuccessionRate float64 // the same when the CA is replaced
-	SuccessionCPU  float64 // ms of the signer's and the rotator's CPU a certificate, then
-	SuccessionAPI  float64 // ms of kube-apiserver's and etcd's CPU a certificate, then
 	RestartEach    float64 // ms a certificate until a restarted signer has looked at it
 	SignerBase     float64 // MiB that a signer with no certificate needs
 	SignerEach     float64 // KiB of RSS a certificate, at the most: in a succession
@@ -54,23 +51,6 @@ func (c Constants) For(services, pods int, lifetime, dialEvery time.Duration) Ex
 	e.DialsASecond = p/dialEvery.Seconds() + p/renewEvery(lifetime).Seconds()
 	e.RotatorCores = e.DialsASecond * c.DialCPU / 1000
 	return e
-}
-
-// SuccessionOf returns how long a succession takes at least with shards that have so many
-// certificates each: the largest shard on one core of its own, or the API server, if it has
-// fewer cores than they all ask for.
-func (c Constants) SuccessionOf(loads []int, apiServerCores float64) (took time.Duration, apiServerLimits bool) {
-	total, largest := 0, 0
-	for _, n := range loads {
-		total += n
-		largest = max(largest, n)
-	}
-	bySigner := seconds(float64(largest) * c.SuccessionCPU / 1000)
-	byAPIServer := seconds(float64(total) * c.SuccessionAPI / 1000 / apiServerCores)
-	if byAPIServer > bySigner {
-		return byAPIServer, true
-	}
-	return bySigner, false
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -1,5 +1,5 @@
-// Package simulate computes what cannot be measured in an hour: a month of renewals, what a
-// large cluster needs, and what shards of the signer would bring.
+// Package simulate computes what cannot be measured in an hour: a month of renewals, and what
+// a large cluster needs.
 package simulate
 
 import (

@@ -3,7 +3,6 @@ package simulate
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 )
 
@@ -12,7 +11,6 @@ func Print(out io.Writer) {
 	printMonth(out, 10_000)
 	printMonth(out, 100_000)
 	printCost(out)
-	printShards(out)
 }
 
 func printMonth(out io.Writer, n int) {
@@ -51,43 +49,6 @@ func printCost(out io.Writer) {
 			e.Services, e.Pods, e.RenewalsASecond, rounded(e.Issue), rounded(e.Restart), rounded(e.Succession),
 			e.SignerMiB, e.RotatorMiB, e.EtcdMiB, e.SignerCores, e.DialsASecond, e.RotatorCores)
 	}
-}
-
-// The cluster of the shards' tables.
-const (
-	tenants      = 10_000
-	certificates = 100_000
-)
-
-func printShards(out io.Writer) {
-	for _, s := range []float64{0, 0.8, 1} {
-		namespaces := Zipf(tenants, certificates, s)
-		total, largest := 0, 0
-		for _, ns := range namespaces {
-			total += ns.Certificates
-			largest = max(largest, ns.Certificates)
-		}
-		fmt.Fprintf(out, "\n### %d certificates in %d namespaces, the i-th with 1/i^%g of the first: the largest has %d\n\n", total, tenants, s, largest)
-		fmt.Fprintln(out, "| shards | largest shard | over the mean | memory of it | succession, 2 cores for API server and etcd | 16 cores | moves to one more shard: namespaces | certificates | between old shards | by modulo: namespaces |")
-		fmt.Fprintln(out, "| --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |")
-		for _, k := range []int{1, 2, 3, 4, 8, 16} {
-			loads := Loads(namespaces, k, Rendezvous)
-			most := slices.Max(loads)
-			grow, modulo := Grow(namespaces, k, Rendezvous), Grow(namespaces, k, Modulo)
-			fmt.Fprintf(out, "| %d | %d | %.2f | %.0f MiB | %s | %s | %.0f %% | %.0f %% | %d | %.0f %% |\n",
-				k, most, float64(most)*float64(k)/float64(total), Measured().For(most, 0, defaultLifetime(), dialEvery()).SignerMiB,
-				succession(loads, 2), succession(loads, 16), 100*grow.Namespaces, 100*grow.Certificates, grow.BetweenOld, 100*modulo.Namespaces)
-		}
-	}
-}
-
-// succession names what limits it, if that is not the largest shard.
-func succession(loads []int, cores float64) string {
-	took, apiServer := Measured().SuccessionOf(loads, cores)
-	if apiServer {
-		return rounded(took).String() + " (API server)"
-	}
-	return rounded(took).String()
 }
 
 func rounded(d time.Duration) time.Duration { return d.Round(time.Second) }

@@ -1,8 +1,6 @@
 package simulate
 
 import (
-	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -68,46 +66,9 @@ func TestTheRenewalIsTheProducts(t *testing.T) {
 	assert.NotEqual(t, pki.RenewAt(cert), pki.RenewAt(certificate(2, 2, now, month)))
 }
 
-func TestZipf(t *testing.T) {
-	namespaces := Zipf(4, 1000, 1)
-	sizes := make([]int, 0, 4)
-	for _, ns := range namespaces {
-		sizes = append(sizes, ns.Certificates)
-	}
-	assert.Equal(t, []int{480, 240, 160, 120}, sizes)
-	for _, ns := range Zipf(3, 300, 0) {
-		assert.Equal(t, 100, ns.Certificates)
-	}
-	assert.Equal(t, 1, Zipf(1000, 10, 1)[999].Certificates, "no namespace is empty")
-}
-
-func TestOneMoreShardTakesFromAllAndNothingElseMoves(t *testing.T) {
-	namespaces := Zipf(20_000, 20_000, 0)
-	for k := 1; k <= 8; k++ {
-		m := Grow(namespaces, k, Rendezvous)
-		assert.Zero(t, m.BetweenOld, "from %d", k)
-		assert.InDelta(t, 1/float64(k+1), m.Namespaces, 0.02, "from %d", k)
-		assert.InDelta(t, m.Namespaces, m.Certificates, 1e-9, "all of the same size")
-	}
-	assert.Greater(t, Grow(namespaces, 4, Modulo).Namespaces, 0.7, "what the modulus of a hash would move")
-	assert.Positive(t, Grow(namespaces, 4, Modulo).BetweenOld)
-}
-
-func TestShardsOfEqualNamespacesAreBalanced(t *testing.T) {
-	namespaces := Zipf(20_000, 20_000, 0)
-	for _, k := range []int{1, 2, 4, 8} {
-		loads, total := Loads(namespaces, k, Rendezvous), 0
-		for _, load := range loads {
-			total += load
-			assert.InEpsilon(t, float64(len(namespaces))/float64(k), load, 0.06)
-		}
-		assert.Equal(t, len(namespaces), total, "each namespace has one owner")
-	}
-}
-
 func TestExtrapolation(t *testing.T) {
 	c := Constants{
-		IssueCPU: 2, IssueRate: 200, SuccessionRate: 100, SuccessionAPI: 8, RestartEach: 0.5,
+		IssueCPU: 2, IssueRate: 200, SuccessionRate: 100, RestartEach: 0.5,
 		SignerBase: 40, SignerEach: 4, RotatorBase: 50, RotatorEach: 2, DialCPU: 1, EtcdBytesEach: 4096,
 	}
 	e := c.For(20_480, 36_000, 100*time.Hour, time.Hour)
@@ -121,33 +82,4 @@ func TestExtrapolation(t *testing.T) {
 	assert.InDelta(t, 10+36_000/(80*3600.0), e.DialsASecond, 1e-9, "one a pod an hour, and one a renewal")
 	assert.InDelta(t, e.DialsASecond*0.001, e.RotatorCores, 1e-12)
 	assert.InDelta(t, 50+36_000*2/1024.0, e.RotatorMiB, 1e-9)
-}
-
-func TestASuccessionTakesAsLongAsTheLargestShardOrTheAPIServer(t *testing.T) {
-	c := Constants{SuccessionCPU: 10, SuccessionAPI: 8}
-	took, apiServer := c.SuccessionOf([]int{1000, 4000, 1000}, 4)
-	assert.Equal(t, 40*time.Second, took)
-	assert.False(t, apiServer, "12 s of four cores")
-	took, apiServer = c.SuccessionOf([]int{2000, 2000, 2000, 2000}, 2)
-	assert.Equal(t, 32*time.Second, took)
-	assert.True(t, apiServer, "20 s of each signer, 64 s of two cores")
-}
-
-func TestAShareOfTheCertificatesMoves(t *testing.T) {
-	namespaces := []Namespace{}
-	for i := range 1000 {
-		namespaces = append(namespaces, Namespace{fmt.Sprint("tenant-", i), 1})
-	}
-	moving := slices.IndexFunc(namespaces, func(ns Namespace) bool { return Rendezvous(ns.Name, 5) == 4 })
-	namespaces[moving].Certificates = 9001
-	m := Grow(namespaces, 4, Rendezvous)
-	assert.InDelta(t, (m.Namespaces*1000+9000)/10_000, m.Certificates, 1e-9)
-}
-
-// The balance is limited by what cannot be divided.
-func TestTheLargestNamespaceIsTheLeastThatAShardHas(t *testing.T) {
-	namespaces := Zipf(1000, 10_000, 1)
-	loads := Loads(namespaces, 16, Rendezvous)
-	assert.GreaterOrEqual(t, loads[Rendezvous(namespaces[0].Name, 16)], namespaces[0].Certificates)
-	assert.Greater(t, namespaces[0].Certificates, 10_000/16)
 }
