@@ -18,9 +18,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
+func secretKey(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
 func TestPace(t *testing.T) {
 	p := NewPace(Rates{Secret: limit.Limit{Burst: 2, Interval: time.Minute}, Namespace: limit.Limit{Burst: 3, Interval: time.Second}})
-	web, api, bank := secretKey("shop/web"), secretKey("shop/api"), secretKey("bank/web")
+	web, api, bank := secretKey("shop", "web"), secretKey("shop", "api"), secretKey("bank", "web")
 	reserve := func(key types.NamespacedName, tokens int, now time.Time) (secret, namespace time.Duration) {
 		slot := p.Reserve(key, tokens, now)
 		assert.Equal(t, slot, p.Slot(key))
@@ -60,7 +64,7 @@ func TestThoseThatWaitHaveTheirTurn(t *testing.T) {
 		slot := p.Reserve(types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)}, 1, epoch)
 		assert.Equal(t, epoch.Add(time.Duration(i)*time.Second), slot.Namespace)
 	}
-	slot := p.Reserve(secretKey("shop/7"), 1, epoch.Add(5*time.Second))
+	slot := p.Reserve(secretKey("shop", "7"), 1, epoch.Add(5*time.Second))
 	assert.Equal(t, epoch.Add(7*time.Second), slot.Namespace)
 }
 

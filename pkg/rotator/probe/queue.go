@@ -1,9 +1,9 @@
 package probe
 
 import (
-	"cmp"
-
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/fair"
 )
 
 // Queue holds the visits that wait, and says which of them begins when a worker is free.
@@ -19,26 +19,23 @@ import (
 // A namespace that has visits waiting, of n that have, thus has a worker after n/workers
 // visits of others, rounded up. It is not safe for concurrent use.
 type Queue struct {
-	most       int // visits under way of one namespace
-	turn       uint64
-	namespaces map[string]*share
-	visits     map[Key]*Visit // that wait
+	pods   fair.Queue[types.UID] // with visits that wait, but none under way, by namespace
+	known  map[types.UID]*visits // of each pod
+	visits map[Key]*Visit        // that wait
 }
 
-// share is what a Queue knows of a namespace with visits that wait or are under way.
-type share struct {
-	turn     uint64 // when a visit of it began last, or it came
-	underWay int
-	// pods are those with visits that wait, but none under way, in their order. waiting
-	// are the visits that wait of each pod.
-	pods    []types.UID
-	waiting map[types.UID][]Key
-	busy    map[types.UID]Key // the visit that is under way
+// visits are those of a pod.
+type visits struct {
+	waiting  []Key // the next first
+	underWay *Key
 }
 
 // NewQueue returns an empty queue for that many workers.
 func NewQueue(workers int) *Queue {
-	return &Queue{most: max(1, workers-(workers+7)/8), namespaces: map[string]*share{}, visits: map[Key]*Visit{}}
+	return &Queue{
+		pods:  fair.Queue[types.UID]{PerTenant: max(1, workers-(workers+7)/8)},
+		known: map[types.UID]*visits{}, visits: map[Key]*Visit{},
+	}
 }
 
 // Add adds the visit, and reports whether it did. One that waits already keeps its place
@@ -49,73 +46,48 @@ func (q *Queue) Add(v Visit) bool {
 		*waits = v
 		return false
 	}
-	s := q.namespaces[v.Secret.Namespace]
-	if s == nil {
-		q.turn++
-		s = &share{turn: q.turn, waiting: map[types.UID][]Key{}, busy: map[types.UID]Key{}}
-		q.namespaces[v.Secret.Namespace] = s
+	of := q.known[v.Pod]
+	if of == nil {
+		of = &visits{}
+		q.known[v.Pod] = of
 	}
-	busy, isBusy := s.busy[v.Pod]
-	if isBusy && busy == v.Key {
+	if of.underWay != nil && *of.underWay == v.Key {
 		return false
 	}
 	q.visits[v.Key] = &v
-	if len(s.waiting[v.Pod]) == 0 && !isBusy {
-		s.pods = append(s.pods, v.Pod)
+	of.waiting = append(of.waiting, v.Key)
+	if of.underWay == nil {
+		q.pods.Add(v.Secret.Namespace, v.Pod, 0)
 	}
-	s.waiting[v.Pod] = append(s.waiting[v.Pod], v.Key)
 	return true
 }
 
 // Next returns the visit that begins now; false if none may. Done must be called when it
 // has ended.
 func (q *Queue) Next() (Visit, bool) {
-	var next *share
-	for _, s := range q.namespaces {
-		if len(s.pods) == 0 || s.underWay >= q.most {
-			continue
-		}
-		if next == nil || cmp.Or(cmp.Compare(s.underWay, next.underWay), cmp.Compare(s.turn, next.turn)) < 0 {
-			next = s
-		}
-	}
-	if next == nil {
+	_, pod, _, ok := q.pods.Next()
+	if !ok {
 		return Visit{}, false
 	}
-	q.turn++
-	key := next.begin(q.turn)
-	v := *q.visits[key]
-	delete(q.visits, key)
+	of := q.known[pod]
+	of.underWay, of.waiting = &of.waiting[0], of.waiting[1:]
+	v := *q.visits[*of.underWay]
+	delete(q.visits, v.Key)
 	return v, true
-}
-
-// begin returns the first visit of the share.
-func (s *share) begin(turn uint64) Key {
-	pod := s.pods[0]
-	s.pods = s.pods[1:]
-	key := s.waiting[pod][0]
-	if s.waiting[pod] = s.waiting[pod][1:]; len(s.waiting[pod]) == 0 {
-		delete(s.waiting, pod)
-	}
-	s.busy[pod] = key
-	s.underWay++
-	s.turn = turn
-	return key
 }
 
 // Done takes in that a visit has ended.
 func (q *Queue) Done(key Key) {
-	s := q.namespaces[key.Secret.Namespace]
-	if s == nil || s.busy[key.Pod] != key {
+	of := q.known[key.Pod]
+	if of == nil || of.underWay == nil || *of.underWay != key {
 		return
 	}
-	s.underWay--
-	delete(s.busy, key.Pod)
-	switch {
-	case len(s.waiting[key.Pod]) > 0:
-		s.pods = append(s.pods, key.Pod)
-	case len(s.waiting) == 0 && s.underWay == 0:
-		delete(q.namespaces, key.Secret.Namespace)
+	of.underWay = nil
+	q.pods.Done(key.Secret.Namespace)
+	if len(of.waiting) > 0 {
+		q.pods.Add(key.Secret.Namespace, key.Pod, 0)
+	} else {
+		delete(q.known, key.Pod)
 	}
 }
 

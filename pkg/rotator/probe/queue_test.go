@@ -109,7 +109,7 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 					return false
 				}
 			}
-			return waiting[key] && count(underWay, key.Secret.Namespace) < q.most
+			return waiting[key] && count(underWay, key.Secret.Namespace) < q.pods.PerTenant
 		}
 		begin := func() bool {
 			v, ok := q.Next()
@@ -173,7 +173,7 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 				break
 			}
 		}
-		require.Empty(t, q.namespaces, "nothing is left behind")
+		require.Empty(t, q.known, "nothing is left behind")
 		require.Empty(t, q.visits)
 	})
 }

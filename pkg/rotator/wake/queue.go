@@ -1,6 +1,10 @@
 package wake
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/fair"
+)
 
 // Queue holds the pods that wait to be woken. Those of servingcert come first. Then an
 // urgent and a routine one come in turn: a tenant decides what is urgent of its own, by
@@ -8,34 +12,25 @@ import "k8s.io/apimachinery/pkg/types"
 // namespace comes in turn. The zero Queue is empty. It is not safe for concurrent use.
 type Queue struct {
 	waiting map[types.NamespacedName]Class
-	turns   [classes]turns
-	last    Class // of the pod that came last, but for First
-}
-
-// turns are the pods of one class.
-type turns struct {
-	namespaces []string // those with pods, the next first
-	pods       map[string][]string
+	turns   [classes]fair.Queue[string] // names of pods, by namespace
+	last    Class                       // of the pod that came last, but for First
 }
 
 // Add adds the pod. One that waits already does not wait twice, and waits in the
 // more urgent of its classes.
 func (q *Queue) Add(pod types.NamespacedName, class Class) {
-	if had, ok := q.waiting[pod]; ok && had <= class {
+	had, waits := q.waiting[pod]
+	if waits && had <= class {
 		return
+	}
+	if waits {
+		q.turns[had].Remove(pod.Namespace, pod.Name)
 	}
 	if q.waiting == nil {
 		q.waiting = map[types.NamespacedName]Class{}
 	}
 	q.waiting[pod] = class
-	t := &q.turns[class]
-	if len(t.pods[pod.Namespace]) == 0 {
-		t.namespaces = append(t.namespaces, pod.Namespace)
-	}
-	if t.pods == nil {
-		t.pods = map[string][]string{}
-	}
-	t.pods[pod.Namespace] = append(t.pods[pod.Namespace], pod.Name)
+	q.turns[class].Add(pod.Namespace, pod.Name, 0)
 }
 
 // Next removes the pod whose turn it is; false if none waits.
@@ -45,44 +40,20 @@ func (q *Queue) Next() (types.NamespacedName, bool) {
 		order = [classes]Class{First, Routine, Urgent}
 	}
 	for _, class := range order {
-		// What has become more urgent since is passed over.
-		waits := func(pod types.NamespacedName) bool { had, ok := q.waiting[pod]; return ok && had == class }
-		if pod, ok := q.turns[class].next(waits); ok {
-			delete(q.waiting, pod)
-			if class != First {
-				q.last = class
-			}
-			return pod, true
+		namespace, name, _, ok := q.turns[class].Next()
+		if !ok {
+			continue
 		}
+		q.turns[class].Done(namespace)
+		if class != First {
+			q.last = class
+		}
+		pod := types.NamespacedName{Namespace: namespace, Name: name}
+		delete(q.waiting, pod)
+		return pod, true
 	}
 	return types.NamespacedName{}, false
 }
 
 // Len returns how many pods wait.
 func (q *Queue) Len() int { return len(q.waiting) }
-
-// next removes the first pod that waits of the namespace whose turn it is; false if
-// there is none.
-func (t *turns) next(waits func(types.NamespacedName) bool) (types.NamespacedName, bool) {
-	for len(t.namespaces) > 0 {
-		namespace := t.namespaces[0]
-		for left := t.pods[namespace]; len(left) > 0; {
-			pod := types.NamespacedName{Namespace: namespace, Name: left[0]}
-			left = left[1:]
-			if !waits(pod) {
-				continue
-			}
-			t.namespaces = t.namespaces[1:]
-			if len(left) > 0 {
-				t.pods[namespace] = left
-				t.namespaces = append(t.namespaces, namespace)
-			} else {
-				delete(t.pods, namespace)
-			}
-			return pod, true
-		}
-		t.namespaces = t.namespaces[1:]
-		delete(t.pods, namespace)
-	}
-	return types.NamespacedName{}, false
-}

@@ -37,7 +37,7 @@ func TestQueue(t *testing.T) {
 	add(Routine, "a3", "b1")
 	assert.Equal(t, []string{"a3", "b1"}, drain(), "it can be added again")
 	for class := range q.turns {
-		assert.Empty(t, q.turns[class].pods, "nothing is left behind")
+		assert.Zero(t, q.turns[class].Len(), "nothing is left behind")
 	}
 }
 

@@ -4,14 +4,16 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/servingcert/servingcert/pkg/fair"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// fairQueue is a controller's queue, in the order of signer.Turns. What waits and what
+// fairQueue is a controller's queue, in the order of fair.Queue. What waits and what
 // is worked on, delays, the rate limiter and metrics are those of client-go's queue. As in
 // controller-runtime's priority queue, a request has the highest of the priorities that it
 // was added with since it was last taken.
@@ -97,7 +99,7 @@ func (q *fairQueue) Done(r reconcile.Request) {
 // there already or that is being worked on.
 type turns struct {
 	mu    sync.Mutex
-	turns signer.Turns
+	turns fair.Queue[string] // names of Secrets, by namespace
 	// noted are the priorities of requests that were added and not yet taken. The lowest,
 	// signer.PriorityRenewal, is not in it: that of every certificate that waits for its time.
 	noted map[reconcile.Request]int
@@ -111,7 +113,7 @@ func (t *turns) note(r reconcile.Request, priority int) {
 	defer t.mu.Unlock()
 	if priority > t.notedOf(r) {
 		t.noted[r] = priority
-		t.turns.Raise(r.NamespacedName, priority)
+		t.turns.Raise(r.Namespace, r.Name, priority)
 	}
 }
 
@@ -133,7 +135,7 @@ func (t *turns) done(r reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.taken, r)
-	t.turns.Done(r.NamespacedName)
+	t.turns.Done(r.Namespace)
 }
 
 // Touch does nothing: note has raised the priority.
@@ -143,7 +145,7 @@ func (t *turns) Touch(reconcile.Request) {}
 func (t *turns) Push(r reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turns.Add(r.NamespacedName, t.notedOf(r))
+	t.turns.Add(r.Namespace, r.Name, t.notedOf(r))
 }
 
 // Len returns how many requests are ready.
@@ -157,8 +159,8 @@ func (t *turns) Len() int {
 func (t *turns) Pop() reconcile.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key, priority := t.turns.Next()
-	r := reconcile.Request{NamespacedName: key}
+	namespace, name, priority, _ := t.turns.Next() // client-go asks only if there is one
+	r := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	if delete(t.noted, r); len(t.noted) == 0 {
 		t.noted = map[reconcile.Request]int{} // a map does not shrink, and at a start it has all
 	}

@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/util/flowcontrol"
 
-	"github.com/servingcert/servingcert/pkg/rotator/turns"
+	"github.com/servingcert/servingcert/pkg/fair"
 )
 
 // lapse is how long a namespace may go without asking before its turn is not waited for.
@@ -20,7 +20,7 @@ type deletions struct {
 	limiter flowcontrol.RateLimiter
 
 	mu   sync.Mutex
-	line turns.Line
+	line fair.Line
 }
 
 func newDeletions(rate int) *deletions {

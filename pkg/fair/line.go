@@ -1,12 +1,10 @@
-// Package turns orders the namespaces that wait for something of which the whole
-// cluster has a few, so that each gets it in a bounded time, whatever the others do.
-package turns
+package fair
 
-import (
-	"time"
-)
+import "time"
 
-// Line holds the namespaces that wait, in the order in which they came. A namespace
+// Line holds the namespaces that wait for something of which the whole cluster has a few, and
+// for which each asks by itself, in the order in which they came. Each gets it in a bounded time,
+// whatever the others do. A namespace
 // waits once, however much it wants: when it was served it leaves, and comes back
 // behind all others. The zero Line is empty. It is not safe for concurrent use.
 type Line struct {
