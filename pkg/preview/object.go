@@ -108,15 +108,22 @@ func quoted(value any) string {
 	return compactJSON(value)
 }
 
-// elements are those of lists in a path of encoding/json.
-var elements = regexp.MustCompile(`\.(\d+)\b`)
+// pathOf returns the path of the field. That of encoding/json has the names of a JSON Pointer (RFC 6901),
+// with dots between them.
+func pathOf(wrong *json.UnmarshalTypeError) string {
+	return unescaped.Replace(elements.ReplaceAllString(wrong.Field, "[$1]"))
+}
+
+var (
+	elements  = regexp.MustCompile(`\.(\d+)\b`)
+	unescaped = strings.NewReplacer("~1", "/", "~0", "~")
+)
 
 // fieldError returns an error of json.Unmarshal with the path of the field below prefix.
 func fieldError(err error, prefix string) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		field := elements.ReplaceAllString(strings.TrimPrefix(prefix+"."+wrong.Field, "."), "[$1]")
-		return fmt.Errorf("%s: %s: must be %s", field, article(wrong.Value), article(wrong.Type.Kind().String()))
+		return fmt.Errorf("%s: %s: must be %s", strings.TrimPrefix(prefix+"."+pathOf(wrong), "."), article(wrong.Value), article(wrong.Type.Kind().String()))
 	}
 	if prefix == "" {
 		return err
