@@ -10,6 +10,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Expected returns the objects of the release in a namespace as they have to be for processes with
@@ -88,11 +90,7 @@ func (f flags) without(target string) bool {
 
 // optional are the rights that a process needs only as long as a flag does not turn something off.
 // The templates of the chart have the same conditions.
-var optional = []struct {
-	process string
-	off     func(flags) bool
-	rights  []right
-}{
+var optional = slices.Concat(optionalOfTargets(), []optionalRights{
 	{"signer", func(f flags) bool { return f.off("csr") }, slices.Concat(
 		rightsOn("certificates.k8s.io", "certificatesigningrequests", "", "get", "list", "watch"),
 		rightsOn("certificates.k8s.io", "certificatesigningrequests/approval", "", "update"),
@@ -107,17 +105,23 @@ var optional = []struct {
 		rightsOn("", "services", "", "get"), rightsOn("policy", "poddisruptionbudgets", "", "list"),
 		rightsOn("apps", "deployments", "", "patch"), rightsOn("apps", "statefulsets", "", "patch"), rightsOn("apps", "daemonsets", "", "patch"))},
 	{"trust", func(f flags) bool { return f.without("NamespaceConfigMap") }, rightsOn("", "configmaps", "", "create")},
-	{"trust", func(f flags) bool { return f.without("ConfigMap") }, rightsOn("", "configmaps", "", "get", "list", "watch", "patch")},
-	{"trust", func(f flags) bool { return f.without("MutatingWebhookConfiguration") },
-		rightsOn("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "get", "list", "watch", "patch")},
-	{"trust", func(f flags) bool { return f.without("ValidatingWebhookConfiguration") },
-		rightsOn("admissionregistration.k8s.io", "validatingwebhookconfigurations", "", "get", "list", "watch", "patch")},
-	{"trust", func(f flags) bool { return f.without("APIService") }, rightsOn("apiregistration.k8s.io", "apiservices", "", "get", "list", "watch", "patch")},
-	{"trust", func(f flags) bool { return f.without("CustomResourceDefinition") },
-		rightsOn("apiextensions.k8s.io", "customresourcedefinitions", "", "get", "list", "watch", "patch")},
 	{"trust", func(f flags) bool { return f.without("ClusterTrustBundle") }, slices.Concat(
 		rightsOn("certificates.k8s.io", "clustertrustbundles", "", "list", "watch", "create", "patch"),
 		rightsOn("certificates.k8s.io", "signers", "", "attest"))},
+})
+
+type optionalRights struct {
+	process string
+	off     func(flags) bool
+	rights  []right
+}
+
+func optionalOfTargets() (all []optionalRights) {
+	for _, t := range api.BundleTargets() {
+		off := func(f flags) bool { return f.without(t.Kind) }
+		all = append(all, optionalRights{"trust", off, rightsOn(t.Group, t.Resource, "", "get", "list", "watch", "patch")})
+	}
+	return all
 }
 
 // namespaceBundle are the rights by which the bundle is written into opted-in namespaces, where

@@ -158,9 +158,6 @@ func (m *manifests) object(d *document, o preview.Object) {
 	n.Services = append(n.Services, svc)
 }
 
-// targets are the kinds that may ask for the CA bundle.
-var targets = []string{"ConfigMap", "APIService", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-
 // other judges the annotations of an object that asks for no certificate. Of workloads the
 // outcomes are judged, and on Secrets the signer writes annotations.
 func (m *manifests) other(d *document, o preview.Object) {
@@ -171,7 +168,7 @@ func (m *manifests) other(d *document, o preview.Object) {
 		return
 	case o.Kind == "ConfigMap" && o.Name == api.CAStatusName:
 		place = api.OnCAStatus
-	case slices.Contains(targets, o.Kind):
+	case slices.ContainsFunc(api.BundleTargets(), func(t api.BundleTarget) bool { return t.Kind == o.Kind }):
 		place = api.OnTarget
 	}
 	object := o.Kind + " " + o.Namespace + "/" + o.Name

@@ -2,6 +2,7 @@ package target
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,10 +10,13 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
@@ -229,4 +233,22 @@ func TestKindsAreDistinct(t *testing.T) {
 		assert.False(t, names[kind.Name], kind.Name)
 		names[kind.Name] = true
 	}
+}
+
+// What asks by the annotation is what api says of it: doctor goes by that.
+func TestWhatAsksByTheAnnotation(t *testing.T) {
+	var got []api.BundleTarget
+	for _, kind := range Kinds(false) {
+		if kind.Name == "NamespaceConfigMap" || kind.Name == "ClusterTrustBundle" {
+			continue // nothing asks for these
+		}
+		scheme := runtime.NewScheme()
+		require.NoError(t, errors.Join(corev1.AddToScheme(scheme), kind.AddToScheme(scheme)))
+		gvk, err := apiutil.GVKForObject(kind.Object, scheme)
+		require.NoError(t, err)
+		assert.Equal(t, kind.Name, gvk.Kind)
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
+		got = append(got, api.BundleTarget{Kind: kind.Name, Group: gvk.Group, Resource: plural.Resource})
+	}
+	assert.Equal(t, api.BundleTargets(), got)
 }
