@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/servingcert/servingcert/cmd/internal/collect"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
@@ -26,7 +25,6 @@ import (
 )
 
 func run(ctx context.Context, cfg *Config) error {
-	collect.Seldom()
 	bridgeLogs(ctrl.Log.WithName("cfssl"))
 	skew := signercontroller.NewSkew(cfg.clock)
 	mgr, err := newManager(ctx, cfg, skew)

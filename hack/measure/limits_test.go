@@ -22,7 +22,7 @@ func TestMemoryIsThatOfTheManifest(t *testing.T) {
 	f, err := os.Open("../../deploy/install.yaml")
 	require.NoError(t, err)
 	defer f.Close()
-	limits := map[string]string{}
+	limits, pace := map[string]string{}, map[string]string{}
 	for r := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
 		document, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -35,7 +35,13 @@ func TestMemoryIsThatOfTheManifest(t *testing.T) {
 		}
 		require.NoError(t, yaml.UnmarshalStrict(document, &d))
 		limits[d.Name] = memoryLimit(t, d.Spec.Template.Spec.Containers[0])
+		for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+			if e.Name == "GOGC" {
+				pace[d.Name] = "GOGC=" + e.Value
+			}
+		}
 	}
+	assert.Equal(t, map[string]string{"servingcert-signer": SignerGOGC}, pace)
 	assert.Contains(t, Limited(SignerMemory), "GOMEMLIMIT="+limits["servingcert-signer"])
 	assert.Contains(t, Limited(TrustMemory), "GOMEMLIMIT="+limits["servingcert-trust"])
 	assert.Contains(t, Limited(RotatorMemory), "GOMEMLIMIT="+limits["servingcert-rotator"])

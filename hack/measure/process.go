@@ -53,6 +53,9 @@ const (
 	RotatorMemory = 160
 )
 
+// SignerGOGC is the signer's pace of collections in deploy/install.yaml.
+const SignerGOGC = "GOGC=200"
+
 // Limited is the environment of a program with a GOMEMLIMIT in MiB, whose log tells what its
 // garbage collector does.
 func Limited(memory int) []string {
@@ -61,7 +64,7 @@ func Limited(memory int) []string {
 
 // RunSigner starts the signer with the limits of deploy/install.yaml.
 func (c *Cluster) RunSigner(ctx context.Context, binary string, workers int, flags ...string) (*Process, error) {
-	return c.Run(ctx, binary, Limited(SignerMemory), append(flags, "--workers", strconv.Itoa(workers))...)
+	return c.Run(ctx, binary, append(Limited(SignerMemory), SignerGOGC), append(flags, "--workers", strconv.Itoa(workers))...)
 }
 
 // RunRotator starts the rotator with the limits of deploy/install.yaml.

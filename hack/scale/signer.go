@@ -101,7 +101,7 @@ func (r *run) issue(ctx context.Context) error {
 // startSigner starts the signer, with the memory of deploy/install.yaml for each 10 000
 // certificates.
 func (r *run) startSigner(ctx context.Context, flags ...string) (*measure.Process, error) {
-	return r.Run(ctx, r.signer, r.memory(measure.SignerMemory), append(flags, "--workers", strconv.Itoa(r.workers))...)
+	return r.Run(ctx, r.signer, append(r.memory(measure.SignerMemory), measure.SignerGOGC), append(flags, "--workers", strconv.Itoa(r.workers))...)
 }
 
 // memory is the environment of a process that is given so many MiB for 10 000 Services, and not
