@@ -50,7 +50,6 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.rotateCommand(),
 		p.doctorCommand(),
 		p.analyzeCommand(),
-		p.uninstallCommand(),
 		p.versionCommand(),
 	}
 }

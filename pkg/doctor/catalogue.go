@@ -33,6 +33,7 @@ const (
 	TrustTargets ID = "SC305"
 	SignerClock  ID = "SC306"
 	WebhookRole  ID = "SC307"
+	CABackup     ID = "SC308"
 
 	Value          ID = "SC401"
 	UnknownKey     ID = "SC402"
@@ -145,6 +146,10 @@ var checks = []Check{
 		"The configuration has no CA bundle, or keeps an old one, so that the API server cannot call the webhook. A new CA waits for it.",
 		"Apply the ClusterRole that the finding prints, name the configuration in the chart's value trust.mutatingWebhookConfigurations or trust.validatingWebhookConfigurations, or set trust.webhooks=all.",
 		"trust.md#webhook-configurations-are-named", false},
+
+	{CABackup, "CABackup", Authority, Error, "the file of --ca-backup is the CA's Secret as it is now",
+		"If the Secret is lost, or servingcert is uninstalled, everything has to trust a new CA.",
+		"kubectl -n servingcert-system get secret servingcert-ca -o yaml > FILE. It holds the CA's key.", "operations.md#the-ca-is-lost-or-corrupt", false},
 
 	{Value, "Value", Services, Error, "every annotation servingcert.dev/… of a Service or Namespace has a value that is allowed",
 		"No certificate is issued for the Service, or the setting is ignored.",

@@ -138,7 +138,9 @@ func list(pairs ...string) corev1.ResourceList {
 }
 
 func TestNothingIsFoundInAHealthyCluster(t *testing.T) {
-	r := healthy(t).Examine(noon)
+	healthy := healthy(t)
+	healthy.Backup = backup()
+	r := healthy.Examine(noon)
 	for _, f := range r.Findings {
 		assert.Equal(t, OK, f.Level, "%s %s: %s", f.ID, f.Object, f.Message)
 	}
@@ -300,6 +302,10 @@ var ofTheInstallation = []breaking{
 }
 
 var ofTheAuthority = []breaking{
+	{"an old backup", func(_ *testing.T, f *Facts) {
+		f.Backup = backup()
+		f.Backup.CA.Data["ca.key"] = []byte("next")
+	}, "error SC308 : b: is not Secret sys/servingcert-ca as it is now: the CA was changed since"},
 	{"no CA", func(_ *testing.T, f *Facts) {
 		f.Authority.CA.Problem = api.CAMessage{Reason: api.CALost, Message: "restore it"}
 	}, "error SC301 : CALost: restore it"},

@@ -15,6 +15,7 @@ type Facts struct {
 	Platform     *Platform
 	Installation *Installation
 	Authority    *State
+	Backup       *Backup
 	// Namespaces are those with anything of ours in them; nil if they were not read.
 	Namespaces []Namespace
 }
@@ -50,6 +51,10 @@ func (f Facts) Examine(now time.Time) Report {
 	}
 	if f.Authority != nil {
 		add(Authority, f.Authority.judge(now))
+	}
+	made = slices.DeleteFunc(made, func(id ID) bool { return id == CABackup }) // it is made if there is a file
+	if f.Backup != nil {
+		findings, made = append(findings, f.Backup.judge()...), append(made, CABackup)
 	}
 	if f.Namespaces != nil {
 		made = append(made, SignerClock)

@@ -29,6 +29,8 @@ type Options struct {
 	Before bool
 	// Namespace is that whose Services and workloads are examined; "" for all.
 	Namespace string
+	// Backup is compared with the CA, which is read; nil for none.
+	Backup *doctor.Backup
 	// DryRunNamespace is where the pod of the dry run is created; "" for the first that is
 	// opted in.
 	DryRunNamespace string
@@ -96,6 +98,7 @@ func (g *gatherer) namedExist(ctx context.Context) error {
 
 func (g *gatherer) installed(ctx context.Context) error {
 	g.authority(ctx)
+	g.backup(ctx)
 	namespaces, err := g.namespaces(ctx)
 	if err != nil {
 		g.failed("Namespaces, Services and workloads", err, doctor.Value, doctor.UnknownKey, doctor.WebhookReached)

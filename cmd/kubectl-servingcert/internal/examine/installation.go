@@ -123,6 +123,25 @@ func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 // webhookName is the name of the webhook's configuration.
 const webhookName = "servingcert"
 
+// backup reads the Secret of the CA, if there is something to compare with it.
+func (g *gatherer) backup(ctx context.Context) {
+	if g.opts.Backup == nil {
+		return
+	}
+	ca, err := g.client.CoreV1().Secrets(g.opts.System).Get(ctx, api.CASecretName, metav1.GetOptions{})
+	backup := *g.opts.Backup
+	backup.System = g.opts.System
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		g.failed("Secret "+g.opts.System+"/"+api.CASecretName, err, doctor.CABackup)
+		return
+	default:
+		backup.CA = ca
+	}
+	g.facts.Backup = &backup
+}
+
 // authority reads what the signer and the rotator publish. Without it nothing is known of
 // the CA; what is missing then is reported with the installation.
 func (g *gatherer) authority(ctx context.Context) {
