@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,21 +46,35 @@ func (c *Clock) Set(ahead time.Duration) error {
 // they are made of, is off by what the file says that variable CHAOS_CLOCK names. Nothing
 // else is changed: Go's linker is given package time with one more line.
 func BuildWithClock(ctx context.Context, dir string, packages ...string) error {
-	env := exec.CommandContext(ctx, "go", "env", "GOROOT")
-	root, err := env.Output()
+	root, err := goRoot(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("go env GOROOT: %w", err)
+		return err
 	}
-	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
-	overlay, err := writeOverlay(source, dir)
+	overlay, err := writeOverlay(filepath.Join(root, "src", "time"), dir)
 	if err != nil {
 		return err
 	}
 	args := append([]string{"build", "-overlay", overlay, "-o", dir + string(filepath.Separator)}, packages...)
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, filepath.Join(root, "bin", "go"), args...)
+	build.Env = append(os.Environ(), "GOROOT="+root, "GOTOOLCHAIN=local")
+	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
+}
+
+// goRoot returns a path in dir by which the Go that is used is found. By its own path, one that was
+// fetched as a module is in the module cache, where the go command lets nothing be replaced.
+func goRoot(ctx context.Context, dir string) (string, error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOROOT: %w", err)
+	}
+	link := filepath.Join(dir, "goroot")
+	if err := os.Symlink(strings.TrimSpace(string(root)), link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return link, nil
 }
 
 // writeOverlay writes what replaces Go's package time, whose source is given, and returns
