@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,19 +51,27 @@ const learnsOfDeletion = `
 			}
 			pcr := obj.(*certificatesv1.PodCertificateRequest)`
 
-// buildChangedKubelet builds the kubelet that is pinned, with a clock that can be moved and
-// without its fault, into the directory and returns its path.
-func buildChangedKubelet(ctx context.Context, dir string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(dir, "kubelet"))
+// changeKubelet starts the kubelet that is pinned, with a clock that can be moved and without
+// its fault, in place of the node's, and returns its path. The fault may end a kubelet whenever
+// the API server was away, so it is changed before there is a pod of a scene.
+func (c *cluster) changeKubelet(ctx context.Context) (string, error) {
+	path, err := filepath.Abs(filepath.Join(*outDir, "kubelet"))
 	if err != nil {
 		return "", err
 	}
-	return path, controlplane.BuildChanged(ctx, os.Stderr, controlplane.Kubelet, controlplane.Change{
-		Module: "k8s.io/kubernetes", File: "pkg/kubelet/podcertificate/podcertificatemanager.go", Apply: changeKubelet,
+	err = controlplane.BuildChanged(ctx, os.Stderr, controlplane.Kubelet, controlplane.Change{
+		Module: "k8s.io/kubernetes", File: "pkg/kubelet/podcertificate/podcertificatemanager.go", Apply: changedSource,
 	}, path)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Remove(path + ahead); err != nil && !errors.Is(err, os.ErrNotExist) { // of a run before
+		return "", err
+	}
+	return path, c.machine.Replace(ctx, controlplane.Kubelet, path)
 }
 
-func changeKubelet(content string) (string, error) {
+func changedSource(content string) (string, error) {
 	for _, change := range []struct{ what, from, to string }{
 		{"its imports", "\nimport (\n", "\nimport (\n\t\"os\"\n"},
 		{"how its clock is set", "clock:        clock,", "clock:        movedClock{clock},"},

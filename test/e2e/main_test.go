@@ -165,11 +165,7 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if c.machine != nil {
-		if c.tools.kubelet, err = buildChangedKubelet(ctx, *outDir); err != nil {
-			return err
-		}
-		moved := c.tools.kubelet + ahead // of a run before
-		if err := os.Remove(moved); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if c.tools.kubelet, err = c.changeKubelet(ctx); err != nil {
 			return err
 		}
 	}

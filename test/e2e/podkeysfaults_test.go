@@ -26,12 +26,11 @@ import (
 )
 
 // forgetsKeys restarts the kubelet, which has forgotten the keys of its pods then. The
-// servers take up new keys, in the processes that run. The kubelet that is started is the
-// one whose clock can be moved.
+// servers take up new keys, in the processes that run.
 func (c *cluster) forgetsKeys(t *testing.T, servers []server) {
 	t.Helper()
 	before := c.keyHolders(t, servers)
-	require.NoError(t, c.machine.Replace(t.Context(), controlplane.Kubelet, c.tools.kubelet))
+	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
 	c.haveOtherKeys(t, servers, before, propagating)
 }
 
