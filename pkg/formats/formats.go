@@ -1,0 +1,137 @@
+// Package formats is the list of what a Secret, and a volume with its files, can hold beside the
+// pair: further files that follow from certificate and key, for programs that do not read tls.crt
+// and tls.key. Each format is one file of this package.
+//
+// What a Secret holds is judged by decoding it, and not by comparing bytes with what Make would
+// return: some formats are salted, so that they are other bytes each time. What is remembered of a
+// Secret is a [Set], never a file.
+package formats
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Format is one kind of files.
+type Format struct {
+	// Name is a word of lower-case letters. A program's entry says {NAME} for the path of the
+	// first of the Files.
+	Name string
+	// Annotation asks for the format where it is "true". The domain before it is pkg/api's.
+	Annotation string
+	// Files are the keys of the Secret, and the names of the files in a volume.
+	Files []string
+	// PrivateKey is true if one of the Files holds the private key.
+	PrivateKey bool
+	// CredentialBundle is true if a kubelet that makes a pod's key writes the file: that of
+	// podCertificate's credentialBundlePath.
+	CredentialBundle bool
+	// Make returns the contents of the Files.
+	Make func(Pair) (map[string][]byte, error)
+	// Holds reports whether the Files, which are all in the data, hold that pair and nothing
+	// else. The data may be of anybody's making: the work must be bounded by its size. It is true
+	// of what Make returned for the pair.
+	Holds func(pair Pair, data map[string][]byte) bool
+}
+
+// Pair is what is under tls.crt and tls.key of a Secret, in PEM: the certificate with what is
+// served after it, and its key.
+type Pair struct{ Cert, Key []byte }
+
+// list is the list. A Set has a bit for each, so its order means nothing outside a process.
+var list = []*Format{&Combined}
+
+// Set is a set of formats.
+type Set uint16
+
+// Of returns the set of the formats.
+func Of(formats ...*Format) (s Set) {
+	for _, f := range formats {
+		s |= 1 << slices.Index(list, f)
+	}
+	return s
+}
+
+// All returns the set of all formats.
+func All() Set { return 1<<len(list) - 1 }
+
+// CredentialBundles returns the formats that a kubelet makes; there is at most one.
+func CredentialBundles() (s Set) {
+	for f := range All().Formats() {
+		if f.CredentialBundle {
+			s |= Of(f)
+		}
+	}
+	return s
+}
+
+// HoldsPrivateKey reports whether the file is one of a format with the private key.
+func HoldsPrivateKey(file string) bool {
+	for f := range All().Formats() {
+		if f.PrivateKey && slices.Contains(f.Files, file) {
+			return true
+		}
+	}
+	return false
+}
+
+// Formats yields the formats of the set, in the order of the list.
+func (s Set) Formats() iter.Seq[*Format] {
+	return func(yield func(*Format) bool) {
+		for i, f := range list {
+			if s&(1<<i) != 0 && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// Has reports whether the format is in the set.
+func (s Set) Has(f *Format) bool { return s&Of(f) != 0 }
+
+// Files returns the names of the files of all formats of the set, sorted.
+func (s Set) Files() []string {
+	var files []string
+	for f := range s.Formats() {
+		files = append(files, f.Files...)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Make returns the files of all formats of the set for the pair, by name.
+func (s Set) Make(pair Pair) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for f := range s.Formats() {
+		made, err := f.Make(pair)
+		if err != nil {
+			return nil, fmt.Errorf("make %q of the pair: %w", f.Files, err)
+		}
+		for name, content := range made {
+			files[name] = content
+		}
+	}
+	return files, nil
+}
+
+// HeldIn returns the formats of which the data of a Secret has all files, and which hold the pair.
+func HeldIn(data map[string][]byte, pair Pair) (held Set) {
+	for f := range All().Formats() {
+		missing := func(name string) bool { _, there := data[name]; return !there }
+		if !slices.ContainsFunc(f.Files, missing) && f.Holds(pair, data) {
+			held |= Of(f)
+		}
+	}
+	return held
+}
+
+// WithAny returns the formats of which any file is among the names.
+func WithAny(names []string) (found Set) {
+	for f := range All().Formats() {
+		if slices.ContainsFunc(f.Files, func(name string) bool { return slices.Contains(names, name) }) {
+			found |= Of(f)
+		}
+	}
+	return found
+}

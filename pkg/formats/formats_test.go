@@ -1,0 +1,136 @@
+package formats
+
+import (
+	"bytes"
+	"crypto/x509"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// newPair returns a certificate that a CA of its own signed, with a chain of two, and its key.
+func newPair(t require.TestingT, algorithm pki.KeyAlgorithm) Pair {
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, now, now.Add(time.Hour))
+	require.NoError(t, err)
+	serial, err := pki.NewSerial()
+	require.NoError(t, err)
+	leaf := &x509.Certificate{DNSNames: []string{"web.shop.svc"}, NotBefore: now, NotAfter: now.Add(time.Hour), SerialNumber: serial}
+	der, err := x509.CreateCertificate(nil, leaf, root, key.Public(), key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return Pair{Cert: pki.EncodeCertificates(cert, root), Key: keyPEM}
+}
+
+// No two formats share a name, an annotation or a file, and none has a file of the pair's.
+func TestNamesOfFormats(t *testing.T) {
+	taken := map[string]bool{}
+	for _, name := range []string{"file tls.crt", "file tls.key", "name cert", "name key", "name ca", "name dir"} {
+		taken[name] = true
+	}
+	for f := range All().Formats() {
+		assert.Regexp(t, "^[a-z]+$", f.Name)
+		assert.Regexp(t, "^[a-z-]+$", f.Annotation)
+		assert.NotEmpty(t, f.Files)
+		names := []string{"name " + f.Name, "annotation " + f.Annotation}
+		for _, file := range f.Files {
+			assert.NotEmpty(t, file)
+			names = append(names, "file "+file)
+		}
+		for _, name := range names {
+			assert.False(t, taken[name], name)
+			taken[name] = true
+		}
+		if f.CredentialBundle {
+			assert.Len(t, f.Files, 1, f.Name)
+		}
+	}
+	assert.Equal(t, All(), Of(list...))
+}
+
+// What was made of a pair holds that pair and no other, in whichever way it is made; and nothing
+// that somebody has damaged does.
+func TestWhatIsMadeIsHeld(t *testing.T) {
+	for f := range All().Formats() {
+		t.Run(f.Name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				algorithm := rapid.SampledFrom([]pki.KeyAlgorithm{pki.ECDSAP256, pki.ECDSAP384, pki.Ed25519}).Draw(t, "algorithm")
+				pair, other := newPair(t, algorithm), newPair(t, algorithm)
+				if rapid.Bool().Draw(t, "without a newline") {
+					pair.Key = bytes.TrimSpace(pair.Key)
+				}
+				data, err := Of(f).Make(pair)
+				require.NoError(t, err)
+				require.ElementsMatch(t, f.Files, slices.Collect(maps.Keys(data)))
+				require.True(t, HeldIn(data, pair).Has(f))
+				require.False(t, HeldIn(data, other).Has(f))
+				require.False(t, HeldIn(data, Pair{Cert: pair.Cert, Key: other.Key}).Has(f))
+				require.False(t, HeldIn(data, Pair{Cert: other.Cert, Key: pair.Key}).Has(f))
+				again, err := Of(f).Make(pair)
+				require.NoError(t, err)
+				require.True(t, HeldIn(again, pair).Has(f))
+
+				name := rapid.SampledFrom(f.Files).Draw(t, "file")
+				file := data[name]
+				data[name] = file[:rapid.IntRange(0, len(file)-2).Draw(t, "length")]
+				require.False(t, HeldIn(data, pair).Has(f), "cut off")
+				data[name] = append(bytes.Clone(file), file...)
+				require.False(t, HeldIn(data, pair).Has(f), "twice")
+				delete(data, name)
+				require.False(t, HeldIn(data, pair).Has(f), "missing")
+			})
+		})
+	}
+}
+
+// Whatever stands in a Secret, judging it ends, and finds nothing in it.
+func FuzzHeldIn(f *testing.F) {
+	pair := newPair(f, pki.Ed25519)
+	made, err := All().Make(pair)
+	require.NoError(f, err)
+	for _, file := range made {
+		f.Add(file[1:])
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		data := map[string][]byte{}
+		for _, name := range All().Files() {
+			data[name] = file
+		}
+		require.Zero(t, HeldIn(data, newPair(t, pki.Ed25519)))
+	})
+}
+
+func TestSet(t *testing.T) {
+	assert.Empty(t, slices.Collect(Set(0).Formats()))
+	assert.Empty(t, Set(0).Files())
+	assert.Equal(t, []*Format{&Combined}, slices.Collect(Of(&Combined).Formats()))
+	assert.False(t, Set(0).Has(&Combined))
+	assert.Zero(t, WithAny([]string{"tls.crt", "ca.crt"}))
+	assert.Equal(t, Of(&Combined), WithAny([]string{"a", CombinedFile}))
+}
+
+// A format that cannot be made is an error, and nothing is made.
+func TestMakeFails(t *testing.T) {
+	before := Combined.Make
+	t.Cleanup(func() { Combined.Make = before })
+	no := errors.New("no")
+	Combined.Make = func(Pair) (map[string][]byte, error) { return nil, no }
+	made, err := All().Make(Pair{})
+	require.ErrorIs(t, err, no)
+	assert.ErrorContains(t, err, CombinedFile)
+	assert.Nil(t, made)
+}
