@@ -1,0 +1,79 @@
+package actions
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+)
+
+func store(a hostfiles.Action, timeout time.Duration) *hostfiles.Store {
+	a.Timeout = timeout
+	return &hostfiles.Store{Name: "web", Action: a}
+}
+
+func TestExec(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	t.Setenv("SECRET", "not passed on")
+	require.NoError(t, Run(t.Context(), store(hostfiles.Action{Exec: []string{"/bin/sh", "-c", "env > " + out}}, time.Minute), "a"))
+	env, err := os.ReadFile(out)
+	require.NoError(t, err)
+	assert.Contains(t, string(env), "SERVINGCERT_STORE=web")
+	assert.NotContains(t, string(env), "SECRET")
+	err = Run(t.Context(), store(hostfiles.Action{Exec: []string{"/bin/sh", "-c", "echo no such unit >&2; exit 3"}}, time.Minute), "a")
+	require.EqualError(t, err, `exit status 3: "no such unit"`)
+	pid := filepath.Join(t.TempDir(), "pid")
+	err = Run(t.Context(), store(hostfiles.Action{Exec: []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + pid + "; wait"}}, 500*time.Millisecond), "a")
+	require.ErrorContains(t, err, "it took longer than 500ms")
+	text, err := os.ReadFile(pid)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, 10*time.Second, 10*time.Millisecond, "what it forked is killed, too")
+}
+
+func TestSignal(t *testing.T) {
+	cmd := exec.Command("/bin/sleep", "600")
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill() }()
+	file := filepath.Join(t.TempDir(), "pid")
+	s := store(hostfiles.Action{Signal: &hostfiles.Signal{PIDFile: file, Signal: "TERM"}}, time.Minute)
+	require.ErrorContains(t, Run(t.Context(), s, "a"), "no such file")
+	require.NoError(t, os.WriteFile(file, []byte("1\n"), 0o600))
+	require.ErrorContains(t, Run(t.Context(), s, "a"), "the id of a process above 1")
+	require.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600))
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(file, old, old))
+	require.ErrorContains(t, Run(t.Context(), s, "a"), "it is another process")
+	now := time.Now()
+	require.NoError(t, os.Chtimes(file, now, now))
+	require.NoError(t, Run(t.Context(), s, "a"))
+	require.EqualError(t, cmd.Wait(), "signal: terminated")
+}
+
+func TestStaticPod(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pod.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("kind: Pod\nmetadata:\n  name: a\n"), 0o640))
+	s := store(hostfiles.Action{StaticPod: &hostfiles.StaticPod{Manifest: file}}, time.Minute)
+	require.NoError(t, Run(t.Context(), s, "abc-1"))
+	first, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.EqualValues(t, 0o640, first.Mode())
+	require.NoError(t, Run(t.Context(), s, "abc-1"))
+	again, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.True(t, os.SameFile(first, again), "the same attempt changes nothing")
+	require.NoError(t, Run(t.Context(), s, "abc-2"))
+	entries, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	assert.Len(t, entries, 1)
+}

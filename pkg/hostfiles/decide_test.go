@@ -1,0 +1,304 @@
+package hostfiles_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/test/hosttest"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+const name = "web.shop.svc"
+
+func TestWhatReplacesWhat(t *testing.T) {
+	now := time.Now()
+	ca, other := rotatortest.NewCA(t, 1, now), rotatortest.NewCA(t, 2, now)
+	s := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, Names: []string{name}}
+	loose := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair}
+	at := func(ago time.Duration, names ...string) *hostfiles.Content {
+		return hosttest.Content(t, s, ca, now.Add(-ago), names...)
+	}
+	untrusted := hosttest.Files(t, other, ca.Issue(t, now, name))
+	bad, err := hostfiles.Read(s, untrusted, nil)
+	require.NoError(t, err)
+	here := at(10*time.Minute, name)
+	for title, c := range map[string]struct {
+		store *hostfiles.Store
+		here  *hostfiles.Content
+		next  *hostfiles.Content
+		want  string
+	}{
+		"newer":                        {s, here, at(time.Minute, name), ""},
+		"nothing is there":             {s, nil, at(time.Minute, name), ""},
+		"older":                        {s, here, at(20*time.Minute, name), "is older"},
+		"older, what is there is over": {s, at(2*time.Hour, name), at(20*time.Minute, name), ""},
+		"older, of a CA that counts":   {s, hosttest.Content(t, s, other, now, name), at(20*time.Minute, name), ""},
+		"expired":                      {s, nil, at(2*time.Hour, name), "expired at"},
+		"not yet valid":                {s, nil, at(-time.Hour, name), "not valid before"},
+		"another Service's":            {s, nil, at(0, "api.shop.svc"), `is not for "web.shop.svc"`},
+		"another's, none declared":     {loose, here, at(0, "api.shop.svc"), "has none of the names"},
+		"more names, none declared":    {loose, here, at(0, name, "api.shop.svc"), ""},
+		"of another CA":                {s, nil, bad, "not accepted by a client"},
+	} {
+		err := hostfiles.Worse(c.store, hostfiles.Found{Content: c.here}, c.next, now)
+		if c.want == "" {
+			assert.NoError(t, err, title)
+		} else {
+			assert.ErrorContains(t, err, c.want, title)
+		}
+	}
+}
+
+func TestReadSaysWhatIsWrong(t *testing.T) {
+	now := time.Now()
+	ca := rotatortest.NewCA(t, 1, now)
+	s := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, Combined: true}
+	a, b := hosttest.Files(t, ca, ca.Issue(t, now, name)), hosttest.Files(t, ca, ca.Issue(t, now, name))
+	for want, f := range map[string]hostfiles.Files{
+		"must both exist":                        {Cert: a.Cert},
+		"does not belong to the certificate":     {Cert: a.Cert, Key: b.Key},
+		"tls.crt: certificate 1: not PEM":        {Cert: []byte("half"), Key: a.Key},
+		"tls.crt: no certificate":                {Cert: []byte{}, Key: a.Key},
+		"tls.key: must be exactly one PEM block": {Cert: a.Cert, Key: a.Key[:40]},
+		"ca.crt: no certificate":                 {Cert: a.Cert, Key: a.Key, Bundle: []byte{}},
+	} {
+		_, err := hostfiles.Read(s, f, nil)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "PRIVATE")
+	}
+	c, err := hostfiles.Read(s, a, nil)
+	require.NoError(t, err)
+	require.Equal(t, string(a.Cert)+string(a.Key), string(c.Files["web-current.pem"]))
+	bundled, err := hostfiles.Read(s, hostfiles.Files{Combined: append(append([]byte{}, a.Key...), a.Cert...)}, c.Roots)
+	require.NoError(t, err)
+	require.Equal(t, c.ID, bundled.ID, "a credential bundle, with the bundle that was there before")
+}
+
+// world plays a store: what is decided is done to it, and time passes.
+type world struct {
+	t      *testing.T
+	sit    hostfiles.Situation
+	serves string // fingerprint at the address
+	action error
+	effect func(*world) // what the action does
+	acted  int
+	rolled int
+}
+
+func (w *world) run(length time.Duration) hostfiles.Decision {
+	end := w.sit.Now.Add(length)
+	for range 100_000 {
+		d := hostfiles.Decide(w.sit)
+		served := hostfiles.Served{Fingerprint: w.serves, Failure: "connection refused"}
+		switch d.Step {
+		case hostfiles.Install:
+			w.sit.State = w.sit.State.Begin(w.sit.Store, d.Content, served, "", "", w.sit.Now)
+			if !d.KeepPrevious {
+				w.sit.Previous = w.sit.Here
+			}
+			w.sit.Here = hostfiles.Found{Content: d.Content}
+		case hostfiles.GoBack:
+			w.rolled++
+			w.sit.State = w.sit.State.Begin(w.sit.Store, d.Content, hostfiles.Served{}, d.Message, w.sit.Here.Content.ID, w.sit.Now)
+			w.sit.Here = hostfiles.Found{Content: d.Content}
+		case hostfiles.Act:
+			w.acted++
+			if w.effect != nil {
+				w.effect(w)
+			}
+			w.sit.State = w.sit.State.Acted(w.action, w.sit.Now)
+		case hostfiles.Dial:
+			w.sit.State = w.sit.State.Observed(w.sit.Store, served, w.sit.Now)
+		case hostfiles.SetModes:
+			w.sit.Access = ""
+		case hostfiles.Wait:
+			next := w.sit.Now.Add(time.Minute)
+			if !d.Again.IsZero() && d.Again.Before(next) {
+				next = d.Again
+			}
+			require.True(w.t, next.After(w.sit.Now), "waits for what is over: %+v", d)
+			if next.After(end) {
+				w.sit.Now = end
+				return d
+			}
+			w.sit.Now = next
+		}
+	}
+	w.t.Fatal("it never waits")
+	return hostfiles.Decision{}
+}
+
+func newWorld(t *testing.T, store hostfiles.Store) (w *world, ca rotatortest.CA) {
+	now := time.Now()
+	ca = rotatortest.NewCA(t, 1, now)
+	store.Name, store.Kind, store.From = "web", hostfiles.Pair, "/from"
+	w = &world{t: t, sit: hostfiles.Situation{Store: &store, Now: now}}
+	w.sit.Source.Content = hosttest.Content(t, &store, ca, now.Add(-30*time.Minute), name)
+	w.serves = w.sit.Source.Content.Fingerprint
+	d := w.run(0)
+	require.Equal(t, hostfiles.Wait, d.Step)
+	w.run(time.Minute)
+	w.acted = 0
+	return w, ca
+}
+
+func (w *world) renew(ca rotatortest.CA) *hostfiles.Content {
+	w.sit.Source.Content = hosttest.Content(w.t, w.sit.Store, ca, w.sit.Now, name)
+	return w.sit.Source.Content
+}
+
+func serveHere(w *world) { w.serves = w.sit.Here.Content.Fingerprint }
+
+var (
+	checked = &hostfiles.Check{Address: "127.0.0.1:10259", Timeout: 2 * time.Minute}
+	program = hostfiles.Action{Exec: []string{"/bin/reload"}, Timeout: time.Second}
+)
+
+func TestASwitchActsOnceAndIsProven(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	w.effect = serveHere
+	c := w.renew(ca)
+	d := w.run(time.Hour / 2)
+	assert.Equal(t, hostfiles.Current, d.Reason)
+	assert.Equal(t, 1, w.acted)
+	assert.Equal(t, c.ID, w.sit.Here.Content.ID)
+	assert.True(t, w.sit.State.Switch.Proven)
+}
+
+func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
+	for title, dead := range map[string]func(*world, *hostfiles.Content){
+		"refused": func(w *world, bad *hostfiles.Content) {
+			if w.sit.Here.Content.ID == bad.ID {
+				w.serves = ""
+				return
+			}
+			serveHere(w)
+		},
+		"another certificate": func(w *world, bad *hostfiles.Content) {
+			if w.sit.Here.Content.ID == bad.ID {
+				w.serves = "0123456789abcdef"
+				return
+			}
+			serveHere(w)
+		},
+	} {
+		w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+		old := w.sit.Here.Content
+		bad := w.renew(ca)
+		w.effect = func(w *world) { dead(w, bad) }
+		d := w.run(15 * time.Minute)
+		assert.Equal(t, hostfiles.RolledBack, d.Reason, title)
+		assert.Contains(t, d.Message, "127.0.0.1:10259 served a certificate before", title)
+		assert.Equal(t, old.ID, w.sit.Here.Content.ID, title)
+		assert.Equal(t, 1, w.rolled, title)
+		assert.Equal(t, 2, w.acted, "%s: once for each", title)
+		// Another certificate is tried.
+		good := w.renew(ca)
+		w.effect = serveHere
+		d = w.run(10 * time.Minute)
+		assert.Equal(t, hostfiles.Current, d.Reason, title)
+		assert.Equal(t, good.ID, w.sit.Here.Content.ID, title)
+	}
+}
+
+func TestAFailedActionOfAProgramThatDiedIsRolledBack(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	bad := w.renew(ca)
+	w.effect = func(w *world) {
+		w.serves, w.action = "", errors.New("exit status 1")
+		if w.sit.Here.Content.ID != bad.ID {
+			w.serves, w.action = w.sit.Here.Content.Fingerprint, nil
+		}
+	}
+	d := w.run(15 * time.Minute)
+	assert.Equal(t, hostfiles.RolledBack, d.Reason)
+	assert.Contains(t, d.Message, "the action failed: exit status 1")
+	assert.Equal(t, 1, w.rolled)
+}
+
+func TestAStaleProgramIsAskedAgainAndNotRolledBack(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	w.renew(ca)
+	d := w.run(40 * time.Minute)
+	assert.Equal(t, hostfiles.Stale, d.Reason)
+	assert.Zero(t, w.rolled)
+	assert.Greater(t, w.acted, 2)
+	assert.Less(t, w.acted, 20, "with backoff")
+	next := w.renew(ca)
+	w.effect = serveHere
+	d = w.run(10 * time.Minute)
+	assert.Equal(t, hostfiles.Current, d.Reason, "a new certificate need not wait: %s", d.Message)
+	assert.Equal(t, next.ID, w.sit.Here.Content.ID)
+}
+
+func TestAPortThatNeverServedRollsNothingBack(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	w.serves = ""
+	w.renew(ca)
+	d := w.run(30 * time.Minute)
+	assert.Equal(t, hostfiles.NotServed, d.Reason)
+	assert.Zero(t, w.rolled)
+	assert.Equal(t, 1, w.acted)
+	serveHere(w)
+	assert.Equal(t, hostfiles.Current, w.run(5*time.Minute).Reason)
+}
+
+func TestAnActionThatFailsIsTriedAgainWithBackoff(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program})
+	w.action = errors.New("exit status 1")
+	w.renew(ca)
+	d := w.run(29 * time.Minute)
+	assert.Equal(t, hostfiles.ActionFailed, d.Reason)
+	assert.Greater(t, w.acted, 3)
+	assert.Less(t, w.acted, 12)
+	w.action = nil
+	assert.Equal(t, hostfiles.Current, w.run(15*time.Minute).Reason)
+}
+
+func TestASourceThatVanishesTakesNothingAway(t *testing.T) {
+	w, _ := newWorld(t, hostfiles.Store{Action: program})
+	here := w.sit.Here.Content
+	w.sit.Source = hostfiles.Found{Problem: errors.New("tls.crt and tls.key: must both exist")}
+	d := w.run(10 * time.Minute)
+	assert.Equal(t, hostfiles.SourceMissing, d.Reason)
+	assert.Same(t, here, w.sit.Here.Content)
+	assert.Zero(t, w.acted)
+	assert.False(t, d.Reason.Ready())
+}
+
+func TestAHostWaitsForItsTurn(t *testing.T) {
+	action := program
+	action.Window = 10 * time.Minute
+	w, ca := newWorld(t, hostfiles.Store{Action: action})
+	w.sit.Delay = 5 * time.Minute
+	w.renew(ca)
+	d := w.run(4 * time.Minute)
+	assert.Equal(t, hostfiles.InProgress, d.Reason)
+	assert.Zero(t, w.acted)
+	w.run(2 * time.Minute)
+	assert.Equal(t, 1, w.acted)
+	seen := map[time.Duration]bool{}
+	for _, host := range []string{"a", "b", "c", "d"} {
+		delay := hostfiles.Spread(host, "web", time.Hour)
+		assert.Equal(t, delay, hostfiles.Spread(host, "web", time.Hour))
+		assert.Less(t, delay, time.Hour)
+		seen[delay] = true
+	}
+	assert.Len(t, seen, 4)
+}
+
+func TestGoingBackIsResumed(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	old := w.sit.Here
+	bad := w.renew(ca)
+	w.sit.Previous, w.sit.Here = old, hostfiles.Found{Content: bad}
+	w.sit.State = w.sit.State.Begin(w.sit.Store, old.Content, hostfiles.Served{}, "it died", bad.ID, w.sit.Now)
+	d := hostfiles.Decide(w.sit)
+	assert.Equal(t, hostfiles.GoBack, d.Step)
+	assert.Same(t, old.Content, d.Content)
+}

@@ -1,0 +1,177 @@
+package hostsync
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/exposition"
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/source"
+)
+
+// Config is what a Syncer needs.
+type Config struct {
+	// Stores are kept below the directory Root.
+	Stores []hostfiles.Store
+	Root   string
+	// Host is the name of the host, by which it is known when in a window it acts.
+	Host string
+	// Once has Run return when nothing is left to do that can be done now.
+	Once  bool
+	Clock func() time.Time
+	Log   *slog.Logger
+}
+
+// Syncer keeps all stores of a host.
+type Syncer struct {
+	cfg     Config
+	keepers []*keeper
+}
+
+// New returns a Syncer. Nothing is read or written before Run.
+func New(cfg Config) *Syncer {
+	s := &Syncer{cfg: cfg}
+	for i := range cfg.Stores {
+		spec := &cfg.Stores[i]
+		k := &keeper{
+			spec: spec, root: cfg.Root, once: cfg.Once, clock: cfg.Clock, kick: make(chan struct{}, 1),
+			log:    cfg.Log.With("store", spec.Name),
+			status: Status{Store: spec.Name, Reason: hostfiles.InProgress, Message: "starting"},
+		}
+		if !cfg.Once {
+			k.delay = hostfiles.Spread(cfg.Host, spec.Name, spec.Action.Window)
+		}
+		s.keepers = append(s.keepers, k)
+	}
+	return s
+}
+
+// Run keeps the stores until ctx ends, or with Once until each is as good as it can be now. It returns
+// an error if it could not begin.
+func (s *Syncer) Run(ctx context.Context) error {
+	watch, err := source.NewWatch()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { watch.Run(ctx, s.changed) })
+	watching.Go(func() { s.watch(ctx, watch) })
+	defer watching.Wait()
+	defer cancel()
+	var keeping sync.WaitGroup
+	for _, k := range s.keepers {
+		keeping.Go(func() { k.run(ctx) })
+	}
+	keeping.Wait()
+	return nil
+}
+
+// watch watches the sources, those too that come to be later, or are replaced.
+func (s *Syncer) watch(ctx context.Context, watch *source.Watch) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		for _, k := range s.keepers {
+			watch.Add(k.spec.From)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// changed wakes those who keep a store by that directory.
+func (s *Syncer) changed(dir string) {
+	for _, k := range s.keepers {
+		if k.spec.From == dir {
+			select {
+			case k.kick <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// Bounds of what readiness says: a kubelet shows it in an event.
+const (
+	maxShown   = 8
+	maxMessage = 300
+)
+
+// NotReady says which stores need attention, and why, in lines of a bounded length; "" if none does.
+func (s *Syncer) NotReady() string {
+	var lines []string
+	for _, k := range s.keepers {
+		if status := k.read(); !status.Reason.Ready() {
+			message := status.Message
+			if len(message) > maxMessage {
+				message = message[:maxMessage] + "…"
+			}
+			lines = append(lines, fmt.Sprintf("store %s: %s: %s\n", status.Store, status.Reason, strings.ReplaceAll(message, "\n", " ")))
+		}
+	}
+	if more := len(lines) - maxShown; more > 0 {
+		lines = append(lines[:maxShown], fmt.Sprintf("and %d more\n", more))
+	}
+	return strings.Join(lines, "")
+}
+
+// Handler serves /healthz, /readyz and /metrics.
+func (s *Syncer) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if text := s.NotReady(); text != "" {
+			http.Error(w, strings.TrimSuffix(text, "\n"), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("ok\n"))
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(s.metrics())
+	})
+	return mux
+}
+
+func (s *Syncer) metrics() []byte {
+	t := &exposition.Text{}
+	each := func(of func(Status) int64) {
+		for _, k := range s.keepers {
+			status := k.read()
+			t.Value(of(status), "store", status.Store)
+		}
+	}
+	t.Family("servingcert_host_store_ready", "gauge", "1 if the store needs no attention, by store and reason.", "store", "reason")
+	for _, k := range s.keepers {
+		status, ready := k.read(), int64(0)
+		if status.Reason.Ready() {
+			ready = 1
+		}
+		t.Value(ready, "store", status.Store, "reason", string(status.Reason))
+	}
+	t.Family("servingcert_host_store_leaf_not_after_timestamp_seconds", "gauge", "When the certificate expires that the store holds, for a bundle the first of it; 0: it holds none.", "store")
+	each(func(st Status) int64 {
+		if st.NotAfter.IsZero() {
+			return 0
+		}
+		return st.NotAfter.Unix()
+	})
+	t.Family("servingcert_host_store_switches_total", "counter", "How often the store was given other content.", "store")
+	each(func(st Status) int64 { return st.Switches })
+	t.Family("servingcert_host_store_rollbacks_total", "counter", "How often the store went back to what it held before, as the program did not serve any more.", "store")
+	each(func(st Status) int64 { return st.Rollbacks })
+	t.Family("servingcert_host_store_actions_total", "counter", "How often the action of the store was run.", "store")
+	each(func(st Status) int64 { return st.Attempts })
+	t.Family("servingcert_host_store_action_failures_total", "counter", "How often the action of the store failed.", "store")
+	each(func(st Status) int64 { return st.Failures })
+	return t.Bytes()
+}

@@ -1,0 +1,332 @@
+package hostsync
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/store"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/hosttest"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+const (
+	serverName = "web.shop.svc"
+	long       = 20 * time.Second // for what has to happen
+)
+
+// host is a host with one store, whose action asks a program to read its files again. The program
+// listens with TLS.
+type host struct {
+	t    *testing.T
+	base string
+	spec hostfiles.Store
+	ca   rotatortest.CA
+
+	mu       sync.Mutex
+	ignores  bool   // the program does nothing when asked
+	dies     string // fingerprint of the certificate that it does not survive
+	listener net.Listener
+}
+
+// newHost returns a host whose program reloads before its action ends, or, if the check has a long time,
+// after it.
+func newHost(t *testing.T, timeout time.Duration) *host {
+	h := &host{t: t, base: t.TempDir(), ca: rotatortest.NewCA(t, 1, time.Now())}
+	fifo := func(name string) *os.File {
+		require.NoError(t, unix.Mkfifo(h.at(name), 0o600))
+		f, err := os.OpenFile(h.at(name), os.O_RDWR, 0)
+		require.NoError(t, err)
+		return f
+	}
+	asked, answer := fifo("asked"), fifo("answer")
+	// An address of its own: nothing else takes its port while the program does not listen.
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.1:0", 1+os.Getpid()%250, os.Getpid()/250%250))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	address := l.Addr().String()
+	h.spec = hostfiles.Store{
+		Name: "web", Kind: hostfiles.Pair, From: h.at("from"), Mode: 0o600, UID: -1, GID: -1,
+		Check:  &hostfiles.Check{Address: address, ServerName: serverName, Timeout: timeout},
+		Action: hostfiles.Action{Exec: []string{"/bin/sh", "-c", `echo "$SERVINGCERT_STORE" >>"$0"; echo >"$1"; read _ <"$2"`, h.at("log"), asked.Name(), answer.Name()}, Timeout: long},
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for lines := bufio.NewScanner(asked); lines.Scan(); {
+			if timeout == long {
+				_, _ = answer.WriteString("ok\n")
+				h.reload(address)
+				continue
+			}
+			h.reload(address)
+			_, _ = answer.WriteString("ok\n")
+		}
+	})
+	t.Cleanup(func() {
+		_ = asked.Close()
+		running.Wait()
+		_ = answer.Close()
+		h.stop()
+	})
+	return h
+}
+
+func (h *host) at(file string) string { return filepath.Join(h.base, file) }
+
+func (h *host) stop() {
+	if h.listener != nil {
+		_ = h.listener.Close()
+		h.listener = nil
+	}
+}
+
+// reload is what the program does when asked: it starts to listen anew, with the certificate of the store.
+func (h *host) reload(address string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ignores {
+		return
+	}
+	h.stop()
+	current := h.at("stores/web/current/")
+	pair, err := tls.LoadX509KeyPair(current+"/tls.crt", current+"/tls.key")
+	if !assert.NoError(h.t, err) || pki.Fingerprint(pair.Leaf) == h.dies {
+		return
+	}
+	if h.listener, err = net.Listen("tcp", address); !assert.NoError(h.t, err) {
+		return
+	}
+	go func(l net.Listener) {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}}).HandshakeContext(h.t.Context())
+				_ = c.Close()
+			}()
+		}
+	}(h.listener)
+}
+
+func (h *host) set(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// renew puts a new certificate into the source, and returns its content.
+func (h *host) renew() *hostfiles.Content {
+	files := hosttest.Files(h.t, h.ca, h.ca.Issue(h.t, time.Now(), serverName))
+	c, err := hostfiles.Read(&h.spec, files, nil)
+	require.NoError(h.t, err)
+	hosttest.Write(h.t, h.spec.From, files)
+	return c
+}
+
+func (h *host) syncer(once bool) *Syncer {
+	return New(Config{
+		Stores: []hostfiles.Store{h.spec}, Root: h.at("stores"), Host: "node", Once: once, Clock: time.Now,
+		Log: slog.New(slog.NewTextHandler(h.t.Output(), nil)),
+	})
+}
+
+// once does what can be done now, as hostsync --once does.
+func (h *host) once() *Syncer {
+	s := h.syncer(true)
+	require.NoError(h.t, s.Run(h.t.Context()))
+	return s
+}
+
+// run keeps the store until it is told to end.
+func (h *host) run() (s *Syncer, end func()) {
+	s = h.syncer(false)
+	ctx, cancel := context.WithCancel(h.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return s, func() {
+		cancel()
+		require.NoError(h.t, <-done)
+	}
+}
+
+// becomes waits until the store is in that state by what its readiness and metrics say.
+func (h *host) becomes(s *Syncer, reason hostfiles.Reason, serves *hostfiles.Content) {
+	h.t.Helper()
+	require.EventuallyWithT(h.t, func(c *assert.CollectT) {
+		status := s.keepers[0].read()
+		assert.Equal(c, reason, status.Reason)
+		if reason == hostfiles.Current { // it was that before, with another certificate
+			assert.Contains(c, status.Message, serves.Fingerprint[:8])
+		}
+		assert.Equal(c, serves.Fingerprint, look(h.t.Context(), h.spec.Check).Fingerprint)
+	}, long, 10*time.Millisecond)
+}
+
+func (h *host) holds(c *hostfiles.Content) {
+	h.t.Helper()
+	data, err := os.ReadFile(h.at("stores/web/current/tls.crt"))
+	require.NoError(h.t, err)
+	require.Equal(h.t, string(c.Files[hostfiles.CertFile]), string(data))
+}
+
+// actions is how often the action has run.
+func (h *host) actions() int {
+	data, err := os.ReadFile(h.at("log"))
+	if err != nil {
+		require.ErrorIs(h.t, err, os.ErrNotExist)
+	}
+	return strings.Count(string(data), "web\n")
+}
+
+func get(s *Syncer, path string) (code int, text string) {
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}
+
+func TestASwitchActsAndIsServed(t *testing.T) {
+	h := newHost(t, long)
+	first := h.renew()
+	s, end := h.run()
+	defer end()
+	h.becomes(s, hostfiles.Current, first)
+	second := h.renew()
+	h.becomes(s, hostfiles.Current, second)
+	h.holds(second)
+	assert.Equal(t, 2, h.actions())
+	code, text := get(s, "/readyz")
+	assert.Equal(t, "200 ok\n", fmt.Sprint(code, " ", text))
+	_, text = get(s, "/metrics")
+	for _, line := range []string{
+		`ready{store="web",reason="Current"} 1`, `switches_total{store="web"} 2`, `rollbacks_total{store="web"} 0`, `actions_total{store="web"} 2`,
+		fmt.Sprintf(`leaf_not_after_timestamp_seconds{store="web"} %d`, second.NotAfter().Unix()),
+	} {
+		assert.Contains(t, text, "\nservingcert_host_store_"+line+"\n")
+	}
+}
+
+func TestAProgramThatDoesNotReloadIsStale(t *testing.T) {
+	h := newHost(t, time.Second)
+	first := h.renew()
+	h.once()
+	h.set(func() { h.ignores = true })
+	second := h.renew()
+	s := h.once()
+	h.becomes(s, hostfiles.Stale, first)
+	h.holds(second)
+	assert.Zero(t, s.keepers[0].read().Rollbacks)
+	assert.Contains(t, s.NotReady(), "store web: Stale: "+h.spec.Check.Address+" still serves the certificate of before")
+}
+
+func TestAProgramThatDiesIsGivenItsLastCertificate(t *testing.T) {
+	h := newHost(t, time.Second)
+	first := h.renew()
+	s, end := h.run()
+	h.becomes(s, hostfiles.Current, first)
+	var bad *hostfiles.Content
+	h.set(func() {
+		bad = h.renew()
+		h.dies = bad.Fingerprint
+	})
+	h.becomes(s, hostfiles.RolledBack, first)
+	h.holds(first)
+	assert.Equal(t, 3, h.actions(), "once for each switch")
+	code, text := get(s, "/readyz")
+	assert.Equal(t, 503, code)
+	assert.Contains(t, text, "store web: RolledBack: went back to the certificate of before: "+h.spec.Check.Address+" served a certificate before, and not 1s after")
+	_, text = get(s, "/metrics")
+	assert.Contains(t, text, `servingcert_host_store_rollbacks_total{store="web"} 1`)
+	end()
+	// Neither the same process nor another one tries it again.
+	again := h.once()
+	h.becomes(again, hostfiles.RolledBack, first)
+	assert.Equal(t, 3, h.actions())
+	assert.Zero(t, again.keepers[0].read().Switches)
+	good := h.renew()
+	h.becomes(h.once(), hostfiles.Current, good)
+}
+
+// A hostsync that was killed at some point goes on from there.
+func TestAfterACrash(t *testing.T) {
+	for title, crash := range map[string]func(*testing.T, *store.Store, *hostfiles.Content){
+		"before the switch": func(*testing.T, *store.Store, *hostfiles.Content) {},
+		"between switch and action": func(t *testing.T, st *store.Store, c *hostfiles.Content) {
+			require.NoError(t, st.Install(c, false))
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			h := newHost(t, long)
+			first := h.renew()
+			h.becomes(h.once(), hostfiles.Current, first)
+			second := h.renew()
+			st, err := store.Open(h.at("stores"), &h.spec, time.Now)
+			require.NoError(t, err)
+			require.NoError(t, st.Lock(t.Context(), nil))
+			st.State = st.State.Begin(&h.spec, second, hostfiles.Served{Fingerprint: first.Fingerprint}, "", "", time.Now())
+			require.NoError(t, st.Save())
+			crash(t, st, second)
+			st.Close()
+			h.becomes(h.once(), hostfiles.Current, second)
+			assert.Equal(t, 2, h.actions(), "once for each switch")
+			h.once()
+			assert.Equal(t, 2, h.actions())
+		})
+	}
+}
+
+// An action that was running when hostsync ended runs again.
+func TestAnActionIsInterrupted(t *testing.T) {
+	h := newHost(t, long)
+	command := h.spec.Action.Exec
+	h.spec.Action.Exec = []string{"/bin/sh", "-c", `echo "$SERVINGCERT_STORE" >>"$0"; sleep 600`, h.at("log")}
+	first := h.renew()
+	_, end := h.run()
+	require.Eventually(t, func() bool { return h.actions() == 1 }, long, time.Millisecond)
+	end()
+	h.spec.Action.Exec = command
+	h.becomes(h.once(), hostfiles.Current, first)
+	assert.Equal(t, 2, h.actions())
+}
+
+func TestAStoreThatCannotBeKept(t *testing.T) {
+	h := newHost(t, long)
+	h.renew()
+	st, err := store.Open(h.at("stores"), &h.spec, time.Now)
+	require.NoError(t, err)
+	require.NoError(t, st.Lock(t.Context(), nil))
+	assert.Contains(t, h.once().NotReady(), "store web: Locked: ")
+	st.Close()
+	require.NoError(t, os.Chmod(h.at("stores/web"), 0o777))
+	assert.Contains(t, h.once().NotReady(), "store web: CannotWrite: ")
+	assert.Zero(t, h.actions())
+}
+
+// That an action has succeeded is remembered where no check proves it.
+func TestAnActionIsNotRepeated(t *testing.T) {
+	h := newHost(t, time.Second)
+	h.spec.Check = nil
+	h.renew()
+	for range 2 {
+		assert.Empty(t, h.once().NotReady())
+		assert.Equal(t, 1, h.actions())
+	}
+}

@@ -1,0 +1,117 @@
+// Package source reads the directory that a store is kept by: a volume of a pod with a Secret or a pod's
+// own certificate, or one in which an agent puts files.
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+)
+
+// data is the link that a kubelet replaces to change all files of a volume at once.
+const data = "..data"
+
+// maxFile is how much is read of a file.
+const maxFile = 1 << 20
+
+// Read reads the files of a directory. Those of a volume are all of one version of it.
+func Read(dir string) (hostfiles.Files, error) {
+	const attempts = 3
+	for range attempts {
+		version, err := os.Readlink(filepath.Join(dir, data))
+		if err != nil {
+			return read(dir)
+		}
+		files, err := read(filepath.Join(dir, version))
+		if now, _ := os.Readlink(filepath.Join(dir, data)); now == version {
+			return files, err
+		}
+	}
+	return hostfiles.Files{}, fmt.Errorf("%s: changed each time that it was read", dir)
+}
+
+func read(dir string) (files hostfiles.Files, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return files, err
+	}
+	for name, into := range map[string]*[]byte{
+		hostfiles.CertFile: &files.Cert, hostfiles.KeyFile: &files.Key,
+		formats.CombinedFile: &files.Combined, hostfiles.BundleFile: &files.Bundle,
+	} {
+		if *into, err = readFile(filepath.Join(dir, name)); err != nil {
+			return hostfiles.Files{}, err
+		}
+	}
+	return files, nil
+}
+
+// readFile reads a regular file; nil if it does not exist.
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: is not a regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s: is larger than %d bytes", name, maxFile)
+	}
+	return data, err
+}
+
+// Watch calls changed after something in one of the directories has changed, with the directory, until
+// ctx ends. It misses what happens before a directory exists: whoever calls it looks at times, too, and
+// calls Add before.
+type Watch struct{ watcher *fsnotify.Watcher }
+
+// NewWatch returns a Watch of no directories.
+func NewWatch() (*Watch, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("inotify: %w", err)
+	}
+	return &Watch{watcher}, nil
+}
+
+// Add watches a directory. It may be watched already, and it may be missing.
+func (w *Watch) Add(dir string) { _ = w.watcher.Add(dir) }
+
+// Run calls changed until ctx ends.
+func (w *Watch) Run(ctx context.Context, changed func(dir string)) {
+	defer w.watcher.Close()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case event, ok := <-w.watcher.Events:
+			if !ok {
+				return
+			}
+			if event.Op != fsnotify.Chmod {
+				changed(filepath.Dir(event.Name))
+			}
+		case _, ok := <-w.watcher.Errors:
+			if !ok {
+				return
+			}
+		}
+	}
+}

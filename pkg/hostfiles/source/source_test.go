@@ -1,0 +1,133 @@
+package source
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/test/hosttest"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+const name = "web.shop.svc"
+
+const long = 20 * time.Second // for what has to happen
+
+func TestWatchSeesWhatAKubeletDoes(t *testing.T) {
+	now := time.Now()
+	ca := rotatortest.NewCA(t, 1, now)
+	dir, other := t.TempDir(), t.TempDir()
+	first := hosttest.Files(t, ca, ca.Issue(t, now, name))
+	hosttest.Write(t, dir, first)
+	watch, err := NewWatch()
+	require.NoError(t, err)
+	watch.Add(dir)
+	watch.Add(dir)
+	watch.Add(other)
+	watch.Add(filepath.Join(dir, "missing"))
+	changed := make(chan string, 100)
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	running.Go(func() { watch.Run(ctx, func(dir string) { changed <- dir }) })
+	// sees waits until what is read after a change is what was written.
+	sees := func(want hostfiles.Files) {
+		t.Helper()
+		end := time.After(long)
+		for {
+			select {
+			case at := <-changed:
+				assert.Equal(t, dir, at)
+				if got, err := Read(dir); err == nil && assert.ObjectsAreEqual(want, got) {
+					return
+				}
+			case <-end:
+				require.Fail(t, "no change was seen after which the files are read")
+			}
+		}
+	}
+	second := hosttest.Files(t, ca, ca.Issue(t, now, name))
+	hosttest.Write(t, dir, second)
+	sees(second)
+	hosttest.Write(t, dir, hostfiles.Files{})
+	sees(hostfiles.Files{})
+	hosttest.Write(t, dir, first)
+	sees(first)
+	cancel()
+	running.Wait()
+	// Plain files, as an agent writes them, in a directory that is replaced.
+	require.NoError(t, os.WriteFile(filepath.Join(other, "tls.crt"), first.Cert, 0o600))
+	got, err := Read(other)
+	require.NoError(t, err)
+	assert.Equal(t, hostfiles.Files{Cert: first.Cert}, got)
+}
+
+// Each read is of one version, while versions change all the time.
+func TestReadMixesNoVersions(t *testing.T) {
+	now := time.Now()
+	ca := rotatortest.NewCA(t, 1, now)
+	dir := t.TempDir()
+	var versions []hostfiles.Files
+	for range 2 {
+		versions = append(versions, hosttest.Files(t, ca, ca.Issue(t, now, name)))
+	}
+	hosttest.Write(t, dir, versions[0])
+	done := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		defer close(done)
+		for i := range 300 {
+			old, _ := os.Readlink(filepath.Join(dir, data))
+			hosttest.Write(t, dir, versions[i%2])
+			_ = os.RemoveAll(filepath.Join(dir, old)) // as a kubelet does
+		}
+	})
+	reads := 0
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		got, err := Read(dir)
+		if err != nil {
+			require.ErrorContains(t, err, "changed each time that it was read")
+			continue
+		}
+		require.Contains(t, versions, got)
+		reads++
+	}
+	writing.Wait()
+	t.Logf("%d reads", reads)
+	assert.Greater(t, reads, 10)
+}
+
+func TestSourcesThatAreNotRight(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Read(filepath.Join(dir, "missing"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	file := filepath.Join(dir, "tls.crt")
+	require.NoError(t, os.Mkdir(file, 0o755))
+	_, err = Read(dir)
+	require.EqualError(t, err, file+": is not a regular file")
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.WriteFile(file, make([]byte, maxFile+1), 0o600))
+	_, err = Read(dir)
+	require.ErrorContains(t, err, "is larger than 1048576 bytes")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	got, err := Read(dir)
+	require.NoError(t, err)
+	assert.NotNil(t, got.Cert, "empty, and not missing")
+	require.NoError(t, os.Symlink("..gone", filepath.Join(dir, data)))
+	_, err = Read(dir)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.RemoveAll(dir))
+	_, err = Read(dir)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

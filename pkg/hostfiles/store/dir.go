@@ -1,0 +1,206 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// dir is a directory in which files are replaced so that whoever reads them, or loses power, finds the
+// ones or the others. Each of its methods that changes something is one step: hook, if it is set, is
+// asked before each, so that a test can stop there. Names do not lead out of the directory, whatever
+// links there are.
+type dir struct {
+	root *os.Root
+	hook func(op, name string) error
+}
+
+func openDir(name string, hook func(op, name string) error) (*dir, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return &dir{root, hook}, nil
+}
+
+func (d *dir) close() { _ = d.root.Close() }
+
+func (d *dir) step(op, name string) error {
+	if d.hook == nil {
+		return nil
+	}
+	return d.hook(op, path.Join(d.root.Name(), name))
+}
+
+// access is mode and owner of a file; -1: as it comes.
+type access struct {
+	mode     fs.FileMode
+	uid, gid int
+}
+
+// mkdir makes a directory that all may enter.
+func (d *dir) mkdir(name string) error {
+	if err := d.step("mkdir", name); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(name, 0o755); err != nil {
+		return err
+	}
+	return d.root.Chmod(name, 0o755) // whatever the umask is
+}
+
+// write makes a file that does not exist, and syncs it.
+func (d *dir) write(name string, data []byte, a access) (err error) {
+	if err := d.step("create", name); err != nil {
+		return err
+	}
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if a.uid >= 0 || a.gid >= 0 {
+		if err := f.Chown(a.uid, a.gid); err != nil {
+			return err
+		}
+	}
+	if err := f.Chmod(a.mode); err != nil {
+		return err
+	}
+	if err := d.step("write", name); err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := d.step("sync", name); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// read reads a regular file of a size that a certificate may have; nil if there is none.
+func (d *dir) read(name string) ([]byte, error) {
+	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f)
+}
+
+// maxFile is how much is read of a file.
+const maxFile = 1 << 20
+
+func readAll(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is not a regular file", f.Name())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s: is larger than %d bytes", f.Name(), maxFile)
+	}
+	return data, err
+}
+
+// sync makes what was done in a directory last.
+func (d *dir) sync(name string) error {
+	if err := d.step("sync", name); err != nil {
+		return err
+	}
+	f, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+func (d *dir) symlink(target, name string) error {
+	if err := d.step("symlink", name); err != nil {
+		return err
+	}
+	return d.root.Symlink(target, name)
+}
+
+func (d *dir) rename(from, to string) error {
+	if err := d.step("rename", from); err != nil {
+		return err
+	}
+	return d.root.Rename(from, to)
+}
+
+// exchange lets two names change places, in one step. Both are in the directory itself.
+func (d *dir) exchange(a, b string) error {
+	if err := d.step("exchange", a); err != nil {
+		return err
+	}
+	f, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	if err := unix.Renameat2(fd, a, fd, b, unix.RENAME_EXCHANGE); err != nil {
+		return fmt.Errorf("exchange %s and %s: %w", path.Join(d.root.Name(), a), b, err)
+	}
+	return nil
+}
+
+func (d *dir) remove(name string) error {
+	if err := d.step("remove", name); err != nil {
+		return err
+	}
+	return d.root.RemoveAll(name)
+}
+
+// lstat returns nil if there is nothing.
+func (d *dir) lstat(name string) (fs.FileInfo, error) {
+	info, err := d.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return info, err
+}
+
+// setAccess gives a file that is there mode and owner.
+func (d *dir) setAccess(name string, a access) error {
+	if err := d.step("access", name); err != nil {
+		return err
+	}
+	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if a.uid >= 0 || a.gid >= 0 {
+		if err := f.Chown(a.uid, a.gid); err != nil {
+			return err
+		}
+	}
+	return f.Chmod(a.mode)
+}
+
+// differs says what of a file's mode and owner is not as it should be, or "".
+func (a access) differs(info fs.FileInfo) string {
+	if info.Mode().Perm() != a.mode {
+		return fmt.Sprintf("%s has mode %#o: must be %#o", info.Name(), info.Mode().Perm(), a.mode)
+	}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok && (a.uid >= 0 && int(s.Uid) != a.uid || a.gid >= 0 && int(s.Gid) != a.gid) {
+		return fmt.Sprintf("%s belongs to %d:%d: must be %d:%d", info.Name(), s.Uid, s.Gid, a.uid, a.gid)
+	}
+	return ""
+}

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+)
+
+// takeOver puts what stage makes in the place of something that is not the store's, and keeps that
+// under another name beside it. The names change places in one step; the state that says so is written
+// before it, so that nothing is lost if that step is not taken.
+func (s *Store) takeOver(d *dir, name string, stage func(staged string) error) error {
+	full := filepath.Join(d.root.Name(), name)
+	if i := s.original(full); i >= 0 {
+		// It was written down and not done, or someone has replaced what the store had there.
+		half := s.State.Originals[i]
+		if ours(d, half.Kept, half.Sum) {
+			if err := d.remove(half.Kept); err != nil {
+				return err
+			}
+		} else if info, err := d.lstat(half.Kept); err != nil || info != nil {
+			return errors.Join(err, s.overwrite(d, name, stage))
+		}
+		s.State.Originals = slices.Delete(s.State.Originals, i, i+1)
+	}
+	kept, tmp := s.keptName(name), tmpPrefix+name
+	if err := d.remove(tmp); err != nil {
+		return err
+	}
+	if err := stage(tmp); err != nil {
+		return err
+	}
+	s.State.Originals = append(s.State.Originals, hostfiles.Original{Path: full, Kept: kept, Sum: sum(d, tmp)})
+	if !slices.Contains(s.State.Owned, full) {
+		s.State.Owned = append(s.State.Owned, full)
+	}
+	if err := s.Save(); err != nil {
+		return err
+	}
+	if err := d.rename(tmp, kept); err != nil {
+		return err
+	}
+	if err := d.exchange(kept, name); err != nil {
+		return err
+	}
+	return d.sync(".")
+}
+
+// overwrite replaces something of which the original is kept already.
+func (*Store) overwrite(d *dir, name string, stage func(staged string) error) error {
+	tmp := tmpPrefix + name
+	if err := d.remove(tmp); err != nil {
+		return err
+	}
+	if err := stage(tmp); err != nil {
+		return err
+	}
+	if err := d.exchange(tmp, name); err != nil {
+		return err
+	}
+	if err := d.sync("."); err != nil {
+		return err
+	}
+	return d.remove(tmp)
+}
+
+// original returns the index of the original of a path, or -1.
+func (s *Store) original(full string) int {
+	return slices.IndexFunc(s.State.Originals, func(o hostfiles.Original) bool { return o.Path == full })
+}
+
+// halfTaken reports whether a takeover was written down and not done: what the store has is not at the path.
+func (s *Store) halfTaken(d *dir, name string) bool {
+	i := s.original(filepath.Join(d.root.Name(), name))
+	if i < 0 {
+		return false
+	}
+	o := s.State.Originals[i]
+	kept, err := d.lstat(o.Kept)
+	return ours(d, o.Kept, o.Sum) || err == nil && kept == nil && !ours(d, name, o.Sum)
+}
+
+// ours reports whether something is of a store's making: a link of it, a directory with its marker or
+// its state, or the file of that sum.
+func ours(d *dir, name, wantSum string) bool {
+	info, err := d.lstat(name)
+	switch {
+	case err != nil || info == nil:
+		return false
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := d.root.Readlink(name)
+		return err == nil && (generation.MatchString(target) || strings.HasPrefix(target, currentLink+"/"))
+	case info.IsDir():
+		for _, file := range []string{marker, stateFile} {
+			if info, err := d.lstat(path.Join(name, file)); err == nil && info != nil {
+				return true
+			}
+		}
+		return false
+	}
+	return wantSum != "" && sum(d, name) == wantSum
+}
+
+// sum returns the SHA-256 of a regular file, or "".
+func sum(d *dir, name string) string {
+	data, err := d.read(name)
+	if err != nil || data == nil {
+		return ""
+	}
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:])
+}
+
+// Remove takes the store away, and puts what was there before back. It may be called again if it was
+// not finished. The store is closed after it.
+func (s *Store) Remove() (restored []string, err error) {
+	defer s.Close()
+	home := s.at(s.spec.Name)
+	for _, o := range slices.Backward(s.State.Originals) {
+		if o.Path == home {
+			continue
+		}
+		back, err := s.putBack(o)
+		if err != nil {
+			return restored, err
+		}
+		if back {
+			restored = append(restored, o.Path)
+		}
+	}
+	for _, owned := range s.State.Owned {
+		if s.original(owned) >= 0 {
+			continue
+		}
+		if err := s.removePath(owned); err != nil {
+			return restored, err
+		}
+	}
+	back, err := s.removeHome(home)
+	if back {
+		restored = append(restored, home)
+	}
+	return restored, err
+}
+
+// putBack puts an original in its place, and removes what is there.
+func (s *Store) putBack(o hostfiles.Original) (bool, error) {
+	d, err := openDir(filepath.Dir(o.Path), s.hook)
+	if err != nil {
+		return false, err
+	}
+	defer d.close()
+	name := filepath.Base(o.Path)
+	if err := d.remove(tmpPrefix + name); err != nil {
+		return false, err
+	}
+	if info, err := d.lstat(o.Kept); err != nil || info == nil {
+		return false, err // it was put back by a call before
+	}
+	back := !ours(d, o.Kept, o.Sum)
+	if back {
+		info, err := d.lstat(name)
+		if err != nil {
+			return false, err
+		}
+		if i := s.original(o.Path); info != nil && info.Mode().IsRegular() {
+			// What is ours by now is known again, if this ends after the next step.
+			s.State.Originals[i].Sum = sum(d, name)
+			if err := s.Save(); err != nil {
+				return false, err
+			}
+		}
+		if info == nil {
+			err = d.rename(o.Kept, name)
+		} else {
+			err = d.exchange(o.Kept, name)
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := d.sync("."); err != nil {
+			return false, err
+		}
+	}
+	return back, d.remove(o.Kept)
+}
+
+func (s *Store) removePath(full string) error {
+	d, err := openDir(filepath.Dir(full), s.hook)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := d.remove(tmpPrefix + filepath.Base(full)); err != nil {
+		return err
+	}
+	return d.remove(filepath.Base(full))
+}
+
+// removeHome removes what the store has in its directory, and then the directory if nothing else is in
+// it; or all of it, if a file was there before, which is put back.
+func (s *Store) removeHome(home string) (bool, error) {
+	if i := s.original(home); i >= 0 {
+		return s.putBack(s.State.Originals[i])
+	}
+	entries, err := fs.ReadDir(s.home.root.FS(), ".")
+	if err != nil {
+		return false, err
+	}
+	restored := map[string]bool{}
+	for _, o := range s.State.Originals {
+		restored[o.Path] = true
+	}
+	for _, e := range entries {
+		name := e.Name()
+		own := generation.MatchString(name) || strings.HasPrefix(name, tmpPrefix) ||
+			slices.Contains([]string{currentLink, previousLink, lockFile, s.spec.CombinedFile()}, name)
+		if own && !restored[filepath.Join(home, name)] {
+			if err := s.home.remove(name); err != nil {
+				return false, err
+			}
+		}
+	}
+	if err := s.home.remove(stateFile); err != nil { // last: by it, Remove can be called again
+		return false, err
+	}
+	parent, err := openDir(s.root, s.hook)
+	if err != nil {
+		return false, err
+	}
+	defer parent.close()
+	if err := parent.step("remove", s.spec.Name); err != nil {
+		return false, err
+	}
+	if err := parent.root.Remove(s.spec.Name); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
+		return false, err
+	}
+	return false, nil
+}
