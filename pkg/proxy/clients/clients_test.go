@@ -1,0 +1,50 @@
+package clients
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/proxy"
+)
+
+// What the proxy writes is what is read.
+func TestParseWhatTheProxyWrites(t *testing.T) {
+	at := func(hour int) time.Time { return time.Date(2026, 11, 24, hour, 0, 0, 0, time.UTC) }
+	seen := proxy.NewClients(at(9), []proxy.Listen{{Name: "sc-any-8080", Plaintext: true}, {Name: "sc-tls-1"}, {Name: "sc-any-http", Plaintext: true}})
+	seen.Add(netip.MustParseAddr("::ffff:10.1.2.3"), "sc-any-8080", proxy.KindHTTP, at(10))
+	seen.Add(netip.MustParseAddr("10.1.2.3"), "sc-any-8080", proxy.KindOther, at(11))
+	text, err := json.Marshal(seen.List())
+	require.NoError(t, err)
+	got, err := Parse(text)
+	require.NoError(t, err)
+	assert.Equal(t, []PortClients{
+		{Name: "sc-any-8080", Since: at(9), Peers: []Peer{{netip.MustParseAddr("10.1.2.3"), at(10), at(11), 2, "other"}}},
+		{Name: "sc-any-http", Since: at(9), Peers: []Peer{}},
+	}, got)
+}
+
+func TestParse(t *testing.T) {
+	many, err := json.Marshal(proxy.ClientList{Clients: make([]proxy.Client, proxy.MaxClients+1)})
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		"":                  "must be a list of plaintext clients: EOF",
+		"[]":                "must be a list of plaintext clients: ",
+		"{} {}":             "must be one list",
+		`{"ports":["web"]}`: `ports[0]: "web": must be sc-tls-PORT or sc-any-PORT`,
+		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1"}]}`:                       "clients[0].address: must be an IP address",
+		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-2","address":"10.0.0.1"}]}`:  `clients[0].port: "sc-any-2": must be one of ports`,
+		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1","address":"localhost"}]}`: "must be a list of plaintext clients: ",
+		string(many):                   "more than 256 clients",
+		strings.Repeat(" ", MaxSize+1): "larger than 1024 KiB",
+	} {
+		_, err := Parse([]byte(text))
+		require.Error(t, err)
+		assert.Contains(t, err.Error(), want)
+	}
+}

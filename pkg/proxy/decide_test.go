@@ -1,0 +1,168 @@
+package proxy_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/proxy"
+)
+
+func TestChooseProtocol(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		offered         []string
+		plain, declared string
+	}{
+		{"psql, redis-cli, openssl", nil, "", ""},
+		{"gRPC", []string{"h2"}, "h2", "h2"},
+		{"an older gRPC", []string{"grpc-exp", "h2"}, "", "h2"},
+		{"kubelet's probe, a browser, Go", []string{"h2", "http/1.1"}, "http/1.1", "h2"},
+		{"the other way round", []string{"http/1.1", "h2"}, "http/1.1", "h2"},
+		{"curl --http1.1", []string{"http/1.1"}, "http/1.1", "http/1.1"},
+		{"old curl", []string{"http/1.1", "http/1.0"}, "http/1.1", "http/1.1"},
+		{"psql 17, sslnegotiation=direct", []string{"postgresql"}, "postgresql", "postgresql"},
+		{"MQTT", []string{"mqtt"}, "mqtt", "mqtt"},
+		{"ACME", []string{"acme-tls/1"}, "", ""},
+		{"two that nobody knows", []string{"a", "b"}, "", ""},
+	} {
+		assert.Equal(t, c.plain, proxy.ChooseProtocol(c.offered, false), c.name)
+		assert.Equal(t, c.declared, proxy.ChooseProtocol(c.offered, true), c.name)
+	}
+}
+
+func TestChooseProtocolChoosesWhatWasOffered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offered := rapid.SliceOf(rapid.SampledFrom([]string{"h2", "http/1.1", "acme-tls/1", "x"})).Draw(t, "offered")
+		h2 := rapid.Bool().Draw(t, "h2")
+		chosen := proxy.ChooseProtocol(offered, h2)
+		require.True(t, chosen == "" || slices.Contains(offered, chosen))
+		require.NotEqual(t, "acme-tls/1", chosen)
+		if chosen == "h2" {
+			require.True(t, h2 || len(offered) == 1)
+		}
+	})
+}
+
+// Clients is compared with a list of all that was ever seen.
+func TestClients(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	rapid.Check(t, func(t *rapid.T) {
+		clients, now := proxy.NewClients(start, nil), start
+		type key struct {
+			address netip.Addr
+			port    string
+		}
+		last, count := map[key]time.Time{}, map[key]uint64{}
+		for range rapid.IntRange(0, 700).Draw(t, "connections") {
+			now = now.Add(time.Second)
+			k := key{netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 1).Draw(t, "c")), byte(rapid.IntRange(0, 255).Draw(t, "d"))}), rapid.SampledFrom([]string{"sc-any-1", "sc-any-2"}).Draw(t, "port")}
+			clients.Add(k.address, k.port, proxy.KindHTTP, now)
+			last[k] = now
+			count[k]++
+		}
+		list := clients.List()
+		require.Equal(t, start, list.Since)
+		require.LessOrEqual(t, len(list.Clients), proxy.MaxClients)
+		require.Len(t, list.Clients, min(len(last), proxy.MaxClients))
+		kept := map[key]bool{}
+		for i, c := range list.Clients {
+			k := key{c.Address, c.Port}
+			kept[k] = true
+			require.Equal(t, last[k], c.Last)
+			require.LessOrEqual(t, c.Connections, count[k])
+			require.False(t, c.First.After(c.Last))
+			require.True(t, i == 0 || !c.Last.After(list.Clients[i-1].Last))
+			if list.Forgotten == 0 {
+				require.Equal(t, count[k], c.Connections)
+			}
+		}
+		for k, at := range last { // those who were seen last are kept
+			require.True(t, kept[k] || !at.After(list.Clients[len(list.Clients)-1].Last))
+		}
+	})
+}
+
+func TestClientsKnowAnAddressInBothForms(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	clients := proxy.NewClients(now, []proxy.Listen{{Name: "sc-any-80", Plaintext: true}, {Name: "sc-tls-81"}})
+	for _, address := range []string{"10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "fe80::1"} {
+		clients.Add(netip.MustParseAddr(address), "sc-any-80", proxy.KindHTTP, now)
+	}
+	require.Len(t, clients.List().Clients, 2)
+	require.Equal(t, []string{"sc-any-80"}, clients.List().Ports)
+}
+
+func TestHeader(t *testing.T) {
+	for _, c := range []struct {
+		client, port string
+		family       byte
+		addresses    string
+	}{
+		{"10.1.2.3:4660", "10.4.5.6:22136", 0x11, "\x0a\x01\x02\x03\x0a\x04\x05\x06"},
+		{"[::ffff:10.1.2.3]:4660", "[::ffff:10.4.5.6]:22136", 0x11, "\x0a\x01\x02\x03\x0a\x04\x05\x06"},
+		{"10.1.2.3:4660", "[fd00::2]:22136", 0x21, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x01\x02\x03\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02"},
+		{"[fd00::1]:4660", "10.4.5.6:22136", 0x21, "\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x0a\x04\x05\x06"},
+		{"[fd00::1]:4660", "[fd00::2]:22136", 0x21, "\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02"},
+	} {
+		header := proxy.Header(netip.MustParseAddrPort(c.client), netip.MustParseAddrPort(c.port))
+		require.True(t, bytes.HasPrefix(header, []byte("\r\n\r\n\x00\r\nQUIT\n\x21")), c.client)
+		assert.Equal(t, c.family, header[13])
+		assert.Equal(t, len(header)-16, int(binary.BigEndian.Uint16(header[14:])))
+		assert.Equal(t, c.addresses+"\x12\x34\x56\x78", string(header[16:]))
+	}
+}
+
+func TestConnections(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		flag                int
+		descriptors, memory uint64
+		want                int
+	}{
+		{0, 1 << 20, 0, 65536},
+		{0, 1 << 62, 1 << 62, 65536},
+		{0, 1024, 0, 480},
+		{0, 10, 0, 64},
+		{0, 1 << 20, 32 * mib, 384},
+		{0, 1 << 20, 8 * mib, 64},
+		{0, 1 << 20, 512 * mib, 10624},
+		{5000, 1 << 20, 32 * mib, 5000}, // who sets it knows
+		{5000, 1024, 0, 480},
+		{10, 1 << 20, 0, 10},
+	} {
+		assert.Equal(t, c.want, proxy.Connections(c.flag, c.descriptors, c.memory), "%+v", c)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	require.NoError(t, proxy.DefaultLimits().Validate())
+	for want, change := range map[string]func(*proxy.Limits){
+		`--max-connections: "-1": must be positive`:         func(l *proxy.Limits) { l.MaxConnections = -1 },
+		`--handshake-timeout: "0s": must be at least 1ms`:   func(l *proxy.Limits) { l.Handshake = 0 },
+		`--first-byte-timeout: "-1s": must be at least 1ms`: func(l *proxy.Limits) { l.FirstByte = -time.Second },
+		`--idle-timeout: "-1s": must be at least 0s`:        func(l *proxy.Limits) { l.Idle = -time.Second },
+		`--drain-time: "-1s": must be at least 0s`:          func(l *proxy.Limits) { l.Drain = -time.Second },
+	} {
+		limits := proxy.DefaultLimits()
+		change(&limits)
+		require.ErrorContains(t, limits.Validate(), want)
+	}
+
+	l := proxy.Limits{Idle: time.Hour}
+	assert.False(t, l.Expired(time.Hour-1, false, false))
+	assert.True(t, l.Expired(time.Hour, false, false))
+	assert.False(t, l.Expired(proxy.Kept-1, true, false))
+	assert.True(t, l.Expired(proxy.Kept, true, false))
+	assert.False(t, l.Expired(time.Minute, false, true), "what still moves may go on until the drain time is over")
+	assert.True(t, l.Expired(time.Second, true, true))
+	assert.False(t, proxy.Limits{}.Expired(1<<62, false, false))
+	assert.True(t, proxy.Limits{Idle: time.Second}.Expired(time.Second, true, false))
+}

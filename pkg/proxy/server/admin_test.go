@@ -1,0 +1,63 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/proxy"
+)
+
+// Who connects cannot fill the log, and no more metrics are made by it.
+func TestLogs(t *testing.T) {
+	w := start(t, program(t, echo))
+	series := strings.Count(w.text(), "\n")
+	for range 300 {
+		c := w.dial(strict)
+		_, _ = io.WriteString(c, "\x16\x03\x01\x00\x08\x01\x00\x00\x04\xff\xff\xff\xff")
+		_, _ = io.ReadAll(c)
+		_ = c.Close()
+	}
+	w.eventually("counted", func() bool { return w.of(strict).counters.handshakeErrors.Load() == 300 })
+	lines := strings.Count(w.logs.String(), "TLS handshake failed")
+	require.GreaterOrEqual(t, lines, 10)
+	require.LessOrEqual(t, lines, 15)
+	require.Equal(t, series, strings.Count(w.text(), "\n"))
+	require.Contains(t, w.text(), `servingcert_proxy_connections_failed_total{port="sc-tls-8080",reason="handshake"} 300`)
+}
+
+func (w *world) text() string { return w.get("/metrics") }
+
+func (w *world) get(path string) string {
+	w.t.Helper()
+	recorder := httptest.NewRecorder()
+	w.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	require.Equal(w.t, http.StatusOK, recorder.Code, path)
+	return recorder.Body.String()
+}
+
+func TestHandler(t *testing.T) {
+	w := start(t, program(t, echo))
+	require.Equal(t, "ok\n", w.get("/readyz"))
+	send(t, w.tls(strict), "ping")
+	send(t, w.dial(both), "GET / HTTP/1.1\r\n\r\n")
+	var list proxy.ClientList
+	require.NoError(t, json.Unmarshal([]byte(w.get("/clients")), &list))
+	require.Len(t, list.Clients, 1)
+	require.Equal(t, "127.0.0.1", list.Clients[0].Address.String())
+	require.Equal(t, proxy.KindHTTP, list.Clients[0].Kind)
+	require.EqualValues(t, 1, list.Clients[0].Connections)
+	require.WithinDuration(t, time.Now(), list.Clients[0].Last, time.Minute)
+	require.NotContains(t, w.text(), "127.0.0.1")
+	checkExposition(t, w.text())
+	w.stop()
+	recorder := httptest.NewRecorder()
+	w.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	require.Equal(t, http.StatusServiceUnavailable, recorder.Code)
+}

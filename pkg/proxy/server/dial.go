@@ -1,0 +1,94 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// dialTimeout is how long one address of the program may take to accept.
+const dialTimeout = 10 * time.Second
+
+// dialer connects to a port of the program. It begins with the address that answered last.
+type dialer struct {
+	ways []way
+	last atomic.Int32
+}
+
+// way is one address of the program, and from where it is dialled.
+type way struct {
+	dialer  net.Dialer
+	address string
+}
+
+func newDialer(addresses []netip.Addr, port uint16) *dialer {
+	d := &dialer{}
+	for _, address := range addresses {
+		w := way{net.Dialer{Timeout: dialTimeout, KeepAlive: -1}, netip.AddrPortFrom(address, port).String()}
+		if from, ok := sourceOf(address, addresses); ok {
+			w.dialer.LocalAddr, w.dialer.Control = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), choosePortLate
+		}
+		d.ways = append(d.ways, w)
+	}
+	return d
+}
+
+// sourceOf returns the pod's address from which its loopback address is dialled, if it has one of
+// that family: programs trust what comes from their own machine, and the proxy's clients do not.
+func sourceOf(address netip.Addr, all []netip.Addr) (netip.Addr, bool) {
+	loopback := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	i := slices.IndexFunc(all, func(a netip.Addr) bool { return !slices.Contains(loopback, a) && a.Is4() == address.Is4() })
+	if i < 0 || !slices.Contains(loopback, address) {
+		return netip.Addr{}, false
+	}
+	return all[i], true
+}
+
+// bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT of Linux, for both families.
+const bindAddressNoPort = 24
+
+// choosePortLate has the kernel choose the port when it connects and not when it binds, where no
+// port may be that of another connection, not even of one that ended within the last minute.
+func choosePortLate(_, _ string, raw syscall.RawConn) error {
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, bindAddressNoPort, 1) //nolint:gosec // a descriptor
+	})
+	return errors.Join(err, failed)
+}
+
+func (d *dialer) dial() (*net.TCPConn, error) {
+	last := int(d.last.Load())
+	c, err := d.one(last)
+	if err == nil {
+		return c, nil
+	}
+	errs := []error{err}
+	for i := range d.ways {
+		if i == last {
+			continue
+		}
+		if c, err = d.one(i); err == nil {
+			d.last.Store(int32(i)) //nolint:gosec // a few addresses
+			return c, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (d *dialer) one(i int) (*net.TCPConn, error) {
+	c, err := d.ways[i].dialer.Dial("tcp", d.ways[i].address)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Clients of every kind at once, while the certificate is renewed: what is sent comes back, byte by
+// byte, however it is cut and however connections end, and nothing is left of them.
+func TestLoad(t *testing.T) {
+	w := start(t, program(t, echo))
+	addresses := map[string]string{strict: w.address(strict), both: w.address(both)}
+	pairs := []pair{newPair(t, 1), newPair(t, 2)}
+	var group sync.WaitGroup
+	var stop atomic.Bool
+	var failures sync.Map
+	var done atomic.Int64
+	for i := range 16 {
+		group.Go(func() {
+			source := rand.NewChaCha8([32]byte{byte(i)})
+			for !stop.Load() {
+				if err := exchange(source, addresses); err != nil {
+					failures.Store(err.Error(), true)
+				}
+				done.Add(1)
+			}
+		})
+	}
+	for i := range 6 {
+		time.Sleep(lookEvery) // for the duration of the test
+		w.volume.swap(t, pairs[i%2])
+	}
+	stop.Store(true)
+	group.Wait()
+	failures.Range(func(failure, _ any) bool {
+		t.Error(failure)
+		return true
+	})
+	t.Logf("%d connections, %d renewals", done.Load(), w.certs.reloads.Load())
+	require.Positive(t, w.certs.reloads.Load())
+	w.eventually("all have ended", func() bool { return w.conns.len() == 0 })
+}
+
+// exchange makes one connection, sends some bytes in pieces and reads them, and ends it somehow.
+func exchange(source *rand.ChaCha8, addresses map[string]string) error {
+	random := rand.New(source) //nolint:gosec // how a connection goes
+	kind := []string{"TLS, strict", "TLS, both", "plaintext"}[random.IntN(3)]
+	address := addresses[both]
+	if kind == "TLS, strict" {
+		address = addresses[strict]
+	}
+	raw, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	_ = raw.SetDeadline(time.Now().Add(patience))
+	c := raw.(halfCloser)
+	if kind != "plaintext" {
+		c = tls.Client(raw, clientConfig())
+	}
+	data := make([]byte, random.IntN(1<<(1+random.IntN(19))))
+	_, _ = source.Read(data)
+	if kind == "plaintext" {
+		data = append([]byte("x"), data...)
+	}
+	end := random.IntN(4)
+	var sent error
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for rest := data; len(rest) > 0 && sent == nil; {
+			n := min(len(rest), 1+len(rest)/3)
+			_, sent = c.Write(rest[:n])
+			rest = rest[n:]
+		}
+		if end == 0 && sent == nil {
+			if len(data) == 0 && kind != "plaintext" {
+				sent = c.(*tls.Conn).Handshake()
+			}
+			sent = errors.Join(sent, c.CloseWrite())
+		}
+	})
+	var got []byte
+	if end == 0 { // the client ends its side first
+		got, err = io.ReadAll(c)
+	} else {
+		got = make([]byte, len(data))
+		_, err = io.ReadFull(c, got)
+	}
+	writing.Wait()
+	if err = errors.Join(err, sent); err == nil && !bytes.Equal(got, data) {
+		err = fmt.Errorf("got %d bytes, sent %d, and they differ", len(got), len(data))
+	}
+	if end == 1 {
+		_ = raw.(*net.TCPConn).SetLinger(0)
+	}
+	if err != nil {
+		return fmt.Errorf("%s, end %d, %d bytes: %w", kind, end, len(data), err)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"container/list"
+	"sync"
+)
+
+// registry holds the connections that there are: those that wait for their first request, oldest
+// first, and the others.
+type registry struct {
+	most int
+
+	mu      sync.Mutex
+	waiting *list.List
+	serving *list.List
+}
+
+func (r *registry) init() { r.waiting, r.serving = list.New(), list.New() }
+
+// add adds a connection that has sent nothing yet. If there are too many, victim is to be closed
+// for it; if none can be, ok is false and nothing was added.
+func (r *registry) add(c *conn) (victim *conn, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting.Len()+r.serving.Len() >= r.most {
+		if victim = r.take(); victim == nil {
+			return nil, false
+		}
+	}
+	c.element, c.list = r.waiting.PushBack(c), r.waiting
+	return victim, true
+}
+
+// take removes the connection that waits for the longest time.
+func (r *registry) take() *conn {
+	front := r.waiting.Front()
+	if front == nil {
+		return nil
+	}
+	c := r.waiting.Remove(front).(*conn)
+	c.list = nil
+	return c
+}
+
+// evict removes the connection that waits for the longest time, or returns nil.
+func (r *registry) evict() *conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.take()
+}
+
+// established says that a connection does not wait any more. It returns false if the connection
+// was removed.
+func (r *registry) established(c *conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.list != r.waiting {
+		return false
+	}
+	r.waiting.Remove(c.element)
+	c.element, c.list = r.serving.PushBack(c), r.serving
+	return true
+}
+
+// remove may be called for a connection that was removed.
+func (r *registry) remove(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.list != nil {
+		c.list.Remove(c.element)
+		c.list = nil
+	}
+}
+
+func (r *registry) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting.Len() + r.serving.Len()
+}
+
+func (r *registry) all() []*conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*conn, 0, r.waiting.Len()+r.serving.Len())
+	for _, l := range []*list.List{r.waiting, r.serving} {
+		for e := l.Front(); e != nil; e = e.Next() {
+			all = append(all, e.Value.(*conn))
+		}
+	}
+	return all
+}

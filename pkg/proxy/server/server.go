@@ -1,0 +1,255 @@
+// Package server is the TLS proxy: it listens, terminates TLS and forwards to a program on the
+// same pod's loopback. What it decides is in package proxy.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/proxy"
+)
+
+// Config is what a Server does.
+type Config struct {
+	Ports []proxy.Listen
+	// CertDir contains tls.crt and tls.key.
+	CertDir string
+	// Upstream are the addresses of the program, in the order in which they are dialled.
+	Upstream []netip.Addr
+	// Limits are complete: MaxConnections is positive.
+	Limits proxy.Limits
+	Clock  func() time.Time
+	Log    *slog.Logger
+}
+
+// A Server is the proxy of one pod.
+type Server struct {
+	cfg     Config
+	log     *limitedLog
+	certs   *certs
+	ports   []*port
+	conns   registry
+	running sync.WaitGroup // goroutines of connections
+	ready   atomic.Bool    // the ports are listened on
+	// now is the time in coarse steps, in nanoseconds since 1970: reading the clock for each chunk
+	// of data would be a part of what forwarding costs.
+	now atomic.Int64
+
+	clientsMu sync.Mutex
+	clients   *proxy.Clients
+}
+
+// port is one port with its counters.
+type port struct {
+	proxy.Listen
+	listener net.Listener
+	upstream *dialer
+	counters counters
+}
+
+// New returns a Server. Nothing is read or listened on before Run.
+func New(cfg Config) *Server {
+	s := &Server{
+		cfg: cfg, log: newLimitedLog(cfg.Log, cfg.Clock), clients: proxy.NewClients(cfg.Clock(), cfg.Ports),
+		conns: registry{most: cfg.Limits.MaxConnections},
+	}
+	s.conns.init()
+	s.certs = newCerts(cfg.CertDir, s.log)
+	s.now.Store(cfg.Clock().UnixNano())
+	for _, l := range cfg.Ports {
+		s.ports = append(s.ports, &port{Listen: l, upstream: newDialer(cfg.Upstream, l.Upstream)})
+	}
+	return s
+}
+
+// Run waits for a certificate, listens, and serves until ctx ends. It returns once the connections
+// have ended, or were closed after the time that they have for it. An error means that a port
+// cannot be listened on.
+func (s *Server) Run(ctx context.Context) error {
+	if !s.certs.wait(ctx) {
+		return nil
+	}
+	defer s.close()
+	for _, p := range s.ports {
+		if err := s.listen(ctx, p); err != nil {
+			return err
+		}
+	}
+	var own, accepting sync.WaitGroup
+	stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	for _, p := range s.ports {
+		accepting.Go(func() { s.accept(p) })
+	}
+	own.Go(func() { s.certs.follow(stop) })
+	own.Go(func() { s.sweep(stop) })
+	s.ready.Store(true)
+	s.log.info("serving", "ports", len(s.ports), "maxConnections", s.cfg.Limits.MaxConnections)
+	<-ctx.Done()
+	s.ready.Store(false)
+	s.close()
+	accepting.Wait()
+	s.drain()
+	cancel()
+	own.Wait()
+	return nil
+}
+
+func (s *Server) listen(ctx context.Context, p *port) error {
+	// The kernel finds clients that are gone. Its default, a probe every 15 s, would cost a proxy
+	// with many idle connections more than they do.
+	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 15 * time.Second, Count: 8}}
+	listener, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(int(p.Port)))
+	if err != nil {
+		return fmt.Errorf("--listen %s: port %d cannot be listened on, is it a port of the program? %w", p.Name, p.Port, err)
+	}
+	p.listener = listener
+	return nil
+}
+
+// close closes the listeners. It may be called twice.
+func (s *Server) close() {
+	for _, p := range s.ports {
+		if p.listener != nil {
+			_ = p.listener.Close()
+		}
+	}
+}
+
+// acceptPause is how long a port waits if the system refuses to accept, for lack of memory or of
+// descriptors. Meanwhile a connection that has proved nothing was closed.
+const acceptPause = 10 * time.Millisecond
+
+func (s *Server) accept(p *port) {
+	for {
+		accepted, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			p.counters.acceptErrors.Add(1)
+			s.log.warn("cannot accept a connection", "port", p.Name, "error", err)
+			s.makeRoom(nil)
+			time.Sleep(acceptPause)
+			continue
+		}
+		s.admit(p, accepted.(*net.TCPConn))
+	}
+}
+
+// makeRoom closes the oldest connection that has sent no request. It returns false if there is
+// none, or if it is c.
+func (s *Server) makeRoom(c *conn) bool {
+	victim := s.conns.evict()
+	if victim == nil {
+		return false
+	}
+	victim.port.counters.evicted.Add(1)
+	victim.kill(false)
+	return victim != c
+}
+
+// admit serves a connection if there is room for it, or if there is one that has not sent a
+// request yet, which makes room: the oldest of them.
+func (s *Server) admit(p *port, client *net.TCPConn) {
+	c := &conn{server: s, port: p, client: client}
+	c.moved.Store(s.now.Load())
+	victim, ok := s.conns.add(c)
+	if victim != nil {
+		victim.port.counters.evicted.Add(1)
+		s.log.warn("too many connections: closed the oldest that has sent no request", "port", victim.port.Name)
+		victim.kill(false)
+	}
+	if !ok {
+		p.counters.refused.Add(1)
+		s.log.warn("too many connections: refused a new one", "port", p.Name)
+		_ = client.SetLinger(0)
+		_ = client.Close()
+		return
+	}
+	s.running.Add(1)
+	go c.serve()
+}
+
+// sweepEvery is how often connections are looked at. Timeouts are exact to it.
+const (
+	sweepEvery         = 5 * time.Second
+	sweepWhileDraining = 50 * time.Millisecond
+)
+
+// sweep closes the connections on which nothing moves, and keeps the coarse time.
+func (s *Server) sweep(ctx context.Context) {
+	every := sweepEvery
+	if idle := s.cfg.Limits.Idle; idle > 0 {
+		every = max(sweepWhileDraining, min(every, idle/4))
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.sweepOnce(false)
+		}
+	}
+}
+
+func (s *Server) sweepOnce(draining bool) {
+	now := s.cfg.Clock().UnixNano()
+	s.now.Store(now)
+	for _, c := range s.conns.all() {
+		if s.cfg.Limits.Expired(time.Duration(now-c.moved.Load()), c.programEnded.Load(), draining) {
+			c.port.counters.expired.Add(1)
+			c.kill(false)
+		}
+	}
+}
+
+// drain closes what has not begun, and waits for the rest.
+func (s *Server) drain() {
+	for c := s.conns.evict(); c != nil; c = s.conns.evict() {
+		c.kill(false)
+	}
+	s.log.info("stopping", "connections", s.conns.len())
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	end := time.NewTimer(s.cfg.Limits.Drain)
+	defer end.Stop()
+	tick := time.NewTicker(sweepWhileDraining)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			s.sweepOnce(true)
+			continue
+		case <-end.C:
+		}
+		break
+	}
+	s.log.warn("closing the connections that have not ended", "connections", s.conns.len())
+	for _, c := range s.conns.all() {
+		c.kill(true)
+	}
+	<-done
+}
+
+// plaintext remembers a client that spoke plaintext.
+func (s *Server) plaintext(c *conn, kind proxy.Kind) {
+	c.port.counters.plaintext.Add(1)
+	s.clientsMu.Lock()
+	defer s.clientsMu.Unlock()
+	s.clients.Add(c.clientAddr().Addr(), c.port.Name, kind, s.cfg.Clock())
+}
