@@ -36,9 +36,12 @@ N         ?= 2000
 
 BIN  := $(CURDIR)/bin
 LINT := $(BIN)/golangci-lint
-# Modules of the repository: the project, the tools, Kubernetes, what pods of the node run, cfssl's servers,
-# programs that take a certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
-MODULES := . hack/tools hack/chart hack/controlplane/build hack/controlplane/build/1.30 \
+# Modules of the repository whose code is ours, with tests and lint of their own: the project, the chart, and
+# what needs a library of container registries.
+OURS := . hack/chart hack/node hack/release test/e2e
+# All of them: the tools, Kubernetes, what pods of the node run, cfssl's servers, programs that take a
+# certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
+MODULES := $(OURS) hack/tools hack/controlplane/build hack/controlplane/build/1.30 \
 	hack/controlplane/build/1.33 hack/controlplane/build/1.36 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
 	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards hack/scrapeconfig \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
@@ -60,6 +63,7 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 .PHONY: test
 test: controlplane-binaries test-programs cfssl-servers cert-manager helm ## unit, property and integration tests; PKG=./pkg/x/... for some of them, RACE= without the race detector, KUBERNETES=1.30 on an older version
 	$(call run-tests,$(if $(RACE),-race) $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
+	$(if $(filter ./...,$(PKG)),for dir in $(filter-out . hack/chart,$(OURS)); do go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done)
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
@@ -87,7 +91,7 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
 	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
 	go test -run '^$$' -fuzz '^FuzzServiceAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
-	go test -run '^$$' -fuzz '^FuzzConditionFacts$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
+	go test -run '^$$' -fuzz '^FuzzStates$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api/state
 	go test -run '^$$' -fuzz '^FuzzTable$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/programs
 	go test -run '^$$' -fuzz '^FuzzPodAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
 	go test -run '^$$' -fuzz '^FuzzPodStatus$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
@@ -95,8 +99,12 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^$$' -fuzz '^FuzzFactsOf$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/pods
 	go test -run '^$$' -fuzz '^FuzzEvidence$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/correct
 	go test -run '^$$' -fuzz '^FuzzSecret$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer
+	go test -run '^$$' -fuzz '^FuzzHeldIn$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/formats
 	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
 	go test -run '^$$' -fuzz '^FuzzName$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
+	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/kubelet
+	go test -run '^$$' -fuzz '^FuzzLook$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy
+	go test -run '^$$' -fuzz '^FuzzFirstBytes$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy/server
 	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
 
 .PHONY: chart-test
@@ -134,9 +142,7 @@ gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, k
 
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
-	$(LINT) run
-	cd hack/chart && $(LINT) run
-	go vet ./...
+	@for dir in $(OURS); do echo "golangci-lint and go vet in $$dir"; (cd $$dir && $(LINT) run && go vet ./...); done
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
 	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
 	go test -C hack/scrapeconfig ./...
@@ -158,11 +164,14 @@ bench: controlplane-binaries ## measure against the budgets; N=10000 for more th
 	go test -run '^$$' -bench . -benchmem ./pkg/...
 	go run ./hack/bench -n $(N)
 
+.PHONY: bench-proxy
+bench-proxy: ## measure the proxy beside nginx, haproxy and ghostunnel, as far as they are installed; about seven minutes
+	go run ./hack/proxybench
+
 SIZES ?= 500 2000 10000 30000
 PARTS ?= signer,bundles,requests,rotator,stale
 .PHONY: bench-scale
-bench-scale: controlplane-binaries ## measure how everything grows with SIZES="500 2000 10000 30000", all PARTS or some (docs/scale.md), and simulate a month; about 50 minutes
-	go run ./hack/scale --simulate
+bench-scale: controlplane-binaries ## measure how everything grows with SIZES="500 2000 10000 30000", all PARTS or some (docs/scale.md); about 50 minutes
 	go run ./hack/scale --sizes "$(SIZES)" --parts "$(PARTS)"
 
 # One attack alone: make hostile ATTACKS=tarpits. All are listed in docs/limits.md.
@@ -188,25 +197,26 @@ controlplane: ## run a control plane to try things on, until Ctrl-C
 
 .PHONY: node-up
 node-up: images ## run a whole Kubernetes with kubelet and containerd on this machine; does nothing if it is up
-	@go build -o $(BIN)/node ./hack/node/cmd/node
+	@go build -C hack/node -o $(BIN)/node ./cmd/node
 	@$(BIN)/node up
 
 .PHONY: node-down
 node-down: ## end it and remove all that it made
-	@go build -o $(BIN)/node ./hack/node/cmd/node
+	@go build -C hack/node -o $(BIN)/node ./cmd/node
 	@$(BIN)/node down
 
 .PHONY: node-binaries
 node-binaries: ## the node's components, built once
-	@go run ./hack/node/cmd/node fetch
+	@go run -C hack/node ./cmd/node fetch
 
 .PHONY: images
-images: ## images of webhook, signer and rotator into bin/images/, without docker
-	@go run ./hack/images/cmd/images
+images: ## images of webhook, signer, rotator, proxy and hostsync into bin/images/, without docker
+	@go run -C hack/node ./images/cmd/images --dir $(BIN)/images
 
 .PHONY: node-test
 node-test: ## raise such a node, break it in every way, and see that nothing remains of it
-	go test -tags e2e -count 1 -timeout 15m -v ./hack/node ./hack/images
+	go test -tags e2e -count 1 -v ./hack/deb
+	go test -C hack/node -tags e2e -count 1 -timeout 15m -v . ./images
 
 # What it leaves is in bin/e2e. A panic of the test itself leaves its node, hence the
 # last line.
@@ -215,9 +225,9 @@ KEEP   ?=
 E2E_NODE := --dir=/var/lib/servingcert-e2e --subnet=10.89.0.0/16
 .PHONY: e2e
 e2e: images ## scenes with real workloads on such a node, or on the cluster of $$KUBECONFIG; SCENES=reload,nginx for some, KEEP=1 leaves the node
-	@go run ./test/e2e/images
-	@go build -o $(BIN)/node ./hack/node/cmd/node
-	@go test -c -tags e2e -o $(BIN)/e2e.test ./test/e2e
+	@go run -C test/e2e ./images --out $(BIN)/e2e/images
+	@go build -C hack/node -o $(BIN)/node ./cmd/node
+	@go test -C test/e2e -c -tags e2e -o $(BIN)/e2e.test .
 	@cd test/e2e && KUBECONFIG="$(if $(KUBECONFIG),$(abspath $(KUBECONFIG)))" $(BIN)/e2e.test -test.v -test.timeout 40m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \
 		{ $(if $(KEEP)$(KUBECONFIG),true,$(BIN)/node down $(E2E_NODE)); exit 1; }
 
@@ -241,15 +251,15 @@ REGISTRY ?= ghcr.io
 RELEASE  := bin/release
 .PHONY: release
 release: ## all that a release publishes, into bin/release/, without docker; VERSION=v1.2.3 REGISTRY=ghcr.io
-	go run ./hack/release build --version "$(VERSION)" --registry "$(REGISTRY)" --dir $(RELEASE)
+	go run -C hack/release . build --version "$(VERSION)" --registry "$(REGISTRY)" --dir $(CURDIR)/$(RELEASE)
 
 .PHONY: release-test
 release-test: ## build a release twice, in two places, compare the bytes, and use it as those do who download it
-	go test -tags release -count 1 -timeout 15m -v -run '^TestRelease$$' ./hack/release
+	go test -C hack/release -tags release -count 1 -timeout 15m -v -run '^TestRelease$$' .
 
 .PHONY: release-push
 release-push: ## push the images of bin/release to their registry
-	go run ./hack/release push --dir $(RELEASE)
+	go run -C hack/release . push --dir $(CURDIR)/$(RELEASE)
 
 .PHONY: release-sign
 release-sign: ## sign images and checksums of bin/release and attest the images' SBOMs, keyless; needs cosign

@@ -13,7 +13,9 @@ import (
 
 // analyzeFlags are what analyze was asked. Files are read as inject reads them.
 type analyzeFlags struct {
-	injectFlags
+	*plugin
+	from     manifestFlags
+	webhook  webhookFlags
 	format   string
 	strict   bool
 	limits   api.Limits
@@ -34,18 +36,14 @@ kubectl servingcert analyze -R -f deploy/
 helm template shop ./shop | kubectl servingcert analyze -f - -o github`,
 		outputs: analyzeOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
-			f := analyzeFlags{injectFlags: injectFlags{plugin: p, output: "yaml"}, limits: api.DefaultLimits()}
-			fs.StringArrayVarP(&f.files, "filename", "f", nil, "file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
-			fs.BoolVarP(&f.recursive, "recursive", "R", false, "read subdirectories too")
-			fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not set one (default \"default\")")
+			f := analyzeFlags{plugin: p, limits: api.DefaultLimits()}
+			f.from.add(fs)
 			fs.StringVarP(&f.format, "output", "o", "text", analyzeOutputs.String()+": annotations of GitHub Actions")
 			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
 			f.addLimits(fs)
-			fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
-			fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
-			fs.StringVar(&f.unknown, "unknown-programs", string(api.UnknownProgramsFiles), "the webhook's --unknown-programs: files or flags")
-			fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
-			fs.StringVar(&f.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName)
+			f.webhook.add(fs)
+			f.webhook.addPods(fs)
+			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
@@ -67,7 +65,16 @@ func (f *analyzeFlags) addLimits(fs *pflag.FlagSet) {
 }
 
 func (f *analyzeFlags) validate(args []string) error {
-	if err := f.injectFlags.validate(args); err != nil {
+	if err := noArguments(args); err != nil {
+		return err
+	}
+	if err := f.from.required(); err != nil {
+		return err
+	}
+	if err := f.webhook.validate(); err != nil {
+		return err
+	}
+	if err := f.from.validate(); err != nil {
 		return err
 	}
 	if err := analyzeOutputs.validate(f.format); err != nil {
@@ -87,18 +94,12 @@ func (f *analyzeFlags) validate(args []string) error {
 }
 
 func (f *analyzeFlags) run(ctx context.Context) error {
-	opts := doctor.Options{Limits: f.limits, Options: preview.Options{
-		Namespace: f.namespace, OpenShift: f.openShift,
-		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown), TrustSource: api.TrustSource(f.trustSource),
-	}}
-	if f.programs != "" {
-		table, err := readPrograms(f.programs)
-		if err != nil {
-			return usageError{err} // it could not be run
-		}
-		opts.Programs = &table
+	config, err := f.webhook.config()
+	if err != nil {
+		return usageError{err} // it could not be run
 	}
-	docs, err := f.read(f.in)
+	opts := doctor.Options{Limits: f.limits, Options: preview.Options{Namespace: f.from.namespace, OpenShift: f.webhook.openShift, Config: config}}
+	docs, err := f.from.read(f.in)
 	if err != nil {
 		return usageError{err}
 	}

@@ -115,6 +115,20 @@ func services(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	return names, nil
 }
 
+// allServices are the names of all Services of the namespace, those of the context if none is
+// named.
+func allServices(ctx context.Context, c *cluster.Cluster) ([]string, error) {
+	list, err := c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{Limit: completionLimit})
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(list.Items))
+	for i := range list.Items {
+		names[i] = list.Items[i].Name
+	}
+	return names, nil
+}
+
 // atMostOne stops completing after one argument.
 func atMostOne(complete completions) completions {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -50,6 +50,8 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.rotateCommand(),
 		p.doctorCommand(),
 		p.analyzeCommand(),
+		p.planCommand(),
+		p.clientsCommand(),
 		p.versionCommand(),
 	}
 }

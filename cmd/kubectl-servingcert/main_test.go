@@ -28,9 +28,9 @@ func TestScripts(t *testing.T) {
 
 func TestExitCodes(t *testing.T) {
 	for want, argLists := range map[int][][]string{
-		exitOK:    {nil, {"--help"}, {"inject", "--help"}, {"doctor", "--help"}, {"analyze", "-f", "../../pkg/doctor/testdata/good.yaml"}},
-		exitError: {{"analyze", "-f", "../../pkg/doctor/testdata/three.yaml"}, {"inject", "-f", "missing.yaml"}},
-		exitUsage: {{"analyze", "-f", "missing.yaml"}, {"analyze"}, {"doctor", "--kubeconfig", "missing"}, {"conjure"}, {"inject"}, {"inject", "--no-such-flag"}, {"inject", "-f", "x", "-o", "json"}, {"inject", "x"}},
+		exitOK:    {nil, {"--help"}, {"inject", "--help"}, {"doctor", "--help"}, {"analyze", "-f", "../../pkg/doctor/testdata/good.yaml"}, {"plan", "-f", "../../pkg/plan/testdata/shop.yaml"}},
+		exitError: {{"analyze", "-f", "../../pkg/doctor/testdata/three.yaml"}, {"inject", "-f", "missing.yaml"}, {"plan", "-f", "missing.yaml"}},
+		exitUsage: {{"analyze", "-f", "missing.yaml"}, {"analyze"}, {"doctor", "--kubeconfig", "missing"}, {"conjure"}, {"inject"}, {"inject", "--no-such-flag"}, {"plan", "-A", "-n", "x"}, {"inject", "-f", "x", "-o", "json"}, {"inject", "x"}},
 	} {
 		for _, args := range argLists {
 			if got := run(t.Context(), args, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}); got != want {

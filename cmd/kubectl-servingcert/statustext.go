@@ -71,7 +71,7 @@ func (r *report) remarks() []string {
 	if !r.detailed {
 		text = append(text, judge.Bounded(judge.Holds(r.Services)))
 	} else {
-		text = append(text, judge.Dash(r.Services[0].Message))
+		text = append(text, judge.Dash(r.Services[0].Message), r.Services[0].ByProxy())
 		if serving := r.Services[0].Serving; serving != nil {
 			text = append(text, serving.Message, strings.Join(judge.StaleLines(serving.Stale), "\n"))
 		}

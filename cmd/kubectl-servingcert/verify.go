@@ -86,7 +86,7 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		seen.Dialled = true
 		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
 	}
-	return f.write(judge.Verify(seen, now))
+	return f.write(seen.Service.Proxy, judge.Verify(seen, now))
 }
 
 // fetch returns the certificates that a server shows for a name, by the dial with
@@ -102,6 +102,7 @@ type verification struct {
 	header
 	Namespace string          `json:"namespace"`
 	Service   string          `json:"service"`
+	Proxy     []string        `json:"proxy,omitempty"`
 	Findings  []judge.Finding `json:"findings"`
 }
 
@@ -115,13 +116,13 @@ var marks = map[string]struct {
 	judge.VerdictUnknown: {"?", doubt},
 }
 
-func (f *verifyFlags) write(findings []judge.Finding) error {
+func (f *verifyFlags) write(proxy []string, findings []judge.Finding) error {
 	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed })
 	var err error
 	if f.output == "text" {
 		err = writeFindings(f.screen, findings)
 	} else {
-		err = writeData(f.out, f.output, verification{headerOf("Verification"), f.namespace, f.name, findings})
+		err = writeData(f.out, f.output, verification{headerOf("Verification"), f.namespace, f.name, proxy, findings})
 	}
 	if err == nil && failed {
 		return errReported

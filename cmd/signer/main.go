@@ -18,8 +18,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
@@ -52,8 +52,9 @@ type Config struct {
 	Remote      remoteFlags
 	Workers     int
 	PodDuration time.Duration
-	Rates       signer.Rates
+	Rates       pace.Rates
 	CSR         bool
+	Kubelets    kubeletFlags
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -70,7 +71,7 @@ func command() process.Command {
 		CAReissue:  ca.DefaultReissue,
 		CAGrace:    ca.DefaultRefusalGrace,
 		Workers:    signercontroller.DefaultWorkers,
-		Rates:      signer.DefaultRates(),
+		Rates:      pace.DefaultRates(),
 
 		PodDuration: podcontroller.DefaultMaxDuration,
 		CSR:         true,
@@ -95,6 +96,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
 	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of one for a CertificateSigningRequest")
 	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
+	c.Kubelets.register(fs)
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
 	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name of this cluster among others: organizational unit (OU) of the CAs that are made here from now on; changing it replaces no CA")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within "+
@@ -134,6 +136,9 @@ func (c *Config) validate() error {
 		return err
 	}
 	if err := c.podConfig().Validate(); err != nil {
+		return err
+	}
+	if err := c.Kubelets.validate(c.Limits.ClusterDomain); err != nil {
 		return err
 	}
 	return c.Remote.validate(c.clock)

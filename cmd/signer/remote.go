@@ -16,8 +16,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // remoteFlagPrefix is what the flags of a remote CA begin with.
@@ -166,7 +166,7 @@ func (f *remoteFlags) readClientCertificate() error {
 
 // signing is what signs.
 type signing struct {
-	sign signer.Sign
+	sign issue.Sign
 	// available returns why sign would fail at once; nil: it never does.
 	available func(*pki.Authority) error
 	// candidate asks which the remote CA is now; nil: there is no remote CA.
@@ -205,8 +205,8 @@ func (f *remoteFlags) signer() (signing, error) {
 
 // byKey signs with the CA's key if it is here, and otherwise has the remote CA
 // sign. A CA whose key is here goes on signing until the remote one is trusted.
-func byKey(local, remote signer.Sign) signer.Sign {
-	return func(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+func byKey(local, remote issue.Sign) issue.Sign {
+	return func(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		if ca.Key != nil {
 			return local(ctx, ca, request)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
+	kubeletcontroller "github.com/servingcert/servingcert/pkg/signer/kubelet/controller"
 	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
@@ -61,6 +62,11 @@ func run(ctx context.Context, cfg *Config) error {
 	}
 	if err := answerRequests(mgr, cfg, issuing, issuer, changed[1], changed[2]); err != nil {
 		return err
+	}
+	if cfg.Kubelets.approve {
+		if err := kubeletcontroller.Setup(mgr, cfg.kubeletConfig()); err != nil {
+			return err
+		}
 	}
 	if err := cfg.Common.AddMetrics(mgr); err != nil {
 		return err

@@ -45,6 +45,8 @@ type Config struct {
 	UnknownPrograms string
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource string
+	// ProxyImage is the image of the proxy that pods get whose Services ask for one.
+	ProxyImage string
 	// ShutdownDelay is how long the webhook answers after it was told to end.
 	ShutdownDelay time.Duration
 }
@@ -68,6 +70,7 @@ func command() process.Command {
 			fs.StringVar(&cfg.UnknownPrograms, "unknown-programs", string(api.UnknownProgramsFiles), "what a program that is not known gets in mode args where nobody asks for flags: files (files and environment) or flags (also "+api.DefaultCertFlag+" and "+api.DefaultKeyFlag+", with which most exit)")
 			fs.StringVar(&cfg.TrustSource, "trust-source", string(api.TrustFromConfigMap),
 				"object from which pods get the CA bundle: configmap ("+api.BundleName+" of their namespace) or clustertrustbundle ("+api.TrustBundleName+"), which all API servers and kubelets need to have: of Kubernetes 1.37, or with feature gates ClusterTrustBundle and ClusterTrustBundleProjection")
+			fs.StringVar(&cfg.ProxyImage, "proxy-image", "", "image of the proxy that terminates TLS in pods whose Services have a targetPort sc-tls-PORT or sc-any-PORT; best with its digest, as NAME@sha256:… (default: pods get no proxy, and a warning)")
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 			fs.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "file with the CAs, in PEM, of which the API server must present a client certificate; it is loaded again when it changes (default: no certificate is demanded)")
 			fs.StringSliceVar(&cfg.ClientNames, "client-names", nil, "common names or DNS names, of which a client certificate must have one (default: any certificate of --client-ca-file)")
@@ -93,6 +96,9 @@ func (c Config) validate() error {
 	}
 	if detail := api.CheckTrustSource(api.TrustSource(c.TrustSource)); detail != "" {
 		return fmt.Errorf("--trust-source: %q: %s", c.TrustSource, detail)
+	}
+	if detail := api.CheckImage(c.ProxyImage); c.ProxyImage != "" && detail != "" {
+		return fmt.Errorf("--proxy-image: %q: %s", c.ProxyImage, detail)
 	}
 	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
 		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // bareCrypto is the cryptography of one certificate, and nothing else.
 type bareCrypto struct {
-	sign  signer.Sign
+	sign  issue.Sign
 	ca    *pki.Authority
 	roots *x509.CertPool
 	now   time.Time
@@ -52,8 +52,8 @@ func (c *bareCrypto) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	leaf, err := c.sign(ctx, c.ca, signer.SigningRequest{
-		CSR: signer.EncodeCSR(csr), DNSNames: []string{"web.shop.svc", "web.shop.svc.cluster.local"}, KeyAlgorithm: pki.ECDSAP256,
+	leaf, err := c.sign(ctx, c.ca, issue.SigningRequest{
+		CSR: issue.EncodeCSR(csr), DNSNames: []string{"web.shop.svc", "web.shop.svc.cluster.local"}, KeyAlgorithm: pki.ECDSAP256,
 		NotBefore: pki.NotBefore(c.now), NotAfter: c.now.Add(time.Hour),
 	})
 	if err != nil {

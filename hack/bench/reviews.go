@@ -26,6 +26,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
@@ -132,7 +133,7 @@ func (b *bench) startWebhook(ctx context.Context) (*measure.Process, error) {
 	if err := errors.Join(os.Rename(pair.CertFile, filepath.Join(dir, corev1.TLSCertKey)), os.Rename(pair.KeyFile, filepath.Join(dir, corev1.TLSPrivateKeyKey))); err != nil {
 		return nil, err
 	}
-	address, err := measure.FreeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}

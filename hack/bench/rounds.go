@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // round is the cryptography alone, the floors and the signer, one after another on the same control plane.
@@ -20,7 +21,7 @@ type cold struct {
 	measure.Phase               // from its first certificate to its last condition
 	started       time.Duration // from its start to the first certificate
 	total         measure.Usage
-	collected     measure.Collections // in its whole life
+	collected     process.Collections // in its whole life
 }
 
 // gcShare is the part of the signer's CPU time that its garbage collector took.

@@ -101,7 +101,7 @@ func killLeader(kind string) func(context.Context, *world.World, *world.Work, ti
 		if err != nil {
 			return "", err
 		}
-		if err := p.Kill(); err != nil {
+		if err := p.Crash(); err != nil {
 			return "", err
 		}
 		start := time.Now()
@@ -117,7 +117,7 @@ func killLeader(kind string) func(context.Context, *world.World, *world.Work, ti
 }
 
 func killWebhook(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
-	err := w.Of("webhook")[0].Kill()
+	err := w.Of("webhook")[0].Crash()
 	pause(ctx, hold)
 	return "", err
 }
@@ -125,22 +125,22 @@ func killWebhook(ctx context.Context, w *world.World, _ *world.Work, hold time.D
 func killAll(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	var errs []error
 	for _, p := range w.Processes {
-		errs = append(errs, p.Kill())
+		errs = append(errs, p.Crash())
 	}
 	pause(ctx, hold)
 	return "", errors.Join(errs...)
 }
 
 func restartAPIServer(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
-	w.ControlPlane.StopAPIServer()
+	w.Plane.StopAPIServer()
 	pause(ctx, hold)
-	return "", w.ControlPlane.StartAPIServer(ctx)
+	return "", w.Plane.StartAPIServer(ctx)
 }
 
 func restartEtcd(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
-	w.ControlPlane.StopEtcd()
+	w.Plane.StopEtcd()
 	pause(ctx, hold)
-	return "", w.ControlPlane.StartEtcd(ctx)
+	return "", w.Plane.StartEtcd(ctx)
 }
 
 func slowEtcd(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
@@ -241,7 +241,7 @@ func rewind(ctx context.Context, w *world.World, work *world.Work, hold time.Dur
 	w.Ask(work, "rewound", hold)
 	pause(ctx, hold)
 	for _, p := range w.Processes {
-		if err := p.Kill(); err != nil {
+		if err := p.Crash(); err != nil {
 			return "", err
 		}
 	}
@@ -258,7 +258,7 @@ func fillDisk(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	configMaps := w.Clientset.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 	large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 900<<10)}}
 	written := 0
-	for deadline := time.Now().Add(time.Minute); w.ControlPlane.PIDs()["etcd"] != 0 && time.Now().Before(deadline) && ctx.Err() == nil; written++ {
+	for deadline := time.Now().Add(time.Minute); w.Plane.PIDs()["etcd"] != 0 && time.Now().Before(deadline) && ctx.Err() == nil; written++ {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
 		_, err := configMaps.Create(try, large, metav1.CreateOptions{})
 		_ = configMaps.Delete(try, large.Name, metav1.DeleteOptions{}) // it may be there from before
@@ -267,14 +267,14 @@ func fillDisk(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 			pause(ctx, 100*time.Millisecond)
 		}
 	}
-	if w.ControlPlane.PIDs()["etcd"] != 0 {
+	if w.Plane.PIDs()["etcd"] != 0 {
 		return "", errors.New("etcd runs on a disk that is full")
 	}
 	pause(ctx, hold)
 	if err := w.Disk.Free(); err != nil {
 		return "", err
 	}
-	if err := w.ControlPlane.StartEtcd(ctx); err != nil {
+	if err := w.Plane.StartEtcd(ctx); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("etcd ended after %d more writes of 900 KiB", written), nil

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
+	"github.com/servingcert/servingcert/hack/installed"
 )
 
 // row is what was seen of one fault.
@@ -35,8 +35,8 @@ type report struct {
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\nservingcert chaos: %s, %d cores, %d Services in %d namespaces, each fault held for at least %s, %s\n\n",
 		runtime.Version(), runtime.NumCPU(), r.services, r.namespaces, r.hold, time.Now().UTC().Format("2006-01-02"))
-	table(out, r.faultRows())
-	table(out, r.usageRows())
+	installed.Table(out, r.faultRows())
+	installed.Table(out, r.usageRows())
 	for _, f := range r.rows {
 		if f.said != "" {
 			fmt.Fprintf(out, "%s: %s\n", f.name, f.said)
@@ -65,7 +65,7 @@ func (r *report) usageRows() [][]string {
 	out := [][]string{{"process", "goroutines before", "after", "resident before", "after"}}
 	for _, kind := range []string{"signer", "trust", "rotator", "webhook"} {
 		b, a := r.before[kind], r.after[kind]
-		out = append(out, []string{kind, fmt.Sprint(b.Goroutines), fmt.Sprint(a.Goroutines), mib(b.Resident), mib(a.Resident)})
+		out = append(out, []string{kind, fmt.Sprint(b.Goroutines), fmt.Sprint(a.Goroutines), installed.MiB(float64(b.Resident)), installed.MiB(float64(a.Resident))})
 	}
 	return out
 }
@@ -84,29 +84,6 @@ func (r *report) failures() []string {
 	return append(out, r.violations...)
 }
 
-// table prints rows of Markdown, the first as head.
-func table(out io.Writer, rows [][]string) {
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
-		}
-	}
-	for n, row := range rows {
-		for i, cell := range row {
-			fmt.Fprintf(out, "| %s%s ", cell, strings.Repeat(" ", width[i]-len([]rune(cell))))
-		}
-		fmt.Fprintln(out, "|")
-		if n == 0 {
-			for _, w := range width {
-				fmt.Fprintf(out, "|%s", strings.Repeat("-", w+2))
-			}
-			fmt.Fprintln(out, "|")
-		}
-	}
-	fmt.Fprintln(out)
-}
-
 // short writes a duration in seconds.
 func short(d time.Duration) string {
 	if d < 10*time.Second {
@@ -114,5 +91,3 @@ func short(d time.Duration) string {
 	}
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
-
-func mib(bytes int64) string { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }

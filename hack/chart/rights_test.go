@@ -75,3 +75,20 @@ const (
 func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
+
+// The right to approve what kubelets ask for is there only if it was asked for, and is for that
+// signer alone.
+func TestRightsToKubeletServing(t *testing.T) {
+	const role, on = "servingcert-signer-kubelet-serving", "kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16}"
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		assert.Nil(t, named(objects(t, defaultNamespace, nil), kind+" "+role), kind)
+		assert.NotNil(t, named(objects(t, defaultNamespace, values(t, on)), kind+" "+role), kind)
+	}
+	assert.Equal(t, []string{
+		"approve signers kubernetes.io/kubelet-serving", "get certificatesigningrequests", "list certificatesigningrequests", "list nodes",
+		"update certificatesigningrequests/approval", "watch certificatesigningrequests", "watch nodes",
+	}, rights(t, on, role))
+	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
+	_, err := loaded(t).render(defaultNamespace, values(t, "kubeletServing.approve=true"))
+	assert.ErrorContains(t, err, "kubeletServing.approve: requires kubeletServing.nodeCIDRs, kubeletServing.nodeDNSSuffixes, or both")
+}

@@ -50,6 +50,9 @@ func rows() []row {
 		{"certificates.permitClusterIPs=true", "Deployment servingcert-signer", args, `"--permit-cluster-ips"`},
 		{"certificates.permitRSA4096=true", "Deployment servingcert-signer", args, `"--permit-rsa4096"`},
 		{"certificates.csr=false", "Deployment servingcert-signer", args, `"--csr=false"`},
+		{"kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16,fd00::/64}", "Deployment servingcert-signer", args, `"--approve-kubelet-serving","--node-cidrs=10.0.0.0/16,fd00::/64"`},
+		{"kubeletServing.approve=true\nkubeletServing.nodeDNSSuffixes={nodes.example.com}", "Deployment servingcert-signer", args, `"--approve-kubelet-serving","--node-dns-suffixes=nodes.example.com"`},
+		{"kubeletServing.nodeCIDRs={10.0.0.0/16}", "ClusterRole servingcert-signer-kubelet-serving", gone, ""},
 		{"limits.secretIssueBurst=0", "Deployment servingcert-signer", args, `"--secret-issue-burst=0"`},
 		{"limits.namespaceReissueBurst=1000000", "Deployment servingcert-signer", args, `"--namespace-reissue-burst=1000000"`},
 		{"signer.workers=4", "Deployment servingcert-signer", args, `"--workers=4"`},
@@ -92,6 +95,8 @@ func rows() []row {
 		{"webhook.matchConditions[0].name=mine,webhook.matchConditions[0].expression=true==true", "MutatingWebhookConfiguration servingcert", ".webhooks[0].matchConditions[2].name", "mine"},
 		{"webhook.defaultMode=mount", "Deployment servingcert-webhook", args, `"--default-mode=mount"`},
 		{"webhook.unknownPrograms=flags", "Deployment servingcert-webhook", args, `"--unknown-programs=flags"`},
+		{"proxy.enabled=false", "Deployment servingcert-webhook", args, `"--port=9443"]`},
+		{"proxy.image.registry=r.example,proxy.image.repository=p,proxy.image.tag=v9,proxy.image.digest=sha256:" + strings.Repeat("0", 64), "Deployment servingcert-webhook", args, `"--proxy-image=r.example/p:v9@sha256:` + strings.Repeat("0", 64) + `"`},
 		{"webhook.clientCA.configMapName=clients,webhook.clientCA.names={a,b}", "Deployment servingcert-webhook", args, `"--client-ca-file=/etc/servingcert-clients/ca.crt","--client-names=a,b"`},
 		{"webhook.clientCA.configMapName=clients", "Deployment servingcert-webhook", spec + ".volumes", `{"configMap":{"name":"clients"},"name":"clients"}`},
 

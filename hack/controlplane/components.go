@@ -142,16 +142,25 @@ func (cp *ControlPlane) startManager(ctx context.Context) error {
 	if err := WriteKubeconfig(kubeconfig, cp.certConfig(cp.pki.manager)); err != nil {
 		return err
 	}
-	cp.manager = cp.newProcess(KubeControllerManager,
-		"--kubeconfig="+kubeconfig,
-		"--controllers="+strings.Join(controllers, ","),
+	run, more := controllers, []string(nil)
+	if cp.opts.ApprovedRequests {
+		run = append(slices.Clone(run), "certificatesigningrequest-signing-controller")
+		keyFile := cp.path("pki", "cluster-signing.key")
+		if err := cp.pki.WriteKey(keyFile); err != nil {
+			return err
+		}
+		more = []string{"--cluster-signing-cert-file=" + cp.pki.CAFile, "--cluster-signing-key-file=" + keyFile}
+	}
+	cp.manager = cp.newProcess(KubeControllerManager, append([]string{
+		"--kubeconfig=" + kubeconfig,
+		"--controllers=" + strings.Join(run, ","),
 		"--use-service-account-credentials=true",
-		"--root-ca-file="+cp.pki.CAFile,
+		"--root-ca-file=" + cp.pki.CAFile,
 		"--leader-elect=false",
 		"--secure-port=0",
 		"--kube-api-qps=1000",
 		"--kube-api-burst=2000",
-	)
+	}, more...)...)
 	return cp.launchManager(ctx)
 }
 

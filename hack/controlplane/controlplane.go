@@ -30,6 +30,9 @@ type Options struct {
 	// ControllerManager runs kube-controller-manager too: Deployments get pods,
 	// owner references collect garbage, namespaces go away.
 	ControllerManager bool
+	// ApprovedRequests has kube-controller-manager sign the CertificateSigningRequests of
+	// Kubernetes' own signers that are approved, with the CA of the control plane.
+	ApprovedRequests bool
 
 	// Dir holds data, keys and logs. It is created if it is missing and must be
 	// empty otherwise. Default: a new temporary directory.

@@ -55,6 +55,13 @@ func signer() board {
 					{`max by (cluster, reason) (servingcert_ca_warning` + of + `)`, "{{cluster}} {{reason}}"},
 				}},
 			}},
+			{"Serving certificates of kubelets", []panel{
+				{"Requests that wait", "By reason; empty if none waits, or the signer does not approve them.", "short", 12, false, []query{{`sum by (cluster, reason) (servingcert_kubelet_serving_waiting` + of + `)`, "{{cluster}} {{reason}}"}}},
+				{"Answers", "Requests that were approved, and that were denied, by reason, a second.", "short", 12, false, []query{
+					{`sum by (cluster) (rate(servingcert_kubelet_serving_approved_total` + of + `[$__rate_interval]))`, "{{cluster}} approved"},
+					{`sum by (cluster, reason) (rate(servingcert_kubelet_serving_denied_total` + of + `[$__rate_interval]))`, "{{cluster}} {{reason}}"},
+				}},
+			}},
 		},
 	}
 }

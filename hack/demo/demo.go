@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/demo/kubelet"
+	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // The components that the demo itself starts.
@@ -27,22 +26,17 @@ const (
 
 // demo is what the steps hand on to each other.
 type demo struct {
-	out     *output
-	dir     string // everything that the demo writes
-	cancel  context.CancelCauseFunc
-	started time.Time
+	*installed.Cluster
+	out      *output
+	cancel   context.CancelCauseFunc
+	started  time.Time
+	stopping atomic.Bool
 
-	cp         *controlplane.ControlPlane
-	admin      client.Client
-	components []*component
-	stopping   atomic.Bool
-
-	webhookVolume mounted // the webhook's certificate
 	service       *corev1.Service
 	pod           *corev1.Pod
-	podVolume     mounted
-	server        *component
-	first, second seen // what the server showed before and after the renewal
+	podVolume     kubelet.Mounted
+	server        *process.Program // the pod's container
+	first, second seen             // what the server showed before and after the renewal
 	measured      []measurement
 }
 
@@ -57,32 +51,34 @@ func (d *demo) measure(what string, took time.Duration) {
 }
 
 func newDemo(w io.Writer, cancel context.CancelCauseFunc) (*demo, error) {
-	dir, err := os.MkdirTemp("", "servingcert-demo-")
-	if err != nil {
-		return nil, err
-	}
-	d := &demo{out: &output{w: w}, dir: dir, cancel: cancel, started: time.Now()}
-	return d, os.Mkdir(d.path("logs"), 0o700)
+	d := &demo{out: &output{w: w}, cancel: cancel, started: time.Now()}
+	var err error
+	d.Cluster, err = installed.New(installed.Options{Name: fieldOwner, Log: d.out, Once: true})
+	return d, err
 }
 
-func (d *demo) path(elem ...string) string {
-	return filepath.Join(append([]string{d.dir}, elem...)...)
+func (d *demo) logFile(component string) string { return d.Path("logs", component+".log") }
+
+// endedError is why the demo ends when one of its processes does.
+type endedError struct {
+	component string
+	error
 }
 
-func (d *demo) logFile(component string) string { return d.path("logs", component+".log") }
+// watch ends the demo if a process ends before the demo stops it.
+func (d *demo) watch(p *process.Program) {
+	go func() {
+		<-p.Ended()
+		if !d.stopping.Load() {
+			d.cancel(&endedError{p.Name(), p.Err()})
+		}
+	}()
+}
 
-// stop ends what the demo started, the newest first and the control plane last,
-// and removes its files.
+// stop ends what the demo started, and removes its files.
 func (d *demo) stop() error {
 	d.stopping.Store(true)
-	var errs []error
-	for i := len(d.components) - 1; i >= 0; i-- {
-		errs = append(errs, d.components[i].stop())
-	}
-	if d.cp != nil {
-		errs = append(errs, d.cp.Stop())
-	}
-	return errors.Join(append(errs, os.RemoveAll(d.dir))...)
+	return d.Stop("")
 }
 
 func (d *demo) summary() {
@@ -103,7 +99,7 @@ It goes on running until Ctrl-C (logs: %s):
   kubectl -n shop get configmap servingcert-ca.crt -o jsonpath='{.data.ca\.crt}' > %s
   curl --cacert %[3]s --connect-to web.shop.svc:443:%s https://web.shop.svc/
   kubectl -n shop annotate --overwrite service web servingcert.dev/renew-after=$(date -u +%%FT%%TZ)
-`, d.path("logs"), d.cp.KubeconfigFile(), d.path("ca.crt"), d.serverAddress())
+`, d.LogDir(), d.Plane.KubeconfigFile(), d.Path("ca.crt"), d.serverAddress())
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
@@ -115,10 +111,8 @@ It goes on running until Ctrl-C (logs: %s):
 			return d.failure(ctx, ctx.Err(), step{title: "kept running"})
 		case <-ticker.C:
 		}
-		for _, volume := range []mounted{d.webhookVolume, d.podVolume} {
-			if _, err := volume.project(ctx, d.admin); err != nil && ctx.Err() == nil {
-				d.out.printf("kubelet: %v\n", err)
-			}
+		if _, err := d.podVolume.Project(ctx, d.Admin); err != nil && ctx.Err() == nil {
+			d.out.printf("kubelet: %v\n", err)
 		}
 	}
 }

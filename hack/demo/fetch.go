@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -54,10 +55,10 @@ func (d *demo) fetchAgain(ctx context.Context) error {
 	if string(d.first.leaf.RawSubjectPublicKeyInfo) == string(d.second.leaf.RawSubjectPublicKeyInfo) {
 		return errors.New("the renewed certificate has the old key")
 	}
-	if fingerprint, _ := api.LeafOf(d.service); fingerprint != pki.Fingerprint(d.second.leaf) {
+	if fingerprint, _ := state.LeafOf(d.service); fingerprint != pki.Fingerprint(d.second.leaf) {
 		return fmt.Errorf("the condition names leaf %s, and the server serves %s", fingerprint, pki.Fingerprint(d.second.leaf))
 	}
-	d.out.printf("another serial, another key, the leaf that the condition names, and the same process %d\n", d.server.pid())
+	d.out.printf("another serial, another key, the leaf that the condition names, and the same process %d\n", d.server.PID())
 	return nil
 }
 
@@ -65,7 +66,7 @@ func (d *demo) fetchAgain(ctx context.Context) error {
 // nothing else.
 func (d *demo) getTrusting(ctx context.Context) (seen, error) {
 	cm := &corev1.ConfigMap{}
-	if err := d.admin.Get(ctx, inShop(api.BundleName), cm); err != nil {
+	if err := d.Admin.Get(ctx, inShop(api.BundleName), cm); err != nil {
 		return seen{}, err
 	}
 	roots := x509.NewCertPool()
@@ -116,7 +117,7 @@ func (d *demo) show(s seen) {
 
 // sameProcess checks that it is the container that answered.
 func (d *demo) sameProcess(s seen) error {
-	if want := fmt.Sprintf("hello from process %d", d.server.pid()); s.body != want {
+	if want := fmt.Sprintf("hello from process %d", d.server.PID()); s.body != want {
 		return fmt.Errorf("the answer is %q, want %q", s.body, want)
 	}
 	return nil

@@ -21,15 +21,19 @@ var (
 // private key.
 func (d *demo) checkLogs(context.Context) error {
 	total := 0
-	for _, c := range d.components {
-		lines, err := searchLog(d.logFile(c.name), refused, privateKey)
+	names := []string{web}
+	for _, p := range d.Processes {
+		names = append(names, p.Name())
+	}
+	for _, name := range names {
+		lines, err := searchLog(d.logFile(name), refused, privateKey)
 		if err != nil {
 			return err
 		}
 		total += lines
 	}
-	for component := range d.cp.PIDs() {
-		if _, err := searchLog(filepath.Join(d.cp.LogDir(), component+".log"), privateKey); err != nil {
+	for component := range d.Plane.PIDs() {
+		if _, err := searchLog(filepath.Join(d.Plane.LogDir(), component+".log"), privateKey); err != nil {
 			return err
 		}
 	}

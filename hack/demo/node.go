@@ -10,50 +10,40 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
-
-// mounted is a volume of a pod, and the directory that it is projected into.
-type mounted struct {
-	namespace string
-	volume    corev1.Volume
-	dir       string
-}
-
-func (m mounted) project(ctx context.Context, r client.Reader) (changed bool, err error) {
-	files, err := kubelet.Files(ctx, r, m.namespace, m.volume)
-	if err != nil {
-		return false, err
-	}
-	return kubelet.Write(m.dir, files)
-}
 
 // startPod starts the stored pod's only container. Its Service's ClusterIP is its
 // address: that is the host's, and there is no kube-proxy that could translate.
 func (d *demo) startPod(ctx context.Context) error {
 	c := d.pod.Spec.Containers[0]
-	root := d.path("container")
+	root := d.Path("container")
 	if err := d.mount(c, root); err != nil {
 		return err
 	}
 	start := time.Now()
-	if _, err := d.podVolume.project(ctx, d.admin); err != nil {
+	if _, err := d.podVolume.Project(ctx, d.Admin); err != nil {
 		return err
 	}
-	d.out.printf("volume %s projected into %s of the container in %s\n", d.podVolume.volume.Name, api.DefaultMountPath, short(time.Since(start)))
+	d.out.printf("volume %s projected into %s of the container in %s\n", d.podVolume.Volume.Name, api.DefaultMountPath, short(time.Since(start)))
 
 	argv, env, err := kubelet.Command(c, map[string]string{"status.podIP": d.service.Spec.ClusterIP})
 	if err != nil {
 		return err
 	}
-	d.server, err = d.start(web, d.path("bin", argv[0]), argv[1:], append(env, "CONTAINER_ROOT="+root))
-	if err != nil {
+	d.server = &process.Program{
+		Label: web, Path: d.Path("bin", argv[0]), Args: argv[1:], Env: append(env, "CONTAINER_ROOT="+root), Dir: d.Path(),
+		Once: true, NoHealth: true, Log: process.Log{File: d.logFile(web)},
+	}
+	if err := d.server.Run(); err != nil {
 		return err
 	}
-	d.out.printf("process %d:\n", d.server.pid())
+	d.AtEnd(func() error { d.server.Kill(); return nil }) // it has nothing to give back
+	d.watch(d.server)
+	d.out.printf("process %d:\n", d.server.PID())
 	for i, arg := range argv {
 		if i > 0 {
 			arg = "  " + arg
@@ -84,7 +74,7 @@ func (d *demo) mount(c corev1.Container, root string) error {
 	if i < 0 {
 		return errors.New("pod has no volume " + m.Name)
 	}
-	d.podVolume = mounted{d.pod.Namespace, d.pod.Spec.Volumes[i], root + m.MountPath}
+	d.podVolume = kubelet.Mounted{Namespace: d.pod.Namespace, Volume: d.pod.Spec.Volumes[i], Dir: root + m.MountPath}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -26,7 +27,7 @@ func (d *demo) renew(ctx context.Context) error {
 	d.out.printf("kubectl -n shop annotate service web %s=%s\n", api.AnnotationRenewAfter, at.Format(time.RFC3339))
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, at.Format(time.RFC3339))
 	start := time.Now()
-	if err := d.admin.Patch(ctx, d.service.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := d.Admin.Patch(ctx, d.service.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return err
 	}
 	old := pki.Fingerprint(d.first.leaf)
@@ -34,7 +35,7 @@ func (d *demo) renew(ctx context.Context) error {
 		if err := d.isReady(ctx); err != nil {
 			return err
 		}
-		if fingerprint, _ := api.LeafOf(d.service); fingerprint == old {
+		if fingerprint, _ := state.LeafOf(d.service); fingerprint == old {
 			return errors.New("it still names leaf " + old)
 		}
 		return nil
@@ -48,12 +49,12 @@ func (d *demo) renew(ctx context.Context) error {
 	d.measure("from the request for a renewal to the new certificate", took)
 	d.out.printf("a new certificate is in the Secret, and its hash in the condition, after %s\n", short(took))
 
-	link := filepath.Join(d.podVolume.dir, "..data")
+	link := filepath.Join(d.podVolume.Dir, "..data")
 	before, err := os.Readlink(link)
 	if err != nil {
 		return err
 	}
-	changed, err := d.podVolume.project(ctx, d.admin)
+	changed, err := d.podVolume.Project(ctx, d.Admin)
 	if err != nil {
 		return err
 	}

@@ -28,12 +28,12 @@ func (d *demo) annotate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("shop.yaml: %w", err)
 	}
-	if err := deploy.ApplyObjects(ctx, d.admin, fieldOwner, objects[:2]); err != nil {
+	if err := deploy.ApplyObjects(ctx, d.Admin, fieldOwner, objects[:2]); err != nil {
 		return err
 	}
 	start := time.Now()
 	if _, err := until(ctx, "Secret shop/web-tls", measuring, func(ctx context.Context) error {
-		return d.admin.Get(ctx, inShop("web-tls"), &corev1.Secret{})
+		return d.Admin.Get(ctx, inShop("web-tls"), &corev1.Secret{})
 	}); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (d *demo) annotate(ctx context.Context) error {
 	d.out.printf("  %s\n", ready.Message)
 
 	if _, err := until(ctx, "ConfigMap shop/"+api.BundleName, measuring, func(ctx context.Context) error {
-		return d.admin.Get(ctx, inShop(api.BundleName), &corev1.ConfigMap{})
+		return d.Admin.Get(ctx, inShop(api.BundleName), &corev1.ConfigMap{})
 	}); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (d *demo) annotate(ctx context.Context) error {
 // asks. It keeps the Service.
 func (d *demo) isReady(ctx context.Context) error {
 	service := &corev1.Service{}
-	if err := d.admin.Get(ctx, inShop("web"), service); err != nil {
+	if err := d.Admin.Get(ctx, inShop("web"), service); err != nil {
 		return err
 	}
 	d.service = service
@@ -82,7 +82,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("shop.yaml: %w", err)
 	}
-	if err := deploy.ApplyObjects(ctx, d.admin, fieldOwner, objects[2:]); err != nil {
+	if err := deploy.ApplyObjects(ctx, d.Admin, fieldOwner, objects[2:]); err != nil {
 		return err
 	}
 	took, err := until(ctx, "a pod of Deployment shop/web", measuring, d.findPod)
@@ -91,7 +91,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 	}
 	d.measure("from the Deployment to its injected pod", took)
 	deployment := &appsv1.Deployment{}
-	if err := d.admin.Get(ctx, inShop("web"), deployment); err != nil {
+	if err := d.Admin.Get(ctx, inShop("web"), deployment); err != nil {
 		return err
 	}
 	if d.pod.Labels[api.LabelInjected] != "true" {
@@ -110,7 +110,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 
 func (d *demo) findPod(ctx context.Context) error {
 	pods := &corev1.PodList{}
-	if err := d.admin.List(ctx, pods, client.InNamespace("shop"), client.MatchingLabels{"app": "web"}); err != nil {
+	if err := d.Admin.List(ctx, pods, client.InNamespace("shop"), client.MatchingLabels{"app": "web"}); err != nil {
 		return err
 	}
 	if len(pods.Items) == 0 {
@@ -123,7 +123,7 @@ func (d *demo) findPod(ctx context.Context) error {
 // whyNoPod finds what the ReplicaSet was told when it tried.
 func (d *demo) whyNoPod(ctx context.Context) error {
 	events := &corev1.EventList{}
-	if err := d.admin.List(ctx, events, client.InNamespace("shop")); err != nil {
+	if err := d.Admin.List(ctx, events, client.InNamespace("shop")); err != nil {
 		return err
 	}
 	var all []error

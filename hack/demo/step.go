@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 const (
@@ -70,13 +71,12 @@ func (d *demo) failure(ctx context.Context, err error, s step) error {
 // showLogs prints the ends of the logs of those components that were started.
 func (d *demo) showLogs(components []string) {
 	for _, name := range components {
-		data, err := os.ReadFile(d.logFile(name))
-		if err != nil {
+		log := process.Log{File: d.logFile(name)}
+		if _, err := os.Stat(log.File); err != nil {
 			continue
 		}
-		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 		d.out.printf("the end of the log of %s:\n", name)
-		for _, line := range lines[max(0, len(lines)-tailLines):] {
+		for _, line := range log.Tail(tailLines) {
 			d.out.printf("  | %s\n", line)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/hack/installed"
 )
 
 // attack is something that a tenant does to all others, again and again until ctx ends.
@@ -97,7 +99,7 @@ func (a *attacker) count(ctx context.Context, err error) bool {
 func (a *attacker) repeat(ctx context.Context, pause time.Duration, do func(i int) error) {
 	for i := 0; ctx.Err() == nil; i++ {
 		a.count(ctx, do(i))
-		sleep(ctx, pause)
+		installed.Sleep(ctx, pause)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // unlabelled is a namespace of the attacker that is not opted in.
@@ -32,19 +33,19 @@ func (w *world) newEvil(ctx context.Context) (*tenant, error) {
 // addUnlabelled makes that namespace. The tenant has ClusterRole admin in it, and may write the
 // status of Services, as controllers of load balancers may.
 func (w *world) addUnlabelled(ctx context.Context, t *tenant) error {
-	_, err := w.clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unlabelled}}, metav1.CreateOptions{})
+	_, err := w.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unlabelled}}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	meta := metav1.ObjectMeta{Namespace: unlabelled, Name: "tenant"}
 	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: t.namespace, Name: "tenant"}}
-	if _, err := w.clientset.RbacV1().Roles(unlabelled).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+	if _, err := w.Clientset.RbacV1().Roles(unlabelled).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch", "update"}},
 	}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	for name, kind := range map[string]string{"admin": "ClusterRole", "tenant": "Role"} {
-		_, err := w.clientset.RbacV1().RoleBindings(unlabelled).Create(ctx, &rbacv1.RoleBinding{
+		_, err := w.Clientset.RbacV1().RoleBindings(unlabelled).Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: unlabelled, Name: name}, Subjects: subjects,
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: name},
 		}, metav1.CreateOptions{})
@@ -91,7 +92,7 @@ func forgedConditions(ctx context.Context, a *attacker) {
 		}); err != nil {
 			return err
 		}
-		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{forgedReady(name, i)}}})
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": forgedReady(name, i).Both()}})
 		if err != nil {
 			return err
 		}
@@ -106,16 +107,14 @@ func forgedConditions(ctx context.Context, a *attacker) {
 }
 
 // forgedReady is what the signer would say: of a Secret, or of keys of pods.
-func forgedReady(name string, i int) metav1.Condition {
-	c := metav1.Condition{
-		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(),
-		Message: api.ReadyFacts{Secret: name, Request: "1", Leaf: strings.Repeat("0a", 32)}.Message(name + "." + unlabelled + ".svc"),
-	}
+func forgedReady(name string, i int) *state.Condition {
+	host := name + "." + unlabelled + ".svc"
+	c := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: host}
 	if i%2 == 1 {
 		c.Reason = api.ReasonPodKeys
-		c.Message = api.PodKeysText([]string{name + "." + unlabelled + ".svc"}, 0) + api.OptInText(strings.Repeat("A", 95))
+		return state.Say(c, state.Ready{Names: []string{host}, Proof: strings.Repeat("A", 95)})
 	}
-	return c
+	return state.Say(c, state.Ready{Secret: name, Request: "1", Leaf: strings.Repeat("0a", 32)})
 }
 
 // breach remembers something that an attack got and must not get.

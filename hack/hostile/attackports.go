@@ -16,8 +16,8 @@ type port struct {
 // ports returns all, with metrics and health.
 func (w *world) ports() []port {
 	ports := []port{{w.webhook, true}}
-	for _, p := range w.processes {
-		ports = append(ports, port{p.health, false}, port{p.metrics, true})
+	for _, p := range w.Processes {
+		ports = append(ports, port{p.Health(), false}, port{p.Metrics, true})
 	}
 	return ports
 }

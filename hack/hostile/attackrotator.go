@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/hack/installed"
 )
 
 // evilNet is the second octet of the addresses of the attacker's pods.
@@ -97,7 +99,7 @@ func rollouts(ctx context.Context, a *attacker) {
 
 // nextRenewal renews in another second than that of the last certificate.
 func nextRenewal(ctx context.Context, a *attacker, name string) error {
-	if sleep(ctx, time.Second) && nextSecond(ctx) {
+	if installed.Sleep(ctx, time.Second) && nextSecond(ctx) {
 		return a.renew(ctx, name)
 	}
 	return ctx.Err()

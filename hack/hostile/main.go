@@ -108,7 +108,7 @@ func play(ctx context.Context, o options) (failures []string, err error) {
 	w, err := newWorld(ctx)
 	if w != nil {
 		defer func() {
-			if stopErr := w.stop(o.keepLogs); err == nil {
+			if stopErr := w.Stop(o.keepLogs); err == nil {
 				err = stopErr
 			}
 		}()

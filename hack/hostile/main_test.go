@@ -87,12 +87,12 @@ func measured() *result {
 func TestWhatFails(t *testing.T) {
 	slow := measured()
 	slow.rows[rowPod].took[0] = time.Hour
-	slow.processes[0].peak = 100
+	slow.processes[0].Peak = 100
 	assert.Empty(t, report{quiet: measured(), hostile: slow}.failures())
 
 	for want, change := range map[string]func(*result){
 		"signer was started again: it ended":                              func(r *result) { r.processes[0].restarts = []string{"it ended"} },
-		"signer had 1 MiB resident: its limit is 1 MiB":                   func(r *result) { r.processes[0].peak = 101 },
+		"signer had 1 MiB resident: its limit is 1 MiB":                   func(r *result) { r.processes[0].Peak = 101 },
 		"pod created through the webhook: 1 failed, 0 not within":         func(r *result) { (&r.rows[rowPod]).note(errors.New("x")) },
 		"annotated Service until Ready: 0 failed, 1 not within 1m30s: x:": func(r *result) { (&r.rows[rowReady]).note(fmt.Errorf("x: %w", errLate)) },
 		"new certificate until seen served: nothing was measured":         func(r *result) { r.rows[rowServed].took = nil },
@@ -104,10 +104,4 @@ func TestWhatFails(t *testing.T) {
 		assert.Contains(t, failures[0], "under attack: ")
 		assert.Contains(t, failures[0], want)
 	}
-}
-
-func TestTable(t *testing.T) {
-	var out strings.Builder
-	table(&out, [][]string{{"a", "p50 ×"}, {"long", ""}})
-	assert.Equal(t, "| a    | p50 × |\n|------|-------|\n| long |       |\n\n", out.String())
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/installed"
 )
 
 // report is what the two rounds gave.
@@ -17,9 +19,9 @@ type report struct {
 func (r report) print(out io.Writer) {
 	fmt.Fprintf(out, "\nservingcert hostile: %s, %d cores, %s alone, %[3]s under attack (%d of %d), %s\n\n",
 		runtime.Version(), runtime.NumCPU(), r.duration, len(r.hostile.attacks), len(attacks()), time.Now().UTC().Format("2006-01-02"))
-	table(out, r.tenant())
-	table(out, r.processes())
-	table(out, r.attacks())
+	installed.Table(out, r.tenant())
+	installed.Table(out, r.processes())
+	installed.Table(out, r.attacks())
 	for _, each := range []struct {
 		when string
 		*result
@@ -52,11 +54,11 @@ func (r report) processes() [][]string {
 	for i, q := range r.quiet.processes {
 		h := r.hostile.processes[i]
 		out = append(out, []string{
-			q.name, fmt.Sprint(len(q.restarts) + len(h.restarts)), mib(q.peak), mib(h.peak), mib(q.limit), seconds(q.cpu), seconds(h.cpu),
+			q.name, fmt.Sprint(len(q.restarts) + len(h.restarts)), installed.MiB(q.Peak), installed.MiB(h.Peak), installed.MiB(q.limit), seconds(q.CPU), seconds(h.CPU),
 		})
 	}
 	for i, q := range r.quiet.others {
-		out = append(out, []string{q.name, "", "", "", "", seconds(q.cpu), seconds(r.hostile.others[i].cpu)})
+		out = append(out, []string{q.name, "", "", "", "", seconds(q.CPU), seconds(r.hostile.others[i].CPU)})
 	}
 	return out
 }
@@ -80,8 +82,8 @@ func (r report) failures() []string {
 			for _, why := range p.restarts {
 				out = append(out, fmt.Sprintf("%s: %s was started again: %s", each.when, p.name, why))
 			}
-			if p.limit > 0 && p.peak > p.limit {
-				out = append(out, fmt.Sprintf("%s: %s had %s resident: its limit is %s", each.when, p.name, mib(p.peak), mib(p.limit)))
+			if p.limit > 0 && p.Peak > p.limit {
+				out = append(out, fmt.Sprintf("%s: %s had %s resident: its limit is %s", each.when, p.name, installed.MiB(p.Peak), installed.MiB(p.limit)))
 			}
 		}
 		for i := range rows {
@@ -100,29 +102,6 @@ func (r report) failures() []string {
 		}
 	}
 	return out
-}
-
-// table prints rows of Markdown, the first as head.
-func table(out io.Writer, rows [][]string) {
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], len([]rune(cell)))
-		}
-	}
-	for n, row := range rows {
-		for i, cell := range row {
-			fmt.Fprintf(out, "| %s%s ", cell, strings.Repeat(" ", width[i]-len([]rune(cell))))
-		}
-		fmt.Fprintln(out, "|")
-		if n == 0 {
-			for _, w := range width {
-				fmt.Fprintf(out, "|%s", strings.Repeat("-", w+2))
-			}
-			fmt.Fprintln(out, "|")
-		}
-	}
-	fmt.Fprintln(out)
 }
 
 // short writes a duration with two or three digits: 9.1 ms, 3.2 s; nothing for none.
@@ -146,4 +125,3 @@ func times(a, b time.Duration) string {
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
-func mib(bytes int64) string         { return fmt.Sprintf("%d MiB", (bytes+1<<20-1)>>20) }

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -17,16 +19,17 @@ import (
 type result struct {
 	rows       [rows]samples
 	succession succession
-	processes  []processUsage // the three
+	processes  []processUsage
 	others     []processUsage // who else used the machine
 	attacks    []*attacker
 }
 
 // processUsage is what a process used in a round.
 type processUsage struct {
-	name  string
-	limit int64 // bytes; 0: none
-	usage
+	name     string
+	limit    float64 // bytes; 0: none
+	restarts []string
+	process.Usage
 }
 
 // round has a new tenant work for d, while the attacks run if there are any. A new
@@ -49,8 +52,8 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 			return nil, err
 		}
 	}
-	for _, p := range w.processes {
-		if err := p.reset(); err != nil {
+	for _, p := range w.Processes {
+		if err := p.Reset(); err != nil {
 			return nil, err
 		}
 	}
@@ -62,7 +65,7 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 	rotated := make(chan error, 1)
 	go func() {
 		var err error
-		if sleep(attacking, d/12) {
+		if installed.Sleep(attacking, d/12) {
 			r.succession, err = w.rotate(attacking, "the round of "+namespace)
 		}
 		rotated <- err
@@ -79,11 +82,11 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 		return nil, err
 	}
 	r.rows = s.row
-	for _, p := range w.processes {
-		r.processes = append(r.processes, processUsage{p.name, p.limit, p.usage()})
+	for _, p := range w.Processes {
+		r.processes = append(r.processes, processUsage{p.Name(), float64(p.Limit), p.Ends(), p.Used()})
 	}
 	for i, after := range w.others() {
-		after.cpu -= before[i].cpu
+		after.CPU -= before[i].CPU
 		r.others = append(r.others, after)
 	}
 	if len(attacks) == 0 {
@@ -96,11 +99,16 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 // requests and serves what is in pods.
 func (w *world) others() []processUsage {
 	var out []processUsage
-	pids := w.cp.PIDs()
+	pids := w.Plane.PIDs()
 	for _, name := range []string{"kube-apiserver", "etcd", "kube-controller-manager"} {
-		out = append(out, processUsage{name: name, usage: usage{cpu: cpuOf(pids[name])}})
+		out = append(out, used(name, pids[name]))
 	}
-	return append(out, processUsage{name: "hostile itself", usage: usage{cpu: cpuOf(os.Getpid())}})
+	return append(out, used("hostile itself", os.Getpid()))
+}
+
+func used(name string, pid int) processUsage {
+	cpu, _ := process.CPUTime(pid) // 0 of one that has ended
+	return processUsage{name: name, Usage: process.Usage{CPU: cpu}}
 }
 
 // annotateStatus annotates what a person does to replace the CA.
@@ -109,6 +117,6 @@ func (w *world) annotateStatus(ctx context.Context, annotations map[string]strin
 	if err != nil {
 		return err
 	}
-	_, err = w.clientset.CoreV1().ConfigMaps(system).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = w.Clientset.CoreV1().ConfigMaps(system).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }

@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 const (
@@ -49,7 +51,7 @@ func open(ctx context.Context, t *tenant) (*shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +167,11 @@ func isReady(svc *corev1.Service) bool {
 // isServed reports whether the pods are seen to serve the leaf that the signer names.
 func isServed(svc *corev1.Service) bool {
 	c := api.Condition(svc, api.ConditionServing)
-	said, _ := api.ServingOf(svc)
+	said, _ := state.ServingOf(svc)
 	return c != nil && c.Status == metav1.ConditionTrue && leafOf(svc) != "" && said.Leaf == leafOf(svc)
 }
 
 func leafOf(svc *corev1.Service) string {
-	leaf, _ := api.LeafOf(svc)
+	leaf, _ := state.LeafOf(svc)
 	return leaf
 }

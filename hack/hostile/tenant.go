@@ -16,6 +16,7 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -38,18 +39,18 @@ func (w *world) newTenant(ctx context.Context, namespace string) (*tenant, error
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}}},
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: node.ObjectMeta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: node.Name}}
-	_, err := w.clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+	_, err := w.Clientset.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{api.LabelInject: api.InjectEnabled}},
 	}, metav1.CreateOptions{})
 	if err == nil {
-		_, err = w.clientset.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
+		_, err = w.Clientset.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})
 	}
 	if err == nil {
-		_, err = w.clientset.RbacV1().Roles(namespace).Create(ctx, node, metav1.CreateOptions{})
+		_, err = w.Clientset.RbacV1().Roles(namespace).Create(ctx, node, metav1.CreateOptions{})
 	}
 	for _, b := range []*rbacv1.RoleBinding{admin, binding} {
 		if err == nil {
-			_, err = w.clientset.RbacV1().RoleBindings(namespace).Create(ctx, b, metav1.CreateOptions{})
+			_, err = w.Clientset.RbacV1().RoleBindings(namespace).Create(ctx, b, metav1.CreateOptions{})
 		}
 	}
 	if err == nil {
@@ -59,14 +60,14 @@ func (w *world) newTenant(ctx context.Context, namespace string) (*tenant, error
 		return nil, fmt.Errorf("tenant of namespace %s: %w", namespace, err)
 	}
 	t := &tenant{namespace: namespace}
-	if t.config, err = w.cp.ServiceAccountConfig(ctx, namespace, name); err != nil {
+	if t.config, err = w.Plane.ServiceAccountConfig(ctx, namespace, name); err != nil {
 		return nil, err
 	}
 	t.config.ContentType = "application/vnd.kubernetes.protobuf"
 	if t.clientset, err = kubernetes.NewForConfig(t.config); err != nil {
 		return nil, err
 	}
-	return t, until(ctx, "rights and ServiceAccount default of namespace "+namespace, func(ctx context.Context) error {
+	return t, installed.Until(ctx, "rights and ServiceAccount default of namespace "+namespace, func(ctx context.Context) error {
 		_, err := t.clientset.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -74,11 +75,11 @@ func (w *world) newTenant(ctx context.Context, namespace string) (*tenant, error
 
 // remove deletes the tenant's namespace, and waits until all that was in it is gone.
 func (w *world) remove(ctx context.Context, t *tenant) error {
-	if err := w.clientset.CoreV1().Namespaces().Delete(ctx, t.namespace, metav1.DeleteOptions{}); err != nil {
+	if err := w.Clientset.CoreV1().Namespaces().Delete(ctx, t.namespace, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return until(ctx, "the end of namespace "+t.namespace, func(ctx context.Context) error {
-		_, err := w.clientset.CoreV1().Namespaces().Get(ctx, t.namespace, metav1.GetOptions{})
+	return installed.Until(ctx, "the end of namespace "+t.namespace, func(ctx context.Context) error {
+		_, err := w.Clientset.CoreV1().Namespaces().Get(ctx, t.namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
@@ -148,5 +149,5 @@ func (t *tenant) runs(ctx context.Context, pod, address string, ready bool) erro
 // nextSecond waits for the beginning of a second.
 func nextSecond(ctx context.Context) bool {
 	now := time.Now()
-	return sleep(ctx, now.Truncate(time.Second).Add(time.Second+time.Millisecond).Sub(now))
+	return installed.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+time.Millisecond).Sub(now))
 }

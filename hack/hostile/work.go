@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -27,7 +28,7 @@ func (s *shop) work(ctx context.Context, d time.Duration) error {
 	}
 	s.working.Go(func() {
 		// Attacks on restarts need a while to begin with.
-		if sleep(working, d/4) {
+		if installed.Sleep(working, d/4) {
 			s.repeat(working, rowRestarted, max(pauseServed, d/mostRenewals), s.legacy.renewAndRestart)
 		}
 	})
@@ -45,7 +46,7 @@ func (s *shop) repeat(ctx context.Context, r row, pause time.Duration, do func(c
 				s.failed(r, err)
 			}
 			cancel()
-			sleep(ctx, pause)
+			installed.Sleep(ctx, pause)
 		}
 	})
 }
@@ -137,7 +138,7 @@ func (w *world) rotate(ctx context.Context, reason string) (succession, error) {
 	start := time.Now()
 	for {
 		// That it may end without an answer is a result.
-		m, err := w.clientset.CoreV1().ConfigMaps(system).Get(context.WithoutCancel(ctx), api.CAStatusName, metav1.GetOptions{})
+		m, err := w.Clientset.CoreV1().ConfigMaps(system).Get(context.WithoutCancel(ctx), api.CAStatusName, metav1.GetOptions{})
 		if err != nil {
 			return succession{}, err
 		}
@@ -148,7 +149,7 @@ func (w *world) rotate(ctx context.Context, reason string) (succession, error) {
 		case status.Rotation == request && status.RotationOutcome.Signs:
 			return succession{took: time.Since(start)}, nil
 		}
-		if !sleep(ctx, poll) {
+		if !installed.Sleep(ctx, poll) {
 			return succession{waitingFor: status.WaitingFor}, nil
 		}
 	}

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -58,12 +57,7 @@ func (c *Cluster) connect() (err error) {
 // Build builds a program of cmd into dir, with the arguments for go build, and returns its
 // file.
 func Build(ctx context.Context, dir, program string, args ...string) (string, error) {
-	binary := filepath.Join(dir, program)
-	args = slices.Concat([]string{"build", "-o", binary}, args, []string{"github.com/servingcert/servingcert/cmd/" + program})
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the %s: %w\n%s", program, err, out)
-	}
-	return binary, nil
+	return filepath.Join(dir, program), process.Build(ctx, dir, args, "cmd/"+program)
 }
 
 // Each runs f for 0 … n-1, so many at a time.

@@ -3,11 +3,10 @@ package measure
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"time"
 
-	"github.com/prometheus/procfs"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // Phase is what a stretch of work took.
@@ -80,30 +79,16 @@ func cpuTimes(pids map[string]int) (map[string]time.Duration, error) {
 	times := map[string]time.Duration{}
 	for who, pid := range pids {
 		var err error
-		if times[who], err = CPUTime(pid); err != nil {
+		if times[who], err = process.CPUTime(pid); err != nil {
 			return nil, fmt.Errorf("CPU time of %s: %w", who, err)
 		}
 	}
 	return times, nil
 }
 
-// CPUTime reads the CPU time of a process from the process table, in steps of 10 ms.
-func CPUTime(pid int) (time.Duration, error) {
-	proc, err := procfs.NewProc(pid)
-	if err != nil {
-		return 0, err
-	}
-	stat, err := proc.Stat()
-	return time.Duration(stat.CPUTime() * float64(time.Second)), err
-}
-
 // Stored is how many bytes of etcd's database are in use.
 func (c *Cluster) Stored(ctx context.Context) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Plane.EtcdURL()+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	m, err := Scrape(request)
+	m, err := process.Scrape(ctx, c.Plane.EtcdURL()+"/metrics")
 	if err != nil {
 		return 0, fmt.Errorf("metrics of etcd: %w", err)
 	}

@@ -2,37 +2,35 @@ package measure
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // Patience bounds every wait for a process.
 const Patience = 20 * time.Minute
 
-// Process is a running signer, or rotator.
+// Process is a running signer, or rotator. It is not started again when it ends.
 type Process struct {
-	cmd     *exec.Cmd
+	process.Program
 	metrics string // URL
-	Log     string // path
 	Started time.Time
 	Reached time.Time // when what was waited for had come
 }
 
-// PID is the number of the process.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+// Scrape reads the metrics of the process.
+func (p *Process) Scrape() (process.Families, error) {
+	return process.Scrape(context.Background(), p.metrics)
+}
+
+// Signal sends the process a signal, such as SIGSTOP.
+func (p *Process) Signal(signal syscall.Signal) error { return syscall.Kill(p.PID(), signal) }
 
 // Usage is what a process took until it had done what was asked.
 type Usage struct {
@@ -74,8 +72,8 @@ func (c *Cluster) RunRotator(ctx context.Context, binary string, flags ...string
 
 // Run starts a binary of cmd on the cluster, as its administrator unless the arguments name
 // another kubeconfig.
-func (c *Cluster) Run(ctx context.Context, binary string, env []string, args ...string) (*Process, error) {
-	metrics, err := FreeAddress()
+func (c *Cluster) Run(_ context.Context, binary string, env []string, args ...string) (*Process, error) {
+	metrics, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -84,40 +82,11 @@ func (c *Cluster) Run(ctx context.Context, binary string, env []string, args ...
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, binary, append([]string{"--kubeconfig", c.Plane.KubeconfigFile(), "--metrics-addr", metrics, "--metrics-insecure", "--health-addr", "0"}, args...)...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = log, log
-	p := &Process{cmd: cmd, metrics: "http://" + metrics + "/metrics", Log: log.Name(), Started: time.Now()}
-	return p, cmd.Start()
+	p := &Process{metrics: "http://" + metrics + "/metrics", Started: time.Now()}
+	p.Path, p.Env, p.NoHealth, p.Once, p.Log.File = binary, env, true, true, log.Name()
+	p.Args = append([]string{"--kubeconfig", c.Plane.KubeconfigFile(), "--metrics-addr", metrics, "--metrics-insecure", "--health-addr", "0"}, args...)
+	return p, p.Program.Run()
 }
-
-// FreeAddress is a host:port of loopback where nothing listens.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// Stop has the signer give up its Lease and end.
-func (p *Process) Stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return p.cmd.Wait()
-}
-
-// Kill ends a signer that was not stopped.
-func (p *Process) Kill() {
-	if p.cmd.ProcessState == nil {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	}
-}
-
-// Signal sends the process a signal, such as SIGSTOP.
-func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
 
 // WaitReconciled waits until the signer has looked at n Secrets.
 func (p *Process) WaitReconciled(ctx context.Context, n int) error {
@@ -139,8 +108,7 @@ func (p *Process) Wait(ctx context.Context, what string, done func() (pause time
 		}
 		select {
 		case <-ctx.Done():
-			tail, _ := os.ReadFile(p.Log)
-			return fmt.Errorf("no %s after %s: %w; its log ends:\n%s", what, time.Since(p.Started).Round(time.Second), ctx.Err(), tail[max(0, len(tail)-2000):])
+			return fmt.Errorf("no %s after %s: %w; its log ends:\n%s", what, time.Since(p.Started).Round(time.Second), ctx.Err(), strings.Join(p.Log.Tail(12), "\n"))
 		case <-time.After(pause):
 		}
 	}
@@ -156,81 +124,6 @@ func (p *Process) Usage() (Usage, error) {
 	u.CPU = time.Duration(m.Sum("process_cpu_seconds_total") * float64(time.Second))
 	u.Writes = m.Writes()
 	u.Reads = m.Sum("rest_client_requests_total", "method", http.MethodGet)
-	u.Peak, err = PeakRSS(p.cmd.Process.Pid)
+	u.Peak, err = process.PeakRSS(p.PID())
 	return u, err
-}
-
-// PeakRSS is the most memory that a process had resident, in bytes.
-func PeakRSS(pid int) (float64, error) {
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
-			return kib * 1024, err
-		}
-	}
-	return 0, errors.New("no VmHWM in the process's status")
-}
-
-// Families are metrics as scraped.
-type Families map[string]*dto.MetricFamily
-
-// Scrape reads the metrics of the process.
-func (p *Process) Scrape() (Families, error) {
-	request, err := http.NewRequest(http.MethodGet, p.metrics, nil)
-	if err != nil {
-		return nil, err
-	}
-	return Scrape(request)
-}
-
-// Scrape reads the metrics that a request asks for.
-func Scrape(request *http.Request) (Families, error) {
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(response.Body)
-}
-
-// Sum adds the series of a counter or gauge whose labels hold the given pairs.
-func (m Families) Sum(name string, labels ...string) float64 {
-	var total float64
-	for _, series := range m[name].GetMetric() {
-		have := map[string]string{}
-		for _, l := range series.GetLabel() {
-			have[l.GetName()] = l.GetValue()
-		}
-		matches := true
-		for i := 0; i+1 < len(labels); i += 2 {
-			matches = matches && have[labels[i]] == labels[i+1]
-		}
-		if matches {
-			total += series.GetCounter().GetValue() + series.GetGauge().GetValue()
-		}
-	}
-	return total
-}
-
-// Writes is how many requests that write a process has made.
-func (m Families) Writes() (n float64) {
-	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
-		n += m.Sum("rest_client_requests_total", "method", method)
-	}
-	return n
-}
-
-// Collections reads from the log of a process what its garbage collector did so far.
-func (p *Process) Collections() (Collections, error) {
-	log, err := os.Open(p.Log)
-	if err != nil {
-		return Collections{}, err
-	}
-	c, err := ReadCollections(log)
-	return c, errors.Join(err, log.Close())
 }

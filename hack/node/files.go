@@ -68,6 +68,9 @@ func snapshotterOf(dir string) (string, error) {
 // writeConfigs writes the files that components read. resolv.conf is what pods with
 // dnsPolicy Default get: nobody to ask.
 func (n *Node) writeConfigs() error {
+	if err := os.MkdirAll(n.path("manifests"), 0o755); err != nil { // of static pods: a kubelet complains each second without
+		return err
+	}
 	v, err := n.values()
 	if err != nil {
 		return err

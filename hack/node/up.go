@@ -15,7 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/node/images"
 )
 
 // Up runs a node and returns when it is ready: the Node is, CoreDNS is, and names are

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/node/images"
 )
 
 // push pushes the images of a release, each under the name that install.yaml has for

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/node/images"
 )
 
 // TestRelease makes a release twice, by make as people do, in clones in different
@@ -55,7 +57,7 @@ func programsRun(t *testing.T, dir string) {
 	commit, err := output(t.Context(), ".", nil, "git", "rev-parse", "HEAD")
 	require.NoError(t, err)
 	for archive, programs := range map[string][]string{
-		here.pluginArchive(): {plugin}, here.archive("servingcert"): {"webhook", "signer", "rotator"},
+		here.pluginArchive(): {plugin}, here.archive("servingcert"): images.Processes(),
 	} {
 		contents, modes := unpacked(t, filepath.Join(dir, archive))
 		require.Contains(t, contents, "LICENSE")

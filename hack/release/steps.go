@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/node/images"
 	"github.com/servingcert/servingcert/hack/release/sbom"
 )
 
@@ -209,7 +209,9 @@ func (r *release) chart(ctx context.Context) error {
 		"-version", r.version, "-registry", r.registry, "-epoch", strconv.FormatInt(r.time.Unix(), 10),
 	}
 	for _, i := range r.images {
-		args = append(args, "-digest", i.process+"="+i.digest)
+		if i.process != images.Hostsync {
+			args = append(args, "-digest", i.process+"="+i.digest)
+		}
 	}
 	_, err = output(ctx, ".", []string{"GOFLAGS=-buildvcs=false", "GOWORK=off"}, "go", args...)
 	return err

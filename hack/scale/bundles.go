@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -50,7 +51,7 @@ func (r *run) bundlesPart(ctx context.Context) error {
 	if _, err := r.measureBundles(ctx, part, "changed", signer, rotator, hash); err != nil {
 		return err
 	}
-	peak, err := measure.PeakRSS(rotator.PID())
+	peak, err := process.PeakRSS(rotator.PID())
 	if err != nil {
 		return err
 	}

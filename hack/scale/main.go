@@ -1,7 +1,6 @@
 // Command scale measures how servingcert grows: the same work for several sizes on a real
 // kube-apiserver and etcd, in tables with the exponent of the growth. It prints what it has
-// if it is stopped. With --simulate it computes instead: a month of renewals, and what a
-// large cluster needs.
+// if it is stopped.
 package main
 
 import (
@@ -23,7 +22,6 @@ import (
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/hack/scale/consumers"
 	"github.com/servingcert/servingcert/hack/scale/results"
-	"github.com/servingcert/servingcert/hack/scale/simulate"
 )
 
 // options are what may be asked of a run.
@@ -69,17 +67,13 @@ func main() {
 	pflag.StringVar(&o.parts, "parts", "signer,bundles,requests,rotator,stale", "what to measure. At most 10000 namespaces and requests, and 2000 stale workloads, are made")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the client that makes objects")
 	pflag.StringVar(&o.results, "results", "", "file that keeps the figures: a later run with other sizes adds to them")
-	simulated := pflag.Bool("simulate", false, "print the simulations and measure nothing")
 	serve := pflag.String("serve", "", "be the pods that the rotator dials: a file with what to serve (for the program itself)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	switch {
-	case *serve != "":
+	if *serve != "" {
 		err = consumers.Serve(ctx, *serve)
-	case *simulated:
-		simulate.Print(os.Stdout)
-	default:
+	} else {
 		err = measureAll(ctx, o)
 	}
 	stop()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/hack/measure/requests"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/hack/scale/consumers"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -92,7 +93,7 @@ func (r *run) setWatched(part string, w consumers.Watched, p *measure.Process, p
 	r.set(part, "dials a pod", "", w.Dials/float64(r.n))
 	r.set(part, "writes a Service", "", w.Writes*float64(podsPerService)/float64(r.n))
 	r.setCPU(part, "pod", w.Phase, measure.TheRotator)
-	peak, err := measure.PeakRSS(p.PID())
+	peak, err := process.PeakRSS(p.PID())
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -112,18 +113,18 @@ func (r *run) memory(mib int) []string {
 
 // setCPU notes the CPU time of the control plane and of some processes for each of what.
 func (r *run) setCPU(part, what string, phase measure.Phase, processes ...string) {
-	for _, process := range append(processes, controlplane.KubeAPIServer, controlplane.Etcd) {
-		r.set(part, fmt.Sprintf("CPU a %s: %s", what, process), "ms", phase.CPUEach(process))
+	for _, name := range append(processes, controlplane.KubeAPIServer, controlplane.Etcd) {
+		r.set(part, fmt.Sprintf("CPU a %s: %s", what, name), "ms", phase.CPUEach(name))
 	}
 }
 
 func (r *run) setPlaneRSS(part string) error {
-	for _, process := range []string{controlplane.KubeAPIServer, controlplane.Etcd} {
-		peak, err := measure.PeakRSS(r.Plane.PIDs()[process])
+	for _, name := range []string{controlplane.KubeAPIServer, controlplane.Etcd} {
+		peak, err := process.PeakRSS(r.Plane.PIDs()[name])
 		if err != nil {
 			return err
 		}
-		r.set(part, "peak RSS so far of "+process, "MiB", mib(peak))
+		r.set(part, "peak RSS so far of "+name, "MiB", mib(peak))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -90,8 +91,8 @@ func (r *run) atRest(ctx context.Context, signer, rotator *measure.Process, tota
 
 // waitSucceeded waits until the signer has issued as many certificates as there are since
 // before, and has written their conditions: a certificate is two writes.
-func waitSucceeded(ctx context.Context, signer *measure.Process, before measure.Families, total int, promoted time.Time) error {
-	written := func(m measure.Families) float64 {
+func waitSucceeded(ctx context.Context, signer *measure.Process, before process.Families, total int, promoted time.Time) error {
+	written := func(m process.Families) float64 {
 		return m.Sum("rest_client_requests_total", "method", http.MethodPatch) + m.Sum("rest_client_requests_total", "method", http.MethodPut)
 	}
 	const issued = "servingcert_certificates_issued_total"

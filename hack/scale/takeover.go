@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -58,7 +59,7 @@ func (r *run) takeover(ctx context.Context) error {
 		return err
 	}
 	r.setRequests(part, after)
-	peak, err := measure.PeakRSS(standby.PID())
+	peak, err := process.PeakRSS(standby.PID())
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (r *run) replaceLeader(ctx context.Context, leader *measure.Process) (led, 
 }
 
 func (r *run) setStandby(part string, standby *measure.Process, c counted) error {
-	peak, err := measure.PeakRSS(standby.PID())
+	peak, err := process.PeakRSS(standby.PID())
 	if err != nil {
 		return err
 	}
@@ -105,7 +106,7 @@ func (r *run) setStandby(part string, standby *measure.Process, c counted) error
 func settled(ctx context.Context, p *measure.Process) error {
 	var last time.Duration
 	return p.Wait(ctx, "rest", func() (time.Duration, bool) {
-		cpu, err := measure.CPUTime(p.PID())
+		cpu, err := process.CPUTime(p.PID())
 		done := err == nil && last > 0 && cpu-last < 100*time.Millisecond
 		last = cpu
 		return 2 * time.Second, done

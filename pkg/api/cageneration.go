@@ -103,6 +103,6 @@ func parseGenerations(text string) []CAGenerationRecord {
 }
 
 func (r CAGenerationRecord) valid() bool {
-	return r.Number >= 1 && r.Number <= maxGeneration && isFingerprint(r.Root) &&
+	return r.Number >= 1 && r.Number <= maxGeneration && IsFingerprint(r.Root) &&
 		slices.Contains([]string{OriginOwn, OriginImported, OriginRemote}, r.Origin)
 }

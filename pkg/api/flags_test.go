@@ -4,16 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-func withFlags(message string) *corev1.Service {
-	return &corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{{Type: ConditionFlags, Message: message}}}}
-}
 
 func TestAttemptOfTellsItsParts(t *testing.T) {
 	a := AttemptOf("example.com/web", "web", []string{"a", "b"}, []string{"c"})
@@ -27,43 +20,6 @@ func TestAttemptOfTellsItsParts(t *testing.T) {
 	} {
 		assert.NotEqual(t, a, other)
 	}
-}
-
-func TestFlagsFactsReadBack(t *testing.T) {
-	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	attempt := AttemptOf("web", "x", nil, nil)
-	facts := FlagsFacts{
-		{attempt, VerdictWithheld, "Deployment/web", "app", at, true},
-		{strings.Repeat("0a", 8), VerdictCleared, "StatefulSet/db", "pg", at.Add(time.Hour), false},
-		{strings.Repeat("0b", 8), VerdictSuspected, "Pod/x", "c", at, false},
-	}
-	message := facts.Message("said (so)")
-	assert.Equal(t, "said (so) (withheld "+attempt+" Deployment/web/app since 2026-05-01T12:00:00Z on trial, "+
-		"cleared 0a0a0a0a0a0a0a0a StatefulSet/db/pg since 2026-05-01T13:00:00Z, suspected 0b0b0b0b0b0b0b0b Pod/x/c since 2026-05-01T12:00:00Z)", message)
-	got := FlagsOf(withFlags(message))
-	assert.Equal(t, facts, got)
-	assert.True(t, got.Withholds(attempt))
-	assert.False(t, got.Withholds(strings.Repeat("0a", 8)))
-	assert.False(t, got.Withholds(strings.Repeat("0b", 8)))
-	assert.Empty(t, got.Established(), "on trial, or not withheld")
-	facts[0].OnTrial = false
-	assert.Equal(t, facts[:1], facts.Established())
-	assert.Empty(t, FlagsOf(&corev1.Service{}))
-}
-
-func TestWhatIsNoFactIsPassedOver(t *testing.T) {
-	for _, fact := range []string{
-		"", "withheld", "withheld 0a Deployment/web/app since 2026-05-01T12:00:00Z", "kept 0a0a0a0a0a0a0a0a Deployment/web/app since 2026-05-01T12:00:00Z",
-		"withheld 0A0A0A0A0A0A0A0A Deployment/web/app since 2026-05-01T12:00:00Z", "withheld 0a0a0a0a0a0a0a0a web since 2026-05-01T12:00:00Z",
-		"withheld 0a0a0a0a0a0a0a0a Deployment/web/app since noon", "withheld 0a0a0a0a0a0a0a0a Deployment/web/app",
-	} {
-		assert.Empty(t, FlagsOf(withFlags("said ("+fact+")")), fact)
-	}
-	var many FlagsFacts
-	for i := range MaxAttempts + 5 {
-		many = append(many, AttemptFact{Attempt: fmt.Sprintf("%016x", i), Verdict: VerdictWithheld, Workload: "Deployment/web", Container: "app"})
-	}
-	assert.Len(t, FlagsOf(withFlags(many.Message("said"))), MaxAttempts)
 }
 
 func TestContainerAttempts(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,19 +54,19 @@ func FuzzServiceAnnotations(f *testing.F) {
 
 // FuzzPodAnnotations: what a pod asks for is refused in a few words, or is short.
 func FuzzPodAnnotations(f *testing.F) {
-	f.Add("web, proxy", "args", "--cert", "--key", "/etc/tls", "auto", "web-tls")
-	f.Add(strings.Repeat("a,", 120), "x", "-", "--=", "//", "TRUE", "A_B")
-	f.Fuzz(func(t *testing.T, containers, mode, certFlag, keyFlag, mountPath, probes, secret string) {
+	f.Add("web, proxy", "args", "--cert", "--key", "/etc/tls", "auto", "web-tls", "8081, 65535")
+	f.Add(strings.Repeat("a,", 120), "x", "-", "--=", "//", "TRUE", "A_B", strings.Repeat("1,", 20))
+	f.Fuzz(func(t *testing.T, containers, mode, certFlag, keyFlag, mountPath, probes, secret, ports string) {
 		meta := &metav1.ObjectMeta{Annotations: map[string]string{
 			AnnotationContainers: containers, AnnotationMode: mode, AnnotationCertFlag: certFlag, AnnotationKeyFlag: keyFlag,
-			AnnotationMountPath: mountPath, AnnotationHTTPSProbes: probes, AnnotationSecretName: secret,
+			AnnotationMountPath: mountPath, AnnotationHTTPSProbes: probes, AnnotationSecretName: secret, AnnotationProxyProtocol: ports,
 		}}
 		var r PodRequest
 		var err error
 		allocated := bounded.Allocated(func() { r, err = ParsePod(meta) })
 		checkParsed(t, err, allocated)
-		if len(r.Containers) > MaxNames {
-			t.Fatalf("%d containers", len(r.Containers))
+		if len(r.Containers) > MaxNames || len(r.ProxyProtocol) > MaxProxyPorts {
+			t.Fatalf("%d containers, %d ports", len(r.Containers), len(r.ProxyProtocol))
 		}
 		checkParsed(t, nil, bounded.Allocated(func() { ParseSettings(meta.Annotations) }))
 	})
@@ -102,51 +101,6 @@ func FuzzPodStatus(f *testing.F) {
 		}
 		if len(m.String()) > MaxAnnotation {
 			t.Fatalf("%d bytes", len(m.String()))
-		}
-	})
-}
-
-// FuzzConditionFacts: whatever a condition says, its facts are short, cost a number of times its
-// size, and none of them is a name that could not be one.
-func FuzzConditionFacts(f *testing.F) {
-	leaf := strings.Repeat("0a", 32)
-	f.Add(ReadyFacts{Secret: "web-tls", Request: "abc", Leaf: leaf}.Message("names"+KeptText([]string{"a", "b"})), ReasonRetained, "True")
-	f.Add(PodKeysText([]string{"a", "b"}, 3)+KeptText([]string{"c"})+OptInText("x"), ReasonPodKeys, "True")
-	f.Add("servingcert.dev/duration: \"x\": no"+KeptPairText("web-tls", "is kept"), ReasonNotOptedIn, "False")
-	f.Add("x (leaf sha256:"+leaf+" since 2026-05-01T12:00:00Z)", "Serving", "Unknown")
-	for _, part := range []string{", ", "(", `" "`, keptFact + "[", keptFact + `["a" "a"`, "; ", secretFact} {
-		f.Add(strings.Repeat(part, (1<<20)/len(part)), ReasonPodKeys, "True")
-		f.Add(PodKeysText([]string{strings.Repeat(part, MaxMessage/len(part))}, 0)+")", ReasonPodKeys, "True")
-	}
-	f.Fuzz(func(t *testing.T, message, reason, status string) {
-		svc := service()
-		for _, conditionType := range []string{ConditionReady, ConditionServing} {
-			svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: conditionType, Status: metav1.ConditionStatus(status), Reason: reason, Message: message})
-		}
-		var ready ReadyFacts
-		var kept []string
-		var proof string
-		read := func() {
-			ready, _ = ReadyOf(svc)
-			kept, proof = KeptSecrets(svc), OptInProof(svc)
-			ServingOf(svc)
-			PartIn(svc)
-			PodKeyNames(svc)
-			NamesSecret(svc, "web-tls")
-		}
-		if allocated, most := bounded.Allocated(read), uint64(256<<10+128*len(message))*bounded.RaceFactor; allocated > most {
-			t.Fatalf("%d bytes became %d", len(message), allocated)
-		}
-		if took, most := bounded.Time(read), 100*time.Millisecond+time.Duration(len(message))*10*time.Microsecond; took > most {
-			t.Fatalf("%d bytes took %s", len(message), took)
-		}
-		if ready.Leaf != "" && !isFingerprint(ready.Leaf) || strings.Contains(ready.Secret, `"`) || len(proof) > 1000 || len(kept) > MaxKept {
-			t.Fatalf("%v %q %q", ready, kept, proof)
-		}
-		for _, name := range kept {
-			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
-				t.Fatalf("%q", kept)
-			}
 		}
 	})
 }

@@ -31,7 +31,7 @@ type InjectionStatus struct {
 	// Withheld are the attempts that the containers were not given any more, by the
 	// container's name.
 	Withheld map[string]string `json:"withheld,omitempty"`
-	// Reason is why nothing was injected; empty if something was.
+	// Reason is why nothing was injected, or nothing but the CA bundle; empty if more was.
 	Reason string `json:"reason,omitempty"`
 	// Notes are for people, each "REASON: sentence".
 	Notes []string `json:"notes,omitempty"`
@@ -92,7 +92,7 @@ func (s InjectionStatus) ContainerAttempts() []ContainerAttempt {
 	var out []ContainerAttempt
 	add := func(attempts map[string]string, withheld bool) {
 		for _, container := range slices.Sorted(maps.Keys(attempts)) {
-			if len(out) < maxContainerAttempts && isAttempt(attempts[container]) && len(validation.IsDNS1123Label(container)) == 0 {
+			if len(out) < maxContainerAttempts && IsAttempt(attempts[container]) && len(validation.IsDNS1123Label(container)) == 0 {
 				out = append(out, ContainerAttempt{container, attempts[container], withheld})
 			}
 		}

@@ -10,6 +10,8 @@
 // tells the second. [StripService] reduces a Service to what a process keeps in its cache.
 package api
 
+import "github.com/servingcert/servingcert/pkg/formats"
+
 // Domain is the prefix of every key that servingcert reads or writes.
 const Domain = "servingcert.dev"
 
@@ -42,7 +44,7 @@ const (
 	AnnotationRenewAfter    = Domain + "/renew-after"
 	// AnnotationCombinedPEM, "true", asks for CombinedKey in the Secret, and on a pod for
 	// that file beside the others.
-	AnnotationCombinedPEM = Domain + "/combined-pem"
+	AnnotationCombinedPEM = Domain + "/" + formats.CombinedAnnotation
 )
 
 // Annotations of a pod (or of a pod template). Those of Settings may be on a Service or a
@@ -54,8 +56,11 @@ const (
 	AnnotationKeyFlag     = Domain + "/key-flag"
 	AnnotationMountPath   = Domain + "/mount-path"
 	AnnotationHTTPSProbes = Domain + "/https-probes"
-	AnnotationOnRotate    = Domain + "/on-rotate"
-	AnnotationTrust       = Domain + "/trust"
+	// AnnotationProxyProtocol lists ports of the programs to which the pod's proxy sends a
+	// header of the PROXY protocol, version 2.
+	AnnotationProxyProtocol = Domain + "/proxy-protocol"
+	AnnotationOnRotate      = Domain + "/on-rotate"
+	AnnotationTrust         = Domain + "/trust"
 
 	// AnnotationStatus is written by the webhook: an InjectionStatus, which says what
 	// was done where, or why nothing was. It is for people, and the rotator reads
@@ -103,6 +108,10 @@ const (
 	ConditionReady   = Domain + "/Ready"
 	ConditionServing = Domain + "/Serving"
 	ConditionFlags   = Domain + "/Flags"
+
+	// StateSuffix follows the type of a condition in that of the condition that holds the same
+	// as data, for processes: see package state.
+	StateSuffix = "State"
 )
 
 // Names of objects.
@@ -140,7 +149,7 @@ const (
 	// CombinedKey is the key, and the file name, of the private key followed by the
 	// certificate chain, in the Secret of a Service with AnnotationCombinedPEM. A kubelet
 	// that makes a pod's key can write it without that (podCertificate's credential bundle).
-	CombinedKey = "tls-combined.pem"
+	CombinedKey = formats.CombinedFile
 	// ConventionalSecretName is the Secret that a pod gets if nothing names another;
 	// see IsConventional.
 	ConventionalSecretName = "serving-cert"

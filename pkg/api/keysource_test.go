@@ -126,23 +126,3 @@ func TestServicesOfOnePod(t *testing.T) {
 	_, _, ok = MergeForPod(&corev1.Pod{}, nil, DefaultLimits())
 	assert.False(t, ok)
 }
-
-func TestWhatConditionReadyTellsOfPodKeys(t *testing.T) {
-	for _, tt := range []struct {
-		message     string
-		names, kept []string
-	}{
-		{PodKeysText([]string{"web.shop.svc"}, 0), []string{"web.shop.svc"}, nil},
-		{PodKeysText([]string{"*.web.shop.svc", "web.shop.svc"}, 3) + KeptText([]string{"web-tls"}), []string{"*.web.shop.svc", "web.shop.svc"}, []string{"web-tls"}},
-		{PodKeysText([]string{"web.shop.svc"}, 0) + `; namespace "shop" no longer has label x`, []string{"web.shop.svc"}, nil},
-		{"something else", nil, nil},
-	} {
-		svc := &corev1.Service{}
-		svc.Status.Conditions = []metav1.Condition{{Type: ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonPodKeys, Message: tt.message}}
-		assert.Equal(t, tt.names, PodKeyNames(svc), tt.message)
-		assert.Equal(t, tt.kept, KeptSecrets(svc), tt.message)
-		svc.Status.Conditions[0].Reason = "Issued"
-		assert.Nil(t, PodKeyNames(svc), "another reason")
-	}
-	assert.Nil(t, KeptSecrets(&corev1.Service{}))
-}

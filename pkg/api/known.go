@@ -28,10 +28,10 @@ func Places() []Place { return []Place{OnService, OnPod, OnNamespace, OnTarget, 
 func (p Place) Annotations() []string {
 	switch p {
 	case OnService:
-		return append([]string{
+		return slices.Concat([]string{
 			AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames,
-			AnnotationClusterIPs, AnnotationRenewAfter, AnnotationCombinedPEM,
-		}, settingKeys()...)
+			AnnotationClusterIPs, AnnotationRenewAfter,
+		}, FormatAnnotations(), settingKeys())
 	case OnPod:
 		keys := make([]string, len(podAnnotations))
 		for i, a := range podAnnotations {

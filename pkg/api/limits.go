@@ -22,9 +22,11 @@ const (
 	// It is the limit of metav1.Condition, which the API server does not enforce for
 	// Services.
 	MaxMessage = 32 << 10
-	// MaxKept is how many Secrets that a Service asked for before its condition names.
-	// Without the opt-in, the signer keeps only those that are named.
-	MaxKept = 64
+	// MaxKept is how many Secrets that a Service asked for before its condition names, and
+	// MaxReadyState how many bytes the state beside that condition has at most: fewer are named
+	// if their names are long. Without the opt-in, the signer keeps only those that are named.
+	MaxKept       = 64
+	MaxReadyState = 8 << 10
 	// MaxOwners is the most owner references that are remembered of a Secret: those to
 	// Services, and as many others.
 	MaxOwners = 100
@@ -59,6 +61,14 @@ const maxOpenShift = MaxMessage
 // with a comma.
 const maxContainerNames = MaxNames * (validation.DNS1123LabelMaxLength + 1)
 
+// MaxProxyPorts is on how many ports the proxy of a pod listens, and how many ports
+// AnnotationProxyProtocol lists, at most.
+const MaxProxyPorts = 16
+
+// maxProxyProtocol is the most bytes of a list of MaxProxyPorts ports, each with a comma and two
+// spaces.
+const maxProxyProtocol = MaxProxyPorts * (len("65535") + 3)
+
 // maxValue is the most bytes of an annotation that holds one short value, such as a
 // duration. What parses it repeats it in its error.
 const maxValue = 64
@@ -80,8 +90,13 @@ func checkList(value string, most int) (detail string) {
 	if detail := checkLength(value, most); detail != "" {
 		return detail
 	}
-	if n := strings.Count(value, ",") + 1; n > MaxNames {
-		return fmt.Sprintf("%d names: must be at most %d", n, MaxNames)
+	return checkCount(value, MaxNames, "names")
+}
+
+// checkCount returns what is wrong with the number of entries of a comma-separated list, or "".
+func checkCount(value string, most int, entries string) (detail string) {
+	if n := strings.Count(value, ",") + 1; n > most {
+		return fmt.Sprintf("%d %s: must be at most %d", n, entries, most)
 	}
 	return ""
 }
@@ -109,10 +124,13 @@ func maxAnnotationOf(key string) int {
 	case OpenShiftError, OpenShiftErrorAlpha:
 		return maxOpenShift
 	case AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationClusterIPs, AnnotationRenewAfter,
-		AnnotationRenewedAfter, AnnotationCombinedPEM, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes,
+		AnnotationRenewedAfter, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes, AnnotationProxyProtocol,
 		TranslatedFrom, OpenShiftSecretName, OpenShiftSecretNameAlpha, OpenShiftSignedBy, OpenShiftSignedByAlpha, OpenShiftErrorNum, OpenShiftErrorNumAlpha,
 		OpenShiftServiceName, OpenShiftServiceNameAlpha, OpenShiftServiceUID, OpenShiftServiceUIDAlpha, OpenShiftExpiry, OpenShiftExpiryAlpha,
 		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle:
+		return validation.DNS1123SubdomainMaxLength
+	}
+	if asksForFormat(key) {
 		return validation.DNS1123SubdomainMaxLength
 	}
 	return 0

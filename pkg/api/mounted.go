@@ -3,6 +3,7 @@ package api
 import (
 	"crypto/sha256"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -59,13 +60,13 @@ func ParseMounted(value string) Mounted {
 		return m
 	}
 	for entry := range strings.SplitSeq(value, ",") {
-		if hash, ok := strings.CutPrefix(entry, mountedBundle); ok && isFingerprint(hash) {
+		if hash, ok := strings.CutPrefix(entry, mountedBundle); ok && IsFingerprint(hash) {
 			m.Bundle = hash
 			continue
 		}
 		secret, ok := strings.CutPrefix(entry, mountedSecret)
 		name, leaf, ok2 := strings.Cut(secret, "=")
-		if !ok || !ok2 || name == "" || !isFingerprint(leaf) {
+		if !ok || !ok2 || name == "" || !IsFingerprint(leaf) {
 			continue
 		}
 		if m.Leaves == nil {
@@ -75,3 +76,8 @@ func ParseMounted(value string) Mounted {
 	}
 	return m
 }
+
+var fingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// IsFingerprint reports whether s has the form of pki.Fingerprint: SHA-256 in hex.
+func IsFingerprint(s string) bool { return fingerprint.MatchString(s) }

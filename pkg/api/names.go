@@ -67,18 +67,26 @@ func ParseSuffixRule(s, clusterDomain string) (SuffixRule, error) {
 	if _, err := path.Match(glob, "x"); err != nil {
 		return SuffixRule{}, fmt.Errorf("%q: namespace glob %q is not valid: %w", s, glob, err)
 	}
+	if err := CheckSuffix(suffix, clusterDomain); err != nil {
+		return SuffixRule{}, fmt.Errorf("%q: %w", s, err)
+	}
+	return SuffixRule{NamespaceGlob: glob, Suffix: suffix}, nil
+}
+
+// CheckSuffix returns why names may not be permitted by that suffix, or nil.
+func CheckSuffix(suffix, clusterDomain string) error {
 	if errs := validation.IsDNS1123Subdomain(suffix); len(errs) > 0 {
-		return SuffixRule{}, fmt.Errorf("%q: suffix %q is not a valid DNS name: %s", s, suffix, strings.Join(errs, "; "))
+		return fmt.Errorf("suffix %q is not a valid DNS name: %s", suffix, strings.Join(errs, "; "))
 	}
 	if looksLikeIP(suffix) {
-		return SuffixRule{}, fmt.Errorf("%q: suffix %q is an IP address: must be a DNS name", s, suffix)
+		return fmt.Errorf("suffix %q is an IP address: must be a DNS name", suffix)
 	}
 	for _, own := range []string{"svc", clusterDomain} {
 		if within(suffix, own) || within(own, suffix) {
-			return SuffixRule{}, fmt.Errorf("%q: suffix %q overlaps %q, which contains the names of Services: must be a domain outside the cluster", s, suffix, own)
+			return fmt.Errorf("suffix %q overlaps %q, which contains the names of Services: must be a domain outside the cluster", suffix, own)
 		}
 	}
-	return SuffixRule{NamespaceGlob: glob, Suffix: suffix}, nil
+	return nil
 }
 
 // String returns the rule in the form that ParseSuffixRule parses.

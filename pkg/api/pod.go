@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 // OnRotate is what the rotator may do about a pod that still serves an old
@@ -30,8 +32,7 @@ type PodRequest struct {
 	Settings
 	OnRotate OnRotate
 	Trust    bool
-	// Combined is true if the pod asks for CombinedKey beside the other files.
-	Combined bool
+	Formats  formats.Set // that the pod asks for beside the other files
 }
 
 // ParsePod returns what the labels and annotations of a pod ask for. Every error is a
@@ -112,8 +113,8 @@ var podAnnotations = slices.Concat(
 			return oneOf(r.OnRotate, OnRotateReload, OnRotateRestart, OnRotateNone)
 		}},
 		{AnnotationTrust, func(r *PodRequest, v string) string { return setBool(&r.Trust, v) }},
-		{AnnotationCombinedPEM, func(r *PodRequest, v string) string { return setBool(&r.Combined, v) }},
 	},
+	podFormats(),
 )
 
 func ofPods(settings []setting) []podAnnotation {

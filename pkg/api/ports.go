@@ -10,8 +10,8 @@ import (
 )
 
 // TLSTargets returns the targetPorts that serve TLS: those of the Service's TCP ports
-// whose name, appProtocol or number is one of TLS, or of all its TCP ports if there is
-// no such port.
+// whose name, appProtocol or number is one of TLS or that ask for a proxy
+// ([ParseProxyPort]), or of all its TCP ports if there is no such port.
 func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	var all, secure []intstr.IntOrString
 	for _, p := range svc.Spec.Ports {
@@ -23,7 +23,8 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 			target = intstr.FromInt32(p.Port) // the API server's default
 		}
 		all = append(all, target)
-		if PortSaysTLS(p.Name, p.Port) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol) {
+		_, proxied := proxyTarget(target)
+		if proxied || PortSaysTLS(p.Name, p.Port) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol) {
 			secure = append(secure, target)
 		}
 	}
@@ -31,6 +32,18 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 		return secure
 	}
 	return all
+}
+
+// ProxyTargets returns the names of those [TLSTargets] that are a proxy's in the Service's pods
+// ([ParseProxyPort]), each once.
+func ProxyTargets(svc *corev1.Service) []string {
+	var names []string
+	for _, target := range TLSTargets(svc) {
+		if p, ok := proxyTarget(target); ok && !slices.Contains(names, p.Name()) {
+			names = append(names, p.Name())
+		}
+	}
+	return names
 }
 
 // PortSaysTLS reports whether the name or the number of a port is one of TLS.

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -36,6 +37,21 @@ func TestTLSTargets(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			assert.Equal(t, tt.want, api.TLSTargets(&corev1.Service{Spec: corev1.ServiceSpec{Ports: tt.ports}}))
 		})
+	}
+}
+
+func TestProxyTargets(t *testing.T) {
+	to := func(name string, target intstr.IntOrString) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Port: 443, TargetPort: target}
+	}
+	udp := to("quic", intstr.FromString("sc-tls-1"))
+	udp.Protocol = corev1.ProtocolUDP
+	for want, ports := range map[string][]corev1.ServicePort{
+		"":                         {to("https", intstr.FromInt32(8443)), to("x", intstr.FromString("sc-tls-")), udp},
+		"sc-tls-8080":              {to("http", intstr.FromInt32(80)), to("a", intstr.FromString("sc-tls-8080")), to("b", intstr.FromString("sc-tls-8080"))},
+		"sc-any-http, sc-tls-8080": {to("https", intstr.FromInt32(8443)), to("a", intstr.FromString("sc-any-http")), to("b", intstr.FromString("sc-tls-8080"))},
+	} {
+		assert.Equal(t, want, strings.Join(api.ProxyTargets(&corev1.Service{Spec: corev1.ServiceSpec{Ports: ports}}), ", "))
 	}
 }
 

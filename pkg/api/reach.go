@@ -79,8 +79,12 @@ func ReachOf(pod *corev1.Pod) Reach {
 // Port reports whether traffic for a target port can reach the pod. A name must be
 // declared by a container: without it, the pod is no endpoint of that port. A number need
 // not be, except in a pod that runs to its end ([OneShot]), where nothing else indicates
-// that it serves.
+// that it serves. A name that asks for a proxy ([ParseProxyPort]) and that no container
+// declares reaches the pod where the port of its program does: there the webhook adds it.
 func (r Reach) Port(target intstr.IntOrString) bool {
+	if p, asks := proxyTarget(target); asks && !r.declared[target] {
+		target = p.UpstreamPort()
+	}
 	return target.Type == intstr.Int && !r.oneShot || r.declared[target]
 }
 

@@ -13,49 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // DefaultKeyAlgorithm is the key algorithm for a Service that does not ask for one.
 const DefaultKeyAlgorithm = pki.ECDSAP256
-
-// Limits are what the operator of a signer allows, and the defaults for a Service that
-// does not ask.
-type Limits struct {
-	DefaultDuration time.Duration
-	MinDuration     time.Duration
-	MaxDuration     time.Duration
-	ClusterDomain   string
-	// FormerDomains are former cluster domains. Services keep their names in them, as
-	// far as a certificate has room.
-	FormerDomains     []string
-	PermitDNSSuffixes []SuffixRule
-	PermitClusterIPs  bool
-	PermitRSA4096     bool
-	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs, whatever is
-	// asked for: when a Service is deleted its address may become another's at once.
-	ClusterIPDuration time.Duration
-}
-
-// DefaultLimits returns the limits of a signer that is started without flags.
-func DefaultLimits() Limits {
-	return Limits{
-		DefaultDuration:   720 * time.Hour,
-		MinDuration:       time.Hour,
-		MaxDuration:       2160 * time.Hour,
-		ClusterDomain:     "cluster.local",
-		ClusterIPDuration: 24 * time.Hour,
-	}
-}
-
-// Constraints returns the names that a CA for these limits may sign.
-func (l Limits) Constraints() pki.Constraints {
-	domains := []string{"svc", l.ClusterDomain}
-	for _, r := range l.PermitDNSSuffixes {
-		domains = append(domains, r.Suffix)
-	}
-	return pki.Constraints{PermittedDNS: domains, PermitIPs: l.PermitClusterIPs}.Normalize()
-}
 
 // Params are a certificate's key algorithm and lifetime.
 type Params struct {
@@ -79,8 +42,7 @@ type Request struct {
 	// RenewAfter, if not zero, is a time in whole seconds. Once it has come, a
 	// certificate that was issued before it is replaced.
 	RenewAfter time.Time
-	// Combined is true if the Service asks for CombinedKey in the Secret.
-	Combined bool
+	Formats    formats.Set // that the Service asks for in the Secret beside the pair
 }
 
 // FieldError reports an annotation or a field whose value is not allowed.
@@ -109,33 +71,14 @@ func Wants(svc *corev1.Service) (secretName string, ok bool) {
 	return secretName, ok
 }
 
-// WantsCombined reports whether the Service asks for CombinedKey in its Secret.
-// One whose annotation has a wrong value does not; Parse refuses it.
-func WantsCombined(svc *corev1.Service) bool {
-	combined, err := CombinedOf(svc)
-	return err == nil && combined
-}
+// requestStep parses a part of what a Service asks for.
+type requestStep func(*Request, *corev1.Service, Limits) error
 
-// CombinedOf returns what AnnotationCombinedPEM of the Service says: false if it has
-// none, and a *FieldError if its value is wrong.
-func CombinedOf(svc *corev1.Service) (bool, error) {
-	value, ok := svc.Annotations[AnnotationCombinedPEM]
-	if !ok {
-		return false, nil
-	}
-	combined, err := parseBool(value)
-	if err != nil {
-		return false, &FieldError{AnnotationCombinedPEM, value, err.Error()}
-	}
-	return combined, nil
-}
-
-// requestSteps each parse a part of what a Service asks for, in the order in which errors
-// are reported.
-var requestSteps = [...]func(*Request, *corev1.Service, Limits) error{
+// requestSteps are all, in the order in which errors are reported.
+var requestSteps = append([]requestStep{
 	(*Request).parseSize, (*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
-	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter, (*Request).parseCombined,
-}
+	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter,
+}, requestFormats()...)
 
 // Parse returns what the Service asks for. Every error is a *FieldError, or wraps one.
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
@@ -296,11 +239,6 @@ func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
 
 func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) (err error) {
 	r.RenewAfter, err = RenewAfterOf(svc)
-	return err
-}
-
-func (r *Request) parseCombined(svc *corev1.Service, _ Limits) (err error) {
-	r.Combined, err = CombinedOf(svc)
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -79,7 +80,7 @@ func TestParseReadsEveryAnnotation(t *testing.T) {
 		Params:     Params{pki.Ed25519, 90 * time.Minute},
 		Asked:      Params{pki.Ed25519, 90 * time.Minute},
 		RenewAfter: created,
-		Combined:   true,
+		Formats:    formats.Of(&formats.Combined),
 	}, r)
 }
 
@@ -121,10 +122,17 @@ func TestWants(t *testing.T) {
 	assert.False(t, ok, "a Service that is being deleted asks for nothing")
 }
 
-func TestWantsCombined(t *testing.T) {
-	assert.False(t, WantsCombined(service()))
-	for value, want := range map[string]bool{"true": true, "false": false, "yes": false, "": false, "True": false, "1": false} {
-		assert.Equal(t, want, WantsCombined(service(AnnotationCombinedPEM, value)), "%q", value)
+// A Service asks for a format with "true", and anything but that and "false" is a mistake.
+func TestFormatsOf(t *testing.T) {
+	asked, mistaken := FormatsOf(service())
+	assert.Zero(t, asked|mistaken)
+	assert.Equal(t, AnnotationCombinedPEM, FormatAnnotation(&formats.Combined))
+	for f := range formats.All().Formats() {
+		for value, isMistake := range map[string]bool{"true": false, "false": false, "yes": true, "": true, "True": true, "1": true} {
+			asked, mistaken := FormatsOf(service(FormatAnnotation(f), value))
+			assert.Equal(t, value == "true", asked.Has(f), "%s %q", f.Name, value)
+			assert.Equal(t, isMistake, mistaken.Has(f), "%s %q", f.Name, value)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,4 +89,10 @@ func TestServingStatusThatCannotBeRead(t *testing.T) {
 	s, err := api.ParseServingStatus(map[string]string{"stale": "", "stale-count": "0"})
 	require.NoError(t, err)
 	assert.Empty(t, s.Stale)
+}
+
+var someLeaf = strings.Repeat("0a", 32)
+
+func drawLeaf(t *rapid.T) string {
+	return rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "leaf")
 }

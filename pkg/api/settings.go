@@ -57,6 +57,9 @@ type Settings struct {
 	CertFlag, KeyFlag string // with their dashes
 	MountPath         string // absolute and clean
 	HTTPSProbes       HTTPSProbes
+	// ProxyProtocol are the ports of AnnotationProxyProtocol, in that order and without
+	// duplicates.
+	ProxyProtocol []int32
 }
 
 // DefaultSettings returns what holds where nobody says anything.
@@ -76,6 +79,9 @@ func (s Settings) Or(other Settings) Settings {
 	s.CertFlag, s.KeyFlag = cmp.Or(s.CertFlag, other.CertFlag), cmp.Or(s.KeyFlag, other.KeyFlag)
 	s.MountPath = cmp.Or(s.MountPath, other.MountPath)
 	s.HTTPSProbes = cmp.Or(s.HTTPSProbes, other.HTTPSProbes)
+	if len(s.ProxyProtocol) == 0 {
+		s.ProxyProtocol = other.ProxyProtocol
+	}
 	return s
 }
 
@@ -108,6 +114,7 @@ var settings = []setting{
 		s.HTTPSProbes = HTTPSProbes(v)
 		return oneOf(s.HTTPSProbes, HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse)
 	}},
+	{AnnotationProxyProtocol, parseProxyProtocol},
 }
 
 // ParseSettings returns the settings that the annotations of a Service or of a namespace

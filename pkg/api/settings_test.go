@@ -13,14 +13,14 @@ import (
 func full() Settings {
 	return Settings{
 		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
-		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse,
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081},
 	}
 }
 
 func TestOrTakesWhatIsNotSaid(t *testing.T) {
 	other := Settings{
 		Containers: []string{"proxy"}, Mode: ModeMount, CertFlag: "-c", KeyFlag: "-k",
-		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue,
+		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1},
 	}
 	assert.Equal(t, full(), full().Or(other), "what is said stays")
 	assert.Equal(t, other, Settings{}.Or(other), "nothing is said")
@@ -45,7 +45,7 @@ func TestOrOnThreeLevels(t *testing.T) {
 	pod, service, namespace := Settings{Mode: ModeMount}, Settings{Mode: ModeEnv, CertFlag: "--cert"}, full()
 	assert.Equal(t, Settings{
 		Containers: []string{"web"}, Mode: ModeMount, CertFlag: "--cert", KeyFlag: "--key",
-		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse,
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081},
 	}, pod.Or(service).Or(namespace))
 }
 
@@ -60,26 +60,27 @@ func TestNamesFlags(t *testing.T) {
 func TestParseSettingsReadsEveryKey(t *testing.T) {
 	s, errs := ParseSettings(map[string]string{
 		AnnotationContainers: "web, proxy,web", AnnotationMode: "mount", AnnotationCertFlag: "-cert", AnnotationKeyFlag: "-key",
-		AnnotationMountPath: "/certs//x/", AnnotationHTTPSProbes: "auto",
+		AnnotationMountPath: "/certs//x/", AnnotationHTTPSProbes: "auto", AnnotationProxyProtocol: "8082, 8081,8082",
 		AnnotationSecretName: "web-tls", AnnotationTrust: "perhaps", "other.example/mode": "nonsense",
 	})
 	require.Empty(t, errs, "what is no setting is not looked at")
 	assert.Equal(t, Settings{
 		Containers: []string{"web", "proxy"}, Mode: ModeMount, CertFlag: "-cert", KeyFlag: "-key",
-		MountPath: "/certs/x", HTTPSProbes: HTTPSProbesAuto,
+		MountPath: "/certs/x", HTTPSProbes: HTTPSProbesAuto, ProxyProtocol: []int32{8082, 8081},
 	}, s)
 	for key, want := range map[string]Settings{
-		AnnotationContainers:  {Containers: []string{"v"}},
-		AnnotationMode:        {Mode: ModeArgs},
-		AnnotationCertFlag:    {CertFlag: "--v"},
-		AnnotationKeyFlag:     {KeyFlag: "--v"},
-		AnnotationMountPath:   {MountPath: "/v"},
-		AnnotationHTTPSProbes: {HTTPSProbes: HTTPSProbesTrue},
+		AnnotationContainers:    {Containers: []string{"v"}},
+		AnnotationMode:          {Mode: ModeArgs},
+		AnnotationCertFlag:      {CertFlag: "--v"},
+		AnnotationKeyFlag:       {KeyFlag: "--v"},
+		AnnotationMountPath:     {MountPath: "/v"},
+		AnnotationHTTPSProbes:   {HTTPSProbes: HTTPSProbesTrue},
+		AnnotationProxyProtocol: {ProxyProtocol: []int32{65535}},
 	} {
 		t.Run(key, func(t *testing.T) {
 			value := map[string]string{
 				AnnotationContainers: "v", AnnotationMode: "args", AnnotationCertFlag: "--v", AnnotationKeyFlag: "--v",
-				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true",
+				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true", AnnotationProxyProtocol: "65535",
 			}[key]
 			s, errs := ParseSettings(map[string]string{key: value})
 			assert.Empty(t, errs)
@@ -96,7 +97,7 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 func TestParseSettingsKeepsTheOthers(t *testing.T) {
 	right := map[string]string{
 		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",
-		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false",
+		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false", AnnotationProxyProtocol: "8081",
 	}
 	for _, tc := range []struct {
 		key, value, says string
@@ -110,6 +111,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 		{AnnotationMountPath, "certs", "must be the absolute path of a separate directory", func(s *Settings) { s.MountPath = "" }},
 		{AnnotationMountPath, "/etc", "would hide the container's own /etc", func(s *Settings) { s.MountPath = "" }},
 		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`, func(s *Settings) { s.HTTPSProbes = "" }},
+		{AnnotationProxyProtocol, "8081,http", portNumbers, func(s *Settings) { s.ProxyProtocol = nil }},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			annotations := map[string]string{}
@@ -134,7 +136,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 func TestParseSettingsNamesEveryMistakeInOrder(t *testing.T) {
 	s, errs := ParseSettings(map[string]string{
 		AnnotationContainers: "A", AnnotationMode: "b", AnnotationCertFlag: "c", AnnotationKeyFlag: "d",
-		AnnotationMountPath: "e", AnnotationHTTPSProbes: "f",
+		AnnotationMountPath: "e", AnnotationHTTPSProbes: "f", AnnotationProxyProtocol: "g",
 	})
 	assert.Zero(t, s)
 	var fields []string
@@ -143,7 +145,7 @@ func TestParseSettingsNamesEveryMistakeInOrder(t *testing.T) {
 		require.ErrorAs(t, err, &fe)
 		fields = append(fields, fe.Field)
 	}
-	assert.Equal(t, []string{AnnotationContainers, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationMountPath, AnnotationHTTPSProbes}, fields)
+	assert.Equal(t, []string{AnnotationContainers, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationMountPath, AnnotationHTTPSProbes, AnnotationProxyProtocol}, fields)
 }
 
 func TestParseSettingsOfFlagsThatContradict(t *testing.T) {
@@ -175,6 +177,8 @@ func TestParseSettingsOfFlagsThatContradict(t *testing.T) {
 	assert.Equal(t, Settings{CertFlag: DefaultKeyFlag, KeyFlag: DefaultCertFlag}, s)
 }
 
+const portNumbers = "must be a comma-separated list of numbers of ports, each from 1 to 65535"
+
 func TestBoundsOfSettings(t *testing.T) {
 	flag, dir := "--"+strings.Repeat("a", 100), "/"+strings.Repeat("a", 511)
 	s, errs := ParseSettings(map[string]string{AnnotationCertFlag: flag, AnnotationMountPath: dir})
@@ -182,6 +186,17 @@ func TestBoundsOfSettings(t *testing.T) {
 	assert.Equal(t, Settings{CertFlag: flag, MountPath: dir}, s)
 	_, errs = ParseSettings(map[string]string{AnnotationCertFlag: flag + "a", AnnotationMountPath: dir + "a"})
 	assert.Len(t, errs, 2)
+	ports := strings.TrimSuffix(strings.Repeat("65535,", MaxProxyPorts), ",")
+	for value, detail := range map[string]string{
+		ports: "", ports + ",1": "17 ports: must be at most 16",
+		strings.Repeat(" ", maxProxyProtocol-1) + "1": "", strings.Repeat(" ", maxProxyProtocol) + "1": "129 bytes: must be at most 128",
+		strings.Repeat("1", 1<<20): "1048576 bytes: must be at most 128", "65536": portNumbers, "0": portNumbers, "08081": portNumbers, "+1": portNumbers, "": portNumbers, ",": portNumbers,
+	} {
+		_, errs = ParseSettings(map[string]string{AnnotationProxyProtocol: value})
+		if assert.Equal(t, detail != "", len(errs) == 1, value) && detail != "" {
+			assert.ErrorContains(t, errs[0], detail)
+		}
+	}
 	for _, closed := range closedPaths {
 		for _, path := range []string{closed, closed + "/", closed + "/x"} {
 			_, errs = ParseSettings(map[string]string{AnnotationMountPath: path})

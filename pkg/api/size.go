@@ -65,7 +65,7 @@ func ShareOf(cluster int64) Share {
 }
 
 // Reduce returns what is remembered of a stripped Service that exceeds the share: who it is, what
-// it asks for in short annotations, and its condition, but not which pods it selects. It returns
+// it asks for in short annotations, and its condition Ready with the state, but not which pods it selects. It returns
 // an object of at most MaxReduced bytes. Reducing it again changes nothing.
 func Reduce(svc *corev1.Service, share Share) *corev1.Service {
 	if IsReduced(svc) {
@@ -79,9 +79,12 @@ func Reduce(svc *corev1.Service, share Share) *corev1.Service {
 		}
 	}
 	for _, c := range svc.Status.Conditions {
-		if c.Type == ConditionReady {
+		switch {
+		case c.Type == ConditionReady:
 			c.Message = truncate(c.Message, maxReducedMessage)
-			kept.Status.Conditions = []metav1.Condition{c}
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
+		case c.Type == ConditionReady+StateSuffix && len(c.Message) <= MaxReadyState:
+			kept.Status.Conditions = append(kept.Status.Conditions, c)
 		}
 	}
 	markTooLarge(&kept, &TooLargeError{FieldError{fieldOfShare, svc.Namespace, fmt.Sprintf(
@@ -137,7 +140,7 @@ func SizeOfService(svc *corev1.Service) int64 {
 	}
 	n += sizeOfMap(annotations)
 	for i := range svc.Status.Conditions {
-		if c := &svc.Status.Conditions[i]; c.Type == ConditionReady || c.Type == ConditionServing || c.Type == ConditionFlags {
+		if c := &svc.Status.Conditions[i]; strings.HasPrefix(c.Type, Domain+"/") {
 			n += int64(sizeCondition + min(len(c.Message), MaxMessage+1) + min(len(c.Reason), maxReason+1))
 		}
 	}

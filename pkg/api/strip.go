@@ -10,7 +10,7 @@ import (
 type Keep struct {
 	CreationTimestamp bool
 	Annotations       []string // keys; TranslatedFrom counts as one
-	Conditions        []string // types, in the order in which they are kept
+	Conditions        []string // types, in the order in which they are kept, each with its state
 	// Fields of the spec.
 	Type, ClusterIP, ClusterIPs, Selector, Ports bool
 }
@@ -31,15 +31,11 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 		}
 	}
 	for _, conditionType := range keep.Conditions {
-		c := Condition(svc, conditionType)
-		if c == nil {
-			continue
+		for _, t := range []string{conditionType, conditionType + StateSuffix} {
+			if c := Condition(svc, t); c != nil {
+				kept.Status.Conditions = append(kept.Status.Conditions, stripCondition(*c))
+			}
 		}
-		condition := *c
-		condition.Message = truncate(c.Message, MaxMessage)
-		condition.Reason = truncate(c.Reason, maxReason)
-		condition.Status = metav1.ConditionStatus(truncate(string(c.Status), maxReason))
-		kept.Status.Conditions = append(kept.Status.Conditions, condition)
 	}
 	if keep.Type {
 		kept.Spec.Type = svc.Spec.Type
@@ -61,6 +57,13 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 		kept.Spec.Ports = svc.Spec.Ports
 	}
 	return kept
+}
+
+func stripCondition(c metav1.Condition) metav1.Condition {
+	c.Message = truncate(c.Message, MaxMessage)
+	c.Reason = truncate(c.Reason, maxReason)
+	c.Status = metav1.ConditionStatus(truncate(string(c.Status), maxReason))
+	return c
 }
 
 // Identity returns what identifies an object and its version: namespace, name,

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 // Wanted is what a certificate should contain: what all Services that share its Secret
@@ -19,14 +21,13 @@ type Wanted struct {
 	// without duplicates. A certificate contains as many as it has room for.
 	FormerNames []string
 	Params      Params
-	RenewAfter  time.Time // the latest that any Service asks for
-	// Combined is true if any Service asks for CombinedKey in the Secret.
-	Combined bool
+	RenewAfter  time.Time   // the latest that any Service asks for
+	Formats     formats.Set // that any Service asks for in the Secret beside the pair
 }
 
 // Hash returns 16 hex digits that identify the request in a condition's message. They
 // do not depend on RenewAfter, which says when and not what, nor on FormerNames,
-// which nobody asks for, nor on Combined, which does not change the certificate.
+// which nobody asks for, nor on Formats, which do not change the certificate.
 func (w Wanted) Hash() string {
 	return hashOf(struct {
 		DNSNames []string
@@ -91,7 +92,7 @@ func Retained(services []*corev1.Service, limits Limits) Wanted {
 }
 
 // WithRetained returns w with the names that each of the Services may have, without the
-// others that it asks for, and with CombinedKey if one of them asks for it. All names of w
+// others that it asks for, and with the formats that any of them asks for. All names of w
 // are in the result. Of the others, it has those that there is room for in MaxNames: first
 // the Services' own names, and then the extra names from the beginning of each list; each
 // time those of older Services first.
@@ -128,7 +129,8 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 			w.IPs = ips
 		}
 		w.FormerNames = union(w.FormerNames, formerNames(svc, limits), cmp.Compare[string])
-		w.Combined = w.Combined || WantsCombined(svc)
+		asked, _ := FormatsOf(svc)
+		w.Formats |= asked
 	}
 	return w
 }
@@ -137,7 +139,7 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 func (w Wanted) with(r Request) Wanted {
 	w.DNSNames, w.IPs = union(w.DNSNames, r.DNSNames, cmp.Compare[string]), union(w.IPs, r.IPs, netip.Addr.Compare)
 	w.FormerNames = union(w.FormerNames, r.FormerNames, cmp.Compare[string])
-	w.Combined = w.Combined || r.Combined
+	w.Formats |= r.Formats
 	if r.RenewAfter.After(w.RenewAfter) {
 		w.RenewAfter = r.RenewAfter
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -68,7 +69,7 @@ func TestMergeCombined(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wanted, _, ok := Merge(c.services, DefaultLimits())
 			require.True(t, ok)
-			assert.Equal(t, c.want, wanted.Combined)
+			assert.Equal(t, c.want, wanted.Formats.Has(&formats.Combined))
 		})
 	}
 }
@@ -185,7 +186,7 @@ func TestANewcomerDisturbsNobody(t *testing.T) {
 		}
 		require.True(t, okAfter)
 		require.Equal(t, before.Params, after.Params)
-		require.True(t, after.Combined || !before.Combined)
+		require.Zero(t, before.Formats&^after.Formats)
 		for _, name := range before.DNSNames {
 			require.Contains(t, after.DNSNames, name)
 		}
@@ -229,12 +230,12 @@ func TestRetained(t *testing.T) {
 	assert.Len(t, wanted.IPs, 2)
 	assert.Equal(t, Params{pki.ECDSAP256, 720 * time.Hour}, wanted.Params)
 
-	assert.False(t, wanted.Combined)
+	assert.Zero(t, wanted.Formats)
 	for _, services := range [][]*corev1.Service{
 		{named("a", 0), named("b", 1, AnnotationCombinedPEM, "true", AnnotationDuration, "abc")},
 		{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour, AnnotationCombinedPEM, "true")},
 	} {
-		assert.True(t, Retained(services, permissive()).Combined, "even of a Service whose names have no room")
+		assert.True(t, Retained(services, permissive()).Formats.Has(&formats.Combined), "even of a Service whose names have no room")
 	}
 
 	full := Retained([]*corev1.Service{service(AnnotationExtraDNSNames, names(97)), named("x", time.Hour), named("old", -time.Hour)}, permissive())

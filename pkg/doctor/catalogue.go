@@ -25,6 +25,7 @@ const (
 	WebhookReached ID = "SC209"
 	CABundle       ID = "SC210"
 	Clock          ID = "SC211"
+	KubeletServing ID = "SC212"
 
 	CAProblem    ID = "SC301"
 	CAWarning    ID = "SC302"
@@ -122,6 +123,9 @@ var checks = []Check{
 	{Clock, "Clock", System, Warning, "the clocks of the API server and of this machine agree",
 		"Times that this command shows are wrong, or the cluster's clock is. Certificates are valid from 5 minutes before they were issued.",
 		"Synchronise the clocks (NTP).", "limits.md#how-long-a-certificate-lives", false},
+	{KubeletServing, "KubeletServing", System, Warning, "kubelets have the serving certificates that they asked for, with --approve-kubelet-serving",
+		"The kubelet serves an older certificate or none, so that logs, exec and metrics of its pods fail for clients that verify it. Which one it serves is not looked at, and requests are known for an hour.",
+		"Do what the message says: compare --node-cidrs and --node-dns-suffixes with the addresses of the Node.", "kubelet-serving.md#what-is-approved", false},
 
 	{CAProblem, "CAProblem", Authority, Error, "the CA signs",
 		"No certificate is issued or renewed until it does. Those that there are work until they end.",

@@ -1,6 +1,9 @@
 package doctor
 
 import (
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,11 +37,25 @@ func conditions(svc *corev1.Service, object string) []Finding {
 	case api.ServingNoConsumers:
 		out = append(out, found(NoConsumers, object, "%s", serving.Message))
 	case api.ServingStale:
-		out = append(out, found(Stale, object, "%s", serving.Message))
+		out = append(out, byProxy(svc, found(Stale, object, "%s", serving.Message)))
 	case api.ServingForeign, api.ServingPlaintext:
-		out = append(out, found(NotServed, object, "%s: %s", serving.Reason, serving.Message))
+		out = append(out, byProxy(svc, found(NotServed, object, "%s: %s", serving.Reason, serving.Message)))
 	case api.ServingUnreachable, api.ServingNoPort, api.ServingNotVerified:
-		out = append(out, found(NotServed, object, "%s: %s", serving.Reason, serving.Message).as(Info))
+		out = append(out, byProxy(svc, found(NotServed, object, "%s: %s", serving.Reason, serving.Message)).as(Info))
 	}
 	return out
+}
+
+// byProxy adds to what is wrong with a Service's TLS that the proxy in its pods serves it. If
+// all of it, the program has no part in it, and the fix is another one.
+func byProxy(svc *corev1.Service, f Finding) Finding {
+	names := api.ProxyTargets(svc)
+	if len(names) == 0 {
+		return f
+	}
+	f.Message += fmt.Sprintf("; TLS at targetPort %s is served by the proxy in its pods", strings.Join(names, ", "))
+	if len(names) < len(api.TLSTargets(svc)) {
+		return f
+	}
+	return f.do("See what the proxy says: kubectl logs POD -n %s -c %s.", svc.Namespace, api.ProxyContainer)
 }

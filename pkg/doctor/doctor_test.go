@@ -10,11 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -87,7 +89,10 @@ func healthy(t *testing.T) Facts {
 	t.Helper()
 	two, seconds, holder := int32(2), int32(15), "pod_1"
 	renewed := metav1.NewMicroTime(noon.Add(-3 * time.Second))
-	i := &Installation{Namespace: api.DefaultNamespace, Deployments: map[string]*appsv1.Deployment{}, Leases: map[string]*coordinationv1.Lease{}}
+	i := &Installation{
+		Namespace: api.DefaultNamespace, Deployments: map[string]*appsv1.Deployment{}, Leases: map[string]*coordinationv1.Lease{},
+		KubeletRequests: []certificatesv1.CertificateSigningRequest{},
+	}
 	for _, c := range components {
 		name := "servingcert-" + c
 		i.Deployments[name] = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{Replicas: &two}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2}}
@@ -331,6 +336,9 @@ var ofTheAuthority = []breaking{
 }
 
 var ofServices = []breaking{
+	{"a kubelet that was denied", kubeletAsked("Denied", "NameNotPermitted", "IP address 10.9.0.1: is in none of --node-cidrs", 0), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was denied: NameNotPermitted: IP address 10.9.0.1: is in none of --node-cidrs"},
+	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has waited for 2m0s: an event on it, in namespace default, says for what"},
+	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, and kube-controller-manager has not signed it: it was made 2m0s ago"},
 	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
 	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
 	{"not ready", func(_ *testing.T, f *Facts) {
@@ -346,6 +354,10 @@ var ofServices = []breaking{
 	{"unreachable", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionUnknown, api.ServingUnreachable, "no answer")
 	}, "info SC410 Service shop/web: Unreachable: no answer"},
+	{"stale behind a proxy", func(_ *testing.T, f *Facts) {
+		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
+		condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
+	}, "warning SC409 Service shop/web: 2 pods; TLS at targetPort sc-tls-8080 is served by the proxy in its pods"},
 	{"the label is wrong", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Labels[api.LabelInject], f.Namespaces[0].Services = "yes", nil
 	}, `error SC404 Namespace shop: label servingcert.dev/inject: "yes": must be "enabled" or "disabled"`},
@@ -414,7 +426,7 @@ func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
 	f := healthy(t)
 	i := f.Installation
 	i.Deployments, i.Leases, i.Pods, i.Objects, i.DryRun, i.Bundle = nil, nil, nil, nil, nil, ""
-	f.Namespaces, f.Authority = nil, nil
+	f.Namespaces, f.Authority, i.KubeletRequests = nil, nil, nil
 	unread := []ID{Installed, Available, Leases, Versions, Rights, WebhookConfig, Policies, OtherObjects, WebhookReached, CABundle}
 	assert.True(t, f.Examine(noon).Examined())
 	f.Failures = []Failure{{"everything", "forbidden", true, unread}}

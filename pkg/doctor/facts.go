@@ -103,6 +103,9 @@ func (f Facts) unmade(id ID) bool {
 	if id == WebhookReached && (f.Installation == nil || f.Installation.DryRun == nil) {
 		return true
 	}
+	if id == KubeletServing && (f.Installation == nil || f.Installation.KubeletRequests == nil) {
+		return true
+	}
 	if id == SignerClock && f.Namespaces == nil || id == NotOptedIn && f.failed(WebhookReached) {
 		return true
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -42,6 +43,9 @@ type Installation struct {
 	Skew time.Duration
 	// DryRun is nil if it was not made.
 	DryRun *DryRun
+	// KubeletRequests are those for signer kubernetes.io/kubelet-serving; nil if the signer does
+	// not approve them, or they could not be read.
+	KubeletRequests []certificatesv1.CertificateSigningRequest
 }
 
 // DryRun is what became of a pod that was created with dryRun=All in an opted-in namespace.
@@ -54,7 +58,7 @@ type DryRun struct {
 }
 
 func (i *Installation) judge(now time.Time) []Finding {
-	return slices.Concat(i.deployments(), i.leases(now), i.versions(), drift(i.Objects), i.reached(), i.caBundle(), i.clock())
+	return slices.Concat(i.deployments(), i.leases(now), i.versions(), drift(i.Objects), i.reached(), i.caBundle(), i.clock(), i.kubelets(now))
 }
 
 func (i *Installation) deployments() []Finding {

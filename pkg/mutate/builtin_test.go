@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
@@ -45,7 +46,7 @@ func TestEveryProgram(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}},
 					Spec:       corev1.PodSpec{Containers: []corev1.Container{c}, SecurityContext: &corev1.PodSecurityContext{FSGroup: &group}},
 				}
-				after := pass(t, pod, Known{Services: []*corev1.Service{svc}})
+				after := pass(t, pod, choose.Known{Services: []*corev1.Service{svc}})
 				checkGiven(t, &p, &after.Spec.Containers[0], after.Annotations[api.AnnotationStatus])
 			}
 		})

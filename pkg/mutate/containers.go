@@ -6,6 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
 // defaultContainer is the annotation that names the pod's default container, for kubectl
@@ -31,7 +34,7 @@ func containerNamed(pod *corev1.Pod, name string) (api.ContainerRef, bool) {
 type selection struct {
 	targets []api.ContainerRef
 	flags   bool
-	notes   []Note
+	notes   []rules.Note
 }
 
 // selectors select the containers. The first that returns containers or notes decides:
@@ -41,8 +44,8 @@ var selectors = []func(in *input) selection{
 }
 
 func selectContainers(in *input) selection {
-	for _, choose := range selectors {
-		if s := choose(in); len(s.targets)+len(s.notes) > 0 {
+	for _, selector := range selectors {
+		if s := selector(in); len(s.targets)+len(s.notes) > 0 {
 			return s
 		}
 	}
@@ -60,14 +63,14 @@ func byAnnotation(in *input) selection {
 		}
 	}
 	if len(unknown) > 0 {
-		s.notes = []Note{{Reason: reasonUnknownContainer, Containers: unknown}}
+		s.notes = []rules.Note{{Reason: rules.UnknownContainer, Containers: unknown}}
 	}
 	return s
 }
 
 // byTrust selects all containers of a client, because its files are public.
 func byTrust(in *input) selection {
-	if in.choice.By != ByNothing {
+	if in.choice.By != choose.ByNothing {
 		return selection{}
 	}
 	return selection{targets: in.running}
@@ -103,9 +106,9 @@ func byEarlierPass(in *input) selection {
 	var s selection
 	added := false
 	for _, c := range in.running {
-		if slices.ContainsFunc(in.volumes, func(v string) bool { return mounted(c.Container, v, in.settings.MountPath) }) {
+		if slices.ContainsFunc(in.volumes, func(v string) bool { return volume.Mounted(c.Container, v, in.settings.MountPath) }) {
 			s.targets = append(s.targets, c)
-		} else if _, keep := firstOf(fileChecks, in, c); !keep {
+		} else if _, keep := in.obstacle(c); !keep {
 			added = true
 		}
 	}
@@ -114,7 +117,7 @@ func byEarlierPass(in *input) selection {
 	}
 	hasFlags := slices.ContainsFunc(s.targets, func(c api.ContainerRef) bool { return in.offerTo(c, false).serves })
 	if in.settings.Mode == api.ModeArgs && !hasFlags {
-		s.notes = []Note{ambiguous(in)}
+		s.notes = []rules.Note{ambiguous(in)}
 	}
 	return s
 }
@@ -122,13 +125,13 @@ func byEarlierPass(in *input) selection {
 func allContainers(in *input) selection {
 	s := selection{targets: in.running}
 	if in.settings.Mode == api.ModeArgs {
-		s.notes = []Note{ambiguous(in)}
+		s.notes = []rules.Note{ambiguous(in)}
 	}
 	return s
 }
 
-func ambiguous(in *input) Note {
-	return Note{Reason: reasonAmbiguousContainer, Containers: names(in.running)}
+func ambiguous(in *input) rules.Note {
+	return rules.Note{Reason: rules.AmbiguousContainer, Containers: names(in.running)}
 }
 
 func names(refs []api.ContainerRef) []string {
@@ -137,4 +140,11 @@ func names(refs []api.ContainerRef) []string {
 		out[i] = r.Name
 	}
 	return out
+}
+
+// obstacle returns the note of what keeps the files, and with them everything, out of the
+// container.
+func (in *input) obstacle(c api.ContainerRef) (rules.Note, bool) {
+	reason, detail := volume.Obstacle(in.pod, c.Container, in.volume, in.settings.MountPath)
+	return rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, reason != ""
 }

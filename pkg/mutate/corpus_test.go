@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // workload is a line of testdata/corpus.yaml: the container of a Deployment behind a Service.
@@ -99,7 +100,7 @@ func (w workload) outcome(t *testing.T) string {
 	if len(w.Sidecar) > 0 {
 		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "sidecar", Image: "example.com/sidecar", Args: w.Sidecar})
 	}
-	known := Known{Services: []*corev1.Service{svc}}
+	known := choose.Known{Services: []*corev1.Service{svc}}
 	after := pass(t, pod, known)
 	_, report, err := Mutate(pod, known)
 	require.NoError(t, err)

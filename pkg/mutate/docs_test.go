@@ -14,6 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 const (
@@ -26,12 +29,12 @@ const (
 func TestDocumentation(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
-	for _, r := range rules {
-		do := r.do
+	for _, r := range rules.All() {
+		do := r.Do
 		if do == "" {
 			do = "–"
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.reason, r.when, r.then, do)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Reason, r.When, r.Then, do)
 	}
 	data, err := os.ReadFile(docFile)
 	require.NoError(t, err)
@@ -48,7 +51,7 @@ func TestDocumentation(t *testing.T) {
 
 // TestEveryRuleHasAGolden: a reason that no golden shows is not known to work.
 func TestEveryRuleHasAGolden(t *testing.T) {
-	seen := map[Reason]bool{}
+	seen := map[rules.Reason]bool{}
 	for _, in := range goldens(t) {
 		data, err := os.ReadFile(in)
 		require.NoError(t, err)
@@ -61,11 +64,16 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 			seen[r] = true
 		}
 	}
-	for _, r := range rules {
-		if r.reason == reasonStatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
+	for f := range formats.All().Formats() { // see TestAFormatThatTheSecretDoesNotHold
+		if f != &formats.Combined {
+			seen[rules.NoFormat(f)] = true
+		}
+	}
+	for _, r := range rules.All() {
+		if r.Reason == rules.StatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
 			continue
 		}
-		assert.True(t, seen[r.reason], "no golden for %s", r.reason)
+		assert.True(t, seen[r.Reason], "no golden for %s", r.Reason)
 	}
 }
 
@@ -85,9 +93,9 @@ func TestStatusLeavesRoom(t *testing.T) {
 	}
 	pod.Annotations = map[string]string{api.AnnotationMode: "args"}
 	pod.Annotations["big"] = strings.Repeat("x", 256<<10-len("big")-len(api.AnnotationMode)-len("args")-50)
-	patch, report, err := Mutate(pod, Known{Services: []*corev1.Service{web}})
+	patch, report, err := Mutate(pod, choose.Known{Services: []*corev1.Service{web}})
 	require.NoError(t, err)
-	assert.Equal(t, []Reason{reasonInjected, reasonStatusTooLarge}, report.Reasons())
+	assert.Equal(t, []rules.Reason{rules.Injected, rules.StatusTooLarge}, report.Reasons())
 	ops, err := patch.JSON()
 	require.NoError(t, err)
 	assert.NotContains(t, string(ops), "annotations")

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 )
 
 var update = flag.Bool("update", false, "write what is now done as what is expected")
@@ -26,12 +28,18 @@ var update = flag.Bool("update", false, "write what is now done as what is expec
 // in its namespace.
 type scene struct {
 	pod   []byte // JSON
-	known Known
+	known choose.Known
 }
+
+const (
+	withoutImage = "the webhook runs without --proxy-image"
+	staticPod    = "inject --host: the pod is static"
+	proxyImage   = "registry.example/servingcert-proxy@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+)
 
 func readScene(t testing.TB, data []byte) scene {
 	t.Helper()
-	var s scene
+	s := scene{known: choose.Known{Config: choose.Config{ProxyImage: proxyImage}}}
 	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
 		raw, err := yaml.YAMLToJSON(doc)
 		require.NoError(t, err)
@@ -55,8 +63,15 @@ func readScene(t testing.TB, data []byte) scene {
 			s.known.ConventionalSecret = api.IsConventional(secret.Name, secret.Type, secret.Labels)
 		case "ClusterTrustBundle": // the webhook runs with --trust-source=clustertrustbundle
 			s.known.TrustBundle = true
-		case "ConfigMap": // the webhook runs with --unknown-programs=flags
-			s.known.UnknownPrograms = api.UnknownProgramsFlags
+		case "ConfigMap": // a flag of the webhook: --unknown-programs=flags, or no --proxy-image
+			switch {
+			case bytes.Contains(doc, []byte(withoutImage)):
+				s.known.ProxyImage = ""
+			case bytes.Contains(doc, []byte(staticPod)):
+				s.known.HostFiles = "/var/lib/servingcert"
+			default:
+				s.known.UnknownPrograms = api.UnknownProgramsFlags
+			}
 		default:
 			t.Fatalf("a %q has no place in a golden", kind.Kind)
 		}
@@ -74,7 +89,7 @@ func decodePod(t testing.TB, raw []byte) *corev1.Pod {
 
 // apply is an implementation of RFC 6902 that is not ours, on the pod as it was
 // written.
-func apply(t testing.TB, raw []byte, patch Patch) []byte {
+func apply(t testing.TB, raw []byte, patch podpatch.Patch) []byte {
 	t.Helper()
 	ops, err := patch.JSON()
 	require.NoError(t, err)

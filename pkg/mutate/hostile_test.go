@@ -1,8 +1,6 @@
 package mutate
 
 import (
-	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -12,65 +10,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-func selectedBy(services ...*corev1.Service) (*corev1.Pod, Known) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
-	for i, s := range services {
-		s.Name, s.Namespace, s.Spec.Selector = fmt.Sprintf("web-%04d", i), "shop", pod.Labels
-	}
-	return pod, Known{Services: services}
-}
-
-func asking(key, value string) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls", key: value}}}
-}
-
-// TestHostileServicesCostLittle: what a Service of the pod's namespace says costs a review
-// no more than a few copies of what may be said.
-func TestHostileServicesCostLittle(t *testing.T) {
-	const most = 256 << 10
-	for _, key := range []string{api.AnnotationExtraDNSNames, api.AnnotationContainers, api.AnnotationDuration, api.AnnotationMountPath, api.AnnotationCertFlag} {
-		for _, value := range []string{strings.Repeat("a,", most/2), strings.Repeat("a", most), strings.Repeat("a.web.shop.svc,", most/15)} {
-			pod, known := selectedBy(asking(key, value))
-			var choice Choice
-			assert.Less(t, bounded.Allocated(func() { choice = Choose(pod, api.PodRequest{}, known) }), uint64(4*api.MaxAnnotation*bounded.RaceFactor), "%s: %.20s", key, value)
-			assert.NotEmpty(t, choice.Notes, key)
-			for _, n := range choice.Notes {
-				assert.Less(t, len(n.Detail), 2000, key)
-			}
-		}
-	}
-}
-
-// TestOnlySomeServicesAreExamined: many Services of one Secret that list as many names as
-// they may cost as much as some of them.
-func TestOnlySomeServicesAreExamined(t *testing.T) {
-	var names []string
-	for i := range api.MaxNames - 2 {
-		names = append(names, fmt.Sprintf("n%d.example.com", i))
-	}
-	cost := func(n int) (uint64, Choice) {
-		var services []*corev1.Service
-		for range n {
-			services = append(services, asking(api.AnnotationExtraDNSNames, strings.Join(names, ",")+",-"))
-		}
-		pod, known := selectedBy(services...)
-		var choice Choice
-		return bounded.Allocated(func() { choice = Choose(pod, api.PodRequest{}, known) }), choice
-	}
-	some, _ := cost(maxExamined)
-	many, choice := cost(20 * maxExamined)
-	assert.Equal(t, maxExamined, len(choice.Notes)) //nolint:testifylint // Len would print all of them
-	assert.Less(t, many, 3*some)
-}
-
 // largePod returns a pod that a Service selects, with one container, and what is known.
-func largePod(change func(pod *corev1.Pod, c *corev1.Container)) (*corev1.Pod, Known) {
-	service := asking("x", "y")
-	service.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}}
-	pod, known := selectedBy(service)
+func largePod(change func(pod *corev1.Pod, c *corev1.Container)) (*corev1.Pod, choose.Known) {
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
+	}
+	pod, known := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: service.Spec.Selector}}, choose.Known{Services: []*corev1.Service{service}}
 	pod.Spec.Containers = []corev1.Container{{Name: "web", Args: []string{"serve"}}}
 	change(pod, &pod.Spec.Containers[0])
 	return pod, known
@@ -119,7 +70,7 @@ func TestPodsBeyondALimitAreRefused(t *testing.T) {
 			assert.Contains(t, err.Error(), api.LabelInject)
 			assert.Less(t, allocated, uint64(64<<10*bounded.RaceFactor))
 
-			patch, _, err := Mutate(pod, Known{})
+			patch, _, err := Mutate(pod, choose.Known{})
 			require.NoError(t, err, "nothing would be injected")
 			assert.Empty(t, patch)
 		})
@@ -135,52 +86,7 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 			c.Args = []string{word}
 			c.Env = []corev1.EnvVar{{Name: "A", Value: "value"}, {Name: "B", Value: "$(A)"}, {Name: "EMPTY"}}
 		})
-		in := newInput(pod, api.PodRequest{}, Choice{})
-		assert.Equal(t, len(strings.Join(in.expanded(&pod.Spec.Containers[0], commandLineOf(&pod.Spec.Containers[0])), "")), in.expandedSize(), word)
+		in, c := newInput(pod, api.PodRequest{}, choose.Choice{}), &pod.Spec.Containers[0]
+		assert.Equal(t, len(strings.Join(commandline.Of(c).Expanded(func() map[string]string { return in.variables(c) }), "")), in.expandedSize(), word)
 	}
-}
-
-// TestALongListIsNotDecoded: a container of three bytes in JSON has hundreds decoded.
-func TestALongListIsNotDecoded(t *testing.T) {
-	for _, list := range []string{"containers", "initContainers", "volumes"} {
-		body := []byte(`{"spec":{"` + list + `":[` + strings.Repeat("{},", 100_000) + `{}]}}`)
-		var lists PodLists
-		var err error
-		assert.Less(t, bounded.Allocated(func() { err = json.Unmarshal(body, &lists) }), uint64(len(body)), list)
-		require.ErrorContains(t, err, "100001 ")
-		require.ErrorContains(t, err, "must be at most 1000")
-	}
-	for text, n := range map[string]int{`[]`: 1, `null`: 1, `[{}]`: 1, `[{},{}]`: 2, `[{"a":[1,2,"],"]},{"b":"\\\",["}]`: 2, `["\\",[],{}]`: 3} {
-		require.True(t, json.Valid([]byte(text)), text)
-		assert.Equal(t, n, elementsOf([]byte(text)), text)
-	}
-}
-
-// TestArgumentsAreLookedAtOnce: a program of which each argument could be one that runs a
-// shell takes time in proportion to its arguments. Compared are the processor times of one
-// run; the factor is far from both 8 and 64.
-func TestArgumentsAreLookedAtOnce(t *testing.T) {
-	line := func(n int) commandLine {
-		l := commandLine{tokens: []string{"serve"}, command: 1}
-		for range n {
-			l.tokens = append(l.tokens, "su")
-		}
-		return l
-	}
-	few, many := line(4_000), line(32_000)
-	assert.False(t, few.ignoresArguments())
-	assert.Less(t, bounded.Growth(func() { few.ignoresArguments() }, func() { many.ignoresArguments() }), 24.0)
-	assert.True(t, commandLine{tokens: append(many.tokens, "-c"), command: 1}.ignoresArguments())
-}
-
-// TestTargetPortsAreASet: Services that name the same port often name it once.
-func TestTargetPortsAreASet(t *testing.T) {
-	var services []*corev1.Service
-	for range 50 {
-		s := asking("x", "y")
-		s.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443}}
-		services = append(services, s)
-	}
-	pod, known := selectedBy(services...)
-	assert.Len(t, Choose(pod, api.PodRequest{}, known).Ports, 1)
 }

@@ -1,23 +1,29 @@
 package mutate
 
 import (
-	"maps"
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
-// Mutate returns what Inject and Choose return for a pod, given what is known about its
-// namespace. The error is an *api.FieldError about the pod's own annotations or its size,
-// or a *NoPodKeysError.
-func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
+// Mutate chooses the Secret of a pod, given what is known about its namespace, and returns what
+// Inject returns for it. The error is an *api.FieldError about the pod's own annotations or its
+// size, or a *NoPodKeysError.
+func Mutate(pod *corev1.Pod, known choose.Known) (podpatch.Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
 		return nil, Report{}, err
 	}
-	return Inject(pod, request, Choose(pod, request, known))
+	return Inject(pod, request, choose.Secret(pod, request, known))
 }
 
 // Inject returns the patch that injects the chosen Secret into the pod, and a report of
@@ -25,19 +31,19 @@ func Mutate(pod *corev1.Pod, known Known) (Patch, Report, error) {
 // idempotent: a second pass changes nothing that is there, whatever other webhooks have
 // added in between. The error is an *api.FieldError about a pod that is too large to decide
 // about, or a *NoPodKeysError.
-func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Report, error) {
+func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podpatch.Patch, Report, error) {
 	in := newInput(pod, request, choice)
 	report := Report{
-		Reason: reasonInjected, By: choice.By, Trust: request.Trust,
+		Reason: rules.Injected, By: choice.By, Trust: request.Trust,
 		Secret: choice.Secret, PodKey: choice.PodKey != nil, Service: choice.Service,
 	}
 	if reason := skipReason(in); reason != "" {
 		report.Reason = reason
 		switch reason {
-		case ReasonNotConcerned, ReasonNotServing:
+		case rules.NotConcerned, rules.NotServing:
 			noteContext(in, &report)
-		case ReasonWindows:
-			report.note(Note{Reason: ReasonWindows})
+		case rules.Windows:
+			report.note(rules.Note{Reason: rules.Windows})
 		}
 		if !report.Concerned() {
 			return nil, report, nil
@@ -51,8 +57,47 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice Choice) (Patch, Repo
 		return nil, Report{}, err
 	}
 	noteContext(in, &report)
-	patch, config := injectContainers(in, &report)
+	var patch podpatch.Patch
+	var config map[string]string
+	if programs := in.ofPrograms(); programs.choice.By != choose.ByNothing || request.Trust {
+		patch, config = injectContainers(programs, &report)
+		in.placed = programs.placed
+	}
+	patch = addProxy(in, patch, &report)
+	if in.choice.Host != "" { // its mirror is nobody's but the kubelet's
+		return patch, report, nil
+	}
 	return writeStatus(in, patch, config, &report), report, nil
+}
+
+// NoPodKeysError is a pod whose key its kubelet is to make, in a cluster where kubelets
+// make none. The API server would leave the source of the volume empty.
+type NoPodKeysError struct{ Service string }
+
+func (e *NoPodKeysError) Error() string {
+	return fmt.Sprintf("Service %q has %s: %s, and this cluster does not serve PodCertificateRequests: Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set %s: %s",
+		e.Service, api.AnnotationKeySource, api.KeySourcePod, api.AnnotationKeySource, api.KeySourceSecret)
+}
+
+// NeedsLookup reports whether the decision about the pod depends on what its
+// namespace holds. request is what api.ParsePod returns for the pod.
+func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
+	switch api.Exempt(pod, request) {
+	case api.ExemptMirrorPod, api.ExemptOptedOut:
+		return false
+	}
+	return true // a Windows pod gets a warning if it would get a Secret
+}
+
+// skipReason returns why nothing is injected into the pod as a whole, or "".
+func skipReason(in *input) rules.Reason {
+	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.request.Trust {
+		if in.choice.NotServing {
+			return rules.NotServing
+		}
+		return rules.NotConcerned
+	}
+	return rules.Reason(api.Exempt(in.pod, in.request))
 }
 
 // noteContext adds the notes about the Services and the pod's annotations.
@@ -60,18 +105,38 @@ func noteContext(in *input, report *Report) {
 	for _, n := range in.choice.Notes {
 		report.note(n)
 	}
-	if in.request.Combined && !in.choice.combined && in.choice.By != ByNothing {
-		report.note(Note{Reason: reasonNoCombined})
+	if in.choice.By != choose.ByNothing {
+		for f := range (in.request.Formats &^ in.choice.Formats).Formats() {
+			report.note(rules.Note{Reason: rules.NoFormat(f)})
+		}
 	}
 	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {
-		report.note(Note{Reason: reasonUnknownAnnotation, Detail: list(unknown)})
+		report.note(rules.Note{Reason: rules.UnknownAnnotation, Detail: rules.List(unknown)})
 	}
+}
+
+// ofPrograms returns what the decision about the pod's own programs is based on: where the
+// proxy alone serves TLS, they are clients.
+func (in *input) ofPrograms() *input {
+	out := *in
+	if in.onlyProxied() {
+		out.choice.By = choose.ByNothing
+	}
+	return &out
+}
+
+// onlyProxied reports whether the pod's own programs get nothing because all that serves TLS
+// for its Services is a proxy, and neither pod nor Service asks for anything else.
+func (in *input) onlyProxied() bool {
+	said := in.request.Or(in.choice.ServiceSettings)
+	asked := in.choice.By == choose.ByPod || said.Mode != "" || len(said.Containers) > 0 || said.NamesFlags() || said.MountPath != "" || in.request.Formats != 0
+	return len(in.choice.Proxied) > 0 && len(in.choice.Ports) == 0 && !asked
 }
 
 // injectContainers returns the operations on volumes and containers, and the configuration
 // files that the programs need.
-func injectContainers(in *input, report *Report) (patch Patch, config map[string]string) {
-	if in.volumes = findVolumes(in, needs{}); len(in.volumes) > 0 {
+func injectContainers(in *input, report *Report) (patch podpatch.Patch, config map[string]string) {
+	if in.volumes = in.contents(volume.Files{}).Find(in.pod); len(in.volumes) > 0 {
 		in.volume = in.volumes[0]
 	}
 	chosen := selectContainers(in)
@@ -84,17 +149,17 @@ func injectContainers(in *input, report *Report) (patch Patch, config map[string
 	for i, c := range chosen.targets {
 		offers[i] = in.offerTo(c, chosen.flags)
 	}
-	need := in.needsOf(programsOf(offers))
-	volume := newVolume(in, need)
-	if in.volumes = findVolumes(in, need); len(in.volumes) > 0 {
+	need := in.contents(in.needsOf(programsOf(offers)))
+	added := need.Volume(in.whole, volumeName, in.modeOfFiles())
+	if in.volumes = need.Find(in.pod); len(in.volumes) > 0 {
 		in.volume = in.volumes[0]
 	} else {
-		in.volume = volume.Name
+		in.volume = added.Name
 	}
-	patch = make(Patch, 0, ordinaryOperations)
+	patch = make(podpatch.Patch, 0, ordinaryOperations)
 	placed := make([]placement, 0, len(chosen.targets))
 	for i, c := range chosen.targets {
-		if note, keep := firstOf(fileChecks, in, c); keep {
+		if note, keep := in.obstacle(c); keep {
 			report.note(note)
 			report.Reason = note.Reason
 			continue
@@ -106,22 +171,58 @@ func injectContainers(in *input, report *Report) (patch Patch, config map[string
 		}
 		give(c, offers[i], &patch, report)
 	}
-	if len(placed) == 0 {
+	if in.placed = placed; len(placed) == 0 {
 		return nil, nil
 	}
-	report.Reason = reasonInjected
+	report.Reason = rules.Injected
 	if len(in.volumes) == 0 {
-		var first Patch
-		appendTo(&first, pathVolumes, len(in.pod.Spec.Volumes), []corev1.Volume{volume})
+		var first podpatch.Patch
+		podpatch.Append(&first, podpatch.Volumes, len(in.pod.Spec.Volumes), []corev1.Volume{added})
 		patch = slices.Insert(patch, 0, first...)
 	}
-	if in.choice.By != ByNothing {
+	if in.choice.By != choose.ByNothing {
 		patch = append(patch, secureProbes(in, placed, report)...)
 	}
-	return patch, need.config
+	return patch, need.Files.Config
 }
 
-func mount(in *input, c api.ContainerRef, o offer, patch *Patch, report *Report) {
+// addProxy appends the operations on the proxy for which the Services ask.
+func addProxy(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
+	if len(in.pod.Spec.Containers) == 0 {
+		return patch
+	}
+	if len(in.choice.Proxied) == 0 {
+		noteProxy(in, report, sidecar.Unused(in.settings.ProxyProtocol, nil))
+		return patch
+	}
+	patch, proxy, notes := sidecar.Wanted{
+		Pod: in.whole, Bare: in.pod, Ports: in.choice.Proxied, Own: in.choice.Ports, ServesTLS: in.servesTLS,
+		ProxyProtocol: in.settings.ProxyProtocol, Pair: in.choice.Pair(), Image: in.choice.ProxyImage,
+	}.Add(patch)
+	noteProxy(in, report, notes)
+	if proxy.Container == nil {
+		if !report.Injected() || in.onlyProxied() { // the bundle is not the certificate
+			report.Reason = notes[0].Reason
+		}
+		return patch
+	}
+	report.Reason = rules.Injected
+	report.has(proxy, partProxy)
+	return patch
+}
+
+// noteProxy adds the notes about the proxy. What a Namespace says of ports is meant for all its
+// pods, of which not each has them.
+func noteProxy(in *input, report *Report, notes []rules.Note) {
+	byNamespace := len(in.request.Or(in.choice.ServiceSettings).ProxyProtocol) == 0
+	for _, n := range notes {
+		if n.Reason != rules.ProxyProtocolUnused || !byNamespace {
+			report.note(n)
+		}
+	}
+}
+
+func mount(in *input, c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
 	report.has(c, partFiles)
 	dirs := [...]string{in.settings.MountPath, ""}
 	if o.serves {
@@ -129,20 +230,41 @@ func mount(in *input, c api.ContainerRef, o offer, patch *Patch, report *Report)
 	}
 	var missing []corev1.VolumeMount
 	for _, dir := range dirs {
-		if dir != "" && !mounted(c.Container, in.volume, dir) {
+		if dir != "" && !volume.Mounted(c.Container, in.volume, dir) {
 			missing = append(missing, corev1.VolumeMount{Name: in.volume, MountPath: dir, ReadOnly: true})
 		}
 	}
-	appendTo(patch, fieldOf(c, "volumeMounts"), len(c.VolumeMounts), missing)
+	podpatch.Append(patch, podpatch.Field(c, "volumeMounts"), len(c.VolumeMounts), missing)
+}
+
+// envCheck finds something about the environment of a container. applies returns false, or true
+// and what exactly was found.
+type envCheck struct {
+	reason  rules.Reason
+	applies func(in *input, c *corev1.Container) (detail string, applies bool)
+}
+
+// envChecks only lead to notes. Both may apply to a container.
+var envChecks = []envCheck{
+	{rules.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
+		var own []string
+		for _, v := range in.environment() {
+			if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
+				own = append(own, v.Name)
+			}
+		}
+		return strings.Join(own, ", "), len(own) > 0
+	}},
+	{rules.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
 }
 
 // setEnvironment inserts the variables before the container's own, and those of its program
 // after the others. The kubelet expands variables in order, so the container's own can refer
 // to the injected ones.
-func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *Patch, report *Report) {
+func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
 	for _, check := range envChecks {
 		if detail, ok := check.applies(in, c.Container); ok {
-			report.note(Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
+			report.note(rules.Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
 		}
 	}
 	environment := in.environment()
@@ -156,51 +278,9 @@ func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, pa
 			report.has(c, partEnv)
 		}
 	}
-	insertInto(patch, fieldOf(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
+	podpatch.Insert(patch, podpatch.Field(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
 }
 
 // ordinaryOperations is how many operations the patch of a pod with one container has room
 // for before it grows.
 const ordinaryOperations = 8
-
-// maxAnnotations is the most bytes that the keys and values of an object's annotations
-// may have together (apimachinery, TotalAnnotationSizeLimitB).
-const maxAnnotations = 256 << 10
-
-// writeStatus adds the operations on the label and on the annotations: those with
-// configuration files, and the one that says what was done.
-func writeStatus(in *input, patch Patch, config map[string]string, report *Report) Patch {
-	meta := &in.pod.ObjectMeta
-	have, labelled := meta.Labels[api.LabelInjected]
-	switch {
-	case report.Injected() && have != "true":
-		patch.setKey(pathLabels, len(meta.Labels), api.LabelInjected, "true")
-	case !report.Injected() && labelled: // copied from another pod
-		patch = append(patch, Operation{Op: "remove", Path: member(pathLabels, api.LabelInjected)})
-	}
-	annotations := map[string]string{api.AnnotationStatus: report.status()}
-	for name, content := range config {
-		annotations[api.AnnotationFilePrefix+name] = content
-	}
-	size := sizeOf(annotations)
-	for key, value := range meta.Annotations {
-		if _, replaced := annotations[key]; !replaced {
-			size += len(key) + len(value)
-		}
-	}
-	if size > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
-		report.note(Note{Reason: reasonStatusTooLarge})
-		delete(annotations, api.AnnotationStatus)
-	}
-	maps.DeleteFunc(annotations, func(k, v string) bool { current, ok := meta.Annotations[k]; return ok && current == v })
-	if len(meta.Annotations) == 0 && len(annotations) > 0 {
-		patch.add(pathAnnotations, annotations)
-		return patch
-	}
-	keys := slices.AppendSeq(make([]string, 0, len(annotations)), maps.Keys(annotations)) // most have one
-	slices.Sort(keys)
-	for _, key := range keys {
-		patch.add(member(pathAnnotations, key), annotations[key])
-	}
-	return patch
-}

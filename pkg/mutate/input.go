@@ -1,20 +1,28 @@
 package mutate
 
 import (
+	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
 // input is what one decision is based on.
 type input struct {
+	// pod is the pod without its proxy, and whole the pod with it; see sidecar.Without.
 	pod     *corev1.Pod
+	whole   *corev1.Pod
 	request api.PodRequest
-	choice  Choice
+	choice  choose.Choice
 	// settings are those that hold for the pod.
 	settings api.Settings
 	// named is true if somebody names a flag: then the program does not decide.
@@ -29,28 +37,55 @@ type input struct {
 	// the one that is mounted: one of them, or a new one.
 	volumes []string
 	volume  string
-	// targets are the containers that get the files.
+	// targets are the containers that get the files, and placed those of them that can.
 	targets []api.ContainerRef
+	placed  []placement
 	// running are the containers that run as long as the pod does.
 	running []api.ContainerRef
 	env     []corev1.EnvVar // see environment
 }
 
-func newInput(pod *corev1.Pod, request api.PodRequest, choice Choice) *input {
-	said := request.Or(choice.service).Or(choice.namespace)
-	in := &input{pod: pod, request: request, choice: choice, running: api.RunningContainers(pod)}
+func newInput(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) *input {
+	said := request.Or(choice.ServiceSettings).Or(choice.NamespaceSettings)
+	in := &input{pod: sidecar.Without(pod), whole: pod, request: request, choice: choice}
+	in.running = api.RunningContainers(in.pod)
 	in.named = said.NamesFlags()
 	in.asked = said.Mode == api.ModeArgs || in.named
-	in.insists = request.Or(choice.service).Mode == api.ModeArgs
-	in.settings = said.Or(api.Settings{Mode: choice.defaultMode}).Or(api.DefaultSettings())
+	in.insists = request.Or(choice.ServiceSettings).Mode == api.ModeArgs
+	in.settings = said.Or(api.Settings{Mode: choice.DefaultMode}).Or(api.DefaultSettings())
 	if in.settings.CertFlag == in.settings.KeyFlag { // said on different levels
 		in.settings.CertFlag, in.settings.KeyFlag = api.DefaultCertFlag, api.DefaultKeyFlag
 	}
 	return in
 }
 
+// table returns the programs that are known.
+func (in *input) table() programs.Table {
+	if in.choice.Programs != nil {
+		return *in.choice.Programs
+	}
+	return programs.Builtin()
+}
+
+// programOf returns the program that the container runs, or nil if it is not known.
+func (in *input) programOf(c *corev1.Container) *programs.Program {
+	return in.table().Of(c, func(ports []int32) bool {
+		return slices.ContainsFunc(in.choice.Ports, func(target intstr.IntOrString) bool {
+			n, ok := portNumber(c, target)
+			return ok && slices.Contains(ports, n)
+		})
+	})
+}
+
+// guesses reports whether containers of programs that are not known get flags although nobody
+// asks for them.
+func (in *input) guesses() bool { return in.choice.UnknownPrograms == api.UnknownProgramsFlags }
+
 // file returns the path of a file of the volume in a container.
 func (in *input) file(name string) string {
+	if in.choice.Host != "" {
+		name = volume.HostCurrent + "/" + name
+	}
 	if in.settings.MountPath == "/" {
 		return "/" + name
 	}
@@ -92,10 +127,13 @@ func (in *input) placeholder(text string) (value string, ok bool) {
 		return in.file(corev1.TLSPrivateKeyKey), true
 	case programs.CA:
 		return in.file(api.BundleKey), true
-	case programs.Combined:
-		return in.file(api.CombinedKey), true
 	case programs.Dir:
-		return in.settings.MountPath, true
+		return path.Dir(in.file(corev1.TLSCertKey)), true
+	}
+	for f := range formats.All().Formats() {
+		if text == programs.Placeholder(f) {
+			return in.file(f.Files[0]), true
+		}
 	}
 	return "", false
 }
@@ -107,7 +145,7 @@ func (in *input) environment() []corev1.EnvVar {
 		return in.env
 	}
 	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
-	if in.choice.By == ByNothing {
+	if in.choice.By == choose.ByNothing {
 		in.env = []corev1.EnvVar{ca}
 	} else {
 		in.env = []corev1.EnvVar{
@@ -117,6 +155,20 @@ func (in *input) environment() []corev1.EnvVar {
 		}
 	}
 	return in.env
+}
+
+// variables returns the values of the container's variables, injected ones included.
+func (in *input) variables(c *corev1.Container) map[string]string {
+	values := make(map[string]string, len(c.Env)+3)
+	if in.settings.Mode != api.ModeMount {
+		for _, e := range in.environment() {
+			values[e.Name] = e.Value
+		}
+	}
+	for _, e := range c.Env {
+		values[e.Name] = e.Value
+	}
+	return values
 }
 
 // indexEnv returns the index of the container's variable, or -1.

@@ -2,11 +2,11 @@ package mutate
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 )
 
 // Limits of a pod that something is injected into, all its containers together. Some
@@ -74,47 +74,18 @@ func tooLarge(field, value, detail string) error {
 }
 
 // expandedSize returns how many bytes command and args of all containers have once
-// variables are replaced as in expanded. It stops counting beyond maxExpanded.
+// variables are replaced. It stops counting beyond maxExpanded.
 func (in *input) expandedSize() int {
 	size := 0
 	for _, list := range [][]corev1.Container{in.pod.Spec.InitContainers, in.pod.Spec.Containers} {
 		for i := range list {
-			var values map[string]string
-			for _, words := range [][]string{list[i].Command, list[i].Args} {
-				for _, word := range words {
-					size += len(word)
-					if values == nil && strings.Contains(word, "$(") {
-						values = in.variables(&list[i])
-					}
-					size += growth(word, values, maxExpanded-size)
-				}
-			}
+			values := func() map[string]string { return in.variables(&list[i]) }
+			size += commandline.ExpandedSize(list[i].Command, values, maxExpanded-size)
+			size += commandline.ExpandedSize(list[i].Args, values, maxExpanded-size)
 			if size > maxExpanded {
 				return size
 			}
 		}
 	}
 	return size
-}
-
-// growth returns by how many bytes a word grows if its variables are replaced, negative if
-// it shrinks. It stops counting beyond most.
-func growth(word string, values map[string]string, most int) int {
-	grown := 0
-	for grown <= most {
-		open := strings.Index(word, "$(")
-		if open < 0 {
-			break
-		}
-		word = word[open+2:]
-		end := strings.IndexAny(word, "()")
-		if end < 0 {
-			break
-		}
-		if value, ok := values[word[:end]]; ok && word[end] == ')' {
-			grown += len(value) - len("$()") - end
-			word = word[end+1:]
-		}
-	}
-	return grown
 }

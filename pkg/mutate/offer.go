@@ -8,7 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/commandline"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // offer is what one container gets of its recipe.
@@ -27,7 +31,7 @@ type offer struct {
 	attempt, withheld string
 	// names are those of the attempt's flags and variables that do not lead to the files.
 	names []string
-	notes []Note
+	notes []rules.Note
 }
 
 // placement is a container that gets the files, and what it gets of its recipe.
@@ -50,38 +54,39 @@ func programsOf(offers []offer) []*programs.Program {
 // offerTo returns what the container gets of its recipe. allowed is false if it is not
 // clear that the container serves: then it keeps what it has.
 func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
-	if in.settings.Mode != api.ModeArgs || in.choice.By == ByNothing {
+	if in.settings.Mode != api.ModeArgs || in.choice.By == choose.ByNothing {
 		return offer{}
 	}
 	r, unmet := in.recipeOf(c)
 	if r == nil {
 		return onlyNote(unmet, allowed)
 	}
-	line := commandLineOf(c.Container)
+	line := commandline.Of(c.Container)
 	got := in.compare(c.Container, line, r)
 	asked := in.askedFor(r)
 	attempt := attemptOf(c.Container, line, r)
-	withheld := !asked && in.choice.attempts.Withholds(attempt)
+	withheld := !asked && in.choice.Attempts.Withholds(attempt)
 	if !got.all {
 		if reason, detail := in.refusal(c, line, r, got, withheld); !allowed || reason != "" {
-			o := onlyNote(Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
-			if reason == reasonFlagsWithheld {
+			o := onlyNote(rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
+			if reason == rules.FlagsWithheld {
 				o.withheld = attempt
 			}
 			return o
 		}
 	}
-	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.end(), notes: in.notesOf(c, line, r)}
+	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.End(), notes: in.notesOf(c, line, r)}
 	if r.first {
-		o.at = line.start(in.table())
+		o.at = line.Start(in.table().Knows)
 	}
 	switch {
-	case asked, r.program == nil && !in.choice.guess: // its owner wrote the flags
+	case asked, r.program == nil && !in.guesses(): // its owner wrote the flags
 		return o
 	case r.program == nil:
-		o.notes = append(o.notes, Note{Reason: reasonUnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
+		o.notes = append(o.notes, rules.Note{Reason: rules.UnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
 	}
-	if !withheld { // what is there in spite of the fact cannot be left out
+	// What is there in spite of the fact cannot be left out, and nobody undoes what a static pod got.
+	if !withheld && in.choice.Host == "" {
 		o.attempt, o.names = attempt, r.otherNames(in.settings.MountPath)
 	}
 	return o
@@ -107,15 +112,15 @@ func (r *recipe) otherNames(dir string) (names []string) {
 }
 
 // notesOf returns what is to be known about a container that gets the recipe.
-func (in *input) notesOf(c api.ContainerRef, line commandLine, r *recipe) (notes []Note) {
+func (in *input) notesOf(c api.ContainerRef, line commandline.Line, r *recipe) (notes []rules.Note) {
 	if in.insists && r.replaces(line) {
-		notes = append(notes, Note{Reason: reasonInsistedArgs, Containers: []string{c.Name}})
+		notes = append(notes, rules.Note{Reason: rules.InsistedArgs, Containers: []string{c.Name}})
 	}
 	if r.program != nil && r.program.Note != "" {
-		notes = append(notes, Note{Reason: reasonProgramNote, Containers: []string{c.Name}, Detail: r.program.Name + ": " + in.replace(r.program.Note)})
+		notes = append(notes, rules.Note{Reason: rules.ProgramNote, Containers: []string{c.Name}, Detail: r.program.Name + ": " + in.replace(r.program.Note)})
 	}
 	if r.unread {
-		notes = append(notes, Note{Reason: reasonUnknownVersion, Containers: []string{c.Name}, Detail: r.program.Name + ": must be " + r.program.Since + " or newer"})
+		notes = append(notes, rules.Note{Reason: rules.UnknownVersion, Containers: []string{c.Name}, Detail: r.program.Name + ": must be " + r.program.Since + " or newer"})
 	}
 	return notes
 }
@@ -124,49 +129,49 @@ func (in *input) notesOf(c api.ContainerRef, line commandLine, r *recipe) (notes
 // Secret asks for the flags of a program that is not known: it is there for the servers of
 // Kubernetes, which take them.
 func (in *input) askedFor(r *recipe) bool {
-	return in.asked || r.program == nil && in.choice.By == ByConvention
+	return in.asked || r.program == nil && in.choice.By == choose.ByConvention
 }
 
 // replaces reports whether the recipe's flags are all of the container's arguments and take
 // the place of those of its image.
-func (r *recipe) replaces(line commandLine) bool {
+func (r *recipe) replaces(line commandline.Line) bool {
 	given := elements(r.flags)
-	return !r.bare && len(given) > 0 && (len(line.tokens) == 0 || slices.Equal(line.tokens, given))
+	return !r.bare && len(given) > 0 && (len(line.Tokens) == 0 || slices.Equal(line.Tokens, given))
 }
 
 // onlyNote returns the offer of nothing, with the note if allowed.
-func onlyNote(n Note, allowed bool) offer {
+func onlyNote(n rules.Note, allowed bool) offer {
 	if !allowed {
 		return offer{}
 	}
-	return offer{notes: []Note{n}}
+	return offer{notes: []rules.Note{n}}
 }
 
 // refusal returns why a container that lacks something of its recipe does not get it, or "".
-func (in *input) refusal(c api.ContainerRef, line commandLine, r *recipe, got comparison, withheld bool) (reason Reason, detail string) {
+func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, got comparison, withheld bool) (reason rules.Reason, detail string) {
 	switch {
 	case got.own != "":
-		return reasonFlagAlreadySet, got.own
-	case len(got.flags) > 0 && line.ignoresArguments():
-		return reasonShellWrapper, ""
-	case r.program == nil && !in.askedFor(r) && !in.choice.guess:
-		return reasonUnknownProgram, ""
-	case len(got.flags) > 0 && len(line.tokens) == 0 && !in.insists && !r.bare:
-		return reasonNoArgs, ""
+		return rules.FlagAlreadySet, got.own
+	case len(got.flags) > 0 && line.IgnoresArguments():
+		return rules.ShellWrapper, ""
+	case r.program == nil && !in.askedFor(r) && !in.guesses():
+		return rules.UnknownProgram, ""
+	case len(got.flags) > 0 && len(line.Tokens) == 0 && !in.insists && !r.bare:
+		return rules.NoArgs, ""
 	case withheld:
-		return reasonFlagsWithheld, ""
+		return rules.FlagsWithheld, ""
 	}
 	if call := in.plaintextCall(c, r); call != "" && !in.askedFor(r) {
-		return reasonPlaintextCall, call
+		return rules.PlaintextCall, call
 	}
 	return "", ""
 }
 
 // attemptOf returns the name of the attempt to give the container its recipe. It is the same
 // whether the container has it already or not.
-func attemptOf(c *corev1.Container, line commandLine, r *recipe) string {
+func attemptOf(c *corev1.Container, line commandline.Line, r *recipe) string {
 	given := elements(r.flags)
-	executable, words := line.without(given).runs()
+	executable, words := line.Without(given).Runs()
 	if r.mount != "" {
 		given = append(given, r.mount)
 	}
@@ -177,7 +182,7 @@ func attemptOf(c *corev1.Container, line commandLine, r *recipe) string {
 }
 
 // give adds what the container gets of its recipe, but for variables.
-func give(c api.ContainerRef, o offer, patch *Patch, report *Report) {
+func give(c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
 	for _, n := range o.notes {
 		report.note(n)
 	}
@@ -192,11 +197,11 @@ func give(c api.ContainerRef, o offer, patch *Patch, report *Report) {
 		report.has(c, partFlags)
 	}
 	if n := len(c.Command); o.at < n {
-		insertInto(patch, fieldOf(c, "command"), n, o.at, o.flags)
+		podpatch.Insert(patch, podpatch.Field(c, "command"), n, o.at, o.flags)
 	} else {
-		insertInto(patch, fieldOf(c, "args"), len(c.Args), o.at-n, o.flags)
+		podpatch.Insert(patch, podpatch.Field(c, "args"), len(c.Args), o.at-n, o.flags)
 	}
 	if policy := c.TerminationMessagePolicy; o.attempt != "" && (policy == "" || policy == corev1.TerminationMessageReadFile) {
-		patch.add(fieldOf(c, "terminationMessagePolicy"), corev1.TerminationMessageFallbackToLogsOnError)
+		patch.Add(podpatch.Field(c, "terminationMessagePolicy"), corev1.TerminationMessageFallbackToLogsOnError)
 	}
 }

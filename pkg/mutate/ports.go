@@ -1,15 +1,19 @@
 package mutate
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/plaintext"
 )
 
 // tlsPorts returns the numbers of the pod's ports that serve TLS: the targetPorts of the
 // Services. Without Services, of the containers that get the certificate, the ports whose
-// name or number is one of TLS, or else the only port.
+// name or number is one of TLS, or else the only port. Beside a proxy these serve TLS only if
+// they are told to.
 func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	var ports []int32
 	var named map[string][]int32
@@ -23,7 +27,7 @@ func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 		}
 		ports = append(ports, named[t.StrVal]...)
 	}
-	if len(in.choice.Ports) > 0 {
+	if len(in.choice.Ports) > 0 || len(in.choice.Proxied) > 0 && in.settings.Mode != api.ModeArgs {
 		return ports
 	}
 	var all []int32
@@ -67,4 +71,38 @@ func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// plaintextCall returns who in the pod calls the container's program without TLS, over the
+// pod's own loopback, at a port that would serve TLS, or "". Such a call fails as soon as
+// the program gets its certificate.
+func (in *input) plaintextCall(c api.ContainerRef, r *recipe) string {
+	if r.program != nil && r.program.Plain {
+		return ""
+	}
+	ports := in.becomeTLS(c, r)
+	for _, other := range in.running {
+		if call := plaintext.Call(other, ports, other.Name != c.Name); call != "" {
+			return "container " + other.Name + ": " + call
+		}
+	}
+	return ""
+}
+
+// becomeTLS returns the ports that serve TLS once the container has its recipe: those of the
+// Services, as far as the program serves there, and those on which it serves TLS in any case.
+// Where no Service says a port, all that the container declares count.
+func (in *input) becomeTLS(c api.ContainerRef, r *recipe) []int32 {
+	ports := tlsPorts(in, []api.ContainerRef{c})
+	if len(ports) == 0 {
+		for _, p := range c.Ports {
+			ports = append(ports, p.ContainerPort)
+		}
+	}
+	if r.program == nil {
+		return ports
+	}
+	at := placement{ContainerRef: c, offer: offer{recipe: r}}
+	ports = slices.DeleteFunc(slices.Clone(ports), func(p int32) bool { return !at.servesOn(p) })
+	return append(ports, r.program.AlsoPorts...)
 }

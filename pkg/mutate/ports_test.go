@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // TestTLSPortsOfTargets: a name is that of the first port of each container that has it.
@@ -19,7 +21,7 @@ func TestTLSPortsOfTargets(t *testing.T) {
 		{Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 4443}}},
 	}}}
 	targets := []intstr.IntOrString{intstr.FromInt32(443), intstr.FromString("https"), intstr.FromString("admin"), intstr.FromString("none")}
-	in := newInput(pod, api.PodRequest{}, Choice{Ports: targets})
+	in := newInput(pod, api.PodRequest{}, choose.Choice{Ports: targets})
 	assert.Equal(t, []int32{443, 8443, 4443, 9443}, tlsPorts(in, nil))
 }
 
@@ -30,9 +32,9 @@ func TestAStatusThatIsReplacedTakesNoRoom(t *testing.T) {
 	})
 	_, report, err := Mutate(pod, known)
 	require.NoError(t, err)
-	assert.NotContains(t, report.Reasons(), reasonStatusTooLarge)
+	assert.NotContains(t, report.Reasons(), rules.StatusTooLarge)
 	pod.Annotations["filler"] = strings.Repeat("x", maxAnnotations-len("filler"))
 	_, report, err = Mutate(pod, known)
 	require.NoError(t, err)
-	assert.Contains(t, report.Reasons(), reasonStatusTooLarge)
+	assert.Contains(t, report.Reasons(), rules.StatusTooLarge)
 }

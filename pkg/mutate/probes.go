@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // call is a probe or a hook: a call of the kubelet to a container.
@@ -43,18 +45,18 @@ func callsTo(c api.ContainerRef) []call {
 
 // secureProbes returns the operations that make HTTP probes and hooks on the pod's TLS
 // ports use HTTPS, as far as the settings say, and notes what will not work.
-func secureProbes(in *input, placed []placement, report *Report) Patch {
+func secureProbes(in *input, placed []placement, report *Report) podpatch.Patch {
 	targets := make([]api.ContainerRef, len(placed))
 	for i, p := range placed {
 		targets[i] = p.ContainerRef
 	}
 	ports := tlsPorts(in, targets)
 	noteOtherPorts(ports, placed, report)
-	var patch Patch
+	var patch podpatch.Patch
 	for _, c := range in.running {
 		all := slices.Concat(ports, alsoPorts(c, placed))
 		for _, k := range callsTo(c) {
-			var reason Reason
+			var reason rules.Reason
 			switch {
 			case k.http != nil && k.http.Host == "" && onPort(c, all, k.http.Port):
 				number, _ := portNumber(c.Container, k.http.Port)
@@ -63,18 +65,18 @@ func secureProbes(in *input, placed []placement, report *Report) Patch {
 				case secures(in, placed, number):
 					report.has(c, partProbes)
 					if plain {
-						patch.add(fieldOf(c, k.field+"/httpGet/scheme"), corev1.URISchemeHTTPS)
+						patch.Add(podpatch.Field(c, k.field+"/httpGet/scheme"), corev1.URISchemeHTTPS)
 					}
 				case plain && in.settings.HTTPSProbes != api.HTTPSProbesFalse:
-					reason = reasonHTTPProbe
+					reason = rules.HTTPProbe
 				}
 			case k.tcp != nil && k.tcp.Host == "" && onPort(c, ports, k.tcp.Port):
-				reason = reasonTCPProbe
+				reason = rules.TCPProbe
 			case k.grpc != nil && slices.Contains(ports, k.grpc.Port):
-				reason = reasonGRPCProbe
+				reason = rules.GRPCProbe
 			}
 			if reason != "" {
-				report.note(Note{Reason: reason, Containers: []string{c.Name}})
+				report.note(rules.Note{Reason: reason, Containers: []string{c.Name}})
 			}
 		}
 	}
@@ -126,7 +128,7 @@ func declares(c api.ContainerRef, port int32) bool {
 func noteOtherPorts(ports []int32, placed []placement, report *Report) {
 	for _, p := range placed {
 		if p.serves && len(ports) > 0 && !slices.ContainsFunc(ports, p.servesOn) {
-			report.note(Note{Reason: reasonOtherPort, Containers: []string{p.Name}, Detail: p.recipe.program.Name + ": port " + numbers(p.recipe.program.Ports) + ", not " + numbers(ports)})
+			report.note(rules.Note{Reason: rules.OtherPort, Containers: []string{p.Name}, Detail: p.recipe.program.Name + ": port " + numbers(p.recipe.program.Ports) + ", not " + numbers(ports)})
 		}
 	}
 }
@@ -136,11 +138,21 @@ func numbers(ports []int32) string {
 	for i, p := range ports {
 		out[i] = strconv.Itoa(int(p))
 	}
-	return list(out)
+	return rules.List(out)
 }
 
 // onPort reports whether a probe or hook of the container with this port uses one of ports.
 func onPort(c api.ContainerRef, ports []int32, port intstr.IntOrString) bool {
 	n, ok := portNumber(c.Container, port)
 	return ok && slices.Contains(ports, n)
+}
+
+// servesTLS reports whether the program serves TLS itself on the port, because of what it was
+// given.
+func (in *input) servesTLS(port int32) bool {
+	targets := make([]api.ContainerRef, len(in.placed))
+	for i, p := range in.placed {
+		targets[i] = p.ContainerRef
+	}
+	return slices.Contains(tlsPorts(in, targets), port) && speaksTLS(in, in.placed, port)
 }

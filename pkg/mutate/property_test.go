@@ -8,17 +8,23 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/commandline"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // failer is what testing.TB and rapid.T have in common.
@@ -30,7 +36,7 @@ type failer interface {
 // pass runs one pass over a pod and checks what must hold of any: the patch
 // applies, a second pass changes and says nothing new, and all of the user's is
 // still there, in its order.
-func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
+func pass(t failer, pod *corev1.Pod, known choose.Known) *corev1.Pod {
 	t.Helper()
 	patch, report, err := Mutate(pod, known)
 	if checkNoPodKeys(t, pod, known, report, err); err != nil {
@@ -52,18 +58,18 @@ func pass(t failer, pod *corev1.Pod, known Known) *corev1.Pod {
 
 // checkServes fails if a pod that no traffic can reach has got a certificate because of
 // a Service, or if one that can be reached was left out.
-func checkServes(t failer, pod, after *corev1.Pod, known Known, report Report) {
+func checkServes(t failer, pod, after *corev1.Pod, known choose.Known, report Report) {
 	t.Helper()
 	selected, reached := false, false
-	for _, asking := range askingServices(known.Services) {
-		svc := asking.Service
-		if api.Selects(svc, pod) {
+	for _, svc := range known.Services {
+		alone := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{svc}})
+		if alone.By == choose.ByService || alone.NotServing { // it asks, and selects the pod
 			selected, reached = true, reached || api.ReachOf(pod).Serves(svc)
 		}
 	}
 	request, _ := api.ParsePod(&pod.ObjectMeta)
-	want := selected && !reached && request.SecretName == "" && NeedsLookup(pod, request)
-	if got := slices.Contains(report.Reasons(), ReasonNotServing); got != want {
+	want := selected && !reached && request.SecretName == "" && NeedsLookup(pod, request) && known.HostFiles == "" // a static pod is given what it is to get
+	if got := slices.Contains(report.Reasons(), rules.NotServing); got != want {
 		t.Fatalf("NotServing: %v, want %v", got, want)
 	}
 	if want && !request.Trust && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
@@ -73,7 +79,7 @@ func checkServes(t failer, pod, after *corev1.Pod, known Known, report Report) {
 
 // checkNoPodKeys fails if a pod has got a key of its own in a cluster without such kubelets,
 // or if another was refused for that.
-func checkNoPodKeys(t failer, pod *corev1.Pod, known Known, report Report, err error) {
+func checkNoPodKeys(t failer, pod *corev1.Pod, known choose.Known, report Report, err error) {
 	t.Helper()
 	if none := (*NoPodKeysError)(nil); errors.As(err, &none) {
 		known.NoPodKeys = false
@@ -82,7 +88,7 @@ func checkNoPodKeys(t failer, pod *corev1.Pod, known Known, report Report, err e
 		}
 		return
 	}
-	if known.NoPodKeys && report.PodKey && report.Injected() {
+	if known.NoPodKeys && report.PodKey && report.Injected() && known.HostFiles == "" {
 		t.Fatalf("kubelets make no keys, and the pod has got a volume for one: %+v", report)
 	}
 }
@@ -94,9 +100,18 @@ var offeredKeys = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDS
 // checkSources fails if the volume of an injected pod is not whole: the pair from one
 // place, and the bundle from where the webhook is told to take it. What the pod's own
 // volumes contain besides is its owner's: the API server allows a source without content.
-func checkSources(t failer, pod, after *corev1.Pod, known Known, report Report) {
+func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report Report) {
 	t.Helper()
-	if !report.Injected() || report.By == ByNothing {
+	if !report.Injected() || report.By == choose.ByNothing {
+		return
+	}
+	request, _ := api.ParsePod(&pod.ObjectMeta)
+	client := newInput(pod, request, choose.Secret(pod, request, known)).onlyProxied()
+	if _, proxied := api.ProxyOf(after); client && !proxied {
+		return // it has the bundle alone
+	}
+	if known.HostFiles != "" {
+		checkHostFiles(t, pod, after, known)
 		return
 	}
 	whole := slices.ContainsFunc(after.Spec.Volumes, func(v corev1.Volume) bool {
@@ -128,7 +143,24 @@ func checkSources(t failer, pod, after *corev1.Pod, known Known, report Report) 
 	}
 }
 
-func patched(t failer, pod *corev1.Pod, patch Patch) *corev1.Pod {
+// checkHostFiles fails if a static pod has no volume with the directory of its node, or has got
+// one that refers to an object of the API, which no kubelet would run.
+func checkHostFiles(t failer, pod, after *corev1.Pod, known choose.Known) {
+	t.Helper()
+	found := false
+	for _, v := range after.Spec.Volumes {
+		own := slices.ContainsFunc(pod.Spec.Volumes, func(o corev1.Volume) bool { return o.Name == v.Name })
+		if v.HostPath == nil && !own {
+			t.Fatalf("a static pod got volume %+v", v)
+		}
+		found = found || v.HostPath != nil && v.HostPath.Path == path.Join(known.HostFiles, pod.Name)
+	}
+	if !found {
+		t.Fatalf("no volume has the node's directory: %+v", after.Spec.Volumes)
+	}
+}
+
+func patched(t failer, pod *corev1.Pod, patch podpatch.Patch) *corev1.Pod {
 	t.Helper()
 	raw, err := json.Marshal(pod)
 	if err != nil {
@@ -159,6 +191,7 @@ func patched(t failer, pod *corev1.Pod, patch Patch) *corev1.Pod {
 func checkKept(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	b, a := normal(t, before), normal(t, after)
+	checkProxy(t, b, a)
 	subsequence(t, "volumes", b.Spec.Volumes, a.Spec.Volumes)
 	a.Spec.Volumes = b.Spec.Volumes
 	for _, pair := range [][2][]corev1.Container{{b.Spec.Containers, a.Spec.Containers}, {b.Spec.InitContainers, a.Spec.InitContainers}} {
@@ -187,6 +220,78 @@ func checkKept(t failer, before, after *corev1.Pod) {
 	b, a = normal(t, b), normal(t, a)
 	if !reflect.DeepEqual(b, a) {
 		t.Fatalf("changed what is the user's:\nbefore %+v\nafter  %+v", b, a)
+	}
+}
+
+// checkProxy fails if after has a proxy that before lacks and that is not whole, or whose key
+// another container has. It takes what the proxy added out of after.
+func checkProxy(t failer, before, after *corev1.Pod) {
+	t.Helper()
+	proxy, ok := api.ProxyOf(after)
+	if !ok {
+		return
+	}
+	old, had := api.ProxyOf(before)
+	known := map[string]bool{}
+	for _, l := range proxy.Listeners {
+		if known[l.Name] {
+			t.Fatalf("two listeners %s", l.Name)
+		}
+		known[l.Name] = true
+		own := had && slices.Contains(old.Listeners, l)
+		declared := 0
+		for i := range after.Spec.Containers {
+			c := &after.Spec.Containers[i]
+			c.Ports = slices.DeleteFunc(c.Ports, func(p corev1.ContainerPort) bool {
+				is := p.Name == l.Name && p.ContainerPort == l.Port
+				if is {
+					declared++
+				}
+				return is && (i >= len(before.Spec.Containers) || !slices.Contains(before.Spec.Containers[i].Ports, p))
+			})
+			if !own && declares(api.ContainerRef{Container: c}, l.Port) {
+				t.Fatalf("the proxy listens on port %d of container %s", l.Port, c.Name)
+			}
+		}
+		if !own && declared != 1 {
+			t.Fatalf("%d containers declare %s", declared, l.Name)
+		}
+		if said, ok := before.Annotations[api.AnnotationProxyProtocol]; ok && !own {
+			asked := slices.Contains(strings.FieldsFunc(said, func(r rune) bool { return r == ',' || r == ' ' }), strconv.Itoa(int(l.Upstream)))
+			if l.V2 != asked {
+				t.Fatalf("%s: %q, and the proxy has %s", api.AnnotationProxyProtocol, said, l)
+			}
+		}
+		if l.Port == l.Upstream {
+			t.Fatalf("the proxy forwards to itself: %s", l)
+		}
+	}
+	if had {
+		extended := after.Spec.InitContainers[proxy.Index].Args
+		subsequence(t, "args", old.Args, extended)
+		after.Spec.InitContainers[proxy.Index].Args = old.Args
+		return
+	}
+	checkNewProxy(t, after, proxy)
+	after.Spec.InitContainers = slices.Delete(after.Spec.InitContainers, proxy.Index, proxy.Index+1)
+}
+
+func checkNewProxy(t failer, after *corev1.Pod, proxy api.Proxy) {
+	t.Helper()
+	if proxy.Index != len(after.Spec.InitContainers)-1 || proxy.Image == "" || after.Spec.HostNetwork {
+		t.Fatalf("the proxy is not the last of the init containers, or has no place in the pod: %+v", after.Spec)
+	}
+	at := map[string]string{}
+	for _, m := range proxy.VolumeMounts {
+		at[m.MountPath] = m.Name
+		for _, c := range slices.Concat(after.Spec.Containers, after.Spec.InitContainers[:proxy.Index]) {
+			if slices.ContainsFunc(c.VolumeMounts, func(o corev1.VolumeMount) bool { return o.Name == m.Name }) {
+				t.Fatalf("container %s has volume %s of the proxy", c.Name, m.Name)
+			}
+		}
+	}
+	if len(at) != 2 || at["/etc/servingcert"] == "" || at["/var/run/secrets/kubernetes.io/serviceaccount"] == "" {
+		t.Fatalf("the proxy lacks the pair or has the token: %+v", proxy.VolumeMounts)
 	}
 }
 
@@ -295,7 +400,7 @@ func TestReplacingIsDoneOnce(t *testing.T) {
 // A wrapper without the program that it is to run: what is appended must not be taken for that
 // program afterwards.
 func TestWrappersOfNothing(t *testing.T) {
-	for name := range wrappers {
+	for _, name := range commandline.Wrappers() {
 		for _, image := range []string{"key", "combined", "files", "example.com/web"} {
 			for _, rest := range [][]string{{}, {"--"}, {"-x"}, {"-x", "--"}, {"10"}, {"A=b"}} {
 				line := append([]string{name}, rest...)
@@ -303,7 +408,7 @@ func TestWrappersOfNothing(t *testing.T) {
 					c.Name, c.Image = "web", image
 					t.Log(image, c.Command, c.Args)
 					pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
-					pass(t, pod, Known{Programs: &fewPrograms})
+					pass(t, pod, choose.Known{Config: choose.Config{Programs: &fewPrograms}})
 				}
 			}
 		}
@@ -336,14 +441,14 @@ func FuzzInject(f *testing.F) {
 		if json.Unmarshal(podJSON, pod) != nil || json.Unmarshal(serviceJSON, svc) != nil {
 			return
 		}
-		pass(t, pod, Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional, NoPodKeys: noPodKeys, TrustBundle: trustBundle})
+		pass(t, pod, choose.Known{Services: []*corev1.Service{svc}, ConventionalSecret: conventional, NoPodKeys: noPodKeys, Config: choose.Config{TrustBundle: trustBundle, ProxyImage: proxyImage}})
 	})
 }
 
 // The generators draw from few words, so that things collide.
 
 var (
-	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data"})
+	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data", "servingcert-proxy"})
 	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
 	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls", "/tmp", "/tmp/certs", "/tmp/certs/deep"})
 	tokens   = rapid.SampledFrom([]string{
@@ -353,9 +458,16 @@ var (
 		"/manager", "--one", "--two=2", "--two", "--certs",
 		"python3", "-m", "uv", "run", "-m=x", "http://localhost:8443/", "--self=http://127.0.0.1:8442",
 	})
-	ports  = rapid.Int32Range(8442, 8444)
+	ports  = rapid.OneOf(rapid.Int32Range(8442, 8444), rapid.Int32Range(15443, 15446))
 	values = rapid.SampledFrom([]string{"", "x", "/etc/servingcert/tls.crt", "--tls-cert-file=/x", "$(TLS_CERT_FILE)"})
 )
+
+// resources are those of containers of each class of service.
+var resources = func() []corev1.ResourceRequirements {
+	some := corev1.ResourceList{"cpu": resource.MustParse("1")}
+	all := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}
+	return []corev1.ResourceRequirements{{}, {Requests: some}, {Limits: some}, {Requests: some, Limits: all}, {Requests: all, Limits: all}}
+}()
 
 func drawContainer(t *rapid.T, name string) corev1.Container {
 	c := corev1.Container{
@@ -371,8 +483,9 @@ func drawContainer(t *rapid.T, name string) corev1.Container {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: words.Draw(t, "volume"), MountPath: p, ReadOnly: rapid.Bool().Draw(t, "ro")})
 	}
 	for _, p := range rapid.SliceOfNDistinct(ports, 0, 2, rapid.ID).Draw(t, "ports") {
-		c.Ports = append(c.Ports, corev1.ContainerPort{Name: rapid.SampledFrom([]string{"", "https", "http"}).Draw(t, "portName"), ContainerPort: p})
+		c.Ports = append(c.Ports, corev1.ContainerPort{Name: rapid.SampledFrom([]string{"", "https", "http", "http", "sc-tls-8443"}).Draw(t, "portName"), ContainerPort: p, Protocol: rapid.SampledFrom([]corev1.Protocol{"", "TCP", "UDP"}).Draw(t, "protocol")})
 	}
+	c.Resources = rapid.SampledFrom(resources).Draw(t, "resources")
 	if rapid.Bool().Draw(t, "probe") {
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(ports.Draw(t, "probePort"))}}}
 		c.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromString("https"), Scheme: "HTTP"}}}
@@ -400,6 +513,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationCertFlag, []string{"-cert"}},
 		{api.AnnotationMountPath, []string{"/data/tls", "/data", "/tmp/certs", "/tmp"}},
 		{api.AnnotationHTTPSProbes, []string{"auto", "true", "false"}},
+		{api.AnnotationProxyProtocol, []string{"8443", "1, 8443", "8444,15444", "http"}},
 		{api.AnnotationTrust, []string{"true", "false"}},
 		{api.AnnotationCombinedPEM, []string{"true", "false"}},
 		{api.AnnotationStatus, []string{"{}"}},
@@ -427,6 +541,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		}
 	}
+	pod.Spec.HostNetwork = rapid.IntRange(0, 9).Draw(t, "host network") == 1
 	if rapid.Bool().Draw(t, "securityContext") {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: rapid.Ptr(rapid.Int64Range(0, 1), true).Draw(t, "fsGroup"), RunAsUser: rapid.Ptr(rapid.Int64Range(0, 1), true).Draw(t, "user")}
 	}
@@ -471,6 +586,7 @@ func serviceAnnotations(t *rapid.T) map[string]string {
 		api.AnnotationDuration: {"1s", "12h", "9999h", "x"},
 		api.AnnotationMode:     {"args", "mount"}, api.AnnotationCombinedPEM: {"true", "x"}, api.AnnotationHTTPSProbes: {"false"},
 		api.AnnotationContainers: {"web"}, api.AnnotationMountPath: {"/data/tls", "/"}, api.AnnotationCertFlag: {"-cert", "-key"},
+		api.AnnotationProxyProtocol: {"8443", "8444", "0"},
 	} {
 		if rapid.IntRange(0, 5).Draw(t, key) == 1 {
 			out[key] = rapid.SampledFrom(values).Draw(t, "value")
@@ -479,21 +595,32 @@ func serviceAnnotations(t *rapid.T) map[string]string {
 	return out
 }
 
-func drawKnown(t *rapid.T) Known {
-	known := Known{
+func drawServicePort(t *rapid.T) corev1.ServicePort {
+	target := rapid.SampledFrom([]string{"", "https", "8443", "8442", "sc-tls-8443", "sc-tls-8444", "sc-any-http", "sc-tls-sc-any-1", "sc-any-1", "sc-tls-15444"}).Draw(t, "target")
+	p := corev1.ServicePort{Port: 443, Name: rapid.SampledFrom([]string{"", "http", "https", "grpc"}).Draw(t, "name"), TargetPort: intstr.Parse(target)}
+	if target == "" {
+		p.TargetPort = intstr.IntOrString{}
+	}
+	return p
+}
+
+func drawKnown(t *rapid.T) choose.Known {
+	known := choose.Known{
 		ConventionalSecret: rapid.Bool().Draw(t, "conventional"), Programs: &fewPrograms,
 		UnknownPrograms: rapid.SampledFrom([]api.UnknownPrograms{"", api.UnknownProgramsFiles, api.UnknownProgramsFlags}).Draw(t, "unknown programs"),
 		NoPodKeys:       rapid.IntRange(0, 5).Draw(t, "no pod keys") == 1, TrustBundle: rapid.Bool().Draw(t, "trust bundle"),
+		ProxyImage: rapid.SampledFrom([]string{proxyImage, proxyImage, ""}).Draw(t, "proxy image"),
+		HostFiles:  rapid.SampledFrom([]string{"", "", "/var/lib/servingcert"}).Draw(t, "host files"),
 	}
 	if rapid.Bool().Draw(t, "namespace says") {
-		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key"}
+		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key", api.AnnotationProxyProtocol: "8443,9"}
 	}
 	for _, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID).Draw(t, "services") {
 		known.Services = append(known.Services, &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Name: n, Annotations: serviceAnnotations(t)},
 			Spec: corev1.ServiceSpec{
 				Selector: map[string]string{"app": "web"},
-				Ports:    []corev1.ServicePort{{Port: 443, TargetPort: rapid.SampledFrom([]intstr.IntOrString{{}, intstr.FromString("https"), intstr.FromInt32(8443)}).Draw(t, "target")}},
+				Ports:    rapid.SliceOfN(rapid.Custom(drawServicePort), 1, 4).Draw(t, "ports"),
 			},
 		})
 	}
@@ -512,6 +639,13 @@ func drawForeign(t *rapid.T, pod *corev1.Pod) *corev1.Pod {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "foreign", MountPath: "/foreign"})
 	}
 	pod.Spec.Volumes = slices.Insert(pod.Spec.Volumes, 0, corev1.Volume{Name: "foreign"})
+	if rapid.Bool().Draw(t, "native sidecar") {
+		c := drawContainer(t, "foreign-sidecar")
+		always := corev1.ContainerRestartPolicyAlways
+		c.RestartPolicy = &always
+		at := rapid.IntRange(0, len(pod.Spec.InitContainers)).Draw(t, "sidecar at")
+		pod.Spec.InitContainers = slices.Insert(pod.Spec.InitContainers, at, c)
+	}
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}

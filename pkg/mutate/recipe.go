@@ -1,14 +1,16 @@
 package mutate
 
 import (
-	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
 // recipe is what a container gets, beside the files and variables that all get, so that its
@@ -29,16 +31,16 @@ type recipe struct {
 
 // recipeOf returns the recipe of the container, or nil and a note that says why there is
 // none.
-func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
+func (in *input) recipeOf(c api.ContainerRef) (*recipe, rules.Note) {
 	program := in.programOf(c.Container)
 	if program == nil || in.named {
 		return &recipe{flags: []programs.Setting{
 			programs.CertificateFlag(in.settings.CertFlag, in.file(corev1.TLSCertKey)),
 			programs.CertificateFlag(in.settings.KeyFlag, in.file(corev1.TLSPrivateKeyKey)),
-		}}, Note{}
+		}}, rules.Note{}
 	}
 	if reason, detail := in.unmet(c, program); reason != "" {
-		return nil, Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
+		return nil, rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
 	}
 	r := &recipe{
 		program: program, flags: programs.Settings(program.Flags, in.replace),
@@ -49,31 +51,42 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, Note) {
 		r.env = append(r.env, corev1.EnvVar{Name: v.Name, Value: in.replace(v.Value)})
 		r.certificate[v.Name] = programs.LeadsToCertificate(v.Value)
 	}
-	return r, Note{}
+	return r, rules.Note{}
 }
 
 // unmet returns why the program cannot be given what its entry says.
-func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason Reason, detail string) {
+func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason rules.Reason, detail string) {
 	switch {
 	case !p.Takes():
-		return reasonProgramNeedsMore, in.replace(p.None)
+		return rules.ProgramNeedsMore, in.replace(p.None)
 	case !in.asked && in.table().Fits(p, c.Image) == programs.FitNo:
-		return reasonOlderVersion, "must be " + p.Since + " or newer"
+		return rules.OlderVersion, "must be " + p.Since + " or newer"
 	}
 	if do := in.unless(c.Container, p); do != "" {
-		return reasonProgramNeedsMore, in.replace(do)
+		return rules.ProgramNeedsMore, in.replace(do)
 	}
+	if p.Moves && in.leavesPort(c, p) {
+		return rules.ProgramNeedsMore, "it would serve on port " + numbers(p.Ports) + " alone, which is not the targetPort of the Service"
+	}
+	return in.unmetFiles(p)
+}
+
+// unmetFiles returns why the program cannot be given the files that its entry says.
+func (in *input) unmetFiles(p *programs.Program) (reason rules.Reason, detail string) {
+	missing := p.Formats() &^ in.choice.Formats
 	switch {
-	case p.Moves && in.leavesPort(c, p):
-		return reasonProgramNeedsMore, "it would serve on port " + numbers(p.Ports) + " alone, which is not the targetPort of the Service"
-	case p.Uses(programs.Combined) && !in.choice.combined:
-		return reasonProgramNeedsMore, "set " + api.AnnotationCombinedPEM + `: "true" on the Service`
+	case in.choice.Host != "":
+		if missing != 0 || len(p.Files)+len(p.Config) > 0 || p.Mount != "" {
+			return rules.ProgramNeedsMore, "it needs more than tls.crt, tls.key and ca.crt, which is all that is on a node"
+		}
+	case missing != 0:
+		return rules.ProgramNeedsMore, "set " + rules.AskFor(missing)
 	case in.choice.PodKey != nil && p.RenamesPair():
-		return reasonProgramNeedsMore, "its files have names of their own, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
+		return rules.ProgramNeedsMore, "its files have names of their own, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
 	case p.PrivateKey && !in.groupCanRead():
-		return reasonProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
+		return rules.ProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
 	case len(p.Config) > 0 && !in.hasRoom():
-		return reasonProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
+		return rules.ProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
 	}
 	return "", ""
 }
@@ -84,7 +97,7 @@ func (in *input) unless(c *corev1.Container, p *programs.Program) string {
 	if len(p.Unless) == 0 {
 		return ""
 	}
-	for _, t := range commandLineOf(c).tokens {
+	for _, t := range commandline.Of(c).Tokens {
 		name, _, _ := strings.Cut(t, "=")
 		if do := p.Unless[name]; do != "" {
 			return do
@@ -126,8 +139,8 @@ type comparison struct {
 }
 
 // compare returns what the container has of the recipe.
-func (in *input) compare(c *corev1.Container, line commandLine, r *recipe) comparison {
-	tokens := in.expanded(c, line)
+func (in *input) compare(c *corev1.Container, line commandline.Line, r *recipe) comparison {
+	tokens := line.Expanded(func() map[string]string { return in.variables(c) })
 	var out comparison
 	some := ""
 	for _, s := range r.flags {
@@ -155,28 +168,13 @@ func (in *input) compare(c *corev1.Container, line commandLine, r *recipe) compa
 		out.own = in.ownTLS(c, tokens, r)
 	}
 	if out.own == "" && r.mount != "" {
-		out.own = in.occupied(c, r.mount)
+		out.own = volume.Occupied(in.pod, c, in.volume, in.settings.MountPath, r.mount)
 	}
-	out.all = len(out.flags)+len(out.env) == 0 && out.own == "" && (r.mount == "" || mounted(c, in.volume, r.mount))
+	out.all = len(out.flags)+len(out.env) == 0 && out.own == "" && (r.mount == "" || volume.Mounted(c, in.volume, r.mount))
 	if out.own == "" && !out.all {
 		out.own = some // half of what is needed is not ours
 	}
 	return out
-}
-
-// occupied returns what keeps the files from being mounted at a further directory of the
-// container, or "": a mount of its owner there, below it, or above it if nothing can be
-// created in that.
-func (in *input) occupied(c *corev1.Container, dir string) string {
-	own := in.settings.MountPath
-	if own == dir || below(own, dir) || below(dir, own) {
-		return own
-	}
-	detail, _ := findMount(c, func(m corev1.VolumeMount) bool {
-		at := path.Clean(m.MountPath)
-		return at == dir && !isMount(m, in.volume, dir) || below(at, dir) || below(dir, at) && readOnly(in.pod, m)
-	})
-	return detail
 }
 
 // ownTLS returns the flag, variable or argument, beside those of the recipe, by which the

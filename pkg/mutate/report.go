@@ -1,18 +1,22 @@
 package mutate
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // Report says what is injected, and what is skipped and why. It describes the pod as it
 // is after the patch, so a second pass reports the same.
 type Report struct {
-	// Reason is reasonInjected, or why nothing was injected.
-	Reason Reason
-	By     By
+	// Reason is rules.Injected, or why nothing was injected, or why nothing but the bundle.
+	Reason rules.Reason
+	By     choose.By
 	Trust  bool // the pod asks for the CA bundle
 	Secret string
 	PodKey bool // the kubelet makes the key; there is no Secret
@@ -21,7 +25,7 @@ type Report struct {
 	Service string
 	// Containers are those that have something injected, in the pod's order.
 	Containers []ContainerReport
-	Notes      []Note
+	Notes      []rules.Note
 	// attempts and withheld are those of the containers, by name; see api.AttemptOf. names
 	// are api.InjectionStatus.Names.
 	attempts, names, withheld map[string]string
@@ -53,20 +57,21 @@ const (
 	partFlags     part = "flags"
 	partVariables part = "variables" // of the program, beside those of partEnv
 	partProbes    part = "probes"    // probes or hooks changed to HTTPS
+	partProxy     part = "proxy"     // it is the proxy
 
 	allParts = 5 // how many there are
 )
 
 // Concerned reports whether there is anything to tell the pod's owner. Only then does the
 // pod get a status annotation.
-func (r Report) Concerned() bool { return !ruleOf(r.Reason).silent || len(r.Notes) > 0 }
+func (r Report) Concerned() bool { return !rules.Of(r.Reason).Silent || len(r.Notes) > 0 }
 
 // Injected reports whether anything is injected into any container.
 func (r Report) Injected() bool { return len(r.Containers) > 0 }
 
 // Reasons returns the report's Reason and those of its notes, sorted, without duplicates.
-func (r Report) Reasons() []Reason {
-	out := append(make([]Reason, 0, 1+len(r.Notes)), r.Reason)
+func (r Report) Reasons() []rules.Reason {
+	out := append(make([]rules.Reason, 0, 1+len(r.Notes)), r.Reason)
 	for _, n := range r.Notes {
 		out = append(out, n.Reason)
 	}
@@ -81,8 +86,8 @@ const warningPrefix = "servingcert: "
 func (r Report) Warnings() []string {
 	var out []string
 	for _, n := range r.Notes {
-		if !ruleOf(n.Reason).silent {
-			out = append(out, n.after(warningPrefix))
+		if !rules.Of(n.Reason).Silent {
+			out = append(out, n.After(warningPrefix))
 		}
 	}
 	return out
@@ -94,7 +99,7 @@ func (r Report) status() string {
 	if r.PodKey {
 		status.KeySource = api.KeySourcePod
 	}
-	if r.Reason != reasonInjected {
+	if r.Reason != rules.Injected {
 		status.Reason = string(r.Reason)
 	}
 	if len(r.Containers) > 0 {
@@ -104,14 +109,14 @@ func (r Report) status() string {
 		status.Containers[c.Name] = c.Parts()
 	}
 	for _, n := range r.Notes {
-		status.Notes = append(status.Notes, n.after(string(n.Reason)+": "))
+		status.Notes = append(status.Notes, n.After(string(n.Reason)+": "))
 	}
 	return status.Format()
 }
 
 // note adds a note. It joins one with the same reason and detail.
-func (r *Report) note(n Note) {
-	i := slices.IndexFunc(r.Notes, func(have Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail })
+func (r *Report) note(n rules.Note) {
+	i := slices.IndexFunc(r.Notes, func(have rules.Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail })
 	if i < 0 || len(n.Containers) == 0 {
 		r.Notes = append(r.Notes, n)
 		return
@@ -155,4 +160,55 @@ func (r *Report) has(c api.ContainerRef, p part) {
 }
 
 // Explain returns what was found that led to the report's Reason, as a clause.
-func (r Report) Explain() string { return ruleOf(r.Reason).when }
+func (r Report) Explain() string { return rules.Of(r.Reason).When }
+
+// maxAnnotations is the most bytes that the keys and values of an object's annotations
+// may have together (apimachinery, TotalAnnotationSizeLimitB).
+const maxAnnotations = 256 << 10
+
+// writeStatus adds the operations on the label and on the annotations: those with
+// configuration files, and the one that says what was done.
+func writeStatus(in *input, patch podpatch.Patch, config map[string]string, report *Report) podpatch.Patch {
+	meta := &in.pod.ObjectMeta
+	have, labelled := meta.Labels[api.LabelInjected]
+	switch {
+	case report.Injected() && have != "true":
+		patch.SetKey(podpatch.Labels, len(meta.Labels), api.LabelInjected, "true")
+	case !report.Injected() && labelled: // copied from another pod
+		patch = append(patch, podpatch.Operation{Op: "remove", Path: podpatch.Member(podpatch.Labels, api.LabelInjected)})
+	}
+	annotations := map[string]string{api.AnnotationStatus: report.status()}
+	for name, content := range config {
+		annotations[api.AnnotationFilePrefix+name] = content
+	}
+	size := sizeOf(annotations)
+	for key, value := range meta.Annotations {
+		if _, replaced := annotations[key]; !replaced {
+			size += len(key) + len(value)
+		}
+	}
+	if size > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
+		report.note(rules.Note{Reason: rules.StatusTooLarge})
+		delete(annotations, api.AnnotationStatus)
+	}
+	maps.DeleteFunc(annotations, func(k, v string) bool { current, ok := meta.Annotations[k]; return ok && current == v })
+	if len(meta.Annotations) == 0 && len(annotations) > 0 {
+		patch.Add(podpatch.Annotations, annotations)
+		return patch
+	}
+	keys := slices.AppendSeq(make([]string, 0, len(annotations)), maps.Keys(annotations)) // most have one
+	slices.Sort(keys)
+	for _, key := range keys {
+		patch.Add(podpatch.Member(podpatch.Annotations, key), annotations[key])
+	}
+	return patch
+}
+
+// sizeOf returns how many bytes annotations have, as the API server counts them.
+func sizeOf(annotations map[string]string) int {
+	size := 0
+	for key, value := range annotations {
+		size += len(key) + len(value)
+	}
+	return size
+}

@@ -30,6 +30,24 @@ func (d Document) Objects(namespace string) []Object {
 	return out
 }
 
+// Workloads returns the workloads of a document, with their pods or why these cannot be read.
+// Nothing is decided about them, and containers outside of pod templates are left out.
+func (d Document) Workloads(namespace string) []Outcome {
+	if d.object == nil {
+		return nil
+	}
+	var out []Outcome
+	found, _ := objectsOf(d.object, namespace)
+	for _, o := range found {
+		workloads, _ := workloadsOf(o, namespace)
+		for _, w := range workloads {
+			w.Document = d.name
+			out = append(out, w.Outcome)
+		}
+	}
+	return out
+}
+
 // File returns the name of the file that the document is in.
 func (d Document) File() string { return d.file }
 

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
@@ -45,12 +45,18 @@ func TestTheWebhooksGoldens(t *testing.T) {
 			require.NoError(t, err)
 			golden, err := os.ReadFile(strings.TrimSuffix(in, ".in.yaml") + ".out.yaml")
 			require.NoError(t, err)
-			opts := preview.Options{}
+			opts := preview.Options{Config: choose.Config{ProxyImage: "registry.example/servingcert-proxy@sha256:" + strings.Repeat("a", 64)}}
+			if bytes.Contains(input, []byte("the webhook runs without --proxy-image")) {
+				opts.ProxyImage = ""
+			}
 			if bytes.Contains(input, []byte("kind: ClusterTrustBundle")) { // what a golden says by it
-				opts.TrustSource = api.TrustFromClusterTrustBundle
+				opts.TrustBundle = true
 			}
 			if bytes.Contains(input, []byte("kind: ConfigMap # the webhook runs with --unknown-programs=flags")) {
 				opts.UnknownPrograms = api.UnknownProgramsFlags
+			}
+			if bytes.Contains(input, []byte("inject --host: the pod is static")) {
+				opts.HostFiles = "/var/lib/servingcert"
 			}
 			got, outcomes := runAs(t, string(input), opts)
 			require.Len(t, outcomes, 1)
@@ -91,6 +97,29 @@ func TestEveryKindWithATemplate(t *testing.T) {
 			assert.Contains(t, got, "--tls-cert-file=/etc/servingcert/tls.crt")
 			assert.True(t, strings.HasPrefix(got, service), "the Service stays byte for byte")
 		})
+	}
+}
+
+// TestStaticPods: with a directory on nodes, pods get their files from there, whatever the webhook
+// would do in their namespace; nothing else can be static.
+func TestStaticPods(t *testing.T) {
+	static := preview.Options{Config: choose.Config{HostFiles: "/var/lib/servingcert"}}
+	pod := func(name string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: kube-system}\nspec: {containers: [{name: c, image: kube-scheduler, command: [kube-scheduler]}]}\n"
+	}
+	got, outcomes := runAs(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n---\n"+pod("s"), static)
+	require.Len(t, outcomes, 1)
+	assert.Equal(t, "s-tls", outcomes[0].Report.Secret)
+	assert.Contains(t, got, "path: /var/lib/servingcert/s, ")
+	assert.NotContains(t, got, api.AnnotationStatus)
+	for input, want := range map[string]string{
+		deployment("Deployment", "spec: {template: TEMPLATE}"): `kind: "Deployment": must be Pod: a kubelet runs nothing else from a file`,
+		pod(`"../x"`): `metadata.name: "../x": must be the name of a Pod: its files are below a directory of that name`,
+	} {
+		got, outcomes := runAs(t, input, static)
+		require.Len(t, outcomes, 1)
+		assert.EqualError(t, outcomes[0].Problem, want)
+		assert.Equal(t, input, got)
 	}
 }
 
@@ -148,8 +177,8 @@ func TestOpenShiftAnnotations(t *testing.T) {
 	workload := deployment("Deployment", "spec: {template: TEMPLATE}\n")
 	var svc corev1.Service
 	require.NoError(t, yaml.Unmarshal([]byte(in), &svc))
-	live := func(context.Context, string) (mutate.Known, bool, error) {
-		return mutate.Known{Services: []*corev1.Service{&svc}}, true, nil
+	live := func(context.Context, string) (choose.Known, bool, error) {
+		return choose.Known{Services: []*corev1.Service{&svc}}, true, nil
 	}
 	for _, openShift := range []bool{false, true} {
 		for name, opts := range map[string]preview.Options{in + "---\n" + workload: {}, workload: {Live: live}} {

@@ -20,6 +20,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 )
 
 // withService is what a Service asks for that selects some of the pods.
@@ -86,7 +88,7 @@ func TestPreviewEqualsWebhook(t *testing.T) {
 			for _, raw := range pods {
 				pod := &corev1.Pod{}
 				require.NoError(t, json.Unmarshal(raw, pod))
-				patch, _, refused := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{service}})
+				patch, _, refused := mutate.Mutate(pod, choose.Known{Services: []*corev1.Service{service}})
 				want := patchedPod(t, raw, patch)
 				text := write(t, bytes.Clone(raw))
 				docs, err := Parse("in", append([]byte(withService), text...))
@@ -121,8 +123,8 @@ func TestPreviewEqualsWebhook(t *testing.T) {
 var replaced = regexp.MustCompile(api.AnnotationStatus + "|scheme|terminationMessagePolicy")
 
 // onlyAdds reports whether no operation of a patch takes something away.
-func onlyAdds(patch mutate.Patch) bool {
-	return !slices.ContainsFunc(patch, func(o mutate.Operation) bool { return o.Op == "remove" || o.Op == "replace" })
+func onlyAdds(patch podpatch.Patch) bool {
+	return !slices.ContainsFunc(patch, func(o podpatch.Operation) bool { return o.Op == "remove" || o.Op == "replace" })
 }
 
 func podsOfTestdata(t *testing.T) [][]byte {
@@ -144,7 +146,7 @@ func podsOfTestdata(t *testing.T) [][]byte {
 	return pods
 }
 
-func patchedPod(t *testing.T, raw []byte, patch mutate.Patch) any {
+func patchedPod(t *testing.T, raw []byte, patch podpatch.Patch) any {
 	if len(patch) > 0 {
 		ops, err := patch.JSON()
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // workload is a pod, or a pod template, in an object.
@@ -58,6 +59,17 @@ func newWorkload(o object, namespace string, at path, known bool) workload {
 		w.Pod = w.pod
 	}
 	return w
+}
+
+// notStatic returns why the workload cannot be a static pod with a store of its name, or nil.
+func (w workload) notStatic() error {
+	switch {
+	case w.Kind != "Pod":
+		return fmt.Errorf("kind: %s: must be Pod: a kubelet runs nothing else from a file", quoted(w.Kind))
+	case len(validation.IsDNS1123Subdomain(w.pod.Name)) > 0:
+		return fmt.Errorf("metadata.name: %s: must be the name of a Pod: its files are below a directory of that name", quoted(w.pod.Name))
+	}
+	return nil
 }
 
 // read finds the template and decodes its pod. The error names the field that is wrong.

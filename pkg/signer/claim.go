@@ -1,13 +1,18 @@
 package signer
 
 import (
+	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // claim finds out who has a part in the Secret and what they want together. If
@@ -27,8 +32,9 @@ func claim(s Situation) Decision {
 	if ok {
 		stay := s.remembered(refusedOwners(s, d.Refused))
 		d.Asked = wanted.WithRetained(stay, s.Limits)
-		if slices.ContainsFunc(stay, combinedMistaken) && s.Secret.holdsCombined() {
-			d.Asked.Combined = true
+		for _, svc := range stay {
+			_, mistaken := api.FormatsOf(svc)
+			d.Asked.Formats |= mistaken & s.Secret.formats()
 		}
 		if keepsRSA4096(s, stay) {
 			d.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
@@ -78,13 +84,6 @@ func (s Situation) remembered(services []*corev1.Service) []*corev1.Service {
 	return services
 }
 
-// combinedMistaken reports whether the Service says about api.CombinedKey what is not
-// allowed, so that nobody knows whether pods need it.
-func combinedMistaken(svc *corev1.Service) bool {
-	_, err := api.CombinedOf(svc)
-	return err != nil
-}
-
 // retainedWanted is what a Secret that nobody asks for validly is renewed with:
 // key, lifetime and files as they are, and the names that its Services may have. Never
 // the names in the certificate: it could be a copy of another Service's. A remote
@@ -92,7 +91,7 @@ func combinedMistaken(svc *corev1.Service) bool {
 func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
 	members = s.remembered(members)
 	wanted := s.withoutOptIn(api.Retained(members, s.Limits), members)
-	wanted.Combined = wanted.Combined || s.Secret.holdsCombined()
+	wanted.Formats |= s.Secret.formats()
 	leaf := s.Secret.Leaf
 	if leaf.KeyAlgorithm != "" {
 		wanted.Params.KeyAlgorithm = leaf.KeyAlgorithm
@@ -102,4 +101,111 @@ func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
 		wanted.Params.Duration = min(max(d, s.Limits.MinDuration), s.Limits.MaxDuration)
 	}
 	return wanted
+}
+
+// keepsRSA4096 reports whether the Secret keeps its RSA4096 key for one of the Services
+// that have a part in it, although new ones are not permitted.
+func keepsRSA4096(s Situation, services []*corev1.Service) bool {
+	return s.Secret != nil && s.Secret.Leaf.KeyAlgorithm == pki.RSA4096 && !s.Limits.PermitRSA4096 &&
+		slices.ContainsFunc(services, func(svc *corev1.Service) bool {
+			return svc.Annotations[api.AnnotationKeyAlgorithm] == string(pki.RSA4096)
+		})
+}
+
+// foreign says why the Secret is not ours (invariant 1), or nothing. Two marks
+// make it ours: our label, an owner reference to one of its Services as it
+// lives, and a leaf that this CA signed (or no data at all). Any two, with one
+// of the first: so a Secret that we made and somebody filled with garbage is
+// healed, and one that somebody copied our label onto is left alone.
+func foreign(s Situation, members []*corev1.Service) string {
+	owned := slices.ContainsFunc(members, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
+	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, members)
+	known := s.Secret.Empty && len(s.Secret.Other) == 0 || s.Secret.SignedBy(s.Authority) != nil
+	switch {
+	case s.Secret.Type != corev1.SecretTypeTLS:
+		return fmt.Sprintf("its type is %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)
+	case s.Secret.Labelled && owned, (s.Secret.Labelled || ownedByName) && known:
+		return ""
+	case s.Secret.Labelled:
+		return "it has this signer's label, but none of the Services owns it and this CA did not sign its certificate"
+	}
+	return noLabel + " and this CA did not sign its certificate"
+}
+
+const noLabel = "it does not have this signer's label"
+
+// hasOwnerNamed reports whether an owner is, or by its name was, one of the
+// Services: one that was deleted and made again has another UID.
+func hasOwnerNamed(object *metav1.ObjectMeta, services []*corev1.Service) bool {
+	return slices.ContainsFunc(object.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return isServiceReference(r) && slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == r.Name })
+	})
+}
+
+// ownerReferences returns the Secret's owners as they should be: the members,
+// and whatever owners somebody else added that are not Services.
+func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.OwnerReference {
+	var refs []metav1.OwnerReference
+	if secret != nil {
+		for _, r := range secret.OwnerReferences {
+			if !isServiceReference(r) {
+				refs = append(refs, r)
+			}
+		}
+	}
+	no := false
+	for _, svc := range members {
+		refs = append(refs, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID, BlockOwnerDeletion: &no})
+	}
+	return refs
+}
+
+// Without the label of its namespace, what a Service has goes on, and it gets nothing new. That it
+// had something is shown by what the CA signed, never by words alone: whoever may write the status
+// of Services can write the signer's. Of a Secret it is the leaf in it, of keys that pods make a
+// proof in the Service's condition.
+
+// optedIn reports whether what the Service asks for counts: by OpenShift's
+// annotations it does in every namespace.
+func (s Situation) optedIn(svc *corev1.Service) bool {
+	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
+}
+
+// mayKeep reports whether the Service may go on with a Secret that it does not ask
+// for validly. Without the opt-in, its condition has to name the Secret, and retainedWanted
+// leaves it the names that the Secret shows.
+func (s Situation) mayKeep(svc *corev1.Service, secret string) bool {
+	return s.optedIn(svc) || state.ReadyOf(svc).Has(secret)
+}
+
+// shows reports whether the Secret holds a key and its certificate, which the CA signed, now or
+// before: whoever wrote them there has what another certificate for their names gives.
+func (s Situation) shows() bool {
+	f := s.Secret
+	return f != nil && s.Authority != nil && !f.Empty && f.Defect == "" && f.Leaf.Usages == nil && f.SignedBy(s.Authority) != nil
+}
+
+// withoutOptIn leaves of the names that the Services are given those that a Service with the
+// opt-in may have, and those that the Secret shows.
+func (s Situation) withoutOptIn(wanted api.Wanted, services []*corev1.Service) api.Wanted {
+	if !slices.ContainsFunc(services, func(svc *corev1.Service) bool { return !s.optedIn(svc) }) {
+		return wanted
+	}
+	free := api.Retained(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return !s.optedIn(svc) }), s.Limits)
+	var shown LeafFacts
+	if s.shows() {
+		shown = s.Secret.Leaf
+	}
+	name := func(n string) bool {
+		return !slices.Contains(shown.DNSNames, n) && !slices.Contains(free.DNSNames, n) && !slices.Contains(free.FormerNames, n)
+	}
+	wanted.DNSNames = slices.DeleteFunc(slices.Clone(wanted.DNSNames), name)
+	wanted.FormerNames = slices.DeleteFunc(slices.Clone(wanted.FormerNames), name)
+	wanted.IPs = slices.DeleteFunc(slices.Clone(wanted.IPs), func(ip netip.Addr) bool { return !slices.Contains(shown.IPs, ip) && !slices.Contains(free.IPs, ip) })
+	return wanted
+}
+
+// labelText says of the namespace that it "does not have" the label, or the like.
+func (s Situation) labelText(verb string) string {
+	return fmt.Sprintf("namespace %q %s label %s=%s", s.Key.Namespace, verb, api.LabelInject, api.InjectEnabled)
 }

@@ -2,7 +2,6 @@ package signer
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -16,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -28,18 +28,13 @@ func withCombined(secret *corev1.Secret) *corev1.Secret {
 	return secret
 }
 
-func TestCombinedIsTheKeyAndThenTheCertificates(t *testing.T) {
-	for name, c := range map[string]struct{ cert, key, want string }{
-		"with a newline":    {"cert\nchain\n", "key\n", "key\ncert\nchain\n"},
-		"without a newline": {"cert", "key", "key\ncert"},
-		"no key":            {"cert", "", "\ncert"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := combined([]byte(c.cert), []byte(c.key))
-			assert.Equal(t, c.want, string(got))
-			assert.Equal(t, sha256.Sum256(got), combinedDigest([]byte(c.cert), []byte(c.key)))
-		})
+// combined returns the pair as one file.
+func combined(certPEM, keyPEM []byte) []byte {
+	files, err := formats.Of(&formats.Combined).Make(formats.Pair{Cert: certPEM, Key: keyPEM})
+	if err != nil {
+		panic(err) // it only joins them
 	}
+	return files[api.CombinedKey]
 }
 
 // A program that reads key and certificates from the one file finds the pair, and a
@@ -50,7 +45,7 @@ func TestCombinedIsAPair(t *testing.T) {
 		ca := ladder.At(epoch, oneOf(t, "generation", 1, 2, 3))
 		wanted := wantedBy(service("web"))
 		wanted.Params.KeyAlgorithm = oneOf(t, "algorithm", pki.ECDSAP256, pki.ECDSAP384, pki.ECDSAP521, pki.Ed25519, pki.RSA2048)
-		issued := issue(t, ca, wanted, epoch)
+		issued := issueBy(t, ca, wanted, epoch)
 		keyPEM := oneOf(t, "key", issued.KeyPEM, bytes.TrimSpace(issued.KeyPEM))
 		file := combined(issued.CertPEM, keyPEM)
 		pair, err := tls.X509KeyPair(file, file)
@@ -75,6 +70,9 @@ func TestDecideCombined(t *testing.T) {
 	change := func(value string) func(*scene) {
 		return func(w *scene) { w.secret.Data[api.CombinedKey] = []byte(value) }
 	}
+	spaced := func(w *scene) {
+		w.secret.Data[api.CombinedKey] = bytes.ReplaceAll(w.secret.Data[api.CombinedKey], []byte("\n"), []byte("\r\n"))
+	}
 	immutable := func(w *scene) { yes := true; w.secret.Immutable = &yes }
 	all := func(changes ...func(*scene)) func(*scene) {
 		return func(w *scene) {
@@ -89,6 +87,10 @@ func TestDecideCombined(t *testing.T) {
 		{name: "asked for by a second Service", action: Reissue, reason: reasonNames,
 			change: func(w *scene) { w.services = append(w.services, service("api", asks...)) }},
 		{name: "asked for and changed", action: Repair, change: all(ask, change("x"))},
+		{name: "asked for and there, spaced by somebody", change: all(ask, have, spaced)},
+		{name: "asked for and there, with more", action: Repair, change: all(ask, have, func(w *scene) {
+			w.secret.Data[api.CombinedKey] = append(w.secret.Data[api.CombinedKey], w.secret.Data[corev1.TLSCertKey]...)
+		})},
 		{name: "asked for and emptied", action: Repair, change: all(ask, change(""))},
 		{name: "not asked for and there", action: Repair, change: have},
 		{name: "asked for in an immutable Secret", action: Replace, reason: reasonGarbage, message: `data under other keys has to change: ["tls-combined.pem"]`,
@@ -155,7 +157,9 @@ func TestContentCombined(t *testing.T) {
 	s, d = w.decide()
 	require.Equal(t, Repair, d.Action)
 	require.True(t, d.Content.NeedsPair(s.Secret))
-	body, err := json.Marshal(d.Content.WithPair(w.secret).Patch(s.Secret))
+	content, err := d.Content.WithPair(w.secret)
+	require.NoError(t, err)
+	body, err := json.Marshal(content.Patch(s.Secret))
 	require.NoError(t, err)
 	var patch struct{ Data map[string][]byte }
 	require.NoError(t, json.Unmarshal(body, &patch))
@@ -193,7 +197,9 @@ func TestInvariant9FactsOfCombinedHoldNoPrivateKey(t *testing.T) {
 		delete(w.secret.Data, api.CombinedKey)
 		s, d = w.decide()
 		require.True(t, d.Content.NeedsPair(s.Secret))
-		written := d.Content.WithPair(w.secret).Facts(s.Secret, ca).WrittenAs(&w.secret.ObjectMeta)
+		content, err := d.Content.WithPair(w.secret)
+		require.NoError(t, err)
+		written := content.Facts(s.Secret, ca).WrittenAs(&w.secret.ObjectMeta)
 		for _, v := range []any{f, s, d, written.Other} {
 			everything := everythingIn(reflect.ValueOf(v), map[uintptr]bool{reflect.ValueOf(ca).Pointer(): true})
 			require.NotEmpty(t, everything)

@@ -2,56 +2,74 @@ package signer
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // memberCondition is the Ready condition of a Service that has a part in the
 // Secret.
-func (s settled) memberCondition(svc *corev1.Service) *metav1.Condition {
+func (s settled) memberCondition(svc *corev1.Service) *state.Condition {
+	kept := s.kept(svc)
+	named := state.Ready{Secret: s.Key.Name}.WithKept(kept)
+	issued := named
+	issued.Request, issued.Leaf = s.d.Asked.Hash(), s.leaf
 	switch {
 	case s.problem.Reason == reasonTerminating, s.problem.Reason != "" && s.problem.Reason != reasonWaiting && !s.optedIn(svc):
 		// Without the opt-in it names the Secret, or the Service would have no part in it
 		// next time.
-		return condition(false, s.problem.Reason, api.ReadyFacts{Secret: s.Key.Name}.Message(s.problem.Message+api.KeptText(s.kept(svc))))
+		return condition(false, s.problem.Reason, s.ofSecret(s.problem.Message, kept, ""), named)
 	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting:
-		return condition(false, s.problem.Reason, s.problem.Message)
+		return condition(false, s.problem.Reason, s.problem.Message, state.Ready{})
 	case s.problem.Reason == "" && s.d.Retained:
-		return condition(true, reasonRetained, s.retainedMessage(svc))
+		issued.Request = ""
+		return condition(true, reasonRetained, s.ofSecret(s.retainedText(svc), kept, s.leaf), issued)
 	case len(s.d.Waiting[svc.UID]) > 0:
-		return condition(false, reasonWaiting, s.waitingMessage(svc))
+		return condition(false, reasonWaiting, s.ofSecret(s.waitingText(svc), kept, s.leaf), issued)
 	}
-	return condition(true, reasonIssued, s.issuedMessage(svc))
+	return condition(true, reasonIssued, s.ofSecret(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)+s.shortenedText(), kept, s.leaf), issued)
+}
+
+// ofSecret returns the message about the Secret: the text, the Secrets that are kept beside it, and
+// the fingerprint of its leaf, which people compare with what a server presents.
+func (s settled) ofSecret(text string, kept []string, leaf string) string {
+	text = fmt.Sprintf("Secret %q: %s%s", s.Key.Name, text, keptText(kept))
+	if leaf != "" {
+		text += " (leaf sha256:" + leaf + ")"
+	}
+	return text
+}
+
+// keptText names the Secrets that a Service asked for before and still has; "" if there are none.
+func keptText(secrets []string) string {
+	if len(secrets) == 0 {
+		return ""
+	}
+	return "; kept from before, and renewed until deleted: " + quoted(secrets)
 }
 
 // RefusedReason returns the reason of a Service that api.Parse, api.Merge or api.MergeForPod has
 // refused.
 func RefusedReason(err error) Reason { return ReasonOf(err, reasonInvalid) }
 
-// refusedMessage says what is wrong, and for a Service that has a certificate
-// what becomes of that.
-func (s settled) refusedMessage(m api.Member) string {
-	message := m.Err.Error()
-	switch {
-	case !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID):
-	case s.Secret.DeletionTimestamp != nil:
-		message += api.KeptPairText(s.Key.Name, "is not renewed: the Secret is being deleted")
-	case s.d.Retained:
-		message += api.KeptPairText(s.Key.Name, "is kept, and renewed with what it has")
-	default:
-		message += api.KeptPairText(s.Key.Name, "keeps this Service's names")
+// refused is the Ready condition of a Service that asks for what is not allowed. It says what is
+// wrong, and what becomes of a certificate that the Service has.
+func (s settled) refused(m api.Member) *state.Condition {
+	message, reason := m.Err.Error(), RefusedReason(m.Err)
+	if !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID) {
+		return condition(false, reason, message, state.Ready{})
 	}
-	return message
-}
-
-func (s settled) issuedMessage(svc *corev1.Service) string {
-	return s.issuedFacts().Message(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs) + s.shortenedText() + api.KeptText(s.kept(svc)))
+	becomes := "keeps this Service's names"
+	switch {
+	case s.Secret.DeletionTimestamp != nil:
+		becomes = "is not renewed: the Secret is being deleted"
+	case s.d.Retained:
+		becomes = "is kept, and renewed with what it has"
+	}
+	return condition(false, reason, fmt.Sprintf("%s; the certificate in Secret %q %s", message, s.Key.Name, becomes), state.Ready{Secret: s.Key.Name})
 }
 
 // shortenedText says that the certificate lives shorter than it was asked for, and why;
@@ -64,75 +82,36 @@ func (s settled) shortenedText() string {
 	return fmt.Sprintf("; its lifetime is %s and not %s, because it holds ClusterIPs", has, asked)
 }
 
-// waitingMessage says which names of the Service wait, for what, and what there
+// waitingText says which names of the Service wait, for what, and what there
 // is meanwhile.
-func (s settled) waitingMessage(svc *corev1.Service) string {
+func (s settled) waitingText(svc *corev1.Service) string {
 	have := "no certificate"
 	if !nameless(s.d.Wanted) {
 		have = describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
 	}
-	return s.issuedFacts().Message(fmt.Sprintf("%s; waiting: %s: clients may still hold a root that does not permit these names, and would reject the whole certificate; they are added once every older root has retired%s",
-		have, describeNames(s.d.Waiting[svc.UID], nil), api.KeptText(s.kept(svc))))
+	return fmt.Sprintf("%s; waiting: %s: clients may still hold a root that does not permit these names, and would reject the whole certificate; they are added once every older root has retired",
+		have, describeNames(s.d.Waiting[svc.UID], nil))
 }
 
-// podKeysMessage says which names the certificates of the Service's pods have.
-func podKeysMessage(r api.Request) string {
-	names := allNames(r.DNSNames, r.IPs)
-	shown := min(len(names), maxNamesShown)
-	return api.PodKeysText(names[:shown], len(names)-shown)
-}
-
-func (s settled) issuedFacts() api.ReadyFacts {
-	return api.ReadyFacts{Secret: s.Key.Name, Request: s.d.Asked.Hash(), Leaf: s.leaf}
-}
-
-func (s settled) retainedMessage(svc *corev1.Service) string {
+func (s settled) retainedText(svc *corev1.Service) string {
 	why := "no longer requested"
 	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
 		why = s.labelText("no longer has")
 	}
-	return api.ReadyFacts{Secret: s.Key.Name, Leaf: s.leaf}.Message(why + "; kept, and renewed until it is deleted" + api.KeptText(s.kept(svc)))
+	return why + "; kept, and renewed until it is deleted"
 }
 
-func condition(ready bool, reason Reason, message string) *metav1.Condition {
+func condition(ready bool, reason Reason, message string, s state.Ready) *state.Condition {
 	status := metav1.ConditionFalse
 	if ready {
 		status = metav1.ConditionTrue
 	}
-	if len(message) > api.MaxMessage { // of others, who do not say facts
+	if len(message) > api.MaxMessage { // of others
 		message = api.Shorten(message, maxForeignText)
 	}
-	return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: string(reason), Message: message}
+	return state.Say(metav1.Condition{Type: api.ConditionReady, Status: status, Reason: string(reason), Message: message}, s)
 }
 
 // maxForeignText is how many characters a condition repeats of an error of the API server or
 // of a CA elsewhere that is longer than a condition's message may be.
 const maxForeignText = 1024
-
-// maxNamesShown bounds how many names a message repeats.
-const maxNamesShown = 4
-
-// quoted returns the first of the names in order, and how many more there are.
-func quoted(names []string) string {
-	names = slices.Sorted(slices.Values(names))
-	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
-	}
-	return fmt.Sprintf("%q", names)
-}
-
-func describeNames(dns []string, ips []netip.Addr) string {
-	names := allNames(dns, ips)
-	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesShown], ", "), n)
-	}
-	return strings.Join(names, ", ")
-}
-
-func allNames(dns []string, ips []netip.Addr) []string {
-	names := slices.Clone(dns)
-	for _, ip := range ips {
-		names = append(names, ip.String())
-	}
-	return names
-}

@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // conditions are the statuses of the Services if nothing is written to the Secret.
@@ -21,14 +23,14 @@ func conditions(s Situation, d Decision) []ServiceStatus {
 }
 
 // readyOf returns the condition that the Service is to have.
-func readyOf(t require.TestingT, s Situation, d Decision, svc *corev1.Service) metav1.Condition {
+func readyOf(t require.TestingT, s Situation, d Decision, svc *corev1.Service) *state.Condition {
 	for _, status := range conditions(s, d) {
 		if status.Service.UID == svc.UID {
-			return *status.Ready
+			return status.Ready
 		}
 	}
 	require.Fail(t, "the Service gets no condition")
-	return metav1.Condition{}
+	return nil
 }
 
 // said renders the condition that each Service is to have.
@@ -46,7 +48,7 @@ func said(s Situation, d Decision) map[string]string {
 
 func TestConditions(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	leaf := "leaf sha256:" + pki.Fingerprint(issued.Leaf)
 	ready := []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}}
 	deleted := metav1.NewTime(epoch)
@@ -57,7 +59,7 @@ func TestConditions(t *testing.T) {
 		want   map[string]string // prefixes
 	}{
 		"all is well": {func(*scene) {}, map[string]string{
-			"web": `True Issued: Secret "web-tls": web.shop.svc, web.shop.svc.cluster.local (request ` + wantedBy(web).Hash() + ", " + leaf + ")"}},
+			"web": `True Issued: Secret "web-tls": web.shop.svc, web.shop.svc.cluster.local (` + leaf + ")"}},
 		"Service being deleted": {func(w *scene) { w.services[0].DeletionTimestamp = &deleted }, map[string]string{}},
 		"not allowed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationDuration, "abc") },
 			map[string]string{"web": "False InvalidAnnotation: " + invalid}},
@@ -73,7 +75,7 @@ func TestConditions(t *testing.T) {
 			map[string]string{}}, // that one decides
 		"namespace opted out": {func(w *scene) {
 			s, d := w.decide()
-			w.services[0].Status.Conditions = []metav1.Condition{readyOf(t, s, d, w.services[0])}
+			w.services[0].Status.Conditions = readyOf(t, s, d, w.services[0]).Both()
 			w.notOptedIn = true
 		},
 			map[string]string{"web": `True Retained: Secret "web-tls": namespace "shop" no longer has label servingcert.dev/inject=enabled; kept`}},
@@ -107,32 +109,31 @@ func TestConditions(t *testing.T) {
 
 func TestConditionNamesWhatIsKept(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s, d := newScene(ca, managed(issued, web), web).decide()
 	s.Kept[web.UID] = []string{"old-tls"}
-	message := said(s, d)["web"]
-	assert.Contains(t, message, `; kept from before, and renewed until deleted: ["old-tls"]`)
-	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: strings.TrimPrefix(message, "True Issued: ")}}
-	leaf, ok := api.LeafOf(web)
-	assert.True(t, ok)
-	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)
+	assert.Contains(t, said(s, d)["web"], `; kept from before, and renewed until deleted: ["old-tls"]`)
+	web.Status.Conditions = readyOf(t, s, d, web).Both()
+	assert.Equal(t, state.Ready{Secret: "web-tls", Request: wantedBy(web).Hash(), Leaf: pki.Fingerprint(issued.Leaf), Kept: []string{"old-tls"}}, state.ReadyOf(web))
 }
 
 // TestConditionsAreShort: whatever is kept, and whatever an API server or a CA elsewhere
 // says, a condition holds a bounded part of it, and the facts for other processes.
 func TestConditionsAreShort(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s, d := newScene(ca, managed(issued, web), web).decide()
 	for i := range 5000 {
 		s.Kept[web.UID] = append(s.Kept[web.UID], fmt.Sprintf("old-%04d", 4999-i))
 	}
 	message := strings.TrimPrefix(said(s, d)["web"], "True Issued: ")
 	assert.Less(t, len(message), 1000)
-	assert.Contains(t, message, `"old-0062" "old-0063"] and 4936 more`)
-	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message}}
-	leaf, _ := api.LeafOf(web)
-	assert.Equal(t, pki.Fingerprint(issued.Leaf), leaf)
+	assert.Contains(t, message, `"old-0002" "old-0003"] and 4996 more`)
+	web.Status.Conditions = readyOf(t, s, d, web).Both()
+	read := state.ReadyOf(web)
+	assert.Equal(t, pki.Fingerprint(issued.Leaf), read.Leaf)
+	assert.Len(t, read.Kept, api.MaxKept)
+	assert.True(t, read.Has("old-0063"))
 
 	refused := Settle(s, Decision{Action: Create, Members: []*corev1.Service{service("api")}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
 	require.Len(t, refused.Services, 1)
@@ -149,7 +150,7 @@ func TestConditionsSayNothingThatTimeChanges(t *testing.T) {
 		func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "abc") },
 		func(w *scene) { w.secret.Labels, w.secret.OwnerReferences = nil, nil },
 	} {
-		w := newScene(ca, managed(issue(t, ca, wantedBy(web), epoch), web), web.DeepCopy())
+		w := newScene(ca, managed(issueBy(t, ca, wantedBy(web), epoch), web), web.DeepCopy())
 		change(w)
 		before := said(w.decide())
 		require.NotEmpty(t, before)
@@ -167,31 +168,31 @@ func TestFewNamesAreRepeated(t *testing.T) {
 // ports and counts, is not written again.
 func TestAFailureIsSaidOnce(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	failed := func(w *scene, err error) metav1.Condition {
+	failed := func(w *scene, err error) *state.Condition {
 		s, d := w.decide()
 		for _, status := range Settle(s, d, Outcome{Err: err}).Services {
-			return *status.Ready
+			return status.Ready
 		}
 		require.Fail(t, "no condition")
-		return metav1.Condition{}
+		return nil
 	}
 	const first = "create Secret: exceeded quota: tls, used: secrets=7 at 2026-03-01T12:00:00Z"
 	w := newScene(ca, nil, web)
 	before := failed(w, errors.New(first))
 	assert.Equal(t, first, before.Message)
-	w.services[0].Status.Conditions = []metav1.Condition{before}
+	w.services[0].Status.Conditions = before.Both()
 	assert.Equal(t, before, failed(w, errors.New("create Secret: exceeded quota: tls, used: secrets=12 at 2026-03-01T12:01:00Z")))
 
 	other := failed(w, errors.New("create Secret: exceeded quota: all, used: secrets=7 at 2026-03-01T12:00:00Z"))
 	assert.NotEqual(t, before, other, "other words")
-	assert.NotEqual(t, before, failed(w, &RefusedError{errors.New(first)}), "another reason")
+	assert.NotEqual(t, before, failed(w, &issue.RefusedError{Err: errors.New(first)}), "another reason")
 
 	w.services[0].Annotations[api.AnnotationDuration] = "5h"
 	w.caErr = caError("CALost")
 	assert.Equal(t, "CALost", readyOf(t, w.situation(), Decide(w.situation()), w.services[0]).Reason)
 	w.caErr, w.services[0].Annotations[api.AnnotationDuration] = nil, "9999h"
 	s, d := w.decide()
-	w.services[0].Status.Conditions = []metav1.Condition{readyOf(t, s, d, w.services[0])}
+	w.services[0].Status.Conditions = readyOf(t, s, d, w.services[0]).Both()
 	w.services[0].Annotations[api.AnnotationDuration] = "8888h"
 	s, d = w.decide()
 	assert.Contains(t, readyOf(t, s, d, w.services[0]).Message, "8888h", "what a user wrote is repeated as it is")

@@ -1,7 +1,6 @@
 package signer
 
 import (
-	"crypto/sha256"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -12,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Content is what a Secret of ours is to hold. The same value is created (Secret),
@@ -25,33 +26,31 @@ type Content struct {
 	Annotations map[string]string
 	Owners      []metav1.OwnerReference
 	// Data that is to be there. A pair that is not in it stays as it is; data under
-	// any other key that is not in it goes.
+	// any other key goes unless it is a file of the Formats.
 	Data map[string][]byte
-	// Combined: the pair is to be there as one file too, under api.CombinedKey. Of a
-	// pair that stays it is not in Data: see NeedsPair.
-	Combined bool
+	// Formats are to be there beside the pair. The files of a pair that stays are not
+	// in Data: see NeedsPair.
+	Formats formats.Set
 
-	issued *Issued // nil: the pair stays
+	issued *issue.Issued // nil: the pair stays
 }
 
 // contentOf returns what the Secret is to hold for the members of the decision: with
 // the pair that was issued, or, if that is nil, with the pair that is there. It is the
-// one place that says so: a new key, label or annotation of the Secret is a line here.
-func contentOf(s Situation, d Decision, issued *Issued) Content {
+// one place that says so: a new label or annotation of the Secret is a line here. Files that
+// are made of the pair are added by [Decision.With] and [Content.WithPair].
+func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	c := Content{
 		Labels:      map[string]string{api.LabelManagedBy: s.Instance},
 		Annotations: map[string]string{},
 		Owners:      d.owners,
 		Data:        map[string][]byte{},
-		Combined:    d.Asked.Combined,
+		Formats:     d.Asked.Formats,
 		issued:      issued,
 	}
 	if issued != nil {
 		c.Data[corev1.TLSCertKey] = issued.CertPEM
 		c.Data[corev1.TLSPrivateKeyKey] = issued.KeyPEM
-		if c.Combined {
-			c.Data[api.CombinedKey] = combined(issued.CertPEM, issued.KeyPEM)
-		}
 		if !issued.RenewedAfter.IsZero() {
 			c.Annotations[api.AnnotationRenewedAfter] = issued.RenewedAfter.Format(time.RFC3339)
 		}
@@ -78,33 +77,38 @@ func (c Content) differs(f *SecretFacts) bool {
 // changedKeys returns the keys of data beside the pair that has to be written or
 // removed, sorted.
 func (c Content) changedKeys(f *SecretFacts) []string {
-	var keys []string
-	want := c.other(f)
-	for key := range f.Other {
-		if _, wanted := want[key]; !wanted {
-			keys = append(keys, key)
-		}
-	}
-	for key, digest := range want {
-		if have, there := f.Other[key]; !there || have != digest {
-			keys = append(keys, key)
-		}
-	}
+	wanted := c.Formats.Files()
+	keys := slices.DeleteFunc(slices.Clone(f.Other), func(key string) bool { return slices.Contains(wanted, key) })
+	keys = append(keys, c.toMake(f).Files()...)
 	slices.Sort(keys)
 	return keys
 }
 
-// other returns the digests of what is to be under the keys beside the pair, nil for
-// none. before are the facts of the Secret with the pair that stays, nil if none does.
-func (c Content) other(before *SecretFacts) map[string][sha256.Size]byte {
-	var facts SecretFacts
-	for key, value := range c.Data {
-		facts.rememberOther(key, value)
+// toMake returns the formats of which the files have to be written: of a pair that was issued
+// all, of one that stays those that the Secret does not hold.
+func (c Content) toMake(f *SecretFacts) formats.Set {
+	if c.issued != nil {
+		return c.Formats
 	}
-	if c.Combined && c.issued == nil {
-		facts.remember(api.CombinedKey, before.Combined)
+	return c.Formats &^ f.Formats
+}
+
+// NeedsPair reports whether the content can be written over the Secret only after
+// WithPair: files of a format have to change, and the pair stays. Its bytes are in the
+// Secret and not in the facts.
+func (c Content) NeedsPair(f *SecretFacts) bool { return c.issued == nil && c.toMake(f) != 0 }
+
+// WithPair returns the content with what follows from the pair in the Secret. Patch
+// fails on any other version of the Secret than that of its facts, so the result is
+// written beside this pair or not at all. The error is a format that cannot be made of the pair.
+func (c Content) WithPair(secret *corev1.Secret) (Content, error) {
+	files, err := c.Formats.Make(pairIn(secret))
+	if err != nil {
+		return Content{}, err
 	}
-	return facts.Other
+	maps.Copy(files, c.Data)
+	c.Data = files
+	return c, nil
 }
 
 // Secret returns the Secret to create. It keeps the labels and annotations that
@@ -160,19 +164,19 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 // identity: before are the facts until then, nil if it is created, and ca is the CA that signed
 // what was issued.
 func (c Content) Facts(before *SecretFacts, ca *pki.Authority) *SecretFacts {
-	f := &SecretFacts{Labelled: true, Type: corev1.SecretTypeTLS, Other: c.other(before)}
+	f := &SecretFacts{Labelled: true, Type: corev1.SecretTypeTLS, Other: c.Formats.Files(), Formats: c.Formats}
 	var annotations map[string]string
 	if before != nil {
 		annotations = before.Annotations
 	}
 	f.Annotations = withAnnotations(annotations, c.Annotations)
 	if c.issued == nil {
-		f.Immutable, f.Leaf, f.Combined = before.Immutable, before.Leaf, before.Combined
+		f.Immutable, f.Leaf, f.Pair = before.Immutable, before.Leaf, before.Pair
 		f.Empty, f.Defect, f.Detail = before.Empty, before.Defect, before.Detail
 		f.TakeVerification(before)
 		return f
 	}
-	f.Leaf, f.Combined = leafFacts(c.issued.Leaf, ca.Chain), combinedDigest(c.issued.CertPEM, c.issued.KeyPEM)
+	f.Leaf, f.Pair = leafFacts(c.issued.Leaf, ca.Chain), pairDigest(c.issued.Pair())
 	f.verified = &atomic.Pointer[verification]{}
 	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true, signer: ca.Certificate})
 	return f
@@ -185,4 +189,61 @@ func (f *SecretFacts) WrittenAs(answer *metav1.ObjectMeta) *SecretFacts {
 	out.ObjectMeta = identityOf(answer)
 	out.Annotations = f.Annotations
 	return &out
+}
+
+// secretAnnotations are the keys of all annotations that contentOf may return, and so
+// those that are remembered of a Secret.
+var secretAnnotations = append([]string{api.AnnotationRenewedAfter}, openShiftSecretKeys...)
+
+// changedAnnotations returns what has to be written of annotations to make them the
+// wanted ones: nil for one that has to be removed.
+func changedAnnotations(have, want map[string]string) map[string]any {
+	var changed map[string]any
+	for key, value := range want {
+		if old, there := have[key]; old == value && there == (value != "") {
+			continue
+		}
+		if changed == nil {
+			changed = map[string]any{}
+		}
+		if changed[key] = value; value == "" {
+			changed[key] = nil
+		}
+	}
+	return changed
+}
+
+// withAnnotations returns have with the wanted ones, nil if that leaves none.
+func withAnnotations(have, want map[string]string) map[string]string {
+	var out map[string]string
+	for key, value := range have {
+		if _, ours := want[key]; !ours {
+			out = with(out, key, value)
+		}
+	}
+	for key, value := range want {
+		if value != "" {
+			out = with(out, key, value)
+		}
+	}
+	return out
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
+}
+
+// only returns the annotations with the keys, nil if there are none.
+func only(annotations map[string]string, keys []string) map[string]string {
+	var out map[string]string
+	for _, key := range keys {
+		if value, ok := annotations[key]; ok {
+			out = with(out, key, api.TruncateAnnotation(key, value))
+		}
+	}
+	return out
 }

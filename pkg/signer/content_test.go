@@ -10,24 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// A key of the Secret beside the pair is created, restored when it is changed or
+// A format of the Secret beside the pair is created, restored when it is changed or
 // removed, and otherwise no reason to write.
 func TestContentBesideThePair(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s := newScene(ca, nil, web).situation()
-	d := Decision{Members: s.Asking, owners: ownerReferences(nil, s.Asking)}
-	content := contentOf(s, d, &issued)
-	content.Data["ca.crt"] = []byte("root")
+	d := Decision{Members: s.Asking, owners: ownerReferences(nil, s.Asking), Asked: api.Wanted{Formats: formats.Of(&formats.Combined)}}
+	content := withIssued(t, s, d, issued)
+	file := combined(issued.CertPEM, issued.KeyPEM)
 	secret := created(content.Secret(s.Key, nil))
-	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, "ca.crt": []byte("root")}, secret.Data)
+	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, api.CombinedKey: file}, secret.Data)
 	written := content.Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
 	assert.Equal(t, FactsOf(secret, api.DefaultInstance).Other, written.Other)
+	assert.Equal(t, FactsOf(secret, api.DefaultInstance).Formats, written.Formats)
 
 	kept := contentOf(s, d, nil) // with the pair as it is
-	kept.Data["ca.crt"] = []byte("root")
 	assert.False(t, kept.differs(FactsOf(secret, api.DefaultInstance)))
 	assert.False(t, kept.differs(written))
 
@@ -35,11 +37,11 @@ func TestContentBesideThePair(t *testing.T) {
 		change  func(data map[string][]byte)
 		changed []string
 	}{
-		"changed":          {func(data map[string][]byte) { data["ca.crt"] = []byte("another") }, []string{"ca.crt"}},
-		"emptied":          {func(data map[string][]byte) { data["ca.crt"] = nil }, []string{"ca.crt"}},
-		"removed":          {func(data map[string][]byte) { delete(data, "ca.crt") }, []string{"ca.crt"}},
+		"changed":          {func(data map[string][]byte) { data[api.CombinedKey] = []byte("another") }, []string{api.CombinedKey}},
+		"emptied":          {func(data map[string][]byte) { data[api.CombinedKey] = nil }, []string{api.CombinedKey}},
+		"removed":          {func(data map[string][]byte) { delete(data, api.CombinedKey) }, []string{api.CombinedKey}},
 		"one more":         {func(data map[string][]byte) { data["b"] = []byte("x") }, []string{"b"}},
-		"another in place": {func(data map[string][]byte) { delete(data, "ca.crt"); data["b"] = []byte("x") }, []string{"b", "ca.crt"}},
+		"another in place": {func(data map[string][]byte) { delete(data, api.CombinedKey); data["b"] = []byte("x") }, []string{"b", api.CombinedKey}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			damaged := secret.DeepCopy()
@@ -47,7 +49,13 @@ func TestContentBesideThePair(t *testing.T) {
 			facts := FactsOf(damaged, api.DefaultInstance)
 			require.True(t, kept.differs(facts))
 			assert.Equal(t, c.changed, kept.changedKeys(facts))
-			healed := patched(t, damaged, kept.Patch(facts))
+			written := kept
+			if written.NeedsPair(facts) {
+				var err error
+				written, err = written.WithPair(damaged)
+				require.NoError(t, err)
+			}
+			healed := patched(t, damaged, written.Patch(facts))
 			assert.Equal(t, secret.Data, healed.Data, "and the pair stays")
 			want := FactsOf(healed, api.DefaultInstance)
 			got := kept.Facts(facts, ca).WrittenAs(&healed.ObjectMeta)
@@ -63,7 +71,7 @@ func TestContentBesideThePair(t *testing.T) {
 func TestContentAnnotations(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	content := Content{Labels: map[string]string{api.LabelManagedBy: "servingcert"}, Annotations: map[string]string{"wanted": "yes", "unwanted": ""}}
-	secret := managed(issue(t, ca, wantedBy(web), epoch))
+	secret := managed(issueBy(t, ca, wantedBy(web), epoch))
 	for name, c := range map[string]struct {
 		have, after map[string]string
 		writes      bool
@@ -90,7 +98,7 @@ func TestContentAnnotations(t *testing.T) {
 // A Secret that takes another's place keeps the labels that others put on it.
 func TestContentKeepsLabels(t *testing.T) {
 	content := Content{Labels: map[string]string{api.LabelManagedBy: "servingcert"}}
-	replaced := managed(Issued{})
+	replaced := managed(issue.Issued{})
 	replaced.Labels = map[string]string{"team": "shop", api.LabelManagedBy: "another"}
 	before := maps.Clone(replaced.Labels)
 	assert.Equal(t, map[string]string{"team": "shop", api.LabelManagedBy: "servingcert"}, content.Secret(types.NamespacedName{}, replaced).Labels)

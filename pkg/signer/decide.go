@@ -2,6 +2,7 @@ package signer
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,7 +10,59 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
+
+// Situation is everything that a decision about one Secret depends on.
+type Situation struct {
+	Now time.Time
+	// Key names the Secret that the decision is about.
+	Key types.NamespacedName
+	// OptedIn: the namespace has the label. Terminating: it is being deleted.
+	OptedIn, Terminating bool
+	// Asking are the Services that name the Secret, Owning those among its
+	// owners that do not; none of them is being deleted. Their conditions and
+	// annotations are as they were last read or written.
+	Asking, Owning []*corev1.Service
+	// Secret is what exists under the name and has our label, or was read
+	// because it might be ours; nil if there is none.
+	Secret *SecretFacts
+	// Obstacle is what exists under the name without our label, known by its
+	// metadata only. At most one of Secret and Obstacle is set.
+	Obstacle *metav1.ObjectMeta
+	// Kept are the other Secrets that a Service of Asking or Owning owns, by its UID,
+	// sorted.
+	Kept map[types.UID][]string
+
+	Instance string // value of our label
+	Limits   api.Limits
+	// OpenShift: OpenShift's annotations count, and are written.
+	OpenShift bool
+	Authority *pki.Authority // nil exactly if AuthorityErr is not
+	// AuthorityErr is why nothing can be signed.
+	AuthorityErr error
+	// Widened is the time over which certificates get names that clients accept since a
+	// root has gone that did not permit them. Zero: at once.
+	Widened pki.Window
+	// Rates are the limits of how often certificates are issued, Slot is when they let the
+	// Secret have its next one.
+	Rates pace.Rates
+	Slot  pace.Slot
+}
+
+// kept returns the other Secrets that the Service keeps.
+func (s Situation) kept(svc *corev1.Service) []string {
+	var kept []string
+	for _, name := range s.Kept[svc.UID] {
+		if s.mayKeep(svc, name) {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
 
 // Action is what is to be done with the Secret.
 type Action int
@@ -59,19 +112,13 @@ type Decision struct {
 	owners []metav1.OwnerReference // what the Secret's are to be
 }
 
-// Problem is why all is not well with a Secret, for the Services that have a part
-// in it. Zero: all is well.
-type Problem struct {
-	Reason  Reason
-	Message string
-	// Temporary: nothing can be done now. A certificate that is good goes on, and
-	// what its Services say of it stays.
-	Temporary bool
-}
-
-// With returns what the Secret is to hold with the pair that was issued.
-func (d Decision) With(s Situation, issued Issued) Content {
-	return contentOf(s, d, &issued)
+// With returns what the Secret is to hold with the pair that was issued. The error is a format
+// that cannot be made of it.
+func (d Decision) With(s Situation, issued issue.Issued) (Content, error) {
+	c := contentOf(s, d, &issued)
+	files, err := c.Formats.Make(issued.Pair())
+	maps.Copy(c.Data, files)
+	return c, err
 }
 
 // Issues reports whether the decision is to issue a certificate.
@@ -195,27 +242,11 @@ func (d Decision) wait(s Situation) Decision {
 	return d
 }
 
-// conflict is the problem of a Secret that is not ours.
-func conflict(s Situation, why string) Problem {
-	return Problem{
-		Reason:  reasonConflict,
-		Message: fmt.Sprintf("Secret %q exists and is not managed by this signer: %s. It is left unchanged: delete it, or ask for another name", s.Key.Name, why),
-	}
-}
-
-// blocked is the problem under a CA that cannot sign.
-func blocked(err error) Problem {
-	return Problem{Reason: ReasonOf(err, reasonUnavailable), Message: err.Error(), Temporary: true}
-}
-
-// Pending reports whether the CA has not been looked at yet.
-func Pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonPending }
-
 // causeOfNone tells a Secret that never was from one that somebody deleted: it
 // is the one that the condition of a Service names.
 func causeOfNone(s Situation) cause {
 	for _, svc := range s.Asking {
-		if api.NamesSecret(svc, s.Key.Name) {
+		if state.ReadyOf(svc).Has(s.Key.Name) {
 			return missing
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // row is one line of the specification of Decide: a scene that is good but for
@@ -31,7 +32,7 @@ type row struct {
 // Secret web-tls and owns it, and all is well.
 func specify(t *testing.T, ca *pki.Authority, rows []row) {
 	web := service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			w := newScene(ca, managed(issued, web), web.DeepCopy())
@@ -56,7 +57,7 @@ func TestDecideWhoAsks(t *testing.T) {
 		return func(w *scene) {
 			s, d := w.decide()
 			s.Key.Name = secret
-			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{*settled{Situation: s, d: d, leaf: d.Leaf}.memberCondition(w.services[0])}
+			w.secret, w.services[0].Status.Conditions = nil, settled{Situation: s, d: d, leaf: d.Leaf}.memberCondition(w.services[0]).Both()
 		}
 	}
 	specify(t, testCA(t), []row{
@@ -93,11 +94,11 @@ func TestDecideWhoAsks(t *testing.T) {
 func TestDecideWhoseItIs(t *testing.T) {
 	ca, other := testCA(t), testCA(t)
 	web := service("web")
-	foreign := issue(t, other, wantedBy(web), epoch)
+	foreign := issueBy(t, other, wantedBy(web), epoch)
 	stale := metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: "of-the-one-before"}
 	unlabel := func(w *scene) { w.secret.Labels = nil }
 	disown := func(w *scene) { w.secret.OwnerReferences = nil }
-	use := func(i Issued) func(w *scene) {
+	use := func(i issue.Issued) func(w *scene) {
 		return func(w *scene) {
 			w.secret.Data = map[string][]byte{corev1.TLSCertKey: i.CertPEM, corev1.TLSPrivateKeyKey: i.KeyPEM}
 		}
@@ -112,23 +113,23 @@ func TestDecideWhoseItIs(t *testing.T) {
 	specify(t, ca, []row{
 		{name: "no mark, our leaf", verdict: reasonConflict, change: all(unlabel, disown)},
 		{name: "no mark, a leaf of another CA", verdict: reasonConflict, change: all(unlabel, disown, use(foreign))},
-		{name: "no mark, no data", verdict: reasonConflict, change: all(unlabel, disown, use(Issued{}))},
+		{name: "no mark, no data", verdict: reasonConflict, change: all(unlabel, disown, use(issue.Issued{}))},
 		{name: "label of another instance", verdict: reasonConflict,
 			change: all(disown, func(w *scene) { w.secret.Labels[api.LabelManagedBy] = "another" })},
 
 		{name: "label, our leaf", action: Repair, change: disown},
 		{name: "label, a leaf of another CA", verdict: reasonConflict, change: all(disown, use(foreign))},
-		{name: "label, garbage", verdict: reasonConflict, change: all(disown, use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
-		{name: "label, no data", action: Reissue, reason: reasonEmpty, change: all(disown, use(Issued{}))},
+		{name: "label, garbage", verdict: reasonConflict, change: all(disown, use(issue.Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
+		{name: "label, no data", action: Reissue, reason: reasonEmpty, change: all(disown, use(issue.Issued{}))},
 		{name: "label, no data but under other keys", verdict: reasonConflict,
-			change: all(disown, use(Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
+			change: all(disown, use(issue.Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
 
 		{name: "owner, our leaf", action: Repair, change: unlabel},
 		{name: "owner, a leaf of another CA", verdict: reasonConflict, change: all(unlabel, use(foreign))},
-		{name: "owner, garbage", verdict: reasonConflict, change: all(unlabel, use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
-		{name: "owner, no data", action: Reissue, reason: reasonEmpty, change: all(unlabel, use(Issued{}))},
+		{name: "owner, garbage", verdict: reasonConflict, change: all(unlabel, use(issue.Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
+		{name: "owner, no data", action: Reissue, reason: reasonEmpty, change: all(unlabel, use(issue.Issued{}))},
 		{name: "owner, no data but under other keys", verdict: reasonConflict,
-			change: all(unlabel, use(Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
+			change: all(unlabel, use(issue.Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
 
 		{name: "owner of the Service before, label, our leaf", action: Repair,
 			change: func(w *scene) { w.secret.OwnerReferences = []metav1.OwnerReference{stale} }},
@@ -140,9 +141,9 @@ func TestDecideWhoseItIs(t *testing.T) {
 			change: all(unlabel, func(w *scene) { w.secret.OwnerReferences[0].Kind = "Ingress" })},
 
 		{name: "label and owner, a leaf of another CA", action: Reissue, reason: reasonOtherCA, change: use(foreign)},
-		{name: "label and owner, garbage", action: Reissue, reason: reasonGarbage, change: use(Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")})},
+		{name: "label and owner, garbage", action: Reissue, reason: reasonGarbage, change: use(issue.Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")})},
 		{name: "label and owner, no data but under other keys", action: Reissue, reason: reasonEmpty,
-			change: all(use(Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
+			change: all(use(issue.Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
 		{name: "all three, of another type", verdict: reasonConflict,
 			change: func(w *scene) { w.secret.Type = corev1.SecretTypeOpaque }},
 	})
@@ -151,15 +152,15 @@ func TestDecideWhoseItIs(t *testing.T) {
 func TestDecideWhatIsWrongWithIt(t *testing.T) {
 	ca := testCA(t)
 	web := service("web")
-	good, other := issue(t, ca, wantedBy(web), epoch), issue(t, ca, wantedBy(web), epoch)
-	forged := issue(t, forge(t, ca), wantedBy(web), epoch)
+	good, other := issueBy(t, ca, wantedBy(web), epoch), issueBy(t, ca, wantedBy(web), epoch)
+	forged := issueBy(t, forge(t, ca), wantedBy(web), epoch)
 	client := signed(t, ca, func(c *x509.Certificate, _ *pki.Authority) {
 		c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
 	})
 	set := func(key string, value []byte) func(w *scene) {
 		return func(w *scene) { w.secret.Data[key] = value }
 	}
-	use := func(i Issued) func(w *scene) {
+	use := func(i issue.Issued) func(w *scene) {
 		return func(w *scene) {
 			w.secret.Data[corev1.TLSCertKey], w.secret.Data[corev1.TLSPrivateKeyKey] = i.CertPEM, i.KeyPEM
 		}
@@ -177,12 +178,12 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 	specify(t, ca, []row{
 		{name: "no key", action: Reissue, reason: reasonKeyMissing, change: set(corev1.TLSPrivateKeyKey, nil)},
 		{name: "no certificate", action: Reissue, reason: reasonKeyMissing, change: set(corev1.TLSCertKey, nil)},
-		{name: "neither", action: Reissue, reason: reasonEmpty, change: use(Issued{})},
+		{name: "neither", action: Reissue, reason: reasonEmpty, change: use(issue.Issued{})},
 		{name: "garbage", action: Reissue, reason: reasonGarbage, change: set(corev1.TLSCertKey, []byte("x"))},
 		{name: "key of another", action: Reissue, reason: reasonMismatch, change: set(corev1.TLSPrivateKeyKey, other.KeyPEM)},
 		{name: "forged: same issuer and key id", action: Reissue, reason: reasonOtherCA, message: "not signed by this CA", change: use(forged)},
 		{name: "root served with it", action: Reissue, reason: reasonChainChanged, message: "not that of this CA, which is one of 0",
-			change: use(Issued{CertPEM: pki.EncodeCertificates(good.Leaf, ca.Certificate), KeyPEM: good.KeyPEM})},
+			change: use(issue.Issued{CertPEM: pki.EncodeCertificates(good.Leaf, ca.Certificate), KeyPEM: good.KeyPEM})},
 
 		{name: "for clients too, by our CA", action: Reissue, reason: reasonWrongUsage, message: "not a serving certificate: its extended key usages are", change: use(client)},
 
@@ -217,13 +218,13 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 }
 
 // signed is a pair that this CA would never have let out, with its signature.
-func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki.Authority)) Issued {
+func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki.Authority)) issue.Issued {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
 	der, err := x509.CreateCertificateRequest(nil, &x509.CertificateRequest{}, key)
 	require.NoError(t, err)
 	wanted := wantedBy(service("web"))
-	leaf, err := plainSign(change)(t.Context(), ca, SigningRequest{
+	leaf, err := plainSign(change)(t.Context(), ca, issue.SigningRequest{
 		CSR:      pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 		DNSNames: wanted.DNSNames, KeyAlgorithm: wanted.Params.KeyAlgorithm,
 		NotBefore: pki.NotBefore(epoch), NotAfter: pki.NotBefore(epoch).Add(wanted.Params.Duration),
@@ -231,7 +232,7 @@ func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki
 	require.NoError(t, err)
 	keyPEM, err := pki.EncodeKey(key)
 	require.NoError(t, err)
-	return Issued{Leaf: leaf, CertPEM: pki.EncodeCertificates(leaf), KeyPEM: keyPEM}
+	return issue.Issued{Leaf: leaf, CertPEM: pki.EncodeCertificates(leaf), KeyPEM: keyPEM}
 }
 
 func TestDecideClusterIPs(t *testing.T) {
@@ -239,7 +240,7 @@ func TestDecideClusterIPs(t *testing.T) {
 	limits.PermitClusterIPs = true
 	ca := newCA(t, limits.Constraints(), epoch.Add(-day), epoch.Add(1000*day))
 	asks := service("web", api.AnnotationClusterIPs, "true")
-	w := newScene(ca, managed(issue(t, ca, wantedBy(service("web")), epoch), asks), asks)
+	w := newScene(ca, managed(issueBy(t, ca, wantedBy(service("web")), epoch), asks), asks)
 	w.limits = limits
 	for _, ips := range [][]string{{"10.0.0.1"}, {"10.0.0.1", "fd00::1"}, {"10.0.0.2"}} {
 		asks.Spec.ClusterIPs = ips
@@ -271,7 +272,7 @@ func TestDecideUnderACAThatCannotSign(t *testing.T) {
 
 func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {
 	ca, web, api2 := testCA(t), service("web"), service("api")
-	secret := managed(issue(t, ca, wantedBy(web), epoch), web, service("gone"))
+	secret := managed(issueBy(t, ca, wantedBy(web), epoch), web, service("gone"))
 	another := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d"}
 	secret.OwnerReferences = append(secret.OwnerReferences, another)
 	w := newScene(ca, secret, web, api2)
@@ -287,7 +288,7 @@ func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {
 
 func TestDecideWhenToLookAgain(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	w := newScene(ca, managed(issued, web), web)
 	_, d := w.decide()
 	assert.Equal(t, pki.RenewAt(issued.Leaf), d.NextAt)
@@ -308,7 +309,7 @@ func TestDecideNearTheEndOfTheCA(t *testing.T) {
 	web := service("web")
 	for _, left := range []time.Duration{20 * day, day, time.Hour, 10 * time.Minute, 5 * time.Minute, time.Minute, time.Second} {
 		ca := newCA(t, clusterNames, epoch.Add(-1000*day), epoch.Add(left))
-		issued := issue(t, ca, wantedBy(web), epoch)
+		issued := issueBy(t, ca, wantedBy(web), epoch)
 		require.Equal(t, ca.Certificate.NotAfter, issued.Leaf.NotAfter)
 		w := newScene(ca, managed(issued, web), web)
 		for _, later := range []time.Duration{0, (left - time.Second) / 2, left - time.Second} {

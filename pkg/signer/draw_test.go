@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -89,16 +90,16 @@ func (w world) drawSecret(t *rapid.T, services []*corev1.Service) *corev1.Secret
 
 // drawPair draws what lies under tls.crt and tls.key: as it should be, or as
 // damage or somebody else has left it.
-func (w world) drawPair(t *rapid.T, services []*corev1.Service) Issued {
+func (w world) drawPair(t *rapid.T, services []*corev1.Service) issue.Issued {
 	wanted := wantedBy(services...)
 	if len(wanted.DNSNames) == 0 || seldom(t, 4, "for others") {
 		wanted = wantedBy(service("web"))
 	}
 	by := oneOf(t, "by", w.ca, w.ca, w.ca, w.ca, w.other, w.forged)
-	issued := issue(t, by, wanted, epoch)
+	issued := issueBy(t, by, wanted, epoch)
 	switch damage := oneOf(t, "damage", "no", "no", "no", "no", "empty", "no key", "no certificate", "garbage", "mismatch", "root"); damage {
 	case "empty":
-		return Issued{}
+		return issue.Issued{}
 	case "no key":
 		issued.KeyPEM = nil
 	case "no certificate":
@@ -106,7 +107,7 @@ func (w world) drawPair(t *rapid.T, services []*corev1.Service) Issued {
 	case "garbage":
 		issued.CertPEM = fmt.Appendf(nil, "garbage %s", issued.CertPEM)
 	case "mismatch":
-		issued.KeyPEM = issue(t, by, wanted, epoch).KeyPEM
+		issued.KeyPEM = issueBy(t, by, wanted, epoch).KeyPEM
 	case "root":
 		issued.CertPEM = pki.EncodeCertificates(issued.Leaf, by.Certificate)
 	}

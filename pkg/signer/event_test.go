@@ -6,9 +6,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 func TestEvents(t *testing.T) {
@@ -16,7 +20,7 @@ func TestEvents(t *testing.T) {
 	for want, event := range map[string]Event{
 		`Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since then`: reissued(web, "web-tls", reasonDue, "due for renewal since then"),
 		`Warning RenewalFailed: Secret "web-tls" keeps the certificate that it has: the CA is lost`:                  renewalFailed(web, "web-tls", errors.New("the CA is lost")),
-		`Warning InvalidAnnotation: not a duration`:                                                                  notReady(web, condition(false, reasonInvalid, "not a duration")),
+		`Warning InvalidAnnotation: not a duration`:                                                                  notReady(web, condition(false, reasonInvalid, "not a duration", state.Ready{})),
 	} {
 		assert.Equal(t, want, event.Type+" "+event.Reason+": "+event.Note)
 		assert.Same(t, web, event.Service)
@@ -27,7 +31,7 @@ func TestEvents(t *testing.T) {
 // replaced a certificate or could not, and one for a condition that turns False.
 func TestSettleReports(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	good := issue(t, ca, wantedBy(web), epoch)
+	good := issueBy(t, ca, wantedBy(web), epoch)
 	due := pki.RenewAt(good.Leaf)
 	reasons := func(s Settlement) (reasons []string) {
 		for _, e := range s.Events {
@@ -42,24 +46,24 @@ func TestSettleReports(t *testing.T) {
 	}
 
 	s, d := newScene(ca, nil, web).decide()
-	written := d.With(s, good).Facts(nil, ca).WrittenAs(&managed(good, web).ObjectMeta)
+	written := withIssued(t, s, d, good).Facts(nil, ca).WrittenAs(&managed(good, web).ObjectMeta)
 	settled := Settle(s, d, Outcome{Secret: written})
 	assert.Empty(t, reasons(settled), "a first issue")
 	assert.Equal(t, written.Leaf.Fingerprint, settled.Leaf)
 	assert.Equal(t, due, settled.NextAt)
-	assert.Equal(t, PriorityRenewal, settled.Priority())
+	assert.Equal(t, pace.PriorityRenewal, settled.Priority())
 	settled = Settle(s, d, Outcome{Err: errors.New("no")})
 	assert.Equal(t, []string{string(ReasonSignFailed)}, reasons(settled))
 	assert.Equal(t, ReasonSignFailed, settled.Failure)
-	assert.Equal(t, PriorityAwaited, settled.Priority())
+	assert.Equal(t, pace.PriorityAwaited, settled.Priority())
 	require.Len(t, settled.Services, 1)
 	assert.Empty(t, settled.Services[0].Failure, "counted as the attempt that it was")
 
 	w := newScene(ca, managed(good, web), web)
 	w.now = due
 	s, d = w.decide()
-	renewed := issue(t, ca, wantedBy(web), due)
-	settled = Settle(s, d, Outcome{Secret: d.With(s, renewed).Facts(s.Secret, ca).WrittenAs(&w.secret.ObjectMeta)})
+	renewed := issueBy(t, ca, wantedBy(web), due)
+	settled = Settle(s, d, Outcome{Secret: withIssued(t, s, d, renewed).Facts(s.Secret, ca).WrittenAs(&w.secret.ObjectMeta)})
 	assert.Equal(t, []string{"CertificateReissued"}, reasons(settled))
 	assert.Equal(t, pki.Fingerprint(renewed.Leaf), settled.Leaf)
 	settled = Settle(s, d, Outcome{Err: caError("CAUnreachable")})
@@ -70,4 +74,58 @@ func TestSettleReports(t *testing.T) {
 	settled = Settle(w.situation(), Decide(w.situation()), Outcome{})
 	assert.Equal(t, []string{"InvalidAnnotation"}, reasons(settled))
 	assert.Equal(t, reasonInvalid, settled.Services[0].Failure)
+}
+
+// Whoever forgot the label learns it from an event, and nobody else gets one.
+func TestWhoForgotTheLabel(t *testing.T) {
+	const says = `namespace "shop" does not have label servingcert.dev/inject=enabled: the Service gets no certificate; to opt in: kubectl label namespace shop servingcert.dev/inject=enabled`
+	answered := service("web")
+	answered.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: api.ReasonNotOptedIn}}
+	deleted := service("web")
+	deleted.DeletionTimestamp = &metav1.Time{Time: epoch}
+	openShift := api.Translate(service("web", api.AnnotationSecretName, "-", api.OpenShiftBeta+"/serving-cert-secret-name", "web-tls"))
+	require.True(t, api.Asks(openShift))
+	for name, c := range map[string]struct {
+		svc     *corev1.Service
+		optedIn bool
+		want    bool
+	}{
+		"asks for a Secret":              {service("web"), false, true},
+		"asks for what is not allowed":   {service("web", api.AnnotationDuration, "x"), false, true},
+		"asks for a Secret with no name": {service("web", api.AnnotationSecretName, ""), false, true},
+		"asks for keys of its pods":      {service("web", api.AnnotationSecretName, "-", api.AnnotationKeySource, "pod"), false, true},
+		"opted in":                       {service("web"), true, false},
+		"asks for nothing":               {service("web", api.AnnotationSecretName, "-"), false, false},
+		"its condition says so":          {answered, false, false},
+		"is being deleted":               {deleted, false, false},
+		"asks by OpenShift's annotation": {openShift, false, false},
+	} {
+		e := NotOptedInNotice(c.svc, c.optedIn)
+		require.Equal(t, c.want, e != nil, name)
+		if c.want {
+			assert.Equal(t, Event{c.svc, corev1.EventTypeWarning, "NamespaceNotOptedIn", says}, *e, name)
+		}
+	}
+}
+
+// A change of anything else than what is asked for is no reason for another event.
+func TestAsksAnew(t *testing.T) {
+	silent, web, other := service("web", api.AnnotationSecretName, "-"), service("web"), service("web", api.AnnotationSecretName, "other-tls")
+	podKeys, longer := service("web", api.AnnotationKeySource, "pod"), service("web", api.AnnotationDuration, "48h")
+	for name, c := range map[string]struct {
+		before, after *corev1.Service
+		want          bool
+	}{
+		"a new Service that asks":     {nil, web, true},
+		"a new Service that does not": {nil, silent, false},
+		"it was annotated":            {silent, web, true},
+		"for another Secret":          {web, other, true},
+		"for keys of its pods":        {web, podKeys, true},
+		"for a longer time":           {web, longer, false},
+		"nothing changed":             {web, web, false},
+		"it does not ask any more":    {web, silent, false},
+		"it was deleted":              {web, nil, false},
+	} {
+		assert.Equal(t, c.want, AsksAnew(c.before, c.after), name)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"net/netip"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -35,11 +37,12 @@ type SecretFacts struct {
 	Labelled  bool // our instance's label is on it
 	Type      corev1.SecretType
 	Immutable bool
-	Empty     bool                         // no data under tls.crt and tls.key
-	Other     map[string][sha256.Size]byte // digests of the data under other keys, at most maxOther+1; nil for none
-	Combined  [sha256.Size]byte            // digest of the pair as one file, whether or not it is there
-	Defect    Reason                       // why the two keys are not a usable pair, or empty
-	Detail    string                       // the defect in a sentence, without key material
+	Empty     bool              // no data under tls.crt and tls.key
+	Other     []string          // other keys with data, sorted, at most maxOther+1
+	Formats   formats.Set       // those that hold the pair, if it is usable
+	Pair      [sha256.Size]byte // as pairDigest
+	Defect    Reason            // why the two keys are not a usable pair, or empty
+	Detail    string            // the defect in a sentence, without key material
 	Leaf      LeafFacts
 	// Reduced: there was no room for the rest. Whoever decides about the Secret reads it.
 	Reduced bool
@@ -71,9 +74,7 @@ func (l *LeafFacts) Exists() bool { return l.Fingerprint != "" }
 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
-	f := factsBesidePair(secret, instance)
-	f.readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-	return f
+	return FactsAsWritten(secret, instance, nil)
 }
 
 // FactsAsWritten is FactsOf for a Secret of which wrote are the facts that this signer wrote
@@ -81,21 +82,32 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 // is taken from there. It may hold another: somebody's admission webhook may have changed it.
 func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) *SecretFacts {
 	f := factsBesidePair(secret, instance)
-	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
-	if wrote != nil && wrote.Defect == "" && wrote.verified != nil && wrote.Combined == f.Combined && aPair(certPEM, keyPEM) {
+	pair := pairIn(secret)
+	if wrote != nil && wrote.Defect == "" && wrote.verified != nil && wrote.Pair == f.Pair {
 		f.Leaf, f.verified = wrote.Leaf, wrote.verified
 	} else {
-		f.readPair(certPEM, keyPEM)
+		f.readPair(pair.Cert, pair.Key)
+	}
+	if f.Defect == "" {
+		f.Formats = formats.HeldIn(secret.Data, pair)
 	}
 	return f
 }
 
-// aPair reports whether one begins with a certificate and the other is a key alone. Of two pairs
-// for which it does, with the same digest, both have the same bytes under both keys but for a newline
-// at the end of the key: the digest does not tell where one ends and the other begins.
-func aPair(certPEM, keyPEM []byte) bool {
-	const begin = "-----BEGIN "
-	return bytes.HasPrefix(certPEM, []byte(begin+"CERTIFICATE-----")) && bytes.HasPrefix(keyPEM, []byte(begin)) && bytes.Count(keyPEM, []byte(begin)) == 1
+// pairIn returns what the Secret has under the keys of the pair.
+func pairIn(secret *corev1.Secret) formats.Pair {
+	return formats.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
+}
+
+// pairDigest identifies the pair, but for a newline at the end of the key.
+func pairDigest(pair formats.Pair) (digest [sha256.Size]byte) {
+	h := sha256.New()
+	key := bytes.TrimSuffix(pair.Key, []byte("\n"))
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(key)))) // where one ends and the other begins
+	h.Write(key)
+	h.Write(pair.Cert)
+	h.Sum(digest[:0])
+	return digest
 }
 
 // factsBesidePair are the facts that do not need the pair to be read.
@@ -108,13 +120,16 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	}
 	f.Annotations = only(secret.Annotations, secretAnnotations)
 	f.rememberFinalizers(secret.Finalizers)
-	for key, value := range secret.Data {
+	for key := range secret.Data {
 		if len(f.Other) > maxOther {
 			break // whatever else there is, all of it goes
 		}
-		f.rememberOther(key, value)
+		if !isPair(key) {
+			f.Other = append(f.Other, key)
+		}
 	}
-	f.Combined = combinedDigest(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	slices.Sort(f.Other)
+	f.Pair = pairDigest(pairIn(secret))
 	return f
 }
 
@@ -136,19 +151,8 @@ func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return kept
 }
 
-// rememberOther remembers data under another key than those of the pair.
-func (f *SecretFacts) rememberOther(key string, value []byte) {
-	if !isPair(key) {
-		f.remember(key, sha256.Sum256(value))
-	}
-}
-
-func (f *SecretFacts) remember(key string, digest [sha256.Size]byte) {
-	if f.Other == nil {
-		f.Other = map[string][sha256.Size]byte{}
-	}
-	f.Other[key] = digest
-}
+// formats returns those of which the Secret has any file, whatever it holds.
+func (f *SecretFacts) formats() formats.Set { return formats.WithAny(f.Other) }
 
 func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey }
 
@@ -187,17 +191,18 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 	algorithm, _ := pki.AlgorithmOf(leaf.PublicKey)
 	sum := sha256.Sum256(leaf.Raw)
+	names, ips := pki.NamesOf(leaf)
 	return LeafFacts{
 		Sum:          sum,
 		Fingerprint:  hex.EncodeToString(sum[:]),
-		DNSNames:     sortedNames(leaf),
-		IPs:          sortedIPs(leaf),
+		DNSNames:     names,
+		IPs:          ips,
 		KeyAlgorithm: algorithm,
 		NotBefore:    leaf.NotBefore,
 		NotAfter:     leaf.NotAfter,
 		IssuedAt:     pki.IssuedAt(leaf),
 		RenewAt:      pki.RenewAtOf(sum, leaf.NotBefore, leaf.NotAfter),
-		Usages:       checkUsages(leaf, algorithm),
+		Usages:       pki.CheckUsages(leaf, algorithm),
 		Chain:        chainDigest(chain),
 		SelfIssued:   bytes.Equal(leaf.RawIssuer, leaf.RawSubject),
 	}
@@ -242,4 +247,34 @@ func chainDigest(chain []*x509.Certificate) [32]byte {
 // usable reports whether a server can go on with what the Secret holds.
 func (f *SecretFacts) usable(now time.Time) bool {
 	return f != nil && !f.Empty && f.Defect == "" && now.Before(f.Leaf.NotAfter)
+}
+
+// isServiceReference reports whether an owner reference is of the kind that the
+// signer writes.
+func isServiceReference(r metav1.OwnerReference) bool {
+	return r.APIVersion == "v1" && r.Kind == "Service"
+}
+
+// sameOwners compares what counts in order; the API server fills in the rest.
+func sameOwners(a, b []metav1.OwnerReference) bool {
+	return slices.EqualFunc(a, b, func(a, b metav1.OwnerReference) bool {
+		return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
+	})
+}
+
+// maxFinalizer is the most characters of a finalizer that are remembered: those of a
+// qualified name.
+const maxFinalizer = 253 + 1 + 63
+
+// rememberFinalizers remembers what holds a Secret that is being deleted, the first
+// maxNamesShown.
+func (f *SecretFacts) rememberFinalizers(finalizers []string) {
+	if f.DeletionTimestamp == nil {
+		return
+	}
+	shown := min(len(finalizers), maxNamesShown)
+	for _, name := range finalizers[:shown] {
+		f.Finalizers = append(f.Finalizers, api.Shorten(name, maxFinalizer))
+	}
+	f.moreFinalizers = len(finalizers) - shown
 }

@@ -18,11 +18,12 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 func TestFactsOfAGoodSecret(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	secret := managed(issued, web)
 	secret.Data["ca.crt"], secret.Data["b"] = []byte("x"), []byte("y")
 	secret.Annotations = map[string]string{"anything": "goes"}
@@ -37,7 +38,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 	assert.Equal(t, corev1.SecretTypeTLS, f.Type)
 	assert.False(t, f.Immutable)
 	assert.False(t, f.Empty)
-	assert.Equal(t, []string{"b", "ca.crt"}, sortedKeys(f.Other))
+	assert.Equal(t, []string{"b", "ca.crt"}, f.Other)
 	assert.Empty(t, f.Defect)
 	assert.Equal(t, LeafFacts{
 		Sum: sha256.Sum256(issued.Leaf.Raw), Fingerprint: pki.Fingerprint(issued.Leaf),
@@ -51,7 +52,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 
 func TestFactsOfDamage(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	good, other := issue(t, ca, wantedBy(web), epoch), issue(t, ca, wantedBy(web), epoch)
+	good, other := issueBy(t, ca, wantedBy(web), epoch), issueBy(t, ca, wantedBy(web), epoch)
 	block := func(kind string, der []byte) []byte {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 	}
@@ -81,7 +82,7 @@ func TestFactsOfDamage(t *testing.T) {
 		"key of another certificate":       {good.CertPEM, other.KeyPEM, reasonMismatch, "tls.key does not match the certificate", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			secret := managed(Issued{CertPEM: c.cert, KeyPEM: c.key}, web)
+			secret := managed(issue.Issued{CertPEM: c.cert, KeyPEM: c.key}, web)
 			f := FactsOf(secret, api.DefaultInstance)
 			assert.Equal(t, c.defect, f.Defect)
 			assert.Contains(t, f.Detail, c.detail)
@@ -96,11 +97,11 @@ func TestSignedByVerifiesTheSignature(t *testing.T) {
 	forged := forge(t, ca)
 	succeeded := &pki.Authority{Issuer: next.Issuer, Older: []pki.Issuer{ca.Issuer}, Key: next.Key, Bundle: pki.NewBundle(ca.Certificate, next.Certificate)}
 	factsUnder := func(by *pki.Authority) *SecretFacts {
-		return FactsOf(managed(issue(t, by, wantedBy(web), epoch), web), api.DefaultInstance)
+		return FactsOf(managed(issueBy(t, by, wantedBy(web), epoch), web), api.DefaultInstance)
 	}
 	assert.Nil(t, factsUnder(forged).SignedBy(ca), "issuer and key id are right, the signature is not")
 	assert.Nil(t, factsUnder(next).SignedBy(ca))
-	assert.Nil(t, FactsOf(managed(Issued{}, web), api.DefaultInstance).SignedBy(ca))
+	assert.Nil(t, FactsOf(managed(issue.Issued{}, web), api.DefaultInstance).SignedBy(ca))
 
 	f := factsUnder(ca)
 	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
@@ -117,7 +118,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 	require.True(t, ok)
 	ca := newCA(t, limits.Constraints(), epoch.Add(-day), epoch.Add(1000*day))
 	ca.Chain = []*x509.Certificate{testCA(t).Certificate}
-	issued := issue(t, ca, wanted, epoch)
+	issued := issueBy(t, ca, wanted, epoch)
 	secret := managed(issued, web)
 
 	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, Decision{}, &issued).Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
@@ -131,7 +132,7 @@ func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
 // A pair is read again unless it is certain that it is the one that was written.
 func TestFactsAsWritten(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	mine, other := issue(t, ca, wantedBy(web), epoch), issue(t, ca, wantedBy(web), epoch)
+	mine, other := issueBy(t, ca, wantedBy(web), epoch), issueBy(t, ca, wantedBy(web), epoch)
 	for name, c := range map[string]struct {
 		change func(*corev1.Secret)
 		known  bool
@@ -176,7 +177,7 @@ func TestFactsAsWritten(t *testing.T) {
 // A chain leaves a second place at which the same bytes could be divided.
 func TestFactsAsWrittenOfAChain(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	mine := issue(t, ca, wantedBy(web), epoch)
+	mine := issueBy(t, ca, wantedBy(web), epoch)
 	leaf := mine.CertPEM
 	mine.CertPEM = slices.Concat(leaf, pki.EncodeCertificates(ca.Certificate))
 	wrote := contentOf(Situation{}, Decision{}, &mine).Facts(nil, ca)
@@ -185,7 +186,7 @@ func TestFactsAsWrittenOfAChain(t *testing.T) {
 	secret.Data[corev1.TLSPrivateKeyKey] = slices.Concat(mine.KeyPEM, leaf)
 	secret.Data[corev1.TLSCertKey] = mine.CertPEM[len(leaf):]
 	moved := FactsAsWritten(secret, api.DefaultInstance, wrote)
-	require.Equal(t, wrote.Combined, moved.Combined)
+	require.NotEqual(t, wrote.Pair, moved.Pair)
 	require.NotSame(t, wrote.verified, moved.verified)
 }
 
@@ -196,8 +197,8 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.Ed25519, pki.RSA2048} {
 		wanted := wantedBy(web)
 		wanted.Params.KeyAlgorithm = algorithm
-		good, other := issue(t, ca, wanted, epoch), issue(t, ca, wanted, epoch)
-		for name, issued := range map[string]Issued{
+		good, other := issueBy(t, ca, wanted, epoch), issueBy(t, ca, wanted, epoch)
+		for name, issued := range map[string]issue.Issued{
 			"good":        good,
 			"mismatch":    {CertPEM: other.CertPEM, KeyPEM: good.KeyPEM},
 			"swapped":     {CertPEM: good.KeyPEM, KeyPEM: good.CertPEM},
@@ -225,8 +226,37 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 // BenchmarkFacts is what the arrival of a Secret costs.
 func BenchmarkFacts(b *testing.B) {
 	web := service("web")
-	secret := managed(issue(b, testCA(b), wantedBy(web), epoch), web)
+	secret := managed(issueBy(b, testCA(b), wantedBy(web), epoch), web)
 	for b.Loop() {
 		FactsOf(secret, "servingcert")
+	}
+}
+
+func TestPlausible(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	issued := issueBy(t, ca, wantedBy(web), epoch)
+	headless := service("db")
+	headless.Spec.ClusterIP = corev1.ClusterIPNone
+	assert.True(t, Plausible(managed(issued), api.DefaultInstance))
+	assert.True(t, Plausible(managed(issueBy(t, ca, wantedBy(headless), epoch)), api.DefaultInstance))
+	caKey, err := pki.EncodeKey(ca.Key)
+	assert.NoError(t, err)
+	for name, change := range map[string]func(s *corev1.Secret){
+		"no label":          func(s *corev1.Secret) { s.Labels = nil },
+		"another instance":  func(s *corev1.Secret) { s.Labels[api.LabelManagedBy] = "another" },
+		"another type":      func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque },
+		"empty":             func(s *corev1.Secret) { s.Data = nil },
+		"garbage":           func(s *corev1.Secret) { s.Data[corev1.TLSCertKey] = []byte("x") },
+		"no key":            func(s *corev1.Secret) { delete(s.Data, corev1.TLSPrivateKeyKey) },
+		"another namespace": func(s *corev1.Secret) { s.Namespace = "bank" },
+		"a CA": func(s *corev1.Secret) {
+			s.Data = map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(ca.Certificate), corev1.TLSPrivateKeyKey: caKey}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := managed(issued)
+			change(secret)
+			assert.False(t, Plausible(secret, api.DefaultInstance))
+		})
 	}
 }

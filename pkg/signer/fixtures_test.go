@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -38,21 +39,21 @@ const day = signertest.Day
 
 // plainSign signs with crypto/x509 alone what the request asks for, changed by
 // the given functions.
-func plainSign(change ...signertest.Change) Sign {
-	return func(_ context.Context, ca *pki.Authority, request SigningRequest) (*x509.Certificate, error) {
+func plainSign(change ...signertest.Change) issue.Sign {
+	return func(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		return signertest.Sign(ca, signertest.Request(request), change...)
 	}
 }
 
-// issue makes the pair that ca gives at a time.
-func issue(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.Time) Issued {
-	issued, err := Issue(context.Background(), plainSign(), ca, wanted, at)
+// issueBy makes the pair that ca gives at a time.
+func issueBy(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.Time) issue.Issued {
+	issued, err := issue.Issue(context.Background(), plainSign(), ca, wanted, at)
 	require.NoError(t, err)
 	return issued
 }
 
 // managed returns Secret web-tls as the signer makes it for the owners.
-func managed(issued Issued, owners ...*corev1.Service) *corev1.Secret {
+func managed(issued issue.Issued, owners ...*corev1.Service) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-tls", UID: "uid-of-secret", ResourceVersion: "100",
@@ -129,10 +130,10 @@ func (w *scene) decide() (Situation, Decision) {
 
 // apply does to the Secret what the decision says, in the model of the API
 // server that the scene is.
-func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign Sign) {
-	var issued *Issued
+func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign issue.Sign) {
+	var issued *issue.Issued
 	if d.Action == Create || d.Action == Reissue || d.Action == Replace {
-		i, err := Issue(context.Background(), sign, s.Authority, d.Wanted, w.now)
+		i, err := issue.Issue(context.Background(), sign, s.Authority, d.Wanted, w.now)
 		require.NoError(t, err)
 		issued = &i
 	}
@@ -140,10 +141,10 @@ func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign Sign) {
 }
 
 // write does it with what was issued.
-func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issued) {
+func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *issue.Issued) {
 	content := d.Content
 	if issued != nil {
-		content = d.With(s, *issued)
+		content = withIssued(t, s, d, *issued)
 	}
 	before := s.Secret
 	switch d.Action {
@@ -156,7 +157,9 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issue
 		w.secret = created(content.Secret(s.Key, w.secret))
 	case Reissue, Repair:
 		if content.NeedsPair(s.Secret) {
-			content = content.WithPair(w.secret)
+			var err error
+			content, err = content.WithPair(w.secret)
+			require.NoError(t, err)
 		}
 		w.secret = patched(t, w.secret, content.Patch(s.Secret))
 	}
@@ -166,6 +169,13 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *Issue
 	want.verified.Store(got.verified.Load())
 	require.Equal(t, want, got)
 	require.Equal(t, want, FactsAsWritten(w.secret, api.DefaultInstance, got))
+}
+
+// withIssued returns what the Secret is to hold with the pair that was issued.
+func withIssued(t require.TestingT, s Situation, d Decision, issued issue.Issued) Content {
+	content, err := d.With(s, issued)
+	require.NoError(t, err)
+	return content
 }
 
 // created returns the Secret as the API server answers.

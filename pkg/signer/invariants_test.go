@@ -14,11 +14,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Invariant 1: a Secret that is not ours is never written. What is ours is said
@@ -139,7 +140,7 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 		require.Equal(t, annotations, w.secret.Annotations)
 		require.Equal(t, api.DefaultInstance, w.secret.Labels[api.LabelManagedBy])
 		_, hasCombined := w.secret.Data[api.CombinedKey]
-		require.Equal(t, d.Wanted.Combined, hasCombined)
+		require.Equal(t, d.Wanted.Formats.Has(&formats.Combined), hasCombined)
 		require.Len(t, w.secret.Data, map[bool]int{false: 2, true: 3}[hasCombined])
 		if hasCombined {
 			file := w.secret.Data[api.CombinedKey]
@@ -152,7 +153,7 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 		require.Empty(t, facts.Defect, "the key is the certificate's")
 	})
 	t.Run("in one body", func(t *testing.T) {
-		issued := issue(t, world.ca, wantedBy(service("web")), epoch)
+		issued := issueBy(t, world.ca, wantedBy(service("web")), epoch)
 		body, err := json.Marshal(contentOf(Situation{}, Decision{}, &issued).Patch(FactsOf(managed(issued), api.DefaultInstance)))
 		require.NoError(t, err)
 		var patch struct{ Data map[string][]byte }
@@ -164,16 +165,16 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 // CheckInvariant7 checks the signer's part of it with sign and a few others:
 // whatever lies in a Secret, in whatever place,
 // and however signing fails, no word of ours holds a private key.
-func CheckInvariant7(t *testing.T, sign Sign) {
+func CheckInvariant7(t *testing.T, sign issue.Sign) {
 	world := newWorld(t)
 	caKey, err := pki.EncodeKey(world.ca.Key)
 	require.NoError(t, err)
-	signers := []Sign{sign, plainSign(), func(context.Context, *pki.Authority, SigningRequest) (*x509.Certificate, error) {
+	signers := []issue.Sign{sign, plainSign(), func(context.Context, *pki.Authority, issue.SigningRequest) (*x509.Certificate, error) {
 		return nil, errors.New("the CA is away")
 	}, plainSign(func(c *x509.Certificate, by *pki.Authority) { *by = *world.other })}
 	rapid.Check(t, func(t *rapid.T) {
 		w := world.scene(t)
-		leafKey := issue(t, world.ca, wantedBy(service("web")), epoch).KeyPEM
+		leafKey := issueBy(t, world.ca, wantedBy(service("web")), epoch).KeyPEM
 		if w.secret != nil {
 			for _, key := range rapid.SliceOfDistinct(rapid.SampledFrom([]string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, "ca.crt", api.CombinedKey}), rapid.ID[string]).Draw(t, "places") {
 				pem := oneOf(t, "key", leafKey, caKey)
@@ -183,7 +184,7 @@ func CheckInvariant7(t *testing.T, sign Sign) {
 		s, d := w.decide()
 		words := fmt.Sprint(d.Message, d.Problem, said(s, d))
 		if d.Wanted.Params.KeyAlgorithm != "" && s.Authority != nil {
-			issued, err := Issue(context.Background(), oneOf(t, "sign", signers...), s.Authority, d.Wanted, w.now)
+			issued, err := issue.Issue(context.Background(), oneOf(t, "sign", signers...), s.Authority, d.Wanted, w.now)
 			if err != nil {
 				words += renewalFailed(service("web"), "web-tls", err).Note
 			}
@@ -221,7 +222,7 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 
 		what := rapid.SampledFrom(sortedKeys(spoil)).Draw(t, "spoil")
 		w.services[0] = service("web", append(annotations, split(spoil[what])...)...)
-		w.services[0].Status.Conditions = []metav1.Condition{ready}
+		w.services[0].Status.Conditions = ready.Both()
 		w.notOptedIn = seldom(t, 4, "opted out")
 		_, d = w.decide()
 		require.Equal(t, Nothing, d.Action, "%s", d.Message)

@@ -1,15 +1,17 @@
 package signer
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -65,24 +67,46 @@ func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authori
 // nameless reports whether there is nothing that a certificate could hold.
 func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
 
-// ServiceOf returns the Service to whose domains the name belongs: SVC.NS.svc,
-// SVC.NS.svc.CLUSTERDOMAIN, or a name below. It returns false for a name outside of the
-// domains of Services. The Service need not exist.
-func ServiceOf(name string, limits api.Limits) (types.NamespacedName, bool) {
-	for _, domain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
-		if short, ok := strings.CutSuffix(name, "."+domain); ok && strings.HasSuffix(short, ".svc") {
-			name = short
-			break
+// spread returns when a certificate gets other names for which nobody has asked anew: what
+// clients accept has changed. That concerns many Secrets at the same time.
+func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
+
+// sameRequest reports whether the Services say of the certificate that it was issued for
+// what they ask for now, so that only the CA can have changed which names it gets.
+func (s Situation) sameRequest(asked api.Wanted, members []*corev1.Service) bool {
+	for _, svc := range members {
+		said := state.ReadyOf(svc)
+		if said.Secret != s.Key.Name || said.Request != asked.Hash() || said.Leaf != s.Secret.Leaf.Fingerprint {
+			return false
 		}
 	}
-	labels := strings.Split(name, ".")
-	n := len(labels)
-	if n < 3 || labels[n-1] != "svc" {
-		return types.NamespacedName{}, false
+	return true
+}
+
+// maxNamesShown bounds how many names a message repeats.
+const maxNamesShown = 4
+
+// quoted returns the first of the names in order, and how many more there are.
+func quoted(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	if n := len(names) - maxNamesShown; n > 0 {
+		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
 	}
-	owner := types.NamespacedName{Namespace: labels[n-2], Name: labels[n-3]}
-	if len(validation.IsDNS1123Label(owner.Namespace)) > 0 || len(validation.IsDNS1123Label(owner.Name)) > 0 {
-		return types.NamespacedName{}, false // such as *.shop.svc
+	return fmt.Sprintf("%q", names)
+}
+
+func describeNames(dns []string, ips []netip.Addr) string {
+	names := allNames(dns, ips)
+	if n := len(names) - maxNamesShown; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesShown], ", "), n)
 	}
-	return owner, true
+	return strings.Join(names, ", ")
+}
+
+func allNames(dns []string, ips []netip.Addr) []string {
+	names := slices.Clone(dns)
+	for _, ip := range ips {
+		names = append(names, ip.String())
+	}
+	return names
 }

@@ -7,15 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // widened is a CA whose second generation permits more than its first.
@@ -47,15 +49,15 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 	assert.Empty(t, leaf.IPs)
 	before := said(s, d)
 	assert.True(t, strings.HasPrefix(before["plain"], "True Issued: "), "it has all that it asks for: %s", before["plain"])
-	request := fmt.Sprintf("(request %s, leaf sha256:%s)", d.Asked.Hash(), leaf.Fingerprint)
+	request := d.Asked.Hash()
 	assert.Equal(t, `False WaitingForTrust: Secret "web-tls": plain.shop.svc, plain.shop.svc.cluster.local, web.shop.svc, web.shop.svc.cluster.local; `+
 		`waiting: www.apps.example.com, 10.0.0.1: clients may still hold a root that does not permit these names, and would reject the whole certificate; `+
-		`they are added once every older root has retired `+request, before["web"])
+		`they are added once every older root has retired (leaf sha256:`+leaf.Fingerprint+")", before["web"])
 
 	t.Run("the rotator finds the leaf", func(t *testing.T) {
 		asks := asks.DeepCopy()
-		asks.Status.Conditions = []metav1.Condition{readyOf(t, s, d, asks)}
-		got, ok := api.LeafOf(asks)
+		asks.Status.Conditions = readyOf(t, s, d, asks).Both()
+		got, ok := state.LeafOf(asks)
 		assert.True(t, ok)
 		assert.Equal(t, leaf.Fingerprint, got)
 	})
@@ -74,13 +76,13 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 	assert.Contains(t, s.Secret.Leaf.DNSNames, "www.apps.example.com")
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, s.Secret.Leaf.IPs)
 	assert.True(t, strings.HasPrefix(said(s, d)["web"], "True Issued: "))
-	assert.Contains(t, said(s, d)["web"], strings.Split(request, ",")[0], "the same request as before")
+	assert.Contains(t, readyOf(t, s, d, asks).State, `"request":"`+request+`"`, "the same request as before")
 }
 
 func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
 	l := newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"example.com"}})
 	web := service("web")
-	issued := issue(t, l.At(epoch, 1), wantedBy(web), epoch)
+	issued := issueBy(t, l.At(epoch, 1), wantedBy(web), epoch)
 	waits := `Secret "web-tls": no certificate; waiting: web.shop.svc, web.shop.svc.cluster.local: `
 
 	w := newScene(l.At(epoch, 2), nil, web)
@@ -175,7 +177,7 @@ func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
 			require.Equal(t, reasonWaiting, d.Problem.Reason)
 			return
 		}
-		issued, err := Issue(context.Background(), plainSign(), w.ca, d.Wanted, w.now)
+		issued, err := issue.Issue(context.Background(), plainSign(), w.ca, d.Wanted, w.now)
 		require.NoError(t, err, "each root alone accepts it")
 		words := said(s, d)
 		for _, svc := range w.services {
@@ -198,4 +200,72 @@ func drawConstraints(t *rapid.T) pki.Constraints {
 		}
 	}
 	return c
+}
+
+// waitingScene is a Service whose name www.apps.example.com has waited for the older root,
+// which has just gone, and what its condition said.
+func waitingScene(t *testing.T, name string) *scene {
+	l := widened(t)
+	w := newScene(l.At(epoch, 2), nil, service(name, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "www.apps.example.com"))
+	w.limits = permissive()
+	s, d := w.decide()
+	w.apply(t, s, d, plainSign())
+	s, d = w.decide()
+	ready := readyOf(t, s, d, w.services[0])
+	require.Equal(t, string(reasonWaiting), ready.Reason)
+	w.services[0].Status.Conditions = ready.Both()
+	w.ca.Anchors = l.Roots[1:]
+	return w
+}
+
+// Names that waited for a root are not issued for all Services in the same moment.
+func TestNamesThatWaitedAreSpread(t *testing.T) {
+	window := pki.Window{From: epoch, Until: epoch.Add(10 * time.Minute)}
+	minutes := map[int]bool{}
+	for i := range 40 {
+		w := waitingScene(t, fmt.Sprint("web-", i))
+		s := w.situation()
+		s.Widened = window
+		at := window.AtOf(s.Secret.Leaf.Sum)
+		minutes[int(at.Sub(epoch)/time.Minute)] = true
+
+		d := Decide(s)
+		assert.Equal(t, "Nothing", d.Action.String())
+		assert.Equal(t, at, d.NextAt)
+		settlement := Settle(s, d, Outcome{})
+		assert.Empty(t, settlement.Services, "they still wait, and say so")
+		assert.Equal(t, s.Secret.Leaf.Fingerprint, settlement.Leaf)
+		assert.Equal(t, at, settlement.NextAt)
+
+		s.Now = at
+		d = Decide(s)
+		assert.Equal(t, reasonNames, d.Reason)
+		assert.Zero(t, d.Tokens, "it is not the namespace's doing")
+	}
+	assert.Greater(t, len(minutes), 6, "of ten minutes, few are empty")
+}
+
+func TestNamesThatAreAskedForAnewDoNotWait(t *testing.T) {
+	for name, change := range map[string]func(w *scene){
+		"another name is asked for": func(w *scene) {
+			w.services[0].Annotations[api.AnnotationExtraDNSNames] = "www.apps.example.com,api.apps.example.com"
+		},
+		"another Service joins": func(w *scene) { w.services = append(w.services, service("api")) },
+		"the Service says nothing of the certificate": func(w *scene) {
+			w.services[0].Status.Conditions = nil
+		},
+		"another certificate was written into the Secret": func(w *scene) {
+			w.secret.Data = managed(issueBy(t, w.ca, wantedBy(service("web")), epoch)).Data
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := waitingScene(t, "web")
+			change(w)
+			s := w.situation()
+			s.Widened = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(time.Hour)}
+			d := Decide(s)
+			assert.Equal(t, reasonNames, d.Reason)
+			assert.Equal(t, 1, d.Tokens)
+		})
+	}
 }

@@ -6,14 +6,26 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // What OpenShift's service-ca writes beside a certificate, and we for a Service
 // that asks with its annotations. None of it is ever read back to decide about a
 // certificate; it is only compared with what it is to be.
+
+// The annotations that OpenShift has and the signer writes.
+var (
+	openShiftSecretKeys = []string{
+		api.OpenShiftServiceName, api.OpenShiftServiceNameAlpha, api.OpenShiftServiceUID, api.OpenShiftServiceUIDAlpha,
+		api.OpenShiftExpiry, api.OpenShiftExpiryAlpha,
+	}
+	openShiftServiceKeys = []string{
+		api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha,
+		api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha,
+	}
+)
 
 // openShiftOnSecret returns the annotations that are to be on the Secret, "" for
 // one that is not: the Service that it is for, in the form of the annotation that
@@ -42,7 +54,7 @@ func openShiftOnSecret(members []*corev1.Service, notAfter time.Time) map[string
 // beside its condition, nil for one that has to be removed. service-ca counts
 // attempts and gives up after ten. Here the number is of different errors in a row,
 // so that it costs no write of its own, and nobody gives up.
-func openShiftOnService(svc *corev1.Service, ready *metav1.Condition, signedBy string, failed bool) map[string]any {
+func openShiftOnService(svc *corev1.Service, ready *state.Condition, signedBy string, failed bool) map[string]any {
 	if api.OpenShiftAnnotation(svc) == "" || ready == nil {
 		return nil
 	}

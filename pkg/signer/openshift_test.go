@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // inOpenShiftWords returns a Service that asks for web-tls with the word.
@@ -121,7 +121,7 @@ func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
 func TestAnnotationsRememberedAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
 	s, d := w.decide()
-	issued, err := Issue(t.Context(), plainSign(), s.Authority, d.Wanted, w.now)
+	issued, err := issue.Issue(t.Context(), plainSign(), s.Authority, d.Wanted, w.now)
 	require.NoError(t, err)
 	w.write(t, s, d, &issued)
 	remembered := func(content Content) map[string]string {
@@ -129,7 +129,7 @@ func TestAnnotationsRememberedAfterAWriteAreThoseOfTheSecret(t *testing.T) {
 	}
 	there := func() map[string]string { return FactsOf(w.secret, api.DefaultInstance).Annotations }
 	assert.Len(t, there(), 4)
-	assert.Equal(t, there(), remembered(d.With(s, issued)))
+	assert.Equal(t, there(), remembered(withIssued(t, s, d, issued)))
 
 	w.secret.Annotations = nil
 	s, d = w.decide()
@@ -171,7 +171,7 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 		s, d := w.decide()
 		// The condition is what the API server has; the words go with it.
 		for _, status := range conditions(s, d) {
-			web.Status.Conditions = []metav1.Condition{*status.Ready}
+			web.Status.Conditions = status.Ready.Both()
 		}
 		before := maps.Clone(web.Annotations)
 		translated := api.Translate(web)
@@ -234,7 +234,7 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
-	w.services[0].Status.Conditions = []metav1.Condition{readyOf(t, s, d, s.Asking[0])}
+	w.services[0].Status.Conditions = readyOf(t, s, d, s.Asking[0]).Both()
 	w.services[0] = asksNoMore(w.services[0])
 	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": no longer requested; `))
 }

@@ -11,7 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Whatever the conditions of Services say, and whatever the Secret holds: in a namespace
@@ -26,7 +28,7 @@ func TestWithoutTheOptInNothingNewIsIssued(t *testing.T) {
 			s.secret, s.now = managed(w.drawPair(t, s.services), s.services...), epoch.Add(29*day)
 		}
 		for _, svc := range s.services {
-			svc.Status.Conditions = []metav1.Condition{drawReady(t)}
+			svc.Status.Conditions = drawReady(t).Both()
 		}
 		situation, d := s.decide()
 		if !d.Issues() {
@@ -50,19 +52,17 @@ func TestWithoutTheOptInNothingNewIsIssued(t *testing.T) {
 }
 
 // drawReady draws condition Ready as the signer writes it, or as somebody else may.
-func drawReady(t *rapid.T) metav1.Condition {
-	text := strings.Join(rapid.SliceOf(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
-		`Secret "web-tls": `, "web.shop.svc", api.KeptText([]string{"a-tls", "web-tls"}), api.KeptPairText("web-tls", "is kept"),
-		api.PodKeysText([]string{"web.shop.svc"}, 0), " (request 1, leaf sha256:" + strings.Repeat("0a", 32) + ")",
-	}))).Draw(t, "text"), "")
-	if !seldom(t, 4, "as the signer writes it") {
-		text = api.ReadyFacts{Secret: "web-tls", Leaf: strings.Repeat("0a", 32)}.Message(text)
+func drawReady(t *rapid.T, proofs ...string) *state.Condition {
+	names := rapid.SliceOf(rapid.SampledFrom([]string{"a-tls", "web-tls", "web.shop.svc"}))
+	ready := state.Ready{
+		Secret: oneOf(t, "secret", "web-tls", "a-tls", ""), Request: oneOf(t, "request", "1", ""), Leaf: oneOf(t, "leaf", strings.Repeat("0a", 32), ""),
+		Kept: names.Draw(t, "kept"), Names: names.Draw(t, "names"), Proof: oneOf(t, "proof", append(proofs, "")...),
 	}
-	return metav1.Condition{
-		Type: api.ConditionReady, Message: text,
+	return state.Say(metav1.Condition{
+		Type: api.ConditionReady, Message: rapid.String().Draw(t, "message"),
 		Status: oneOf(t, "status", metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown),
 		Reason: oneOf(t, "reason", "Issued", "Retained", "PodKeys", "WaitingForTrust", "InvalidAnnotation", "NamespaceNotOptedIn", "Mine"),
-	}
+	}, ready)
 }
 
 // In a namespace that is not opted in, users can write a Secret with the signer's label, a
@@ -71,13 +71,12 @@ func drawReady(t *rapid.T) metav1.Condition {
 // shows a pair of this CA, and only for names in both.
 func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 	ca := testCA(t)
-	ready := func(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
-		return &metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: message}
+	ready := func(status metav1.ConditionStatus, reason, secret string, kept ...string) *state.Condition {
+		return state.Say(metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: "said"}, state.Ready{Secret: secret, Kept: kept})
 	}
-	issued := ready(metav1.ConditionTrue, "Issued", `Secret "web-tls": web.shop.svc`)
-	kept := api.KeptText([]string{"a-tls", "web-tls"})
+	issued := ready(metav1.ConditionTrue, "Issued", "web-tls")
 	pairOf := func(by *pki.Authority, wanted api.Wanted) map[string][]byte {
-		pair := issue(t, by, wanted, epoch)
+		pair := issueBy(t, by, wanted, epoch)
 		return map[string][]byte{corev1.TLSCertKey: pair.CertPEM, corev1.TLSPrivateKeyKey: pair.KeyPEM}
 	}
 	its, others := pairOf(ca, wantedBy(service("web"))), pairOf(ca, wantedBy(service("db")))
@@ -89,26 +88,26 @@ func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 	garbage := map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("x")}
 	const noPart, nothing = "no part", "nothing" // what becomes of it, if no names are issued
 	for name, c := range map[string]struct {
-		condition *metav1.Condition
+		condition *state.Condition
 		data      map[string][]byte
 		optedIn   bool
 		asks      string
 		outcome   string
 	}{
-		"no condition":                        {data: its, asks: "-", outcome: noPart},
-		"no condition, and asks":              {data: its, asks: "web-tls", outcome: noPart},
-		"no condition, garbage":               {data: garbage, asks: "-", outcome: noPart},
-		"no condition, opted in":              {data: empty, asks: "-", optedIn: true, outcome: "web.shop.svc web.shop.svc.cluster.local"},
-		"condition of another Secret":         {condition: ready(metav1.ConditionTrue, "Issued", `Secret "old-tls": web.shop.svc`), data: its, asks: "-", outcome: noPart},
-		"condition quotes the name elsewhere": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", `servingcert.dev/duration: "Secret \"web-tls\": x": not a valid duration`), data: its, asks: "-", outcome: noPart},
-		"condition of a conflict":             {condition: ready(metav1.ConditionFalse, "SecretConflict", `Secret "web-tls" exists and is not managed by this signer`), data: its, asks: "-", outcome: noPart},
+		"no condition":                     {data: its, asks: "-", outcome: noPart},
+		"no condition, and asks":           {data: its, asks: "web-tls", outcome: noPart},
+		"no condition, garbage":            {data: garbage, asks: "-", outcome: noPart},
+		"no condition, opted in":           {data: empty, asks: "-", optedIn: true, outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"condition of another Secret":      {condition: ready(metav1.ConditionTrue, "Issued", "old-tls"), data: its, asks: "-", outcome: noPart},
+		"condition names another kept one": {condition: ready(metav1.ConditionTrue, "Issued", "new-tls", "old-tls"), data: its, asks: "-", outcome: noPart},
+		"condition of a conflict":          {condition: ready(metav1.ConditionFalse, "SecretConflict", ""), data: its, asks: "-", outcome: noPart},
 
 		"issued":                     {condition: issued, data: its, asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
-		"retained":                   {condition: ready(metav1.ConditionTrue, "Retained", `Secret "web-tls": no longer requested`), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
-		"waiting":                    {condition: ready(metav1.ConditionFalse, "WaitingForTrust", `Secret "web-tls": no certificate`), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
-		"kept beside another":        {condition: ready(metav1.ConditionTrue, "Issued", `Secret "new-tls": web.shop.svc`+kept+" (request 1)"), data: its, asks: "new-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
-		"kept with a bad annotation": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", "servingcert.dev/duration: bad"+api.KeptPairText("web-tls", "keeps this Service's names")), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
-		"nothing was shown before":   {condition: ready(metav1.ConditionFalse, api.ReasonNotOptedIn, `Secret "web-tls": x`), data: its, asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"retained":                   {condition: ready(metav1.ConditionTrue, "Retained", "web-tls"), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"waiting":                    {condition: ready(metav1.ConditionFalse, "WaitingForTrust", "web-tls"), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"kept beside another":        {condition: ready(metav1.ConditionTrue, "Issued", "new-tls", "a-tls", "web-tls"), data: its, asks: "new-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"kept with a bad annotation": {condition: ready(metav1.ConditionFalse, "InvalidAnnotation", "web-tls"), data: its, asks: "-", outcome: "web.shop.svc web.shop.svc.cluster.local"},
+		"nothing was shown before":   {condition: ready(metav1.ConditionFalse, api.ReasonNotOptedIn, "web-tls"), data: its, asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
 		"issued for one name":        {condition: issued, data: pairOf(ca, part), asks: "web-tls", outcome: "web.shop.svc"},
 		"issued for several":         {condition: issued, data: pairOf(ca, both), asks: "web-tls", outcome: "web.shop.svc web.shop.svc.cluster.local"},
 
@@ -122,10 +121,8 @@ func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := service("web", api.AnnotationSecretName, c.asks)
-			if c.condition != nil {
-				web.Status.Conditions = []metav1.Condition{*c.condition}
-			}
-			w := newScene(ca, managed(Issued{}, web), web)
+			web.Status.Conditions = c.condition.Both()
+			w := newScene(ca, managed(issue.Issued{}, web), web)
 			w.now = epoch.Add(29 * day) // due
 			w.secret.Data, w.notOptedIn = c.data, !c.optedIn
 			s, d := w.decide()
@@ -138,8 +135,8 @@ func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 				said := readyOf(t, s, d, web)
 				assert.Equal(t, api.ReasonNotOptedIn, said.Reason)
 				assert.Equal(t, `Secret "web-tls": namespace "shop" does not have label servingcert.dev/inject=enabled, and the Secret does not hold a key and a certificate of this CA with names of the Service: nothing is issued until the namespace has the label`, said.Message)
-				web.Status.Conditions = []metav1.Condition{said}
-				assert.True(t, api.NamesSecret(web, "web-tls"), "once it is mended, it is renewed")
+				web.Status.Conditions = said.Both()
+				assert.True(t, state.ReadyOf(web).Has("web-tls"), "once it is mended, it is renewed")
 			}
 			assert.Equal(t, c.outcome, outcome, "%s %s", d.Reason, d.Message)
 		})
@@ -150,13 +147,13 @@ func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 // Service keeps its part in it.
 func TestAProblemWithoutTheOptInStillNamesTheSecret(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	w := newScene(ca, managed(issue(t, ca, wantedBy(web), epoch), web), web)
+	w := newScene(ca, managed(issueBy(t, ca, wantedBy(web), epoch), web), web)
 	w.now, w.notOptedIn, w.caErr = epoch.Add(31*day), true, caError("CALost")
-	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: `Secret "web-tls": web.shop.svc`}}
+	web.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "web-tls"}).Both()
 	s, d := w.decide()
 	c := readyOf(t, s, d, web)
 	assert.Equal(t, `Secret "web-tls": CALost: for a test`, c.Message)
-	web.Status.Conditions = []metav1.Condition{c}
+	web.Status.Conditions = c.Both()
 	w.caErr = nil
 	_, d = w.decide()
 	assert.Equal(t, Reissue.String(), d.Action.String(), "an expired one too")
@@ -166,7 +163,7 @@ func TestAProblemWithoutTheOptInStillNamesTheSecret(t *testing.T) {
 // condition says, or each would overwrite what the other has written.
 func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	issued := issue(t, ca, wantedBy(web), epoch)
+	issued := issueBy(t, ca, wantedBy(web), epoch)
 	web = service("web", api.AnnotationSecretName, "-")
 	w := newScene(ca, managed(issued, web), web)
 	for other, decides := range map[string]bool{"a-tls": false, "z-tls": true} {
@@ -184,9 +181,9 @@ func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 // would take from a Service without the opt-in its part in the Secret, for good.
 func TestWithoutTheOptInNothingIsSaidBeforeTheCAIsRead(t *testing.T) {
 	ca, web := testCA(t), service("web")
-	w := newScene(ca, managed(issue(t, ca, wantedBy(web), epoch), web), web)
+	w := newScene(ca, managed(issueBy(t, ca, wantedBy(web), epoch), web), web)
 	w.notOptedIn, w.caErr = true, caError(reasonPending)
-	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Retained", Message: `Secret "web-tls": kept`}}
+	web.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Retained"}, state.Ready{Secret: "web-tls"}).Both()
 	assert.Empty(t, said(w.decide()))
 
 	w.caErr, w.terminating = nil, true

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -44,11 +46,9 @@ func (f *SecretFacts) Pack() PackedSecret {
 	}
 	p.list(f.Finalizers)
 	p.number(int64(f.moreFinalizers))
-	p.number(int64(len(f.Other)))
-	for key, digest := range f.Other {
-		p.texts(key, string(digest[:]))
-	}
-	p.texts(string(f.Combined[:]))
+	p.list(f.Other)
+	p.number(int64(f.Formats))
+	p.texts(string(f.Pair[:]))
 	if f.Leaf.Exists() {
 		p.leaf(&f.Leaf)
 	}
@@ -96,11 +96,7 @@ func (s PackedSecret) Unpack() *SecretFacts {
 		}
 	}
 	f.Finalizers, f.moreFinalizers = u.list(), int(u.number())
-	for range u.number() {
-		key := u.text()
-		f.remember(key, u.digest())
-	}
-	f.Combined = u.digest()
+	f.Other, f.Formats, f.Pair = u.list(), formats.Set(u.number()), u.digest()
 	if flags(4) {
 		f.Leaf = u.leaf()
 	}
@@ -202,4 +198,23 @@ func (u *unpacker) flags() func(i int) bool {
 	bits := u.rest[0]
 	u.rest = u.rest[1:]
 	return func(i int) bool { return bits&(1<<i) != 0 }
+}
+
+// Size returns how many bytes a cache needs for the facts, with its indices.
+func (f *SecretFacts) Size() int64 {
+	const object, owner = 384, 128
+	n := object + owner*len(f.OwnerReferences) + len(f.Pack().facts)
+	if f.verified != nil {
+		n += len(f.verified.Load().raw)
+	}
+	return int64(n)
+}
+
+// Reduce returns what is kept of facts for which there is no room: which Secret it is, and how
+// long its certificate lives.
+func (f *SecretFacts) Reduce() *SecretFacts {
+	return &SecretFacts{
+		ObjectMeta: api.Identity(&f.ObjectMeta), Labelled: f.Labelled, Empty: f.Empty, Defect: f.Defect, Reduced: true,
+		Leaf: LeafFacts{Sum: f.Leaf.Sum, Fingerprint: f.Leaf.Fingerprint, NotBefore: f.Leaf.NotBefore, NotAfter: f.Leaf.NotAfter, IssuedAt: f.Leaf.IssuedAt, RenewAt: f.Leaf.RenewAt},
+	}
 }

@@ -20,11 +20,12 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // drawManaged draws a Secret with anything in it that facts are remembered of.
-func drawManaged(t *rapid.T, pairs []Issued) *corev1.Secret {
+func drawManaged(t *rapid.T, pairs []issue.Issued) *corev1.Secret {
 	word := rapid.SampledFrom([]string{"", "a", "web", "servingcert.dev/x"})
 	issued := rapid.SampledFrom(pairs).Draw(t, "pair")
 	secret := managed(issued, service("web"))
@@ -52,6 +53,9 @@ func drawManaged(t *rapid.T, pairs []Issued) *corev1.Secret {
 	for key, value := range rapid.MapOf(rapid.SampledFrom([]string{"ca.crt", "b", corev1.TLSCertKey, corev1.TLSPrivateKeyKey, api.CombinedKey}), rapid.SliceOfN(rapid.Byte(), 0, 9)).Draw(t, "data") {
 		secret.Data[key] = value
 	}
+	if rapid.Bool().Draw(t, "combined") {
+		withCombined(secret)
+	}
 	return secret
 }
 
@@ -59,10 +63,10 @@ func drawManaged(t *rapid.T, pairs []Issued) *corev1.Secret {
 func TestPackedFactsAreTheFacts(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	wanted := wantedBy(web)
-	good, other := issue(t, ca, wanted, epoch), issue(t, newCA(t, api.DefaultLimits().Constraints(), epoch.Add(-day), epoch.Add(1000*day)), wanted, epoch)
+	good, other := issueBy(t, ca, wanted, epoch), issueBy(t, newCA(t, api.DefaultLimits().Constraints(), epoch.Add(-day), epoch.Add(1000*day)), wanted, epoch)
 	certPEM, keyPEM := selfSigned(t, "a.example.com")
 	withIPs := withAddresses(t, ca)
-	pairs := []Issued{{}, good, other, withIPs, {CertPEM: certPEM, KeyPEM: keyPEM}, {CertPEM: good.CertPEM, KeyPEM: other.KeyPEM}}
+	pairs := []issue.Issued{{}, good, other, withIPs, {CertPEM: certPEM, KeyPEM: keyPEM}, {CertPEM: good.CertPEM, KeyPEM: other.KeyPEM}}
 	rapid.Check(t, func(t *rapid.T) {
 		want := FactsOf(drawManaged(t, pairs), api.DefaultInstance)
 		if rapid.Bool().Draw(t, "reduced") {
@@ -91,7 +95,7 @@ func emptyIsNone(f *SecretFacts) *SecretFacts {
 }
 
 // withAddresses is a pair with an address of each kind.
-func withAddresses(t require.TestingT, ca *pki.Authority) Issued {
+func withAddresses(t require.TestingT, ca *pki.Authority) issue.Issued {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
 	leaf := &x509.Certificate{
@@ -105,12 +109,12 @@ func withAddresses(t require.TestingT, ca *pki.Authority) Issued {
 	require.NoError(t, err)
 	keyPEM, err := pki.EncodeKey(key)
 	require.NoError(t, err)
-	return Issued{Leaf: cert, CertPEM: pki.EncodeCertificates(cert), KeyPEM: keyPEM}
+	return issue.Issued{Leaf: cert, CertPEM: pki.EncodeCertificates(cert), KeyPEM: keyPEM}
 }
 
 // TestEveryFactIsPacked: a field that is new has to be packed, or to follow from others.
 func TestEveryFactIsPacked(t *testing.T) {
-	for of, want := range map[reflect.Type]int{reflect.TypeFor[SecretFacts](): 14, reflect.TypeFor[LeafFacts](): 12} {
+	for of, want := range map[reflect.Type]int{reflect.TypeFor[SecretFacts](): 15, reflect.TypeFor[LeafFacts](): 12} {
 		assert.Equal(t, want, of.NumField(), "%s: add the field to Pack, Unpack and drawManaged", of)
 	}
 }
@@ -122,18 +126,18 @@ func TestALeafIsDroppedOnceItsSignerIsKnown(t *testing.T) {
 	l := generations(t, 3)
 	first, second, third := l.At(epoch, 1), l.At(epoch, 2), l.At(epoch, 3)
 	foreign := testCA(t)
-	f := FactsOf(managed(issue(t, second, wantedBy(service("web")), epoch), service("web")), api.DefaultInstance)
+	f := FactsOf(managed(issueBy(t, second, wantedBy(service("web")), epoch), service("web")), api.DefaultInstance)
 	raw := f.verified.Load().raw
 	require.Equal(t, f.Leaf.Sum, sha256.Sum256(raw))
 	for range 3 { // again and again, and in another order than time
 		for _, ca := range []*pki.Authority{foreign, first, third, second, first, second, foreign} {
-			fresh := FactsOf(managed(Issued{CertPEM: pki.EncodeCertificates(&x509.Certificate{Raw: raw})}, service("web")), api.DefaultInstance)
+			fresh := FactsOf(managed(issue.Issued{CertPEM: pki.EncodeCertificates(&x509.Certificate{Raw: raw})}, service("web")), api.DefaultInstance)
 			assert.Equal(t, fresh.SignedBy(ca), f.SignedBy(ca))
 		}
 	}
 	assert.Empty(t, f.verified.Load().raw)
 
-	unknown := FactsOf(managed(issue(t, foreign, wantedBy(service("web")), epoch), service("web")), api.DefaultInstance)
+	unknown := FactsOf(managed(issueBy(t, foreign, wantedBy(service("web")), epoch), service("web")), api.DefaultInstance)
 	assert.Nil(t, unknown.SignedBy(first))
 	assert.NotEmpty(t, unknown.verified.Load().raw, "another Authority may know it")
 	assert.NotNil(t, unknown.SignedBy(foreign))
@@ -179,7 +183,7 @@ func TestSignsAs(t *testing.T) {
 // BenchmarkPacked is what it costs to read a Secret of the cache.
 func BenchmarkPacked(b *testing.B) {
 	web := service("web")
-	packed := FactsOf(managed(issue(b, testCA(b), wantedBy(web), epoch), web), api.DefaultInstance).Pack()
+	packed := FactsOf(managed(issueBy(b, testCA(b), wantedBy(web), epoch), web), api.DefaultInstance).Pack()
 	b.ReportMetric(float64(len(packed.facts)), "B/Secret")
 	for b.Loop() {
 		packed.Unpack()

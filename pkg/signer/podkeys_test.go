@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -31,31 +32,31 @@ func newPodScene(ca *pki.Authority, annotations ...string) *podScene {
 	}, web}
 }
 
-// settle writes what the Service is to say, and returns that without the proof.
+// settle writes what the Service is to say, and returns the message and whether there is a proof.
 func (p *podScene) settle(t require.TestingT) string {
 	for _, status := range SettleUnnamed(p.Situation).Services {
 		p.web.Status.Conditions = nil
 		if status.Ready != nil {
-			p.web.Status.Conditions = []metav1.Condition{*status.Ready}
+			p.web.Status.Conditions = status.Ready.Both()
 		}
 	}
-	require.LessOrEqual(t, len(p.web.Status.Conditions), 1)
-	c := api.Condition(p.web, api.ConditionReady)
+	c := state.Of(p.web, api.ConditionReady)
+	require.Len(t, p.web.Status.Conditions, len(c.Both()))
 	if c == nil {
 		return "none"
 	}
-	message := c.Message
-	if proof := api.OptInProof(p.web); proof != "" {
-		message = strings.ReplaceAll(message, proof, "P")
+	text := fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	if state.ReadyOf(p.web).Proof != "" {
+		text += recorded
 	}
-	return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, message)
+	return text
 }
 
 func (p *podScene) may() bool { return MayHavePodKeys(p.web, p.OptedIn, p.Authority) }
 
 const (
 	hasPodKeys = "True PodKeys: each pod makes its key, and gets a certificate for web.shop.svc, web.shop.svc.cluster.local"
-	recorded   = "; the opt-in is recorded (proof P)"
+	recorded   = " (and a proof)"
 	noOptIn    = `False NamespaceNotOptedIn: namespace "shop" does not have label servingcert.dev/inject=enabled, and nothing shows that the Service asked for the same while it had it: pods get no certificates until the namespace has the label`
 	noLonger   = `; namespace "shop" no longer has label servingcert.dev/inject=enabled`
 )
@@ -65,9 +66,9 @@ const (
 func TestPodKeysGoOnWithoutTheOptIn(t *testing.T) {
 	p := newPodScene(testCA(t))
 	assert.Equal(t, hasPodKeys+recorded, p.settle(t))
-	proof := api.OptInProof(p.web)
+	proof := state.ReadyOf(p.web).Proof
 	assert.Equal(t, hasPodKeys+recorded, p.settle(t))
-	assert.Equal(t, proof, api.OptInProof(p.web), "nothing is written again")
+	assert.Equal(t, proof, state.ReadyOf(p.web).Proof, "nothing is written again")
 
 	p.OptedIn = false
 	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
@@ -104,14 +105,15 @@ func TestPodKeysGoOnWithoutTheOptIn(t *testing.T) {
 
 // Without a proof there is nothing to go on with. It is said, and stays said.
 func TestPodKeysWithoutAProof(t *testing.T) {
-	for name, message := range map[string]string{
-		"of a signer before proofs": strings.TrimPrefix(hasPodKeys, "True PodKeys: "),
-		"forged":                    strings.TrimPrefix(hasPodKeys, "True PodKeys: ") + api.OptInText("TUlJQg"),
-		"no base64":                 strings.TrimPrefix(hasPodKeys, "True PodKeys: ") + api.OptInText("A"),
+	for name, proof := range map[string]string{
+		"of a signer before proofs": "",
+		"forged":                    "TUlJQg",
+		"no base64":                 "A",
 	} {
 		p := newPodScene(testCA(t))
 		p.OptedIn = false
-		p.web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: message}}
+		had := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: strings.TrimPrefix(hasPodKeys, "True PodKeys: ")}
+		p.web.Status.Conditions = state.Say(had, state.Ready{Proof: proof}).Both()
 		assert.False(t, p.may(), name)
 		assert.True(t, WasOptedIn(p.web), "pods wait for the label")
 		for range 2 {
@@ -137,19 +139,19 @@ func TestTheProofUnderANewCA(t *testing.T) {
 	l := generations(t, 3)
 	p := newPodScene(l.At(epoch, 1))
 	p.settle(t)
-	first := api.OptInProof(p.web)
+	first := state.ReadyOf(p.web).Proof
 	p.OptedIn = false
 	p.Authority = l.At(epoch, 2)
 	p.Authority.Reissue = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(2 * time.Hour)}
 	at := SettleUnnamed(p.Situation).NextAt
 	assert.True(t, at.After(epoch.Add(time.Hour)) && at.Before(epoch.Add(2*time.Hour)), at)
 	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
-	assert.Equal(t, first, api.OptInProof(p.web))
+	assert.Equal(t, first, state.ReadyOf(p.web).Proof)
 
 	p.Now = at
 	assert.Zero(t, SettleUnnamed(p.Situation).NextAt)
 	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
-	assert.NotEqual(t, first, api.OptInProof(p.web))
+	assert.NotEqual(t, first, state.ReadyOf(p.web).Proof)
 
 	p.Authority = l.At(epoch, 3)
 	p.Authority.Older = nil // the generations before are distrusted
@@ -168,15 +170,14 @@ func TestNoConditionGivesPodKeysWithoutTheOptIn(t *testing.T) {
 	another := newPodScene(ca)
 	another.web.UID = "another"
 	another.settle(t)
-	proof := api.OptInProof(another.web)
+	proof := state.ReadyOf(another.web).Proof
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPodScene(ca)
 		p.OptedIn = false
-		ready := drawReady(t)
-		ready.Message += api.OptInText(rapid.OneOf(rapid.Just(proof), rapid.StringMatching(`[A-Za-z0-9_-]{0,100}`)).Draw(t, "proof"))
-		p.web.Status.Conditions = []metav1.Condition{ready}
+		ready := drawReady(t, proof, rapid.StringMatching(`[A-Za-z0-9_-]{0,100}`).Draw(t, "another proof"))
+		p.web.Status.Conditions = ready.Both()
 		if p.may() {
-			t.Fatal(ready.Message)
+			t.Fatal(ready.State)
 		}
 		p.settle(t)
 		if p.may() {

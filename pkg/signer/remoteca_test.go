@@ -12,15 +12,16 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // distant is the CA as this process knows it when the key is remote, and
 // what signs there: it changes what it is asked for as it likes.
-func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority)) (*pki.Authority, Sign) {
+func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority)) (*pki.Authority, issue.Sign) {
 	here := *ca
 	here.Key = nil
 	sign := plainSign(change...)
-	return &here, func(ctx context.Context, _ *pki.Authority, request SigningRequest) (*x509.Certificate, error) {
+	return &here, func(ctx context.Context, _ *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		return sign(ctx, ca, request)
 	}
 }
@@ -40,9 +41,9 @@ func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
 			api.AnnotationDuration, oneOf(t, "duration", "1h", "2h", "24h", "720h"),
 			api.AnnotationRenewAfter, oneOf(t, "renew after", "-", "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z", "2026-03-01T12:00:01Z", "2026-03-02T00:00:00Z")))
 		s, d := w.decide()
-		issued, err := Issue(context.Background(), sign, known, d.Wanted, w.now)
+		issued, err := issue.Issue(context.Background(), sign, known, d.Wanted, w.now)
 		if err != nil {
-			var refused *RefusedError
+			var refused *issue.RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.False(t, shift >= -time.Hour && shorter == 0, "as it was asked, and dated back by an hour at most: %s", err)
 			return
@@ -51,7 +52,7 @@ func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
 		_, d = w.decide()
 		require.Equal(t, Nothing, d.Action, "%s: %s", d.Reason, d.Message)
 		ends := !issued.Leaf.NotAfter.Before(known.Certificate.NotAfter)
-		require.True(t, ends || d.NextAt.Sub(w.now) >= minUntilRenewal || d.NextAt.Equal(d.Wanted.RenewAfter), "%s", d.NextAt)
+		require.True(t, ends || d.NextAt.Sub(w.now) >= time.Minute || d.NextAt.Equal(d.Wanted.RenewAfter), "%s", d.NextAt)
 
 		if at := d.Wanted.RenewAfter; at.After(w.now) && at.Before(known.Certificate.NotAfter) {
 			w.now = at
@@ -60,7 +61,7 @@ func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
 				require.False(t, pki.IssuedAt(issued.Leaf).Before(at))
 				return
 			}
-			again, err := Issue(context.Background(), sign, known, d.Wanted, w.now)
+			again, err := issue.Issue(context.Background(), sign, known, d.Wanted, w.now)
 			if err != nil {
 				return // it ends too soon by now
 			}
@@ -77,7 +78,7 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	local := testCA(t)
 	known, sign := distant(local, func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = c.NotBefore.Add(-time.Hour) })
 	web := service("web", api.AnnotationRenewAfter, at)
-	issued, err := Issue(context.Background(), sign, known, wantedBy(web), epoch)
+	issued, err := issue.Issue(context.Background(), sign, known, wantedBy(web), epoch)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		ca     *pki.Authority
@@ -108,12 +109,12 @@ func TestTheRecordOfARenewal(t *testing.T) {
 		})
 	}
 	t.Run("not of a time that has not come", func(t *testing.T) {
-		issued, err := Issue(context.Background(), sign, known, wantedBy(service("web", api.AnnotationRenewAfter, "2026-03-02T00:00:00Z")), epoch)
+		issued, err := issue.Issue(context.Background(), sign, known, wantedBy(service("web", api.AnnotationRenewAfter, "2026-03-02T00:00:00Z")), epoch)
 		require.NoError(t, err)
 		assert.Zero(t, issued.RenewedAfter)
 	})
 	t.Run("not of a CA here", func(t *testing.T) {
-		assert.Zero(t, issue(t, local, wantedBy(web), epoch).RenewedAfter)
+		assert.Zero(t, issueBy(t, local, wantedBy(web), epoch).RenewedAfter)
 	})
 	t.Run("remembered as it is read", func(t *testing.T) {
 		secret := managed(issued, web)

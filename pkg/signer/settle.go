@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // Outcome is what became of the Secret: at most one of its fields is set.
@@ -34,16 +36,16 @@ type Settlement struct {
 // Priority is that with which the Secret is looked at again at NextAt.
 func (s Settlement) Priority() int {
 	if s.Leaf == "" {
-		return PriorityAwaited
+		return pace.PriorityAwaited
 	}
-	return PriorityRenewal
+	return pace.PriorityRenewal
 }
 
 // ServiceStatus is what a Service is to say of its certificate.
 type ServiceStatus struct {
 	Service     *corev1.Service
-	Ready       *metav1.Condition // nil: none
-	Annotations map[string]any    // to be written beside it; nil for one to be removed
+	Ready       *state.Condition // nil: none
+	Annotations map[string]any   // to be written beside it; nil for one to be removed
 	// NotReady is the event that reports the condition once it is written, or nil.
 	NotReady *Event
 	// Failure is what to count once it is written, or empty.
@@ -100,14 +102,14 @@ func (s settled) services(count bool) []ServiceStatus {
 	}
 	var statuses []ServiceStatus
 	decided := map[types.UID]bool{}
-	decide := func(svc *corev1.Service, ready *metav1.Condition) {
+	decide := func(svc *corev1.Service, ready *state.Condition) {
 		if !decided[svc.UID] {
 			decided[svc.UID] = true
 			statuses = append(statuses, s.status(svc, ready, count))
 		}
 	}
 	for _, m := range s.d.Refused {
-		decide(m.Service, condition(false, RefusedReason(m.Err), s.refusedMessage(m)))
+		decide(m.Service, s.refused(m))
 	}
 	for _, svc := range s.d.Members {
 		switch name, asks := api.Wants(svc); {
@@ -136,17 +138,17 @@ func (s settled) services(count bool) []ServiceStatus {
 // done. Why a Service was refused is not true any more once it waits for its turn.
 func (s settled) saysEnough(svc *corev1.Service) bool {
 	ready := api.Condition(svc, api.ConditionReady)
-	return ready != nil && (ready.Status == metav1.ConditionTrue || s.problem.Reason != reasonRateLimited)
+	return ready != nil && (ready.Status == metav1.ConditionTrue || s.problem.Reason != ReasonRateLimited)
 }
 
-// unlessSaid returns the Service's condition as it is if that says what ready says but
-// for numbers, and an attempt has failed or the CA cannot sign: what API servers and CAs
+// unlessSaid returns ready with the message that the Service's condition has if that is the
+// same but for numbers, and an attempt has failed or the CA cannot sign: what API servers and CAs
 // answer may hold a time or a count, and each of many attempts would be a write.
-func (s settled) unlessSaid(svc *corev1.Service, ready *metav1.Condition) *metav1.Condition {
+func (s settled) unlessSaid(svc *corev1.Service, ready *state.Condition) *state.Condition {
 	said := api.Condition(svc, api.ConditionReady)
-	if s.problem.Temporary && s.problem.Reason != reasonRateLimited && said != nil &&
+	if s.problem.Temporary && s.problem.Reason != ReasonRateLimited && said != nil &&
 		said.Status == ready.Status && said.Reason == ready.Reason && withoutNumbers(said.Message) == withoutNumbers(ready.Message) {
-		return said
+		ready.Message = said.Message
 	}
 	return ready
 }
@@ -155,7 +157,7 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 func withoutNumbers(message string) string { return numbers.ReplaceAllString(message, "0") }
 
-func (s settled) status(svc *corev1.Service, ready *metav1.Condition, count bool) ServiceStatus {
+func (s settled) status(svc *corev1.Service, ready *state.Condition, count bool) ServiceStatus {
 	status := ServiceStatus{Service: svc, Ready: ready}
 	if ready == nil {
 		return status

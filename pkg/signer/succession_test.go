@@ -8,16 +8,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 	l, web := generations(t, 2), service("web")
-	issued := issue(t, l.At(epoch, 1), wantedBy(web), epoch)
+	issued := issueBy(t, l.At(epoch, 1), wantedBy(web), epoch)
 	window := pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(2 * time.Hour)}
 	slot := window.At(issued.Leaf.Raw)
 	due := pki.RenewAt(issued.Leaf)
@@ -67,7 +67,7 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 // A leaf that ends when its CA does is left alone only as long as that CA signs.
 func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 	l, web := generations(t, 2), service("web", api.AnnotationDuration, "2160h")
-	issued := issue(t, l.At(epoch, 1), wantedBy(web), epoch.Add(20*day))
+	issued := issueBy(t, l.At(epoch, 1), wantedBy(web), epoch.Add(20*day))
 	require.Equal(t, l.Roots[0].NotAfter, issued.Leaf.NotAfter)
 	w := newScene(l.At(epoch, 2), managed(issued, web), web)
 	w.ca.Reissue = pki.Window{From: epoch.Add(1000 * day)}
@@ -86,7 +86,7 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	ends := epoch.Add(100 * day)
 	before := l.At(ends.Add(-10*day), 3)
 	require.Len(t, before.Chain, 2)
-	issued := issue(t, before, wantedBy(web), ends.Add(-10*day))
+	issued := issueBy(t, before, wantedBy(web), ends.Add(-10*day))
 	w := newScene(before, managed(issued, web), web)
 	at := func(now time.Time) Decision {
 		w.now, w.ca = now, l.At(now, 3)
@@ -104,7 +104,7 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Contains(t, d.Message, "about to expire")
 	require.Equal(t, reasonChainChanged, at(ends.Add(day)).Reason)
 
-	fresh := issue(t, w.ca, wantedBy(web), w.now)
+	fresh := issueBy(t, w.ca, wantedBy(web), w.now)
 	w.secret = managed(fresh, web)
 	_, d = w.decide()
 	require.Equal(t, Nothing.String(), d.Action.String(), "the shorter chain is good")
@@ -122,10 +122,10 @@ func TestTwoIssuersWithOneKey(t *testing.T) {
 	ca := l.At(epoch, 2)
 	ca.Issuer, ca.Older = newer, []pki.Issuer{older}
 	ca.Anchors = l.Roots[1:]
-	issued := issue(t, l.At(epoch, 2), wantedBy(web), epoch)
+	issued := issueBy(t, l.At(epoch, 2), wantedBy(web), epoch)
 	f := FactsOf(managed(issued, web), api.DefaultInstance)
 	assert.Same(t, &ca.Older[0], f.SignedBy(ca))
-	f = FactsOf(managed(issue(t, ca, wantedBy(web), epoch), web), api.DefaultInstance)
+	f = FactsOf(managed(issueBy(t, ca, wantedBy(web), epoch), web), api.DefaultInstance)
 	assert.Same(t, &ca.Issuer, f.SignedBy(ca))
 	ca.Older[0].Chain = ca.Older[0].Chain[:0:0]
 	assert.Same(t, &ca.Issuer, FactsOf(managed(issued, web), api.DefaultInstance).SignedBy(ca), "without one that fits, the first")
@@ -150,7 +150,7 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 		signing := rapid.IntRange(1, 4).Draw(t, "signing")
 		by := rapid.IntRange(1, signing).Draw(t, "signed by")
 		issuedAt := epoch.Add(time.Duration(rapid.IntRange(0, 60*24).Draw(t, "issued")) * time.Hour)
-		issued := issue(t, l.At(issuedAt, by), wantedBy(web), issuedAt)
+		issued := issueBy(t, l.At(issuedAt, by), wantedBy(web), issuedAt)
 		w := newScene(nil, managed(issued, web), web)
 		w.now = issuedAt.Add(time.Duration(rapid.IntRange(0, 20*24*60).Draw(t, "minutes later")) * time.Minute)
 		w.ca = l.At(w.now, signing)
@@ -197,7 +197,7 @@ func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
-	web.Status.Conditions = []metav1.Condition{readyOf(t, s, d, web)}
+	web.Status.Conditions = readyOf(t, s, d, web).Both()
 
 	w.ca = l.At(epoch, 2)
 	w.ca.Reissue = pki.Window{From: epoch.Add(time.Second), Until: epoch.Add(time.Hour)}
@@ -205,7 +205,7 @@ func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
 	require.Equal(t, Nothing.String(), d.Action.String())
 	changes := conditions(s, d)
 	require.Len(t, changes, 1)
-	patch, err := api.ConditionPatch(web.UID, api.ConditionReady, api.Condition(web, api.ConditionReady), changes[0].Ready, nil, w.now)
+	patch, err := state.Patch(web, api.ConditionReady, changes[0].Ready, nil, w.now)
 	require.NoError(t, err)
 	assert.Nil(t, patch)
 }

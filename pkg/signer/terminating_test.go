@@ -18,7 +18,7 @@ import (
 // terminatingScene is a Secret that a finalizer has held for a minute.
 func terminatingScene(t *testing.T, finalizers ...string) *scene {
 	web := service("web")
-	w := newScene(testCA(t), managed(issue(t, testCA(t), wantedBy(web), epoch), web), web)
+	w := newScene(testCA(t), managed(issueBy(t, testCA(t), wantedBy(web), epoch), web), web)
 	deleted := metav1.NewTime(epoch)
 	w.secret.DeletionTimestamp, w.secret.Finalizers, w.now = &deleted, finalizers, epoch.Add(time.Minute)
 	return w
@@ -85,9 +85,9 @@ func TestWhatFollowsATerminatingSecret(t *testing.T) {
 	assert.Empty(t, settlement.Events, "the condition's is the only one")
 	assert.Equal(t, reasonTerminating, settlement.Services[0].Failure)
 
-	web.Status.Conditions = []metav1.Condition{*settlement.Services[0].Ready}
+	web.Status.Conditions = settlement.Services[0].Ready.Both()
 	s, d = w.decide()
-	assert.Equal(t, web.Status.Conditions[0], readyOf(t, s, d, web), "the same, so that it is not written again")
+	assert.Equal(t, web.Status.Conditions, readyOf(t, s, d, web).Both(), "the same, so that it is not written again")
 
 	w.notOptedIn, w.secret = false, nil
 	_, d = w.decide()

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -55,7 +54,7 @@ func TestATooLargeServiceKeepsItsCertificate(t *testing.T) {
 
 				ready := readyOf(t, s, d, services[0])
 				services[0] = tc.large()
-				services[0].Status.Conditions = []metav1.Condition{ready}
+				services[0].Status.Conditions = ready.Both()
 				s, d = w.decide()
 				assert.Equal(t, Nothing.String(), d.Action.String(), "%s", d.Message)
 				assert.Contains(t, said(s, d)["web"], "False TooLarge: "+tc.says)
@@ -84,7 +83,7 @@ func TestOnlyItsOwnNamesAreTakenFromACertificate(t *testing.T) {
 	wanted := wantedBy(service("web"))
 	wanted.DNSNames = append(wanted.DNSNames, "bank.bank.svc", "x.web.shop.svc")
 	slices.Sort(wanted.DNSNames)
-	w := newScene(testCA(t), managed(issue(t, testCA(t), wanted, epoch), web), reduced)
+	w := newScene(testCA(t), managed(issueBy(t, testCA(t), wanted, epoch), web), reduced)
 	_, d := w.decide()
 	assert.Contains(t, d.Asked.DNSNames, "x.web.shop.svc")
 	assert.NotContains(t, d.Asked.DNSNames, "bank.bank.svc")

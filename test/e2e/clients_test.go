@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ const (
 	attentive   = "attentive"    // reads the bundle for each handshake
 	ofOld       = "of-old"       // read it when it started
 	clusterWide = "cluster-wide" // reads the ClusterTrustBundle for each handshake
+	exchanging  = "exchanging"   // attentive too; it is told by scene protocols alone
 )
 
 // proxy asks a port of a pod through the API server.
@@ -48,18 +50,27 @@ func (c *cluster) clientPod(ctx context.Context, name string) (string, error) {
 
 // follow has all clients shake hands with the targets from now on.
 func (c *cluster) follow(ctx context.Context, targets []handshake.Target) error {
-	body, err := json.Marshal(targets)
+	for _, name := range clients {
+		if err := c.ask(ctx, name, http.MethodPut, "targets", targets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask sends a client a request, to which the answer is whether it succeeded.
+func (c *cluster) ask(ctx context.Context, name, verb, path string, content any) error {
+	body, err := json.Marshal(content)
 	if err != nil {
 		return err
 	}
-	for _, name := range clients {
-		pod, err := c.clientPod(ctx, name)
-		if err != nil {
-			return err
-		}
-		if _, err := c.proxy(c.clients.CoreV1().RESTClient().Put(), clientsNamespace, pod, 8080, "targets").Body(body).DoRaw(ctx); err != nil {
-			return err
-		}
+	pod, err := c.clientPod(ctx, name)
+	if err != nil {
+		return err
+	}
+	answer, err := c.proxy(c.clients.CoreV1().RESTClient().Verb(verb), clientsNamespace, pod, 8080, path).Body(body).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, answer)
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/node"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 //go:embed manifests
@@ -211,7 +212,7 @@ func (c *cluster) currentLeaf(ctx context.Context, namespace, name string) (stri
 	if err != nil {
 		return "", err
 	}
-	leaf, ok := api.LeafOf(svc)
+	leaf, ok := state.LeafOf(svc)
 	if !ok {
 		return "", fmt.Errorf("Service %s/%s has no condition with a leaf: %s", namespace, name, told(svc, api.ConditionReady))
 	}

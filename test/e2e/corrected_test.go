@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 const (
@@ -112,9 +113,9 @@ func (c *cluster) isCorrected(t *testing.T, name string) {
 	require.NoError(t, c.says(t.Context(), correctedNamespace, name, api.ConditionFlags, "False", api.FlagsWithheld))
 	svc, err := c.service(t.Context(), correctedNamespace, name)
 	require.NoError(t, err)
-	facts := api.FlagsOf(svc)
+	facts := state.FlagsOf(svc)
 	require.Len(t, facts, 1, told(svc, api.ConditionFlags))
-	assert.Equal(t, api.VerdictWithheld, facts[0].Verdict)
+	assert.Equal(t, state.VerdictWithheld, facts[0].Verdict)
 	assert.Equal(t, "Deployment/"+name, facts[0].Workload)
 	assert.Equal(t, "app", facts[0].Container)
 	for _, kind := range []string{"Service", "Deployment"} {
@@ -172,9 +173,9 @@ func (c *cluster) isCleared(t *testing.T, name string) {
 	})
 	svc, err := c.service(t.Context(), correctedNamespace, name)
 	require.NoError(t, err)
-	facts := api.FlagsOf(svc)
+	facts := state.FlagsOf(svc)
 	require.Len(t, facts, 1, told(svc, api.ConditionFlags))
-	assert.Equal(t, api.VerdictCleared, facts[0].Verdict)
+	assert.Equal(t, state.VerdictCleared, facts[0].Verdict)
 	c.getsFlags(t, name, true)
 }
 

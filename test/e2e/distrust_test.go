@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/test/e2e/attempts"
 )
@@ -129,8 +130,8 @@ func (c *cluster) servesAnother(ctx context.Context, s server, old string) error
 	if err != nil {
 		return err
 	}
-	leaf, _ := api.LeafOf(svc)
-	if served, _ := api.ServingOf(svc); leaf == "" || leaf == old || served.Leaf != leaf {
+	leaf, _ := state.LeafOf(svc)
+	if served, _ := state.ServingOf(svc); leaf == "" || leaf == old || served.Leaf != leaf {
 		return fmt.Errorf("Service %s/%s: %s; %s", s.namespace, s.service, told(svc, api.ConditionReady), told(svc, api.ConditionServing))
 	}
 	return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)

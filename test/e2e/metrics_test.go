@@ -104,7 +104,7 @@ var forwarded = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:[0-9]+) `)
 // forward returns a host:port of this machine that leads to the metrics of a pod of
 // servingcert, until ctx ends.
 func (c *cluster) forward(ctx context.Context, pod string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.tools.kubectl, "--namespace="+api.DefaultNamespace, "port-forward", "pod/"+pod, ":"+metricsPort)
+	cmd := exec.CommandContext(ctx, c.tools.kubectl, "--namespace="+api.DefaultNamespace, "port-forward", "--address=127.0.0.1", "pod/"+pod, ":"+metricsPort)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -94,7 +94,7 @@ func (c *cluster) processesOf(ctx context.Context, s server) (processes, error) 
 	pods, err := c.podsOf(ctx, s)
 	all := processes{}
 	for i := range pods {
-		for _, status := range pods[i].Status.ContainerStatuses {
+		for _, status := range slices.Concat(pods[i].Status.ContainerStatuses, pods[i].Status.InitContainerStatuses) {
 			all[pods[i].UID] += status.RestartCount
 		}
 	}

@@ -27,8 +27,11 @@ func getTools(ctx context.Context, dir string) (tools, error) {
 	if err != nil {
 		return tools{}, err
 	}
-	plugin := filepath.Join(dir, "kubectl-servingcert")
-	build := exec.CommandContext(ctx, "go", "build", "-o", plugin, "../../cmd/kubectl-servingcert")
+	plugin, err := filepath.Abs(filepath.Join(dir, "kubectl-servingcert"))
+	if err != nil {
+		return tools{}, err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", plugin, "./cmd/kubectl-servingcert") // of another module
 	if out, err := build.CombinedOutput(); err != nil {
 		return tools{}, fmt.Errorf("%s: %w\n%s", strings.Join(build.Args, " "), err, out)
 	}

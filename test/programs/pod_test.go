@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -66,7 +67,7 @@ func inject(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(pod.Spec.Containers[0].Ports[0].ContainerPort)}},
 		},
 	}
-	patch, report, err := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{service}})
+	patch, report, err := mutate.Mutate(pod, choose.Known{Services: []*corev1.Service{service}})
 	require.NoError(t, err)
 	require.True(t, report.Injected(), "%s", report.Reason)
 	before, err := json.Marshal(pod)

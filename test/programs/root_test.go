@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/deb"
 )
 
-// user is as whom the programs run, and its group. images.Debian gives it a name.
+// user is as whom the programs run, and its group. deb.Files gives it a name.
 const user = 65532
 
 // root is the root directory of the programs: Debian's packages.
@@ -35,7 +35,7 @@ type root struct {
 func newRoot(t *testing.T) *root {
 	t.Helper()
 	require.Zero(t, os.Geteuid(), "the programs run in a root directory of their own, as another user: that needs root")
-	dir, err := images.Debian(t.Context(), os.Stderr, debianPackages...)
+	dir, err := deb.Files(t.Context(), os.Stderr, debianPackages...)
 	require.NoError(t, err)
 	r := &root{dir: dir}
 	r.devices(t)

@@ -63,7 +63,7 @@ func Forge(t require.TestingT, ca *pki.Authority) *pki.Authority {
 	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
 }
 
-// Request is a signer.SigningRequest: this package cannot import pkg/signer, whose
+// Request is an issue.SigningRequest: this package cannot import pkg/signer/issue, whose
 // own tests import this one.
 type Request struct {
 	CSR          []byte

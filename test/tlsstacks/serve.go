@@ -20,7 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // answer is what every server says over HTTP: a client that has read it has made
@@ -28,19 +28,19 @@ import (
 const answer = "served\n"
 
 // files returns what is in the server's tls.crt and tls.key.
-func (s *server) files(ctx context.Context, sign signer.Sign, now time.Time) (cert, key []byte, err error) {
+func (s *server) files(ctx context.Context, sign issue.Sign, now time.Time) (cert, key []byte, err error) {
 	authority := s.ca.authority(s.signing, now)
 	wanted, members, _ := api.Merge([]*corev1.Service{s.service}, api.DefaultLimits())
 	if err := members[0].Err; err != nil {
 		return nil, nil, err
 	}
-	issued, err := signer.Issue(ctx, sign, authority, wanted, now)
+	issued, err := issue.Issue(ctx, sign, authority, wanted, now)
 	if err != nil {
 		return nil, nil, err
 	}
 	leaf, key := issued.Leaf, issued.KeyPEM
 	if len(s.badNames)+len(s.badIPs) > 0 {
-		request := signer.SigningRequest{
+		request := issue.SigningRequest{
 			DNSNames: append(wanted.DNSNames, s.badNames...), IPs: s.badIPs,
 			KeyAlgorithm: pki.ECDSAP256, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
 		}
@@ -63,8 +63,8 @@ func (s *server) files(ctx context.Context, sign signer.Sign, now time.Time) (ce
 	return pki.EncodeCertificates(served...), key, nil
 }
 
-// unchecked has the CA sign for a new key what signer.Issue would not let out.
-func unchecked(ctx context.Context, sign signer.Sign, authority *pki.Authority, request signer.SigningRequest) (*x509.Certificate, []byte, error) {
+// unchecked has the CA sign for a new key what issue.Issue would not let out.
+func unchecked(ctx context.Context, sign issue.Sign, authority *pki.Authority, request issue.SigningRequest) (*x509.Certificate, []byte, error) {
 	key, err := pki.GenerateKey(request.KeyAlgorithm)
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +128,7 @@ func (r running) lastIsNamed(b bundle, now time.Time) bool {
 }
 
 // serve starts the server on a free port of loopback, until ctx ends.
-func serve(ctx context.Context, s *server, sign signer.Sign, now time.Time) (running, error) {
+func serve(ctx context.Context, s *server, sign issue.Sign, now time.Time) (running, error) {
 	cert, key, err := s.files(ctx, sign, now)
 	if err != nil {
 		return running{}, fmt.Errorf("make the certificate of %s: %w", s, err)

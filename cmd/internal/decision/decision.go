@@ -7,17 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // Choose is the webhook's decision for the pods of a template; see missed.Choose.
 func Choose(t pods.Template, conventional bool, services []*corev1.Service) missed.Choice {
-	c := mutate.Choose(t.Pod(), api.PodRequest{SecretName: t.SecretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
-	secret := c.Secret
+	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: services, ConventionalSecret: conventional})
+	key := pods.SecretKey(c.Secret)
 	if c.PodKey != nil {
-		secret = pods.PodKey
+		key = pods.PodKey
 	}
-	return missed.Choice{Secret: secret, Service: c.Service, Conventional: c.By == mutate.ByConvention, NotServing: c.NotServing}
+	return missed.Choice{Key: key, Service: c.Service, Conventional: c.By == choose.ByConvention, NotServing: c.NotServing}
 }

@@ -18,6 +18,9 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -25,10 +28,11 @@ import (
 
 // readGolden returns the pod of one of the webhook's goldens and what is beside
 // it.
-func readGolden(t *testing.T, file string) (pod []byte, known mutate.Known) {
+func readGolden(t *testing.T, file string) (pod []byte, known choose.Known) {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
+	known.ProxyImage = "example.com/proxy"
 	for _, doc := range bytes.Split(data, []byte("\n---\n")) {
 		raw, err := yaml.YAMLToJSON(doc)
 		require.NoError(t, err)
@@ -57,7 +61,7 @@ func decode[T any](t *testing.T, raw []byte) *T {
 	return object
 }
 
-func patched(t *testing.T, raw []byte, patch mutate.Patch) []byte {
+func patched(t *testing.T, raw []byte, patch podpatch.Patch) []byte {
 	t.Helper()
 	operations, err := patch.JSON()
 	require.NoError(t, err)
@@ -97,13 +101,13 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != missed.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
 			if wouldGetAPair(report) {
-				secret := report.Secret
+				key := pods.SecretKey(report.Secret)
 				if report.PodKey {
-					secret = pods.PodKey
+					key = pods.PodKey
 				}
-				assert.Equal(t, missed.Choice{Secret: secret, Service: report.Service, Conventional: report.By == mutate.ByConvention}, before.Choice)
+				assert.Equal(t, missed.Choice{Key: key, Service: report.Service, Conventional: report.By == choose.ByConvention}, before.Choice)
 			}
-			assert.Equal(t, slices.Contains(report.Reasons(), mutate.ReasonNotServing), before.Reason == missed.ReasonNotServing)
+			assert.Equal(t, slices.Contains(report.Reasons(), rules.NotServing), before.Reason == missed.ReasonNotServing)
 			if before.Reason == missed.ReasonMounts {
 				assert.True(t, mountsByHand(pod, report.Secret))
 			}
@@ -121,8 +125,8 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 // wouldGetAPair reports whether the webhook chose a Secret for the pod, and had
 // nothing against the pod as a whole.
 func wouldGetAPair(report mutate.Report) bool {
-	alone := slices.Contains([]mutate.Reason{mutate.ReasonMirrorPod, mutate.ReasonOptedOut, mutate.ReasonWindows}, report.Reason)
-	return !alone && report.By != mutate.ByNothing
+	alone := slices.Contains([]rules.Reason{rules.MirrorPod, rules.OptedOut, rules.Windows}, report.Reason)
+	return !alone && report.By != choose.ByNothing
 }
 
 func mountsByHand(pod *corev1.Pod, secret string) bool {

@@ -43,7 +43,8 @@ type conn struct {
 
 // victim returns which of the connections to close when there is no room for all of them:
 // one of the lowest stage that has more than its share of a port with room for most. There,
-// it is the one that entered the stage first, of those whose peers have most.
+// it is the one that entered the stage first, of those whose peers have most, in the network
+// that has most: whoever has an IPv6 address may have all of its /64.
 //
 // The number of a peer's connections refuses nobody, as the API server, the kubelet and
 // everybody else may have the same address, that of a node.
@@ -56,20 +57,39 @@ func victim(conns []*conn, most int) *conn {
 	for from < further && sizes[from] <= from.share(most) {
 		from++
 	}
-	peers := map[netip.Addr]int{}
-	for _, c := range conns {
-		if c.stage == from {
-			peers[c.peer]++
-		}
-	}
-	var found *conn
+	peers, networks := map[netip.Addr]int{}, map[[8]byte]int{}
 	for _, c := range conns {
 		if c.stage != from {
 			continue
 		}
-		if found == nil || peers[c.peer] > peers[found.peer] || (peers[c.peer] == peers[found.peer] && c.since < found.since) {
-			found = c
+		peers[c.peer]++
+		if c.peer.Is6() {
+			networks[networkOf(c.peer)]++
+		}
+	}
+	rank := func(c *conn) (network, peer int) {
+		peer = peers[c.peer]
+		if c.peer.Is6() {
+			return networks[networkOf(c.peer)], peer
+		}
+		return peer, peer
+	}
+	var found *conn
+	var network, peer int // the rank of found
+	for _, c := range conns {
+		if c.stage != from {
+			continue
+		}
+		n, p := rank(c)
+		if found == nil || n > network || n == network && (p > peer || p == peer && c.since < found.since) {
+			found, network, peer = c, n, p
 		}
 	}
 	return found
+}
+
+// networkOf returns the first 64 bits of an IPv6 address.
+func networkOf(peer netip.Addr) [8]byte {
+	b := peer.As16()
+	return [8]byte(b[:8])
 }

@@ -18,7 +18,7 @@ func some(n int, peer string, s stage, since uint64) []*conn {
 }
 
 func TestVictim(t *testing.T) {
-	const a, b = "10.0.0.1", "10.0.0.2"
+	const a, b, six = "10.0.0.1", "10.0.0.2", "2001:db8:0:6::1"
 	for name, test := range map[string]struct {
 		conns []*conn
 		peer  string
@@ -31,6 +31,9 @@ func TestVictim(t *testing.T) {
 		"but eight newcomers of 16 are left":        {append(some(9, a, further, 1), some(8, b, opening, 20)...), a, further, 1},
 		"a first request before the idle":           {append(some(10, a, idle, 1), some(7, b, first, 20)...), b, first, 20},
 		"the idle before further requests":          {append(some(10, a, idle, 30), some(7, b, further, 1)...), a, idle, 30},
+		"the oldest of the network with most":       {append(some(3, six, opening, 1), append(some(1, "2001:db8:0:7::1", opening, 5), append(some(1, "2001:db8:0:7::2", opening, 6), append(some(1, "2001:db8:0:7:8::", opening, 7), some(1, "2001:db8:0:7::4", opening, 8)...)...)...)...), "2001:db8:0:7::1", opening, 5},
+		"in a network the peer with most":           {append(some(1, six, opening, 1), some(2, "2001:db8:0:6::9", opening, 5)...), "2001:db8:0:6::9", opening, 5},
+		"IPv4 addresses are no network":             {append(some(3, a, opening, 5), append(some(2, b, opening, 1), some(2, "10.0.0.3", opening, 3)...)...), a, opening, 5},
 		"connections of other stages do not matter": {append(append(some(10, a, further, 1), some(3, a, idle, 20)...), append(some(4, b, idle, 40), some(1, a, opening, 50)...)...), b, idle, 40},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,6 +65,15 @@
 {{- if not .Values.certificates.csr }}
 - --csr=false
 {{- end }}
+{{- with .Values.kubeletServing }}{{ if .approve }}
+- --approve-kubelet-serving
+{{- with .nodeCIDRs }}
+- --node-cidrs={{ join "," . }}
+{{- end }}
+{{- with .nodeDNSSuffixes }}
+- --node-dns-suffixes={{ join "," . }}
+{{- end }}
+{{- end }}{{ end }}
 {{- with .Values.remoteCA }}{{ if .urls }}
 {{- include "servingcert.repeated" (list "cfssl-url" .urls) }}
 - --cfssl-auth-key-file=/etc/cfssl/{{ .authKey }}
@@ -152,6 +161,9 @@
 - --health-addr=:{{ .healthPort }}
 {{- end }}
 {{- include "servingcert.flags" (dict "default-mode" .defaultMode "unknown-programs" .unknownPrograms) }}
+{{- if $.Values.proxy.enabled }}
+- --proxy-image={{ include "servingcert.image" (list $ "proxy") }}
+{{- end }}
 {{- if .clientCA.configMapName }}
 - --client-ca-file=/etc/servingcert-clients/ca.crt
 {{- with .clientCA.names }}

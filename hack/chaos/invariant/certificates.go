@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -84,7 +85,7 @@ func (c Cluster) judge(secret corev1.Secret, services []corev1.Service, now time
 			out = append(out, "Service "+svc.Name+" does not own it")
 		}
 		ready := api.Condition(&svc, api.ConditionReady)
-		named, _ := api.LeafOf(&svc)
+		named, _ := state.LeafOf(&svc)
 		switch {
 		case ready == nil || ready.Status != metav1.ConditionTrue:
 			out = append(out, "Service "+svc.Name+" is not Ready")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -48,7 +49,7 @@ func (f *fixture) issue(t *testing.T, names ...string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-tls", OwnerReferences: []metav1.OwnerReference{{Kind: "Service", Name: "web", UID: svc.UID}}},
 		Data:       map[string][]byte{"tls.crt": pki.EncodeCertificates(pair.Leaf), "tls.key": key},
 	}}
-	svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: api.ReadyFacts{Secret: "web-tls", Leaf: pki.Fingerprint(pair.Leaf)}.Message("issued")}}
+	svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: "issued"}, state.Ready{Secret: "web-tls", Leaf: pki.Fingerprint(pair.Leaf)}).Both()
 }
 
 func TestCertificates(t *testing.T) {

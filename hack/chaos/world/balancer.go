@@ -6,25 +6,33 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/installed"
 )
 
 // look is how often a kubelet looks whether its containers run.
 const look = time.Second
+
+// backend is a replica, and whether it is ready.
+type backend struct {
+	address string // HOST:PORT
+	ready   func(context.Context) error
+}
 
 // balancer plays the webhook's Service: it listens on the ClusterIP, and carries each new
 // connection to the next replica that was ready when it last looked. As kube-proxy does, it
 // does not try another one if that refuses.
 type balancer struct {
 	listener net.Listener
-	replicas []*Process
+	replicas []backend
 	cancel   context.CancelFunc
 
 	mu    sync.Mutex
-	ready []*Process
+	ready []backend
 	next  int
 }
 
-func newBalancer(ctx context.Context, address string, replicas []*Process) (*balancer, error) {
+func newBalancer(ctx context.Context, address string, replicas []backend) (*balancer, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
@@ -34,7 +42,7 @@ func newBalancer(ctx context.Context, address string, replicas []*Process) (*bal
 	b.cancel = cancel
 	b.look(ctx)
 	go func() {
-		for sleep(background, look) {
+		for installed.Sleep(background, look) {
 			b.look(background)
 		}
 	}()
@@ -43,9 +51,9 @@ func newBalancer(ctx context.Context, address string, replicas []*Process) (*bal
 }
 
 func (b *balancer) look(ctx context.Context) {
-	var ready []*Process
+	var ready []backend
 	for _, p := range b.replicas {
-		if p.Ready(ctx) == nil {
+		if p.ready(ctx) == nil {
 			ready = append(ready, p)
 		}
 	}
@@ -69,24 +77,24 @@ func (b *balancer) accept() {
 	}
 }
 
-// pick returns whose turn it is, nil if nobody is ready.
-func (b *balancer) pick() *Process {
+// pick returns the address of whose turn it is, "" if nobody is ready.
+func (b *balancer) pick() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.ready) == 0 {
-		return nil
+		return ""
 	}
 	b.next++
-	return b.ready[b.next%len(b.ready)]
+	return b.ready[b.next%len(b.ready)].address
 }
 
 func (b *balancer) carry(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
-	p := b.pick()
-	if p == nil {
+	address := b.pick()
+	if address == "" {
 		return
 	}
-	replica, err := net.Dial("tcp", p.address)
+	replica, err := net.Dial("tcp", address)
 	if err != nil {
 		return
 	}
@@ -96,14 +104,4 @@ func (b *balancer) carry(conn net.Conn) {
 	}()
 	_, _ = io.Copy(conn, replica)
 	_ = replica.Close()
-}
-
-// sleep reports whether ctx has not ended meanwhile.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -12,10 +12,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // replica says its name to whoever connects, and is ready while told so.
-func replica(t *testing.T, name string, ready *atomic.Bool) *Process {
+func replica(t *testing.T, name string, ready *atomic.Bool) backend {
 	t.Helper()
 	health := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {
@@ -36,7 +39,7 @@ func replica(t *testing.T, name string, ready *atomic.Bool) *Process {
 			_ = conn.Close()
 		}
 	}()
-	return &Process{Name: name, health: strings.TrimPrefix(health.URL, "http://"), address: l.Addr().String()}
+	return backend{l.Addr().String(), func(ctx context.Context) error { return controlplane.GetOK(ctx, http.DefaultClient, health.URL) }}
 }
 
 // TestBalancer: connections go to each replica that was ready when it last looked.
@@ -44,9 +47,9 @@ func TestBalancer(t *testing.T) {
 	var first, second atomic.Bool
 	first.Store(true)
 	second.Store(true)
-	address, err := freeAddress()
+	address, err := process.FreeAddress()
 	require.NoError(t, err)
-	b, err := newBalancer(t.Context(), address, []*Process{replica(t, "a", &first), replica(t, "b", &second)})
+	b, err := newBalancer(t.Context(), address, []backend{replica(t, "a", &first), replica(t, "b", &second)})
 	require.NoError(t, err)
 	t.Cleanup(b.close)
 	answers := func() string {

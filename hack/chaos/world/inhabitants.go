@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -44,7 +45,7 @@ func serviceOf(at place, headless bool) *corev1.Service {
 // populate makes the namespaces, what is foreign in them, and the Services, and waits until
 // each Service has its Secret.
 func (w *World) populate(ctx context.Context) error {
-	w.say("creating %d Services in %d namespaces", w.options.Services, w.options.Namespaces)
+	w.Say("creating %d Services in %d namespaces", w.options.Services, w.options.Namespaces)
 	for n := range w.options.Namespaces {
 		if err := w.newNamespace(ctx, namespaceOf(n), map[string]string{api.LabelInject: api.InjectEnabled}); err != nil {
 			return err
@@ -74,10 +75,10 @@ func (w *World) populate(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := w.until(ctx, "each Service has its Secret", w.sound); err != nil {
+	if err := installed.Until(ctx, "each Service has its Secret", w.sound); err != nil {
 		return err
 	}
-	w.say("each Service has its Secret, after %.1f s", time.Since(start).Seconds())
+	w.Say("each Service has its Secret, after %.1f s", time.Since(start).Seconds())
 	var err error
 	w.foreign, err = w.foreigners(ctx)
 	return err
@@ -91,7 +92,7 @@ func (w *World) newNamespace(ctx context.Context, name string, labels map[string
 	if _, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := w.until(ctx, "ServiceAccount default of namespace "+name, func(ctx context.Context) error {
+	if err := installed.Until(ctx, "ServiceAccount default of namespace "+name, func(ctx context.Context) error {
 		_, err := core.ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	}); err != nil {

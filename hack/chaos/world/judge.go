@@ -10,7 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
+	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/ca"
 )
 
@@ -54,7 +57,7 @@ func (w *World) CAStatus(ctx context.Context) (api.CAStatus, error) {
 
 // AwaitProblem waits until the signer says that it has that problem with its CA.
 func (w *World) AwaitProblem(ctx context.Context, reason string) error {
-	return w.until(ctx, "problem "+reason, func(ctx context.Context) error {
+	return installed.Until(ctx, "problem "+reason, func(ctx context.Context) error {
 		status, err := w.CAStatus(ctx)
 		if err == nil && status.Problem.Reason != reason {
 			err = fmt.Errorf("the status says %q", status.Problem)
@@ -66,7 +69,7 @@ func (w *World) AwaitProblem(ctx context.Context, reason string) error {
 // NoteInterim waits for the CA that signs for servingcert's own namespace while the other is
 // lost, and notes its key.
 func (w *World) NoteInterim(ctx context.Context) error {
-	return w.until(ctx, "an interim CA", func(ctx context.Context) error {
+	return installed.Until(ctx, "an interim CA", func(ctx context.Context) error {
 		secret, err := w.Clientset.CoreV1().Secrets(system).Get(ctx, api.CAInterimName, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -96,22 +99,12 @@ func problem(violations []string) error {
 	return fmt.Errorf("%d violations, the first: %s", len(violations), violations[0])
 }
 
-// ready is nil if all processes are.
-func (w *World) ready(ctx context.Context) error {
-	for _, p := range w.Processes {
-		if err := p.Ready(ctx); err != nil {
-			return fmt.Errorf("%s is not ready: %w; its log ends: %s", p.Name, err, tail(p.log))
-		}
-	}
-	return nil
-}
-
 // Settle waits until the processes are ready, the work that was asked for is done, and each
 // Service has its one valid Secret. It returns how long that took.
 func (w *World) Settle(ctx context.Context, work *Work) (time.Duration, error) {
 	start := time.Now()
-	err := w.until(ctx, "it settles", func(ctx context.Context) error {
-		if err := w.ready(ctx); err != nil {
+	err := installed.Until(ctx, "it settles", func(ctx context.Context) error {
+		if err := w.Ready(ctx); err != nil {
 			return err
 		}
 		if err := work.done(ctx, w); err != nil {
@@ -154,11 +147,15 @@ func (w *World) Admissions() (invariant.Admissions, string) { return w.stream.ta
 func (w *World) Usage(ctx context.Context) (map[string]invariant.Usage, error) {
 	out := map[string]invariant.Usage{}
 	for _, p := range w.Processes {
-		u, err := p.Usage(ctx)
+		m, err := p.Scrape(ctx)
 		if err != nil {
 			return nil, err
 		}
-		out[p.Kind] = out[p.Kind].Max(u)
+		resident, err := process.RSS(p.PID())
+		if err != nil {
+			return nil, err
+		}
+		out[p.Kind] = out[p.Kind].Max(invariant.Usage{Goroutines: int(m.Sum("go_goroutines")), Resident: int64(resident)})
 	}
 	return out, nil
 }
@@ -168,7 +165,7 @@ func (w *World) Ends() (n int, last string) {
 	for _, p := range w.Processes {
 		if ends := p.Ends(); len(ends) > 0 {
 			n += len(ends)
-			last = p.Name + ": " + ends[len(ends)-1]
+			last = p.Name() + ": " + ends[len(ends)-1]
 		}
 	}
 	return n, last
@@ -177,6 +174,6 @@ func (w *World) Ends() (n int, last string) {
 // isReady reports whether a Service has its certificate.
 func isReady(svc *corev1.Service) bool {
 	c := api.Condition(svc, api.ConditionReady)
-	_, named := api.LeafOf(svc)
+	_, named := state.LeafOf(svc)
 	return c != nil && c.Status == metav1.ConditionTrue && named
 }

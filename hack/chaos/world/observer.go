@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -35,7 +36,7 @@ func observe(clientset kubernetes.Interface) *Observer {
 		defer close(o.done)
 		for ctx.Err() == nil {
 			_ = o.follow(o.fresh(ctx)) // whatever the reason, it begins again
-			sleep(ctx, 200*time.Millisecond)
+			installed.Sleep(ctx, 200*time.Millisecond)
 		}
 	}()
 	return o

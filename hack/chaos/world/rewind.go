@@ -12,13 +12,13 @@ import (
 // Backup copies what etcd holds, as a person does who has no other tool: API server and etcd
 // are stopped meanwhile. It returns the copy.
 func (w *World) Backup(ctx context.Context) (string, error) {
-	copied := w.path("etcd-backup")
+	copied := w.Path("etcd-backup")
 	if err := os.RemoveAll(copied); err != nil {
 		return "", err
 	}
-	w.ControlPlane.StopAPIServer()
-	w.ControlPlane.StopEtcd()
-	if err := os.CopyFS(copied, os.DirFS(w.ControlPlane.EtcdDir())); err != nil {
+	w.Plane.StopAPIServer()
+	w.Plane.StopEtcd()
+	if err := os.CopyFS(copied, os.DirFS(w.Plane.EtcdDir())); err != nil {
 		return "", err
 	}
 	return copied, w.startAgain(ctx)
@@ -27,10 +27,10 @@ func (w *World) Backup(ctx context.Context) (string, error) {
 // Restore has etcd hold what it held when the copy was made, and restarts the controllers of
 // Kubernetes, as its documentation says. The other processes go on.
 func (w *World) Restore(ctx context.Context, copied string) error {
-	w.ControlPlane.StopAPIServer()
-	w.ControlPlane.StopEtcd()
+	w.Plane.StopAPIServer()
+	w.Plane.StopEtcd()
 	w.Observer.Rewound()
-	dir := w.ControlPlane.EtcdDir()
+	dir := w.Plane.EtcdDir()
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
@@ -40,11 +40,11 @@ func (w *World) Restore(ctx context.Context, copied string) error {
 	if err := os.Chmod(dir, 0o700); err != nil { // etcd insists
 		return err
 	}
-	w.ControlPlane.StopControllerManager()
+	w.Plane.StopControllerManager()
 	if err := w.startAgain(ctx); err != nil {
 		return err
 	}
-	return w.ControlPlane.StartControllerManager(ctx)
+	return w.Plane.StartControllerManager(ctx)
 }
 
 // Secrets returns those of the Services that were created.
@@ -74,8 +74,8 @@ func (w *World) PutBack(ctx context.Context, secrets []corev1.Secret) error {
 }
 
 func (w *World) startAgain(ctx context.Context) error {
-	if err := w.ControlPlane.StartEtcd(ctx); err != nil {
+	if err := w.Plane.StartEtcd(ctx); err != nil {
 		return err
 	}
-	return w.ControlPlane.StartAPIServer(ctx)
+	return w.Plane.StartAPIServer(ctx)
 }

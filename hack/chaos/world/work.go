@@ -12,7 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // Asks is how many Services are created, and how many renewed, in each fault.
@@ -50,7 +52,7 @@ func (w *World) Ask(work *Work, fault string, d time.Duration) {
 			work.insist(func(ctx context.Context) error { return w.ask(ctx, work, at) })
 			renew := w.places[(first+i)%len(w.places)]
 			work.insist(func(ctx context.Context) error { return w.renew(ctx, work, renew) })
-			sleep(work.ctx, d/Asks)
+			installed.Sleep(work.ctx, d/Asks)
 		}
 	})
 }
@@ -59,7 +61,7 @@ func (w *World) Ask(work *Work, fault string, d time.Duration) {
 func (work *Work) insist(do func(ctx context.Context) error) {
 	for again := true; again; {
 		ctx, cancel := context.WithTimeout(work.ctx, attempt)
-		again = do(ctx) != nil && sleep(work.ctx, poll)
+		again = do(ctx) != nil && installed.Sleep(work.ctx, poll)
 		cancel()
 	}
 }
@@ -82,7 +84,7 @@ func (w *World) renew(ctx context.Context, work *Work, at place) error {
 	if err != nil {
 		return err
 	}
-	before, _ := api.LeafOf(svc)
+	before, _ := state.LeafOf(svc)
 	// Times are in whole seconds: what was issued in this one counts as later.
 	after := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{api.AnnotationRenewAfter: after}}})
@@ -142,7 +144,7 @@ func (work *Work) done(ctx context.Context, w *World) error {
 		if err != nil {
 			return err
 		}
-		if leaf, _ := api.LeafOf(svc); leaf == before || leaf == "" {
+		if leaf, _ := state.LeafOf(svc); leaf == before || leaf == "" {
 			return fmt.Errorf("Service %s/%s was not renewed", at.namespace, at.name)
 		}
 	}
@@ -162,7 +164,7 @@ func (w *World) Rotate(ctx context.Context, reason string) error {
 // AwaitRotation waits until the generation that was asked for signs.
 func (w *World) AwaitRotation(ctx context.Context, reason string) error {
 	request := api.RotateRequest{Mode: api.RotateForce, Reason: reason}
-	return w.until(ctx, "the new generation signs", func(ctx context.Context) error {
+	return installed.Until(ctx, "the new generation signs", func(ctx context.Context) error {
 		status, err := w.CAStatus(ctx)
 		switch {
 		case err != nil:

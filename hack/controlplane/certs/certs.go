@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Authority is a CA whose key is nowhere but in memory. It is not safe for
-// concurrent use.
+// Authority is a CA whose key is nowhere but in memory, unless WriteKey is called. It is not
+// safe for concurrent use.
 type Authority struct {
 	CAFile string
 	CAPEM  []byte
@@ -58,6 +58,15 @@ func New(dir, file, commonName string) (*Authority, error) {
 	}
 	a.CAPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return a, os.WriteFile(a.CAFile, a.CAPEM, 0o600)
+}
+
+// WriteKey writes the key of the CA, for a program that signs with it.
+func (a *Authority) WriteKey(file string) error {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // IssueClient makes the certificate of a user: the common name is the user's name,

@@ -116,3 +116,19 @@ func mode(m *int32) fs.FileMode {
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
+
+// Mounted is a volume of a pod, and the directory that it is projected into.
+type Mounted struct {
+	Namespace string
+	Volume    corev1.Volume
+	Dir       string
+}
+
+// Project writes what the volume is to hold, and reports whether that was another content.
+func (m Mounted) Project(ctx context.Context, r client.Reader) (changed bool, err error) {
+	files, err := Files(ctx, r, m.Namespace, m.Volume)
+	if err != nil {
+		return false, err
+	}
+	return Write(m.Dir, files)
+}

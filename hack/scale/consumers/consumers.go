@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // Config says how many pods serve, and who looks at them.
@@ -42,7 +44,7 @@ var padding = strings.Repeat("0123456789abcdef", 250)
 // Open makes Services and pods that serve the certificates of their conditions, and starts
 // the servers.
 func Open(ctx context.Context, c Config) (*Field, error) {
-	address, err := measure.FreeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +164,8 @@ func (f *Field) all(ctx context.Context, state string, so func(*corev1.Service) 
 // allServed reports whether every Service says that what it should be is served.
 func (f *Field) allServed(ctx context.Context) bool {
 	return f.all(ctx, "current", func(svc *corev1.Service) bool {
-		leaf, _ := api.LeafOf(svc)
-		said, _ := api.ServingOf(svc)
+		leaf, _ := state.LeafOf(svc)
+		said, _ := state.ServingOf(svc)
 		c := api.Condition(svc, api.ConditionServing)
 		return c != nil && c.Status == metav1.ConditionTrue && said.Leaf == leaf
 	})

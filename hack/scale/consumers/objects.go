@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -142,9 +143,9 @@ func (f *Field) renew(ctx context.Context) error {
 		leaves[i], f.s.Pairs[host] = pki.Fingerprint(leaf), pairPEM{pki.EncodeCertificates(leaf), keyPEM}
 	}
 	return measure.Each(ctx, f.services(), f.Workers, func(ctx context.Context, i int) error {
-		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{{
-			Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: api.ReadyFacts{Secret: measure.Name(i) + "-tls", Leaf: leaves[i]}.Message("issued"),
-		}}}})
+		ready := state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: "issued"},
+			state.Ready{Secret: measure.Name(i) + "-tls", Leaf: leaves[i]})
+		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": ready.Both()}})
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 )
 
 // What a review is answered with has few forms, and most of it is text. It is appended to
@@ -24,7 +24,7 @@ import (
 type answer struct {
 	admissionv1.AdmissionResponse // without Patch and PatchType
 
-	patch mutate.Patch // empty if the pod stays as it is
+	patch podpatch.Patch // empty if the pod stays as it is
 }
 
 // writeReview answers with the AdmissionReview that has the response, or with an HTTP error
@@ -77,7 +77,7 @@ func appendReview(dst []byte, resp *admissionv1.AdmissionResponse, patch []byte)
 }
 
 // appendPatch appends what patch.JSON returns; text may be escaped in another way.
-func appendPatch(dst []byte, patch mutate.Patch) ([]byte, error) {
+func appendPatch(dst []byte, patch podpatch.Patch) ([]byte, error) {
 	if len(patch) == 0 {
 		return dst, nil
 	}

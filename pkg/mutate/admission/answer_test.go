@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 )
 
 // text draws what a JSON string may have to escape, and what is not UTF-8.
@@ -101,11 +101,11 @@ func TestPatchesAreWrittenAsEncodingJSONWritesThem(t *testing.T) {
 		mount.AsAny(), rapid.SliceOfN(mount, 1, 2).AsAny(), variable.AsAny(), rapid.SliceOfN(variable, 1, 3).AsAny(),
 		rapid.Just(any(corev1.URISchemeHTTPS)), volume.AsAny(), rapid.SliceOfN(volume, 1, 2).AsAny(),
 	)
-	operation := rapid.Custom(func(t *rapid.T) mutate.Operation {
-		return mutate.Operation{Op: text().Draw(t, "op"), Path: text().Draw(t, "path"), Value: value.Draw(t, "value")}
+	operation := rapid.Custom(func(t *rapid.T) podpatch.Operation {
+		return podpatch.Operation{Op: text().Draw(t, "op"), Path: text().Draw(t, "path"), Value: value.Draw(t, "value")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		patch := mutate.Patch(rapid.SliceOfN(operation, 0, 4).Draw(t, "patch"))
+		patch := podpatch.Patch(rapid.SliceOfN(operation, 0, 4).Draw(t, "patch"))
 		want, err := patch.JSON()
 		require.NoError(t, err)
 		got, err := appendPatch(nil, patch)
@@ -160,7 +160,7 @@ func decoded(t require.TestingT, data []byte) (value any) {
 // TestAnAnswerThatCannotBeWrittenIsAnHTTPError, and not an empty one.
 func TestAnAnswerThatCannotBeWrittenIsAnHTTPError(t *testing.T) {
 	rec := httptest.NewRecorder()
-	require.Error(t, writeReview(rec, &answer{patch: mutate.Patch{{Op: "add", Path: "/spec", Value: func() {}}}}))
+	require.Error(t, writeReview(rec, &answer{patch: podpatch.Patch{{Op: "add", Path: "/spec", Value: func() {}}}}))
 	require.Equal(t, http.StatusInternalServerError, rec.Code)
 	require.Contains(t, rec.Body.String(), noAnswer)
 }

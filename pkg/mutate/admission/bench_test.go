@@ -28,6 +28,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // ordinaryPod is what a ReplicaSet creates for a small web server, as the
@@ -135,7 +136,7 @@ func BenchmarkChoose(b *testing.B) {
 			pod := ordinaryPod()
 			b.ReportAllocs()
 			for b.Loop() {
-				if c := mutate.Choose(pod, api.PodRequest{}, known); c.Service != webService.Name {
+				if c := choose.Secret(pod, api.PodRequest{}, known); c.Service != webService.Name {
 					b.Fatal(c)
 				}
 			}

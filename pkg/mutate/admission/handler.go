@@ -16,7 +16,10 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // Path is where the webhook answers.
@@ -32,20 +35,18 @@ const auditReasons = "reasons"
 type handler struct {
 	// cached returns what the informers know of a namespace, or false if they have
 	// not synced; live reads from the API server. See [Lookup].
-	cached func(ctx context.Context, namespace string) (mutate.Known, bool)
-	live   func(ctx context.Context, namespace string) (mutate.Known, error)
+	cached func(ctx context.Context, namespace string) (choose.Known, bool)
+	live   func(ctx context.Context, namespace string) (choose.Known, error)
 	// programs returns the programs that are known.
 	programs func() *programs.Table
 	// podKeys reports whether kubelets make keys.
-	podKeys         func(ctx context.Context) (bool, error)
-	defaultMode     api.Mode
-	unknownPrograms api.UnknownPrograms
-	trustBundle     bool // see mutate.Known
-	inbox           *inbox
-	room            room
-	metrics         *metrics
-	clock           func() time.Time
-	log             logr.Logger
+	podKeys func(ctx context.Context) (bool, error)
+	config  choose.Config // without Programs
+	inbox   *inbox
+	room    room
+	metrics *metrics
+	clock   func() time.Time
+	log     logr.Logger
 }
 
 // ServeHTTP answers an AdmissionReview. If the pod cannot be decided about, because
@@ -120,7 +121,7 @@ func (h *handler) reviewSafely(ctx context.Context, req *request) (a *answer, er
 // review answers one review, or returns why it cannot.
 func (h *handler) review(ctx context.Context, req *request) (*answer, error) {
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Group != "" || req.Resource.Resource != "pods" {
-		h.metrics.count(resultUntouched, mutate.ReasonNotConcerned, nil)
+		h.metrics.count(resultUntouched, rules.NotConcerned, nil)
 		return allowedAsItIs(), nil // only new pods are changed, whatever a configuration sends
 	}
 	pod := req.Object.Pod()
@@ -159,32 +160,33 @@ func (h *handler) review(ctx context.Context, req *request) (*answer, error) {
 
 // choose decides from the informers, or else from a read of the API server: a Service
 // that was created before its pod is always seen, however soon the pod follows.
-func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodRequest, namespace string) (mutate.Choice, error) {
+func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodRequest, namespace string) (choose.Choice, error) {
 	if !mutate.NeedsLookup(pod, wanted) {
-		return mutate.Choice{}, nil
+		return choose.Choice{}, nil
 	}
 	if known, ok := h.cached(ctx, namespace); ok {
-		if choice := mutate.Choose(pod, wanted, h.with(known)); choice.FromServices() {
+		if choice := choose.Secret(pod, wanted, h.with(known)); choice.FromServices() {
 			return h.checked(ctx, choice)
 		}
 	}
 	h.metrics.liveReads.Inc()
 	known, err := h.live(ctx, namespace)
 	if err != nil {
-		return mutate.Choice{}, err
+		return choose.Choice{}, err
 	}
-	return h.checked(ctx, mutate.Choose(pod, wanted, h.with(known)))
+	return h.checked(ctx, choose.Secret(pod, wanted, h.with(known)))
 }
 
 // with returns what is known, with what is the same for all namespaces.
-func (h *handler) with(known mutate.Known) mutate.Known {
-	known.Programs, known.DefaultMode, known.UnknownPrograms, known.TrustBundle = h.programs(), h.defaultMode, h.unknownPrograms, h.trustBundle
+func (h *handler) with(known choose.Known) choose.Known {
+	known.Config = h.config
+	known.Programs = h.programs()
 	return known
 }
 
 // checked returns the choice, with whether there are kubelets that make the key if the
 // pod is to have its own.
-func (h *handler) checked(ctx context.Context, choice mutate.Choice) (mutate.Choice, error) {
+func (h *handler) checked(ctx context.Context, choice choose.Choice) (choose.Choice, error) {
 	if choice.PodKey == nil {
 		return choice, nil
 	}
@@ -194,7 +196,7 @@ func (h *handler) checked(ctx context.Context, choice mutate.Choice) (mutate.Cho
 }
 
 // deny refuses the pod.
-func (h *handler) deny(req *request, reason mutate.Reason, err error) *answer {
+func (h *handler) deny(req *request, reason rules.Reason, err error) *answer {
 	h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 	h.metrics.count(resultDenied, reason, nil)
 	return &answer{AdmissionResponse: admissionv1.AdmissionResponse{
@@ -208,7 +210,7 @@ func allowedAsItIs(warnings ...string) *answer {
 }
 
 // answerOf returns the answer about a pod that is not denied.
-func answerOf(patch mutate.Patch, report mutate.Report) *answer {
+func answerOf(patch podpatch.Patch, report mutate.Report) *answer {
 	a := &answer{patch: patch}
 	a.Allowed, a.Warnings = true, report.Warnings()
 	if report.Concerned() {

@@ -27,13 +27,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // world is what a handler under test is told about the cluster.
 type world struct {
-	cached, live mutate.Known
+	cached, live choose.Known
 	unsynced     bool
 	err          error
 	panics       bool
@@ -54,8 +54,8 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 	metrics, err := newMetrics(registry)
 	require.NoError(t, err)
 	h := &handler{
-		cached: func(context.Context, string) (mutate.Known, bool) { return w.cached, !w.unsynced },
-		live: func(_ context.Context, namespace string) (mutate.Known, error) {
+		cached: func(context.Context, string) (choose.Known, bool) { return w.cached, !w.unsynced },
+		live: func(_ context.Context, namespace string) (choose.Known, error) {
 			if w.panics {
 				panic("a bug")
 			}
@@ -77,7 +77,7 @@ var webService = &corev1.Service{
 	},
 }
 
-func knows(services ...*corev1.Service) mutate.Known { return mutate.Known{Services: services} }
+func knows(services ...*corev1.Service) choose.Known { return choose.Known{Services: services} }
 
 func reviewOf(t testing.TB, pod *corev1.Pod) *admissionv1.AdmissionReview {
 	t.Helper()

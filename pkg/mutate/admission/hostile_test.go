@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
@@ -103,10 +103,10 @@ func TestReviewsAreAnsweredWhileThereIsRoom(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	h, _ := (&world{}).handler(t, logr.Discard())
 	h.(*handler).room = newRoom(2*perReview + 64<<10)
-	h.(*handler).live = func(context.Context, string) (mutate.Known, error) {
+	h.(*handler).live = func(context.Context, string) (choose.Known, error) {
 		inside <- struct{}{}
 		<-leave
-		return mutate.Known{}, nil
+		return choose.Known{}, nil
 	}
 	body, err := json.Marshal(reviewOf(t, plainPod()))
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // liveTimeout bounds one read from the API server. A review may have to wait for a
@@ -34,7 +34,7 @@ type Lookup struct {
 	cached client.Reader
 	live   client.Reader
 	synced func() bool
-	shared *sharedRead[mutate.Known]
+	shared *sharedRead[choose.Known]
 	strip  func(*corev1.Service) *corev1.Service
 	share  api.Share
 }
@@ -50,7 +50,7 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool, s
 }
 
 // CacheOptions returns the options of a cache that holds no more than is needed: of
-// Services what [mutate.Choose] reads, of Secrets the identity of the conventional
+// Services what [choose.Secret] reads, of Secrets the identity of the conventional
 // ones, of opted-in namespaces their settings, and the operator's table
 // of programs, which is in namespace. Of all Services it holds no more than the share; kept
 // reports how much.
@@ -103,7 +103,7 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 // serviceKeys are the annotations that mean something on a Service.
 var serviceKeys = api.OnService.Annotations()
 
-// keptOfService keeps of a Service what mutate.Choose reads, and only the identity of
+// keptOfService keeps of a Service what choose.Secret reads, and only the identity of
 // a Service that asks for nothing.
 func keptOfService(svc *corev1.Service) api.Keep {
 	if !api.Asks(svc) {
@@ -129,18 +129,18 @@ func keptOfService(svc *corev1.Service) api.Keep {
 
 // Cached returns what the informers know of the namespace, or false if they have not
 // synced. The caller must not change what it returns.
-func (l *Lookup) Cached(ctx context.Context, namespace string) (mutate.Known, bool) {
+func (l *Lookup) Cached(ctx context.Context, namespace string) (choose.Known, bool) {
 	if !l.synced() {
-		return mutate.Known{}, false
+		return choose.Known{}, false
 	}
 	var services corev1.ServiceList
 	err := l.cached.List(ctx, &services, client.InNamespace(namespace), client.MatchingFields{asksIndex: "true"}, client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return mutate.Known{}, false // the API server is asked instead
+		return choose.Known{}, false // the API server is asked instead
 	}
 	annotations, ok := l.cachedNamespace(ctx, namespace)
 	if !ok {
-		return mutate.Known{}, false
+		return choose.Known{}, false
 	}
 	known := knownServices(&services)
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
@@ -155,14 +155,14 @@ func (l *Lookup) cachedSecret(ctx context.Context, namespace string) bool {
 
 // Live returns what the API server knows of the namespace, by a read that starts
 // after the call and that is shared with all other calls that wait for it.
-func (l *Lookup) Live(ctx context.Context, namespace string) (mutate.Known, error) {
+func (l *Lookup) Live(ctx context.Context, namespace string) (choose.Known, error) {
 	return l.shared.get(ctx, namespace)
 }
 
 // read asks the API server for all at once, but first for the namespace if the informers do
 // not hold it: nothing is listed of one that is not opted in, which anyone can ask about. A
 // Secret or a namespace that the informers hold is not asked for again.
-func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, error) {
+func (l *Lookup) read(ctx context.Context, namespace string) (choose.Known, error) {
 	var (
 		services    []*corev1.Service
 		secrets     metav1.PartialObjectMetadataList
@@ -176,7 +176,7 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 	if !hasSettings {
 		var err error
 		if annotations, err = l.liveNamespace(ctx, namespace); err != nil {
-			return mutate.Known{}, err
+			return choose.Known{}, err
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -195,17 +195,17 @@ func (l *Lookup) read(ctx context.Context, namespace string) (mutate.Known, erro
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return mutate.Known{}, err
+		return choose.Known{}, err
 	}
-	known := mutate.Known{Services: services}
+	known := choose.Known{Services: services}
 	known.ConventionalSecret = hasOne || len(secrets.Items) > 0
 	known.Namespace = annotations
 	return known, nil
 }
 
 // knownServices returns what is known of Services of the informers.
-func knownServices(list *corev1.ServiceList) mutate.Known {
-	known := mutate.Known{Services: make([]*corev1.Service, 0, len(list.Items))}
+func knownServices(list *corev1.ServiceList) choose.Known {
+	known := choose.Known{Services: make([]*corev1.Service, 0, len(list.Items))}
 	for i := range list.Items {
 		known.Services = append(known.Services, &list.Items[i])
 	}

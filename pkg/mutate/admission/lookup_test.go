@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 func transform(openShift bool) toolscache.TransformFunc {
@@ -60,7 +61,7 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	for from := range services {
-		whole, stripped := mutate.Known{Services: services[:from+1]}, mutate.Known{}
+		whole, stripped := choose.Known{Services: services[:from+1]}, choose.Known{}
 		for _, svc := range whole.Services {
 			before := svc.DeepCopy()
 			out, err := transform(false)(svc)
@@ -70,7 +71,7 @@ func TestStrippedServicesDecideTheSame(t *testing.T) {
 			assert.NotContains(t, out.(*corev1.Service).Annotations, "big")
 			stripped.Services = append(stripped.Services, out.(*corev1.Service))
 		}
-		assert.Equal(t, mutate.Choose(pod, api.PodRequest{}, whole), mutate.Choose(pod, api.PodRequest{}, stripped), services[from].Name)
+		assert.Equal(t, choose.Secret(pod, api.PodRequest{}, whole), choose.Secret(pod, api.PodRequest{}, stripped), services[from].Name)
 	}
 }
 
@@ -90,11 +91,11 @@ func TestOpenShiftAnnotations(t *testing.T) {
 			live, err := NewLookup(nothing{}, holding{svc}, func() bool { return true }, openShift, api.ShareOf(0)).liveServices(t.Context(), "shop")
 			require.NoError(t, err)
 			for _, services := range [][]*corev1.Service{live, {kept.(*corev1.Service)}} {
-				choice := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: services})
+				choice := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: services})
 				if openShift {
-					assert.Equal(t, mutate.Choice{By: mutate.ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
+					assert.Equal(t, choose.Choice{By: choose.ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
 				} else {
-					assert.Equal(t, mutate.Choice{}, choice)
+					assert.Equal(t, choose.Choice{}, choice)
 				}
 			}
 		}
@@ -104,7 +105,7 @@ func TestOpenShiftAnnotations(t *testing.T) {
 		svc.Spec.Selector = pod.Labels
 		kept, err := transform(true)(svc)
 		require.NoError(t, err)
-		notes := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
+		notes := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes
 		require.Len(t, notes, 1)
 		assert.Contains(t, notes[0].Detail, api.OpenShiftSecretName+`: "A_B"`)
 	})
@@ -115,11 +116,12 @@ func TestAServiceWhoseNamesWaitIsNotRefused(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
 	svc.Spec.Selector = map[string]string{"app": "web"}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: svc.Spec.Selector}}
-	for facts, notes := range map[api.ReadyFacts]int{{Secret: "web-tls", Request: "x", Leaf: strings.Repeat("0", 64)}: 0, {Secret: "web-tls", Request: "x"}: 1} {
-		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: api.ReasonWaitingForTrust, Message: facts.Message("waiting: a.example.com")}}
+	for leaf, notes := range map[string]int{strings.Repeat("0", 64): 0, "": 1} {
+		waiting := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: api.ReasonWaitingForTrust, Message: "waiting: a.example.com"}
+		svc.Status.Conditions = state.Say(waiting, state.Ready{Secret: "web-tls", Request: "x", Leaf: leaf}).Both()
 		kept, err := transform(false)(svc)
 		require.NoError(t, err)
-		assert.Len(t, mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
+		assert.Len(t, choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{kept.(*corev1.Service)}}).Notes, notes)
 	}
 }
 
@@ -171,12 +173,12 @@ func TestAServiceThatIsTooLargeSelectsNoPod(t *testing.T) {
 		"as it is":     {large, `Service large: spec.selector: "20001 labels": must be at most 64`},
 		"without room": {reduced[9], `Service s9: metadata.namespace: "shop": more would be remembered`},
 	} {
-		choice := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{tc.service}, ConventionalSecret: tc.service.Name == "large"})
-		assert.Equal(t, mutate.ByNothing, choice.By, name)
+		choice := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{tc.service}, ConventionalSecret: tc.service.Name == "large"})
+		assert.Equal(t, choose.ByNothing, choice.By, name)
 		if assert.Len(t, choice.Notes, 1, name) {
 			assert.Contains(t, choice.Notes[0].String(), tc.says, name)
 		}
-		both := mutate.Choose(pod, api.PodRequest{}, mutate.Known{Services: []*corev1.Service{tc.service, small}})
+		both := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{tc.service, small}})
 		assert.Equal(t, "web-tls", both.Secret, name)
 	}
 	assert.Empty(t, kept.(*corev1.Service).Spec.Selector)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
 // result is the result of a review.
@@ -21,12 +21,12 @@ const (
 
 // reasonError is the reason of a review that failed, or that was denied.
 const (
-	reasonBadAnnotation mutate.Reason = "BadAnnotation"
-	reasonTooLarge      mutate.Reason = "TooLarge"
-	reasonNoPodKeys     mutate.Reason = "NoPodKeys"
-	reasonNotOptedIn    mutate.Reason = "NotOptedIn"
-	reasonTooMany       mutate.Reason = "TooManyReviews"
-	reasonError         mutate.Reason = "Error"
+	reasonBadAnnotation rules.Reason = "BadAnnotation"
+	reasonTooLarge      rules.Reason = "TooLarge"
+	reasonNoPodKeys     rules.Reason = "NoPodKeys"
+	reasonNotOptedIn    rules.Reason = "NotOptedIn"
+	reasonTooMany       rules.Reason = "TooManyReviews"
+	reasonError         rules.Reason = "Error"
 )
 
 // outcome is what the API server got for a request, the label of how long that took. A
@@ -102,7 +102,7 @@ func (m *metrics) took(o outcome, d time.Duration) {
 	m.durations.WithLabelValues(string(o)).Observe(d.Seconds())
 }
 
-func (m *metrics) count(r result, reason mutate.Reason, notes []mutate.Note) {
+func (m *metrics) count(r result, reason rules.Reason, notes []rules.Note) {
 	m.reviews.WithLabelValues(string(r), string(reason)).Inc()
 	for _, n := range notes {
 		m.notes.WithLabelValues(string(n.Reason)).Inc()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // Config is all that Setup needs to know.
@@ -27,6 +28,8 @@ type Config struct {
 	UnknownPrograms api.UnknownPrograms
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource api.TrustSource
+	// ProxyImage is the image of the proxy; empty if pods get none.
+	ProxyImage string
 	// Share is what the cache holds of all Services at most, and Kept reports how much that
 	// is; see CacheOptions. Kept may be nil.
 	Share api.Share
@@ -98,8 +101,9 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift, cfg.Share)
 	mgr.GetWebhookServer().Register(Path, &handler{
-		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves, defaultMode: cfg.DefaultMode, unknownPrograms: cfg.UnknownPrograms,
-		trustBundle: bundle != nil, inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
+		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves,
+		config: choose.Config{DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, ProxyImage: cfg.ProxyImage},
+		inbox:  newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	})
 	return func() error {
 		switch {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/decode"
 )
 
 // apiVersion is that of the reviews.
@@ -28,7 +28,7 @@ type request struct {
 	SubResource string                      `json:"subResource"`
 	Namespace   string                      `json:"namespace"`
 	Name        string                      `json:"name"`
-	Object      mutate.PodView              `json:"object"`
+	Object      decode.View                 `json:"object"`
 }
 
 // receive reads the body of a review. An error comes with its HTTP status.
@@ -100,7 +100,7 @@ func checkShape(data []byte) (status int, err error) {
 	if shape.values > maxValues {
 		return http.StatusRequestEntityTooLarge, fmt.Errorf("it has more than %d values", maxValues)
 	}
-	if shape.longest > mutate.MaxDecoded {
+	if shape.longest > decode.MaxElements {
 		return http.StatusBadRequest, checkLists(data)
 	}
 	return http.StatusOK, nil
@@ -109,14 +109,14 @@ func checkShape(data []byte) (status int, err error) {
 // isSmall reports whether the shape of the bytes cannot be beyond a limit, whatever it is:
 // each value takes a byte, and each element of a list after the first a comma.
 func isSmall(data []byte) bool {
-	return len(data) <= maxValues && bytes.Count(data, []byte{','}) < mutate.MaxDecoded
+	return len(data) <= maxValues && bytes.Count(data, []byte{','}) < decode.MaxElements
 }
 
 // checkLists returns an error if a list of the pod is too long to be decoded.
 func checkLists(data []byte) error {
 	var review struct {
 		Request struct {
-			Object mutate.PodLists `json:"object"`
+			Object decode.Lists `json:"object"`
 		} `json:"request"`
 	}
 	return json.Unmarshal(data, &review)

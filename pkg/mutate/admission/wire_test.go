@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/decode"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
@@ -79,16 +79,16 @@ func TestASmallReviewIsWithinTheLimits(t *testing.T) {
 			times := rapid.OneOf(rapid.IntRange(1, 4), rapid.IntRange(990, 1010), rapid.IntRange(29_990, 30_010)).Draw(t, "times")
 			data = append(data, strings.Repeat(piece.Draw(t, "piece"), times)...)
 		}
-		if s := shapeOf(data); isSmall(data) && (s.values > maxValues || s.longest > mutate.MaxDecoded) {
+		if s := shapeOf(data); isSmall(data) && (s.values > maxValues || s.longest > decode.MaxElements) {
 			t.Fatalf("%+v", s)
 		}
 	})
 	ordinary, err := json.Marshal(reviewOf(t, ordinaryPod()))
 	require.NoError(t, err)
 	assert.True(t, isSmall(ordinary))
-	list := `[[[[[` + strings.Repeat("1,", mutate.MaxDecoded-1) + "1"
+	list := `[[[[[` + strings.Repeat("1,", decode.MaxElements-1) + "1"
 	assert.True(t, isSmall([]byte(list)))
-	assert.Equal(t, mutate.MaxDecoded, shapeOf([]byte(list)).longest)
+	assert.Equal(t, decode.MaxElements, shapeOf([]byte(list)).longest)
 	assert.False(t, isSmall([]byte(list+",1")))
 	assert.True(t, isSmall([]byte(strings.Repeat("[", maxValues))))
 	assert.False(t, isSmall([]byte(strings.Repeat("[", maxValues+1))))

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 var update = flag.Bool("update", false, "write docs/programs.md from the table")
@@ -113,8 +115,8 @@ func given(p *Program) string {
 	if p.PrivateKey {
 		lines = append(lines, "only with an fsGroup")
 	}
-	if p.Uses(Combined) {
-		lines = append(lines, "only with `servingcert.dev/combined-pem: \"true\"` on the Service")
+	for f := range p.Formats().Formats() {
+		lines = append(lines, "only with `"+api.FormatAnnotation(f)+": \"true\"` on the Service")
 	}
 	if p.Note != "" {
 		lines = append(lines, cell(p.Note))

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 // entry is a program without mistakes, on lines 1 to 4.
@@ -210,7 +212,12 @@ func TestMistakes(t *testing.T) {
 		return p
 	}
 	const alone = "none: must be alone: the program also has flags, env, config, files, ports or privateKey"
-	const fileNames = "must be the name of a file, and not tls.crt, tls.key, ca.crt, tls-combined.pem"
+	fileNames := "must be the name of a file, and not " + strings.Join(append([]string{"tls.crt", "tls.key", "ca.crt"}, formats.All().Files()...), ", ")
+	placeholderNames := "must be one of " + strings.Join(placeholders, " ")
+	servingNames := strings.Join(serving[:len(serving)-1], ", ") + " or {dir}"
+	require.Subset(t, placeholders, []string{"{cert}", "{key}", "{ca}", "{combined}", "{dir}"})
+	require.Subset(t, serving, []string{"{cert}", "{combined}", "{dir}"})
+	require.NotContains(t, serving, "{key}")
 	const there = "must be the name of a file that is not there already"
 	const image = "must be the last part of a repository's name, such as prometheus, or the last two, without registry and tag"
 	for name, tc := range map[string]struct {
@@ -241,7 +248,7 @@ func TestMistakes(t *testing.T) {
 		"none and files":         {none(func(p *Program) { p.Files = map[string]string{"a": "tls.crt"} }), []string{alone}},
 		"none and ports":         {none(func(p *Program) { p.Ports = []int32{1} }), []string{alone}},
 		"none and private key":   {none(func(p *Program) { p.PrivateKey = true }), []string{alone}},
-		"no certificate":         {good(func(p *Program) { p.Flags = []string{"--tls", "--key={key}"} }), []string{"flags: neither flags, env nor config use {cert}, {combined} or {dir}"}},
+		"no certificate":         {good(func(p *Program) { p.Flags = []string{"--tls", "--key={key}"} }), []string{"flags: neither flags, env nor config use " + servingNames}},
 		"the certificate in env": {good(func(p *Program) { p.Flags, p.Env = nil, []Variable{{"C", "{combined}"}} }), nil},
 		"the certificate in a file": {good(func(p *Program) {
 			p.Flags, p.Config = []string{"--config=tls.yml"}, map[string]string{"tls.yml": "cert: {cert}"}
@@ -249,8 +256,8 @@ func TestMistakes(t *testing.T) {
 		"unknown placeholders": {good(func(p *Program) {
 			p.Flags, p.Env, p.Config = []string{"--cert={cert}", "--x={chain}"}, []Variable{{"A", "{a}"}}, map[string]string{"x": "{b} {} {B} ${c}"}
 		}), []string{
-			"flags: {chain}: must be one of {cert} {key} {ca} {combined} {dir}", "flags: {a}: must be one of {cert} {key} {ca} {combined} {dir}",
-			"flags: {b}: must be one of {cert} {key} {ca} {combined} {dir}", "flags: {c}: must be one of {cert} {key} {ca} {combined} {dir}",
+			"flags: {chain}: " + placeholderNames, "flags: {a}: " + placeholderNames,
+			"flags: {b}: " + placeholderNames, "flags: {c}: " + placeholderNames,
 		}},
 
 		"wrong flags": {good(func(p *Program) { p.Flags = []string{"--cert={cert}", "", "a\tb", "$(A)", "a b"} }), []string{

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 func parsed(t *testing.T, list string) Table {
@@ -137,7 +139,7 @@ func TestWithRefusesFilesThatDiffer(t *testing.T) {
 
 func TestUses(t *testing.T) {
 	p := Program{Flags: []string{"--a={cert}", "--b"}, Env: []Variable{{"A", "{key}"}, {"{dir}", "x"}}, Config: map[string]string{"a": "x", "b": "{ca}", "{combined}": ""}, None: "{dir}"}
-	for placeholder, want := range map[string]bool{Cert: true, Key: true, CA: true, Dir: false, Combined: false} {
+	for placeholder, want := range map[string]bool{Cert: true, Key: true, CA: true, Dir: false, Placeholder(&formats.Combined): false} {
 		assert.Equal(t, want, p.Uses(placeholder), placeholder)
 	}
 }
@@ -163,7 +165,7 @@ func TestBuiltinEntries(t *testing.T) {
 				assert.NotEmpty(t, p.Reload)
 			}
 			for _, used := range placeholder.FindAllString(p.None, -1) {
-				assert.Contains(t, []string{Cert, Key, CA, Combined, Dir}, used)
+				assert.Contains(t, placeholders, used)
 			}
 			for text := range p.texts() {
 				assert.NotContains(t, text, "/etc/servingcert", "the directory is {dir}: it may be another")

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -55,12 +56,7 @@ func CertificateFlag(flag, file string) Setting {
 
 // LeadsToCertificate reports whether a text has a placeholder of the certificate's files.
 func LeadsToCertificate(text string) bool {
-	for _, p := range []string{Cert, Key, Combined, Dir} {
-		if strings.Contains(text, p) {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(text, Key) || slices.ContainsFunc(serving, func(p string) bool { return strings.Contains(text, p) })
 }
 
 // Undashed returns a flag without its one or two dashes.

@@ -12,19 +12,35 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 // mistake is what is wrong in a field of a program.
 type mistake struct{ field, detail string }
 
-// Placeholders of files, and of their directory.
+// Placeholders of files, and of their directory. Those of formats are further ones: see
+// Placeholder.
 const (
-	Cert     = "{cert}"
-	Key      = "{key}"
-	CA       = "{ca}"
-	Combined = "{combined}"
-	Dir      = "{dir}"
+	Cert = "{cert}"
+	Key  = "{key}"
+	CA   = "{ca}"
+	Dir  = "{dir}"
 )
+
+// Placeholder returns the placeholder of the first file of the format.
+func Placeholder(f *formats.Format) string { return "{" + f.Name + "}" }
+
+// placeholders are all, and serving those by one of which a program finds its certificate.
+var placeholders, serving = func() (all, serving []string) {
+	all, serving = []string{Cert, Key, CA}, []string{Cert}
+	for f := range formats.All().Formats() {
+		all = append(all, Placeholder(f))
+		if f.PrivateKey {
+			serving = append(serving, Placeholder(f))
+		}
+	}
+	return append(all, Dir), append(serving, Dir)
+}()
 
 var (
 	programName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
@@ -92,8 +108,8 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 		add("none", "must be alone: the program also has flags, env, config, files, ports or privateKey")
 	}
 	p.checkMount(add)
-	if p.Takes() && p.Mount == "" && !slices.ContainsFunc([]string{Cert, Combined, Dir}, p.Uses) {
-		add("flags", "neither flags, env nor config use %s, %s or %s", Cert, Combined, Dir)
+	if p.Takes() && p.Mount == "" && !slices.ContainsFunc(serving, p.Uses) {
+		add("flags", "neither flags, env nor config use %s or %s", strings.Join(serving[:len(serving)-1], ", "), Dir)
 	}
 	p.checkFlags(add)
 	p.checkEnv(add)
@@ -106,8 +122,8 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	p.checkPorts(add)
 	for text := range p.texts() {
 		for _, used := range placeholder.FindAllString(text, -1) {
-			if !slices.Contains([]string{Cert, Key, CA, Combined, Dir}, used) {
-				add("flags", "%s: must be one of %s %s %s %s %s", used, Cert, Key, CA, Combined, Dir)
+			if !slices.Contains(placeholders, used) {
+				add("flags", "%s: must be one of %s", used, strings.Join(placeholders, " "))
 			}
 		}
 	}
@@ -202,7 +218,7 @@ func (p *Program) checkEnv(add func(field, format string, args ...any)) {
 // checkFiles checks the names and contents of files.
 func (p *Program) checkFiles(add func(field, format string, args ...any)) {
 	keys := []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, api.BundleKey}
-	taken := append(slices.Clone(keys), api.CombinedKey)
+	taken := append(slices.Clone(keys), formats.All().Files()...)
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		if !fileName.MatchString(name) || slices.Contains(taken, name) {
 			add("files", "%q: must be the name of a file, and not %s", name, strings.Join(taken, ", "))

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
@@ -22,7 +23,7 @@ type Conditions struct {
 	conditionType string
 	writer        client.StatusClient
 	now           func() time.Time
-	written       *facts.Written[*metav1.Condition] // nil for none
+	written       *facts.Written[*state.Condition] // nil for none
 }
 
 // Conditions returns what writes the conditions of that type.
@@ -31,7 +32,7 @@ func (c *Cluster) Conditions(conditionType string) *Conditions {
 }
 
 func newConditions(conditionType string, writer client.StatusClient, now func() time.Time) *Conditions {
-	return &Conditions{conditionType: conditionType, writer: writer, now: now, written: facts.NewWritten[*metav1.Condition]()}
+	return &Conditions{conditionType: conditionType, writer: writer, now: now, written: facts.NewWritten[*state.Condition]()}
 }
 
 // AsWritten returns the Service with the condition that this process wrote, if the
@@ -42,19 +43,19 @@ func (c *Conditions) AsWritten(svc *corev1.Service) *corev1.Service {
 		return svc
 	}
 	out := *svc
-	out.Status.Conditions = slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(has metav1.Condition) bool { return has.Type == c.conditionType })
-	if condition != nil {
-		out.Status.Conditions = append(out.Status.Conditions, *condition)
-	}
+	others := slices.DeleteFunc(slices.Clone(svc.Status.Conditions), func(has metav1.Condition) bool {
+		return has.Type == c.conditionType || has.Type == c.conditionType+api.StateSuffix
+	})
+	out.Status.Conditions = slices.Concat(others, condition.Both())
 	return &out
 }
 
 // Set writes the condition if the Service, which is one of AsWritten, has another; want
 // is nil for none. It reports whether it wrote: not if the Service was deleted or made
 // again, which is an event of its own.
-func (c *Conditions) Set(ctx context.Context, svc *corev1.Service, want *metav1.Condition) (wrote bool, err error) {
+func (c *Conditions) Set(ctx context.Context, svc *corev1.Service, want *state.Condition) (wrote bool, err error) {
 	now := c.now()
-	patch, err := api.ConditionPatch(svc.UID, c.conditionType, api.Condition(svc, c.conditionType), want, nil, now)
+	patch, err := state.Patch(svc, c.conditionType, want, nil, now)
 	if err != nil || patch == nil {
 		return false, err
 	}
@@ -66,7 +67,7 @@ func (c *Conditions) Set(ctx context.Context, svc *corev1.Service, want *metav1.
 	case err != nil:
 		return false, fmt.Errorf("write the status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	c.written.Put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, api.Condition(patched, c.conditionType), now)
+	c.written.Put(client.ObjectKeyFromObject(svc), patched.ResourceVersion, state.Of(patched, c.conditionType), now)
 	return true, nil
 }
 

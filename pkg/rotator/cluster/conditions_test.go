@@ -9,23 +9,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 func TestWhatWasWrittenIsNotWrittenAgain(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
 	svc.ResourceVersion = "99"
-	wrote := &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "new"}
+	wrote := state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "new"}, state.Serving{Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon})
 	c := newConditions(api.ConditionServing, nil, func() time.Time { return rotatortest.Noon })
 	key := client.ObjectKeyFromObject(svc)
 	c.written.Put(key, "100", wrote, rotatortest.Noon)
 	got := c.AsWritten(svc)
-	assert.Equal(t, wrote, api.Condition(got, api.ConditionServing))
+	assert.True(t, state.Same(wrote, state.Of(got, api.ConditionServing)))
 	assert.NotNil(t, api.Condition(got, api.ConditionReady))
-	assert.Contains(t, api.Condition(svc, api.ConditionServing).Message, rotatortest.Leaf(1), "the cache's object is left alone")
+	assert.Contains(t, state.Of(svc, api.ConditionServing).State, rotatortest.Leaf(1), "the cache's object is left alone")
 
 	c.written.Put(key, "100", nil, rotatortest.Noon)
-	assert.Nil(t, api.Condition(c.AsWritten(svc), api.ConditionServing), "it was removed")
+	assert.Nil(t, state.Of(c.AsWritten(svc), api.ConditionServing), "it was removed")
 	svc.ResourceVersion = "100"
 	assert.Same(t, svc, c.AsWritten(svc), "the cache has seen it")
 }
@@ -33,7 +34,7 @@ func TestWhatWasWrittenIsNotWrittenAgain(t *testing.T) {
 func TestWhatAServiceSaysAlreadyIsNotWritten(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
 	c := newConditions(api.ConditionServing, nil, func() time.Time { return rotatortest.Noon })
-	wrote, err := c.Set(t.Context(), svc, api.Condition(svc, api.ConditionServing))
+	wrote, err := c.Set(t.Context(), svc, state.Of(svc, api.ConditionServing))
 	assert.NoError(t, err)
 	assert.False(t, wrote)
 }

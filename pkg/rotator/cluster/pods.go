@@ -23,11 +23,12 @@ var running = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 ).String()
 
-// The indexes: by namespace, and by the Secrets whose key a pod mounts,
-// NAMESPACE/NAME.
+// The indexes: by namespace, by the keys that a pod mounts (pods.NamespacedKey), and those that
+// mirror static pods, by namespace.
 const (
 	byNamespace = "namespace"
 	byMount     = "mount"
+	byMirror    = "mirror"
 )
 
 func newPods(rest toolscache.Getter, share api.Share) (*Pods, error) {
@@ -42,10 +43,16 @@ func newPodsFrom(lw toolscache.ListerWatcher, share api.Share) (*Pods, error) {
 			byNamespace: func(f *pods.Facts) []string { return []string{f.Namespace} },
 			byMount: func(f *pods.Facts) []string {
 				var keys []string
-				for _, secret := range f.Mounts() {
-					keys = append(keys, f.Namespace+"/"+secret)
+				for _, key := range f.Keys() {
+					keys = append(keys, pods.NamespacedKey{Namespace: f.Namespace, Key: key}.String())
 				}
 				return keys
+			},
+			byMirror: func(f *pods.Facts) []string {
+				if !f.Template.Value().Mirror() {
+					return nil
+				}
+				return []string{f.Namespace}
 			},
 		},
 		// A standby would hold every pod of the cluster for the sake of a metric; it
@@ -67,7 +74,10 @@ func newPodsFrom(lw toolscache.ListerWatcher, share api.Share) (*Pods, error) {
 // In returns the pods of a namespace.
 func (p *Pods) In(namespace string) []*pods.Facts { return p.ByIndex(byNamespace, namespace) }
 
-// Mounting returns the pods that mount the key of the Secret.
-func (p *Pods) Mounting(namespace, secret string) []*pods.Facts {
-	return p.ByIndex(byMount, namespace+"/"+secret)
+// Mounting returns the pods that mount the key.
+func (p *Pods) Mounting(key pods.NamespacedKey) []*pods.Facts {
+	return p.ByIndex(byMount, key.String())
 }
+
+// Mirrors returns the mirror pods of the namespace. None is among those of Mounting.
+func (p *Pods) Mirrors(namespace string) []*pods.Facts { return p.ByIndex(byMirror, namespace) }

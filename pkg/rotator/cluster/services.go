@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
@@ -63,7 +64,7 @@ func keptOfService(svc *corev1.Service) api.Keep {
 	if api.Asks(svc) {
 		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource}
 	}
-	if _, hasPart := api.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
+	if _, hasPart := state.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter)
 		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionFlags}
 		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -55,6 +56,8 @@ func TestCases(t *testing.T) {
 		{"BSD getopt_long", 1, after, "app: unknown option -- tls-cert-file=" + pathOfCert + "\n", EvidenceNamed},
 		{"typographic quotes", 64, after, "app: unrecognized option ‘" + cert + "’\n", EvidenceNamed},
 		{"colours", 2, after, "\x1b[1m\x1b[31merror:\x1b[0m unexpected argument '\x1b[33m" + cert + "\x1b[0m' found\n", EvidenceNamed},
+		{"picocli", 2, after, "Unmatched arguments from index 1: '" + cert + "', '" + key + "'\nUsage: app [-hV]\n", EvidenceNamed},
+		{"picocli, in a framework", 1, 3 * time.Second, "picocli.CommandLine$UnmatchedArgumentException: Unmatched argument at index 0: '" + cert + "'\n", EvidenceNamed},
 		{"logfmt", 1, after, "time=2026-05-01T12:00:00Z level=fatal msg=\"unknown flag: " + cert + "\"\n", EvidenceNamed},
 		{"a log in JSON", 1, 30 * time.Second, "{\"level\":\"fatal\",\"msg\":\"unknown flag: " + cert + "\"}\n", EvidenceNamed},
 
@@ -155,7 +158,7 @@ func TestCases(t *testing.T) {
 				assert.Empty(t, facts)
 				return
 			}
-			if assert.Equal(t, api.FlagsFacts{fact(api.VerdictWithheld, 0, tt.want != EvidenceNamed)}, facts) {
+			if assert.Equal(t, state.Flags{fact(state.VerdictWithheld, 0, tt.want != EvidenceNamed)}, facts) {
 				assert.Equal(t, tt.want, d.Changes[0].Findings[0].Evidence)
 			}
 			s = written(s, d)
@@ -167,9 +170,9 @@ func TestCases(t *testing.T) {
 
 // TestNamesThatLeadNowhere: the webhook says which flags it gave that lead to no file.
 func TestNamesThatLeadNowhere(t *testing.T) {
-	for text, want := range map[string]api.FlagsFacts{
-		"kafka_exporter: error: unknown long flag '--server.tls.enabled', try --help\n": {fact(api.VerdictWithheld, 0, false)},
-		"flag provided but not defined: -tls\nUsage of /victoria-metrics-prod:\n":       {fact(api.VerdictWithheld, 0, false)},
+	for text, want := range map[string]state.Flags{
+		"kafka_exporter: error: unknown long flag '--server.tls.enabled', try --help\n": {fact(state.VerdictWithheld, 0, false)},
+		"flag provided but not defined: -tls\nUsage of /victoria-metrics-prod:\n":       {fact(state.VerdictWithheld, 0, false)},
 		"flag provided but not defined: -tlsSkipVerify\n":                               nil,
 	} {
 		s := Situation{Now: noon, Enabled: true, Services: []Service{service("web")}, Pods: []*pods.Facts{

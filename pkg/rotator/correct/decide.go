@@ -4,10 +4,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
@@ -46,7 +46,7 @@ type Situation struct {
 type Service struct {
 	*corev1.Service
 	// Seen are the facts of its condition api.ConditionFlags in the cache.
-	Seen api.FlagsFacts
+	Seen state.Flags
 }
 
 // Memory is what was told that no condition says.
@@ -80,14 +80,14 @@ type Decision struct {
 // Change is a new condition of a Service.
 type Change struct {
 	Service *corev1.Service
-	Want    *metav1.Condition // nil for none
+	Want    *state.Condition // nil for none
 	// Findings are to be told when it is written.
 	Findings []Finding
 }
 
 // Finding is what was found out about an attempt.
 type Finding struct {
-	Verdict   api.Verdict
+	Verdict   state.Verdict
 	Attempt   string
 	Container string
 	Workload  pods.Workload // zero for a bare pod
@@ -95,7 +95,7 @@ type Finding struct {
 	PodUID    types.UID
 	Service   *corev1.Service // nil if no Service asks for its Secret
 	ExitCode  int32
-	Evidence  Evidence // empty if the verdict is api.VerdictCleared
+	Evidence  Evidence // empty if the verdict is state.VerdictCleared
 	Line      string   // that is the evidence, or empty
 }
 
@@ -113,7 +113,7 @@ func Decide(s Situation) Decision {
 	}
 	for _, key := range n.keys[nil] {
 		if n.groups[key].worst() != nil {
-			n.tell(&d, key, api.VerdictSuspected)
+			n.tell(&d, key, state.VerdictSuspected)
 		}
 	}
 	d.Readings = n.said.now
@@ -122,21 +122,21 @@ func Decide(s Situation) Decision {
 
 // decideService decides about one Service's facts, and the pods that they concern.
 func (n *namespace) decideService(svc *Service, d *Decision) {
-	have := api.Condition(svc.Service, api.ConditionFlags)
+	have := state.Of(svc.Service, api.ConditionFlags)
 	if _, asks := api.Wants(svc.Service); !asks {
 		if have != nil {
 			d.Changes = append(d.Changes, Change{Service: svc.Service})
 		}
 		return
 	}
-	ledger := ledger{facts: api.FlagsOf(svc.Service), n: n}
+	ledger := ledger{facts: state.FlagsOf(svc.Service), n: n}
 	ledger.enable()
 	var findings []Finding
 	for _, key := range n.keys[svc.Service] {
 		g := n.groups[key]
 		switch verdict, room := ledger.decide(key, g); {
 		case !room:
-			n.tell(d, key, api.VerdictSuspected)
+			n.tell(d, key, state.VerdictSuspected)
 		case verdict != "":
 			findings = append(findings, g.finding(key, verdict))
 			n.note(d, key)
@@ -144,31 +144,31 @@ func (n *namespace) decideService(svc *Service, d *Decision) {
 		n.decidePods(d, key, ledger.get(key), svc.Seen)
 	}
 	for _, f := range ledger.facts {
-		if f.Verdict == api.VerdictWithheld {
+		if f.Verdict == state.VerdictWithheld {
 			d.Withheld++
 		}
 	}
 	want := condition(ledger.facts)
-	if !same(have, want) {
+	if !state.Same(have, want) {
 		d.Changes = append(d.Changes, Change{svc.Service, want, findings})
 	}
 }
 
 // decidePods decides which pods are deleted because of the fact, nil if there is none.
 // seen are the facts that the cache shows.
-func (n *namespace) decidePods(d *Decision, key groupKey, fact *api.AttemptFact, seen api.FlagsFacts) {
+func (n *namespace) decidePods(d *Decision, key groupKey, fact *state.Attempt, seen state.Flags) {
 	faults := n.groups[key].faults
 	switch {
 	case fact == nil || len(faults) == 0:
-	case fact.Verdict == api.VerdictCleared:
+	case fact.Verdict == state.VerdictCleared:
 		d.again(fact.Since.Add(amnesty).Sub(n.Now))
-	case fact.Verdict == api.VerdictWithheld:
+	case fact.Verdict == state.VerdictWithheld:
 		if wait := fact.Since.Add(settle).Sub(n.Now); wait > 0 || !seen.Withholds(key.attempt) {
 			d.again(max(wait, settle/2))
 			return
 		}
 		if key.workload.Bare() || !key.is(fact.Workload) { // nobody makes them anew, or nothing has told of them
-			n.tell(d, key, api.VerdictWithheld)
+			n.tell(d, key, state.VerdictWithheld)
 		}
 		for _, f := range faults {
 			if !f.pod.Template.Value().Workload.Bare() && f.deletes {
@@ -186,7 +186,7 @@ func (d *Decision) again(wait time.Duration) {
 }
 
 // tell reports about the group what nothing has reported yet.
-func (n *namespace) tell(d *Decision, key groupKey, verdict api.Verdict) {
+func (n *namespace) tell(d *Decision, key groupKey, verdict state.Verdict) {
 	for _, f := range n.groups[key].faults {
 		notice := noticeOf(key.attempt, f.pod)
 		if d.Memory[notice] {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -19,15 +20,15 @@ import (
 func TestVerdicts(t *testing.T) {
 	made := func(message string) rotatortest.Change { return rotatortest.All(status(false), crashes(message)) }
 	without := func(change rotatortest.Change) rotatortest.Change { return rotatortest.All(status(true), change) }
-	const withheld, suspected, cleared = api.VerdictWithheld, api.VerdictSuspected, api.VerdictCleared
-	type facts = api.FlagsFacts
+	const withheld, suspected, cleared = state.VerdictWithheld, state.VerdictSuspected, state.VerdictCleared
+	type facts = state.Flags
 	for _, tt := range []struct {
 		name  string
 		tells bool // the rotator only tells
 		facts facts
 		pods  []rotatortest.Change
 		want  facts
-		told  api.Verdict // by a new finding
+		told  state.Verdict // by a new finding
 	}{
 		{"nothing", false, nil, nil, nil, ""},
 		{"named", false, nil, []rotatortest.Change{made(unknownFlag)}, facts{fact(withheld, 0, false)}, withheld},
@@ -61,7 +62,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			d := Decide(s)
 			assert.Equal(t, tt.want, factsOf(s, d))
-			var told api.Verdict
+			var told state.Verdict
 			for _, c := range d.Changes {
 				for _, f := range c.Findings {
 					told = f.Verdict
@@ -80,11 +81,11 @@ func TestVerdicts(t *testing.T) {
 // TestWhichPodsAreDeleted: of an attempt that is withheld.
 func TestWhichPodsAreDeleted(t *testing.T) {
 	made := func(change rotatortest.Change) rotatortest.Change { return rotatortest.All(status(false), change) }
-	old := fact(api.VerdictWithheld, time.Minute, true)
+	old := fact(state.VerdictWithheld, time.Minute, true)
 	for _, tt := range []struct {
 		name   string
 		tells  bool
-		fact   api.AttemptFact
+		fact   state.Attempt
 		unseen bool
 		pod    rotatortest.Change
 		want   bool
@@ -99,13 +100,13 @@ func TestWhichPodsAreDeleted(t *testing.T) {
 		{"it runs", false, old, false, made(inState(running(time.Second), ended(""))), false, 0},
 		{"it is ready", false, old, false, made(nil), false, 0},
 		{"it is being deleted", false, old, false, made(rotatortest.All(crashes(""), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })), false, 0},
-		{"the attempt was withheld", false, fact(api.VerdictWithheld, time.Minute, false), false, rotatortest.All(status(true), crashes("")), false, 0},
+		{"the attempt was withheld", false, fact(state.VerdictWithheld, time.Minute, false), false, rotatortest.All(status(true), crashes("")), false, 0},
 		{"the cache does not show it yet", false, old, true, made(crashes("")), false, settle / 2},
-		{"it was written just now", false, fact(api.VerdictWithheld, settle-time.Second, true), false, made(crashes("")), false, time.Second},
-		{"it was written a moment ago", false, fact(api.VerdictWithheld, settle, true), false, made(crashes("")), true, 0},
+		{"it was written just now", false, fact(state.VerdictWithheld, settle-time.Second, true), false, made(crashes("")), false, time.Second},
+		{"it was written a moment ago", false, fact(state.VerdictWithheld, settle, true), false, made(crashes("")), true, 0},
 		{"it is only told", true, old, false, made(crashes("")), false, 0},
-		{"suspected", true, fact(api.VerdictSuspected, time.Minute, false), false, made(crashes("")), false, 0},
-		{"cleared", false, fact(api.VerdictCleared, time.Minute, false), false, made(crashes("")), false, amnesty - time.Minute},
+		{"suspected", true, fact(state.VerdictSuspected, time.Minute, false), false, made(crashes("")), false, 0},
+		{"cleared", false, fact(state.VerdictCleared, time.Minute, false), false, made(crashes("")), false, amnesty - time.Minute},
 		{"not injected", false, old, false, made(rotatortest.All(crashes(""), rotatortest.Label(api.LabelInjected, "false"))), false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestFromACrashToAPodThatServes(t *testing.T) {
 	d := Decide(s)
 	require.Len(t, d.Changes, 1)
 	assert.Equal(t, []Finding{{
-		Verdict: api.VerdictWithheld, Attempt: attempt, Container: "app", Pod: "bare", PodUID: "uid-of-bare", Service: s.Services[0].Service,
+		Verdict: state.VerdictWithheld, Attempt: attempt, Container: "app", Pod: "bare", PodUID: "uid-of-bare", Service: s.Services[0].Service,
 		ExitCode: 2, Evidence: EvidenceNamed, Line: "unknown flag: --tls-cert-file",
 	}}, d.Changes[0].Findings)
 	assert.Empty(t, d.Delete)
@@ -196,7 +197,7 @@ func TestOnWhichServiceAFactIs(t *testing.T) {
 			}
 			assert.Empty(t, d.Changes)
 			require.Len(t, d.Told, 1, "of the workload, once")
-			assert.Equal(t, api.VerdictSuspected, d.Told[0].Verdict)
+			assert.Equal(t, state.VerdictSuspected, d.Told[0].Verdict)
 			assert.Nil(t, d.Told[0].Service)
 			again := written(s, d)
 			assert.Empty(t, Decide(again).Told)
@@ -210,7 +211,7 @@ func TestOnWhichServiceAFactIs(t *testing.T) {
 }
 
 func TestAServiceThatAsksNoMoreSaysNothing(t *testing.T) {
-	svc := service("web", fact(api.VerdictWithheld, time.Hour, false))
+	svc := service("web", fact(state.VerdictWithheld, time.Hour, false))
 	delete(svc.Annotations, api.AnnotationSecretName)
 	d := Decide(Situation{Now: noon, Enabled: true, Services: []Service{svc}})
 	assert.Equal(t, []Change{{Service: svc.Service}}, d.Changes)
@@ -226,24 +227,24 @@ func TestAServiceThatAsksNoMoreSaysNothing(t *testing.T) {
 }
 
 func TestFactsAreBounded(t *testing.T) {
-	full := func(age func(i int) time.Duration) (facts api.FlagsFacts) {
-		for i := range api.MaxAttempts {
-			facts = append(facts, api.AttemptFact{
-				Attempt: fmt.Sprintf("%016x", i), Verdict: api.VerdictWithheld, Workload: "Deployment/x", Container: "c", Since: noon.Add(-age(i)),
+	full := func(age func(i int) time.Duration) (facts state.Flags) {
+		for i := range state.MaxAttempts {
+			facts = append(facts, state.Attempt{
+				Attempt: fmt.Sprintf("%016x", i), Verdict: state.VerdictWithheld, Workload: "Deployment/x", Container: "c", Since: noon.Add(-age(i)),
 			})
 		}
 		return facts
 	}
-	dayOld := func(i int) time.Duration { return keep + time.Duration(1+(i+7)%api.MaxAttempts)*time.Minute }
+	dayOld := func(i int) time.Duration { return keep + time.Duration(1+(i+7)%state.MaxAttempts)*time.Minute }
 	crashing := pod("web-1", "web", status(false), crashes(unknownFlag))
-	decide := func(facts api.FlagsFacts, others ...*pods.Facts) (api.FlagsFacts, Decision) {
+	decide := func(facts state.Flags, others ...*pods.Facts) (state.Flags, Decision) {
 		s := Situation{Now: noon, Enabled: true, Services: []Service{service("web", facts...)}, Pods: append(others, crashing)}
 		d := Decide(s)
 		assert.Empty(t, Decide(written(s, d)).Changes)
 		assert.Empty(t, Decide(written(s, d)).Told)
 		return factsOf(s, d), d
 	}
-	has := func(facts api.FlagsFacts, i int) bool { return facts.Withholds(fmt.Sprintf("%016x", i)) }
+	has := func(facts state.Flags, i int) bool { return facts.Withholds(fmt.Sprintf("%016x", i)) }
 	using := func(i int, withheld bool) *pods.Facts {
 		return pod(fmt.Sprint("other-", i), "other", status(withheld, func(s *api.InjectionStatus) {
 			for _, attempts := range []map[string]string{s.Attempts, s.Withheld} {
@@ -255,7 +256,7 @@ func TestFactsAreBounded(t *testing.T) {
 	}
 
 	facts, _ := decide(full(dayOld))
-	assert.Len(t, facts, api.MaxAttempts)
+	assert.Len(t, facts, state.MaxAttempts)
 	assert.True(t, facts.Withholds(attempt))
 	assert.False(t, has(facts, 24), "the oldest goes")
 
@@ -266,38 +267,38 @@ func TestFactsAreBounded(t *testing.T) {
 	facts, d := decide(full(func(int) time.Duration { return keep - time.Minute }))
 	assert.False(t, facts.Withholds(attempt), "all are young")
 	require.Len(t, d.Told, 1)
-	assert.Equal(t, api.VerdictSuspected, d.Told[0].Verdict)
+	assert.Equal(t, state.VerdictSuspected, d.Told[0].Verdict)
 }
 
 func TestWhatConditionsSay(t *testing.T) {
-	other := func(verdict api.Verdict, workload string, i int) api.AttemptFact {
-		return api.AttemptFact{Attempt: fmt.Sprintf("%016x", i), Verdict: verdict, Workload: workload, Container: "c", Since: noon}
+	other := func(verdict state.Verdict, workload string, i int) state.Attempt {
+		return state.Attempt{Attempt: fmt.Sprintf("%016x", i), Verdict: verdict, Workload: workload, Container: "c", Since: noon}
 	}
-	var many api.FlagsFacts
+	var many state.Flags
 	for i := range 8 {
-		many = append(many, other(api.VerdictWithheld, fmt.Sprint("Deployment/d", i), i))
+		many = append(many, other(state.VerdictWithheld, fmt.Sprint("Deployment/d", i), i))
 	}
 	for _, tt := range []struct {
-		facts  api.FlagsFacts
+		facts  state.Flags
 		status metav1.ConditionStatus
 		reason string
 		text   string
 	}{
-		{api.FlagsFacts{fact(api.VerdictWithheld, 0, false)}, "False", "FlagsWithheld",
-			"Deployment web, container app, failed when it was given unrequested flags: new pods do not get them; say servingcert.dev/mode: args or servingcert.dev/cert-flag if they are right ("},
-		{api.FlagsFacts{fact(api.VerdictWithheld, 0, false), other(api.VerdictWithheld, "StatefulSet/db", 1), other(api.VerdictCleared, "Deployment/x", 2)}, "False", "FlagsWithheld",
+		{state.Flags{fact(state.VerdictWithheld, 0, false)}, "False", "FlagsWithheld",
+			"Deployment web, container app, failed when it was given unrequested flags: new pods do not get them; say servingcert.dev/mode: args or servingcert.dev/cert-flag if they are right"},
+		{state.Flags{fact(state.VerdictWithheld, 0, false), other(state.VerdictWithheld, "StatefulSet/db", 1), other(state.VerdictCleared, "Deployment/x", 2)}, "False", "FlagsWithheld",
 			"Deployment web, container app, StatefulSet db, container c, failed when they were given unrequested flags: "},
-		{api.FlagsFacts{fact(api.VerdictSuspected, 0, false), other(api.VerdictCleared, "Deployment/x", 2)}, "False", "FlagsSuspected",
-			"Deployment web, container app, failed when it was given unrequested flags, and the rotator takes no action (--correct-flags=false): say servingcert.dev/mode: env if they are wrong ("},
-		{api.FlagsFacts{fact(api.VerdictCleared, 0, false)}, "True", "FlagsKept",
-			"Deployment web, container app, failed when it was given unrequested flags, and without them too: new pods get them ("},
+		{state.Flags{fact(state.VerdictSuspected, 0, false), other(state.VerdictCleared, "Deployment/x", 2)}, "False", "FlagsSuspected",
+			"Deployment web, container app, failed when it was given unrequested flags, and the rotator takes no action (--correct-flags=false): say servingcert.dev/mode: env if they are wrong"},
+		{state.Flags{fact(state.VerdictCleared, 0, false)}, "True", "FlagsKept",
+			"Deployment web, container app, failed when it was given unrequested flags, and without them too: new pods get them"},
 		{many, "False", "FlagsWithheld", "Deployment d4, container c, and 3 more failed when they were given unrequested flags"},
 	} {
 		c := condition(tt.facts)
 		assert.Equal(t, tt.status, c.Status)
 		assert.Equal(t, tt.reason, c.Reason)
 		assert.Contains(t, c.Message, tt.text)
-		assert.Equal(t, tt.facts, api.FlagsOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*c}}}))
+		assert.Equal(t, tt.facts, state.FlagsOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: c.Both()}}))
 	}
 	assert.Nil(t, condition(nil))
 }

@@ -3,7 +3,7 @@
 //
 // Such a gift is an attempt ([api.AttemptOf]). A program that does not know the flags
 // exits, or ignores them, and its pod never becomes ready or is killed again and again. The rotator
-// sees that in the pod's status, or dials the pod, and writes a fact about the attempt on the Service ([api.FlagsFacts]). The
+// sees that in the pod's status, or dials the pod, and writes a fact about the attempt on the Service ([state.Flags]). The
 // webhook then leaves the attempt out of new pods, and the rotator deletes the pods that
 // crash or are not ready, so that their controllers make them anew.
 //

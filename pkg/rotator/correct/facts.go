@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // keep is how long a fact is kept although no pod has the attempt: a workload that is
@@ -17,19 +18,19 @@ const keep = 24 * time.Hour
 
 // ledger is the facts of a Service, and what becomes of them.
 type ledger struct {
-	facts api.FlagsFacts
+	facts state.Flags
 	n     *namespace
 }
 
 // get returns the fact about the attempt with the workload's container, nil if there is none.
 // What a program has said of itself holds for every container that runs it.
-func (l *ledger) get(key groupKey) *api.AttemptFact {
-	var own *api.AttemptFact
+func (l *ledger) get(key groupKey) *state.Attempt {
+	var own *state.Attempt
 	for i := range l.facts {
 		f := &l.facts[i]
 		switch {
 		case f.Attempt != key.attempt:
-		case f.Verdict == api.VerdictWithheld && !f.OnTrial:
+		case f.Verdict == state.VerdictWithheld && !f.OnTrial:
 			return f
 		case own == nil && f.Container == key.container && key.is(f.Workload):
 			own = f
@@ -51,22 +52,22 @@ func (k groupKey) is(workload string) bool {
 // reported if it does not any more.
 func (l *ledger) enable() {
 	if l.n.Enabled {
-		l.facts = slices.DeleteFunc(l.facts, func(f api.AttemptFact) bool { return f.Verdict == api.VerdictSuspected })
+		l.facts = slices.DeleteFunc(l.facts, func(f state.Attempt) bool { return f.Verdict == state.VerdictSuspected })
 		return
 	}
 	for i := range l.facts {
-		if f := &l.facts[i]; f.Verdict == api.VerdictWithheld {
-			f.Verdict, f.Since = api.VerdictSuspected, l.now()
+		if f := &l.facts[i]; f.Verdict == state.VerdictWithheld {
+			f.Verdict, f.Since = state.VerdictSuspected, l.now()
 		}
 	}
 }
 
 // decide changes the fact about the attempt. It returns the verdict if it is new, and
 // false if there is no room for it.
-func (l *ledger) decide(key groupKey, g *group) (verdict api.Verdict, room bool) {
-	worst, blamed := g.worst(), api.VerdictSuspected
+func (l *ledger) decide(key groupKey, g *group) (verdict state.Verdict, room bool) {
+	worst, blamed := g.worst(), state.VerdictSuspected
 	if l.n.Enabled {
-		blamed = api.VerdictWithheld
+		blamed = state.VerdictWithheld
 	}
 	fact := l.get(key)
 	switch {
@@ -76,19 +77,19 @@ func (l *ledger) decide(key groupKey, g *group) (verdict api.Verdict, room bool)
 		if !l.makeRoom() {
 			return "", false
 		}
-		l.facts = append(l.facts, api.AttemptFact{Attempt: key.attempt, Verdict: blamed})
+		l.facts = append(l.facts, state.Attempt{Attempt: key.attempt, Verdict: blamed})
 		fact = &l.facts[len(l.facts)-1]
-	case fact.Verdict == api.VerdictWithheld:
+	case fact.Verdict == state.VerdictWithheld:
 		if worst != nil && worst.evidence == EvidenceNamed {
 			fact.OnTrial = false
 		}
 		if !fact.OnTrial || g.failing == nil {
 			return "", true
 		}
-		fact.Verdict, fact.Since, fact.OnTrial = api.VerdictCleared, l.now(), false
+		fact.Verdict, fact.Since, fact.OnTrial = state.VerdictCleared, l.now(), false
 		return fact.Verdict, true
 	case worst == nil, fact.Verdict == blamed, // suspected, and it is only told
-		fact.Verdict == api.VerdictCleared && l.n.Now.Sub(fact.Since) < amnesty:
+		fact.Verdict == state.VerdictCleared && l.n.Now.Sub(fact.Since) < amnesty:
 		return "", true
 	}
 	fact.Verdict, fact.Since, fact.OnTrial = blamed, l.now(), worst.evidence != EvidenceNamed
@@ -111,7 +112,7 @@ func workloadName(f *fault) string {
 // that were kept long enough. A fact of pods that exist is not dropped: the attempt would
 // be made again, and crash again.
 func (l *ledger) makeRoom() bool {
-	if len(l.facts) < api.MaxAttempts {
+	if len(l.facts) < state.MaxAttempts {
 		return true
 	}
 	drop := -1
@@ -131,18 +132,18 @@ func (l *ledger) makeRoom() bool {
 const maxNamed = 5
 
 // condition returns what the Service is to say, nil for nothing.
-func condition(facts api.FlagsFacts) *metav1.Condition {
+func condition(facts state.Flags) *state.Condition {
 	for _, c := range []struct {
-		verdict api.Verdict
+		verdict state.Verdict
 		status  metav1.ConditionStatus
 		reason  string
 		text    string // with the containers, and "it was" or "they were"
 	}{
-		{api.VerdictWithheld, metav1.ConditionFalse, api.FlagsWithheld,
+		{state.VerdictWithheld, metav1.ConditionFalse, api.FlagsWithheld,
 			"%s failed when %s given unrequested flags: new pods do not get them; say " + api.AnnotationMode + ": args or " + api.AnnotationCertFlag + " if they are right"},
-		{api.VerdictSuspected, metav1.ConditionFalse, api.FlagsSuspected,
+		{state.VerdictSuspected, metav1.ConditionFalse, api.FlagsSuspected,
 			"%s failed when %s given unrequested flags, and the rotator takes no action (--correct-flags=false): say " + api.AnnotationMode + ": env if they are wrong"},
-		{api.VerdictCleared, metav1.ConditionTrue, api.FlagsKept,
+		{state.VerdictCleared, metav1.ConditionTrue, api.FlagsKept,
 			"%s failed when %s given unrequested flags, and without them too: new pods get them"},
 	} {
 		if names := named(facts, c.verdict); len(names) > 0 {
@@ -150,17 +151,15 @@ func condition(facts api.FlagsFacts) *metav1.Condition {
 			if len(names) > 1 {
 				were = "they were"
 			}
-			return &metav1.Condition{
-				Type: api.ConditionFlags, Status: c.status, Reason: c.reason,
-				Message: facts.Message(fmt.Sprintf(c.text, list(names), were)),
-			}
+			message := fmt.Sprintf(c.text, list(names), were)
+			return state.Say(metav1.Condition{Type: api.ConditionFlags, Status: c.status, Reason: c.reason, Message: message}, facts)
 		}
 	}
 	return nil
 }
 
 // named returns the containers with that verdict, sorted.
-func named(facts api.FlagsFacts, verdict api.Verdict) []string {
+func named(facts state.Flags, verdict state.Verdict) []string {
 	var names []string
 	for _, f := range facts {
 		if f.Verdict == verdict {
@@ -176,11 +175,4 @@ func list(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], " "), more)
 	}
 	return strings.Join(names, " ")
-}
-
-func same(have, want *metav1.Condition) bool {
-	if have == nil || want == nil {
-		return have == nil && want == nil
-	}
-	return have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message
 }

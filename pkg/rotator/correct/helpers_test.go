@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -83,16 +84,14 @@ func pod(name, workload string, changes ...rotatortest.Change) *pods.Facts {
 
 // service asks for Secret web-tls; facts are what its condition says, and the cache
 // shows.
-func service(name string, facts ...api.AttemptFact) Service {
+func service(name string, facts ...state.Attempt) Service {
 	svc := rotatortest.Service(name, "web-tls", "app", "web")
-	if c := condition(facts); c != nil {
-		svc.Status.Conditions = append(svc.Status.Conditions, *c)
-	}
+	svc.Status.Conditions = append(svc.Status.Conditions, condition(facts).Both()...)
 	return Service{svc, facts}
 }
 
-func fact(verdict api.Verdict, ago time.Duration, onTrial bool) api.AttemptFact {
-	return api.AttemptFact{Attempt: attempt, Verdict: verdict, Workload: "Deployment/web", Container: "app", Since: noon.Add(-ago), OnTrial: onTrial}
+func fact(verdict state.Verdict, ago time.Duration, onTrial bool) state.Attempt {
+	return state.Attempt{Attempt: attempt, Verdict: verdict, Workload: "Deployment/web", Container: "app", Since: noon.Add(-ago), OnTrial: onTrial}
 }
 
 // written returns the situation after the decision was carried out and the caches have
@@ -103,13 +102,10 @@ func written(s Situation, d Decision) Situation {
 		out := Service{svc.DeepCopy(), nil}
 		for _, c := range d.Changes {
 			if c.Service.UID == svc.UID {
-				out.Status.Conditions = nil
-				if c.Want != nil {
-					out.Status.Conditions = []metav1.Condition{*c.Want}
-				}
+				out.Status.Conditions = c.Want.Both()
 			}
 		}
-		out.Seen = api.FlagsOf(out.Service)
+		out.Seen = state.FlagsOf(out.Service)
 		services = append(services, out)
 	}
 	gone := map[types.UID]bool{}
@@ -135,6 +131,6 @@ func deleted(d Decision) []string {
 }
 
 // factsOf returns the facts that a decision leaves on the situation's first Service.
-func factsOf(s Situation, d Decision) api.FlagsFacts {
-	return api.FlagsOf(written(s, d).Services[0].Service)
+func factsOf(s Situation, d Decision) state.Flags {
+	return state.FlagsOf(written(s, d).Services[0].Service)
 }

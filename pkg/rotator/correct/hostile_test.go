@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/bounded"
 )
@@ -49,7 +50,7 @@ func TestPodsOfANamespaceThatIsNotOptedInSayNothing(t *testing.T) {
 	s.NotOptedIn = true
 	assert.Equal(t, Decision{Memory: Memory{}}, Decide(s))
 
-	s.Services = []Service{service("web", fact(api.VerdictWithheld, time.Minute, false))}
+	s.Services = []Service{service("web", fact(state.VerdictWithheld, time.Minute, false))}
 	d := Decide(s)
 	assert.Empty(t, d.Changes, "nothing is taken back")
 	assert.Empty(t, d.Delete)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -104,11 +105,11 @@ func TestWhichCrashesAreBlamed(t *testing.T) {
 					assert.Empty(t, facts)
 					continue
 				}
-				want := fact(api.VerdictWithheld, 0, tt.want != EvidenceNamed)
+				want := fact(state.VerdictWithheld, 0, tt.want != EvidenceNamed)
 				if workload == "" {
 					want.Workload = "Pod/web-1"
 				}
-				assert.Equal(t, api.FlagsFacts{want}, facts)
+				assert.Equal(t, state.Flags{want}, facts)
 				assert.Equal(t, tt.want, Decide(s).Changes[0].Findings[0].Evidence)
 			}
 		})

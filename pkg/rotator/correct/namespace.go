@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
@@ -153,14 +154,14 @@ func (g *group) worst() *fault {
 	return &g.faults[0]
 }
 
-func (g *group) finding(key groupKey, verdict api.Verdict) Finding {
-	if verdict == api.VerdictCleared {
+func (g *group) finding(key groupKey, verdict state.Verdict) Finding {
+	if verdict == state.VerdictCleared {
 		return findingOf(*g.failing, key, verdict)
 	}
 	return findingOf(*g.worst(), key, verdict)
 }
 
-func findingOf(f fault, key groupKey, verdict api.Verdict) Finding {
+func findingOf(f fault, key groupKey, verdict state.Verdict) Finding {
 	return Finding{
 		Verdict: verdict, Attempt: key.attempt, Container: key.container, Service: key.service,
 		Workload: f.pod.Template.Value().Workload, Pod: f.pod.Name, PodUID: f.pod.UID,

@@ -9,13 +9,13 @@ import (
 // are in the tests. All patterns are constants: nothing is compiled from what a pod says.
 
 // unknown is what is said of something that a program does not know or cannot use.
-const unknown = `unknown|unrecogni[sz]ed|unexpected|undefined|unsupported|unused|unhandled|unparsed|invalid|illegal|bad|malformed|ambiguous|non-?existent|extra|extraneous|superfluous|surplus|stray|left ?over|no such|(?:not|isn't|wasn't) (?:an? )?(?:recogni[sz]ed|valid|defined|found|known|supported|allowed|permitted|accepted|expected|understood|option)|does(?:n't| not) exist`
+const unknown = `unknown|unrecogni[sz]ed|unexpected|undefined|unsupported|unused|unhandled|unmatched|unparsed|invalid|illegal|bad|malformed|ambiguous|non-?existent|extra|extraneous|superfluous|surplus|stray|left ?over|no such|(?:not|isn't|wasn't) (?:an? )?(?:recogni[sz]ed|valid|defined|found|known|supported|allowed|permitted|accepted|expected|understood|option)|does(?:n't| not) exist`
 
 // unusable is what is said of something that a program takes for a file.
 const unusable = `(?:cannot|can not|can't|could not|couldn't|unable to|failed to|error) (?:open(?:ing)?|read(?:ing)?|find(?:ing)?|load(?:ing)?|pars(?:e|ing)|access(?:ing)?|stat|resolv(?:e|ing)|locat(?:e|ing)|import(?:ing)?|include|including|consum(?:e|ing)|interpret|understand|decod(?:e|ing)|find or load)|permission denied`
 
 // noun is what a program calls it, or a word between the complaint and its object.
-const noun = `command[- ]?lines?|long|short|shorthand|positional|config(?:uration)?|input|jar ?file|main class|module|literal|base \d+|for|from|in|at|to|of|the|or|an?|int\(\)|with|files?|directory|flags?|options?|switch(?:es)?|arguments?|args?|parameters?|operands?|commands?|subcommands?|variables?|keys?|settings?|values?|directive|predicate|propert(?:y|ies)|field|token|string|paths?|names?|addresse?s?|host|port|url|number|found|left|provided|but|not|defined|was|given|passed|certificates?|chain|private|tls|ssl|pem|key ?pair|x509|open`
+const noun = `command[- ]?lines?|long|short|shorthand|positional|config(?:uration)?|input|jar ?file|main class|module|literal|base \d+|index \d+|for|from|in|at|to|of|the|or|an?|int\(\)|with|files?|directory|flags?|options?|switch(?:es)?|arguments?|args?|parameters?|operands?|commands?|subcommands?|variables?|keys?|settings?|values?|directive|predicate|propert(?:y|ies)|field|token|string|paths?|names?|addresse?s?|host|port|url|number|found|left|provided|but|not|defined|was|given|passed|certificates?|chain|private|tls|ssl|pem|key ?pair|x509|open`
 
 // quotes are what may be around the name: quotation marks, brackets and colours.
 const quotes = `(?:['"\x60()<>\[\]‘’“”«»]|\x1b\[[\d;]{0,8}m){0,4}`

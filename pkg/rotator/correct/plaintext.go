@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -83,7 +81,7 @@ func pauseFor(all []*pods.Facts) time.Duration {
 // of each port.
 func visit(pod *pods.Facts, answers []probe.Answer) probe.Visit {
 	return probe.Visit{
-		Key:     probe.Key{Secret: types.NamespacedName{Namespace: pod.Namespace}, Pod: pod.UID},
+		Key:     probe.Key{Of: pods.NamespacedKey{Namespace: pod.Namespace}, Pod: pod.UID},
 		Address: pod.IP, HostNetwork: pod.HostNetwork, OnNode: pod.OnNode, Ports: probe.Order(pod.Unready.Ports, answers),
 	}
 }

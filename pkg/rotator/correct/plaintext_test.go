@@ -70,7 +70,7 @@ func TestPodsThatAnswerInPlaintext(t *testing.T) {
 			assert.Equal(t, tt.after, d.After)
 			assert.Equal(t, tt.dialed, len(d.Dial) == 1)
 			if tt.dialed {
-				assert.Equal(t, probe.Key{Secret: types.NamespacedName{Namespace: "shop"}, Pod: "uid-of-web-1"}, d.Dial[0].Key)
+				assert.Equal(t, probe.Key{Of: pods.NamespacedKey{Namespace: "shop"}, Pod: "uid-of-web-1"}, d.Dial[0].Key)
 				assert.Equal(t, []uint16{443}, d.Dial[0].Ports)
 			}
 			if !tt.blamed {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -48,10 +49,10 @@ func drawSituation(t *rapid.T) Situation {
 		if !rapid.Bool().Draw(t, "service exists") {
 			continue
 		}
-		var facts api.FlagsFacts
+		var facts state.Flags
 		for _, a := range drawnAttempts {
 			if rapid.Bool().Draw(t, "fact exists") {
-				f := fact(rapid.SampledFrom([]api.Verdict{api.VerdictWithheld, api.VerdictSuspected, api.VerdictCleared}).Draw(t, "verdict"),
+				f := fact(rapid.SampledFrom([]state.Verdict{state.VerdictWithheld, state.VerdictSuspected, state.VerdictCleared}).Draw(t, "verdict"),
 					rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 2 * time.Hour}).Draw(t, "age"), rapid.Bool().Draw(t, "on trial"))
 				f.Attempt = a
 				facts = append(facts, f)
@@ -88,7 +89,7 @@ func TestPropertyOfDeletions(t *testing.T) {
 			assert.True(t, blamed)
 			svc := facts[newNamespace(s).serviceOf(p).UID]
 			assert.True(t, svc.Seen.Withholds(a.Attempt))
-			assert.True(t, api.FlagsOf(svc.Service).Withholds(a.Attempt))
+			assert.True(t, state.FlagsOf(svc.Service).Withholds(a.Attempt))
 		}
 	})
 }
@@ -111,9 +112,7 @@ func TestPropertyOfDecisions(t *testing.T) {
 		assert.Empty(t, Decide(kept).Told)
 		assert.Equal(t, d.Withheld, again.Withheld)
 		for _, c := range d.Changes {
-			if c.Want != nil {
-				assert.LessOrEqual(t, len(api.FlagsOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: append(s.Services[0].Status.Conditions[:0:0], *c.Want)}})), api.MaxAttempts)
-			}
+			assert.LessOrEqual(t, len(state.FlagsOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: c.Want.Both()}})), state.MaxAttempts)
 		}
 	})
 }

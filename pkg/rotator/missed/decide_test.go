@@ -46,10 +46,10 @@ func TestGroups(t *testing.T) {
 		return pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name, UID: "u"}
 	}
 	assert.Equal(t, []Group{
-		{Key: Key{Secret: "db-tls"}, Service: "db", Pods: 1, Pod: "c", PodUID: "uid-of-web"},
-		{Key: Key{Secret: "web-tls"}, Service: "web", Pods: 2, Pod: "a", PodUID: "uid-of-web"},
-		{Key: Key{statefulSet("db"), "db-tls"}, Service: "db", Pods: 1, Pod: "db-0"},
-		{Key: Key{statefulSet("web"), "web-tls"}, Service: "web", Pods: 3, Pod: "web-0"},
+		{Key: Key{Gets: pods.SecretKey("db-tls")}, Service: "db", Pods: 1, Pod: "c", PodUID: "uid-of-web"},
+		{Key: Key{Gets: pods.SecretKey("web-tls")}, Service: "web", Pods: 2, Pod: "a", PodUID: "uid-of-web"},
+		{Key: Key{statefulSet("db"), pods.SecretKey("db-tls")}, Service: "db", Pods: 1, Pod: "db-0"},
+		{Key: Key{statefulSet("web"), pods.SecretKey("web-tls")}, Service: "web", Pods: 3, Pod: "web-0"},
 	}, got)
 	assert.Equal(t, 5, asked, "once for each template")
 	assert.Empty(t, groupMissed(nil, place, count))
@@ -58,7 +58,7 @@ func TestGroups(t *testing.T) {
 func misses(n int) []Group {
 	out := make([]Group, n)
 	for i := range out {
-		out[i] = Group{Key: Key{Secret: fmt.Sprintf("s%03d", i)}, Pods: 1}
+		out[i] = Group{Key: Key{Gets: pods.SecretKey(fmt.Sprintf("s%03d", i))}, Pods: 1}
 	}
 	return out
 }

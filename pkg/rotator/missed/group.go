@@ -26,7 +26,7 @@ type Group struct {
 // Key identifies a Group in its namespace.
 type Key struct {
 	Workload pods.Workload
-	Secret   string
+	Gets     pods.Key // if the pods were created now
 }
 
 // groupMissed judges the pods of one namespace and groups those that are missed,
@@ -47,7 +47,7 @@ func groupMissed(all []*pods.Facts, place Place, choose Choose) []Group {
 			continue
 		}
 		t := pod.Template.Value()
-		key := Key{t.Workload, v.Choice.Secret}
+		key := Key{t.Workload, v.Choice.Key}
 		g := found[key]
 		if g == nil {
 			g = &Group{Key: key}
@@ -60,7 +60,7 @@ func groupMissed(all []*pods.Facts, place Place, choose Choose) []Group {
 		out = append(out, *g)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(a.Workload.Compare(b.Workload), cmp.Compare(a.Secret, b.Secret))
+		return cmp.Or(a.Workload.Compare(b.Workload), a.Gets.Compare(b.Gets))
 	})
 	return out
 }

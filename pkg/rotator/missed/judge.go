@@ -1,9 +1,6 @@
 package missed
 
 import (
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -30,15 +27,15 @@ const (
 	ReasonMistake pods.Reason = "Mistake"
 )
 
-// Choose returns the Secret that a pod of the template would get if it were created
+// Choose returns the key that a pod of the template would get if it were created
 // now beside these Services of its namespace. conventional: the conventional Secret
 // exists there. The webhook decides; cmd wires its decision.
 type Choose func(t pods.Template, conventional bool, services []*corev1.Service) Choice
 
-// Choice is the Secret that a pod would get.
+// Choice is the key that a pod would get.
 type Choice struct {
-	Secret  string // empty if it would get none; pods.PodKey if its kubelet would make a key
-	Service string // that asks for it and selects the pod; empty if none does
+	Key     pods.Key // zero if it would get none
+	Service string   // that asks for it and selects the pod; empty if none does
 	// Conventional: it is the conventional one, for which no Service asks.
 	Conventional bool
 	// NotServing: it would get none, because the traffic of the Services that select
@@ -103,11 +100,11 @@ var (
 	}
 	checksOfTheChoice = []check{
 		func(c candidate) pods.Reason { return when(c.choice.NotServing, ReasonNotServing) },
-		func(c candidate) pods.Reason { return when(c.choice.Secret == "", ReasonNotConcerned) },
+		func(c candidate) pods.Reason { return when(c.choice.Key == pods.Key{}, ReasonNotConcerned) },
 		func(c candidate) pods.Reason {
-			return when(slices.Contains(strings.Split(c.template.Mounts, ","), c.choice.Secret), ReasonMounts)
+			return when(c.template.Mounts(c.choice.Key), ReasonMounts)
 		},
-		func(c candidate) pods.Reason { return when(c.template.Explained == c.choice.Secret, ReasonExplained) },
+		func(c candidate) pods.Reason { return when(c.template.Explained == c.choice.Key, ReasonExplained) },
 		func(c candidate) pods.Reason { return when(c.template.Mistake != "", ReasonMistake) },
 	}
 )

@@ -18,7 +18,7 @@ import (
 // conventional one. Where the Service has a port, a pod that runs to its end serves
 // nothing.
 func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service) Choice {
-	labels, c := t.LabelSet(), Choice{Secret: t.SecretName}
+	labels, c := t.LabelSet(), Choice{Key: pods.SecretKey(t.SecretName)}
 	for _, s := range services {
 		selects := len(s.Spec.Selector) > 0
 		for k, v := range s.Spec.Selector {
@@ -28,12 +28,12 @@ func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service)
 		if selects && t.SecretName == "" && t.OneShot && len(s.Spec.Ports) > 0 {
 			return Choice{NotServing: true}
 		}
-		if selects && (c.Secret == "" || c.Secret == secret) {
-			return Choice{Secret: secret, Service: s.Name}
+		if selects && (c.Key == (pods.Key{}) || c.Key == pods.SecretKey(secret)) {
+			return Choice{Key: pods.SecretKey(secret), Service: s.Name}
 		}
 	}
-	if c.Secret == "" && conventional && t.DeclaresPort && !t.OneShot {
-		return Choice{Secret: api.ConventionalSecretName, Conventional: true}
+	if (c.Key == pods.Key{}) && conventional && t.DeclaresPort && !t.OneShot {
+		return Choice{Key: pods.SecretKey(api.ConventionalSecretName), Conventional: true}
 	}
 	return c
 }
@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 	optedIn := Place{OptedIn: true, Services: web}
 	serving := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)}}
 	hook := rotatortest.Annotation("helm.sh/hook", "test")
-	byService, byPod := Choice{Secret: "web-tls", Service: "web"}, Choice{Secret: "mine"}
+	byService, byPod := Choice{Key: pods.SecretKey("web-tls"), Service: "web"}, Choice{Key: pods.SecretKey("mine")}
 	now := metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	tests := []struct {
 		name   string
@@ -96,10 +96,10 @@ func TestJudge(t *testing.T) {
 		{"a Helm test", serving, hook, Verdict{ReasonNotServing, Choice{NotServing: true}}},
 		{"a Helm test that would be refused", serving, rotatortest.All(hook, rotatortest.Annotation(api.AnnotationMode, "flags")), Verdict{ReasonNotServing, Choice{NotServing: true}}},
 		{"a Helm test that names a Secret", serving, rotatortest.All(hook, rotatortest.Annotation(api.AnnotationSecretName, "mine")), Verdict{ReasonNotInjected, byPod}},
-		{"was not serving, and is now", serving, rotatortest.Annotation(api.AnnotationStatus, `{"reason":"NotServing","notes":["NotServing: x"]}`), Verdict{ReasonNotInjected, Choice{Secret: "web-tls", Service: "web"}}},
+		{"was not serving, and is now", serving, rotatortest.Annotation(api.AnnotationStatus, `{"reason":"NotServing","notes":["NotServing: x"]}`), Verdict{ReasonNotInjected, Choice{Key: pods.SecretKey("web-tls"), Service: "web"}}},
 
 		{"would be refused", optedIn, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonMistake, byService}},
-		{"would be refused for its Secret", optedIn, rotatortest.Annotation(api.AnnotationSecretName, "No_Name"), Verdict{ReasonMistake, Choice{Secret: "No_Name"}}},
+		{"would be refused for its Secret", optedIn, rotatortest.Annotation(api.AnnotationSecretName, "No_Name"), Verdict{ReasonMistake, Choice{Key: pods.SecretKey("No_Name")}}},
 		{"would be refused, concerns nobody", Place{OptedIn: true}, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonNotConcerned, Choice{}}},
 		{"would be refused, mounts it", optedIn, func(p *corev1.Pod) {
 			rotatortest.Annotation(api.AnnotationMode, "flags")(p)
@@ -127,7 +127,7 @@ func TestJudgeByConvention(t *testing.T) {
 	}
 	with := rotatortest.All
 	exists := Place{OptedIn: true, Conventional: true}
-	conventional := Choice{Secret: api.ConventionalSecretName, Conventional: true}
+	conventional := Choice{Key: pods.SecretKey(api.ConventionalSecretName), Conventional: true}
 	for name, c := range map[string]struct {
 		place  Place
 		change func(*corev1.Pod)
@@ -142,8 +142,8 @@ func TestJudgeByConvention(t *testing.T) {
 		"not opted in":                      {Place{Conventional: true}, rotatortest.WithPort, Verdict{Reason: ReasonNotOptedIn}},
 		"excluded":                          {Place{OptedIn: true, Excluded: true, Conventional: true}, rotatortest.WithPort, Verdict{Reason: ReasonExcluded}},
 		"mounts it by hand":                 {exists, with(rotatortest.WithPort, rotatortest.SecretVolume(api.ConventionalSecretName)), Verdict{ReasonMounts, conventional}},
-		"names another":                     {exists, with(rotatortest.WithPort, rotatortest.Annotation(api.AnnotationSecretName, "mine")), Verdict{ReasonNotInjected, Choice{Secret: "mine"}}},
-		"a Service asks for another for it": {Place{OptedIn: true, Conventional: true, Services: []*corev1.Service{rotatortest.Service("web", "web-tls", "app", "web")}}, rotatortest.WithPort, Verdict{ReasonNotInjected, Choice{Secret: "web-tls", Service: "web"}}},
+		"names another":                     {exists, with(rotatortest.WithPort, rotatortest.Annotation(api.AnnotationSecretName, "mine")), Verdict{ReasonNotInjected, Choice{Key: pods.SecretKey("mine")}}},
+		"a Service asks for another for it": {Place{OptedIn: true, Conventional: true, Services: []*corev1.Service{rotatortest.Service("web", "web-tls", "app", "web")}}, rotatortest.WithPort, Verdict{ReasonNotInjected, Choice{Key: pods.SecretKey("web-tls"), Service: "web"}}},
 		"opted out":                         {exists, with(rotatortest.WithPort, rotatortest.Label(api.LabelInject, api.InjectDisabled)), Verdict{Reason: pods.ReasonOptedOut}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,11 +55,11 @@ func (c Crash) Short() bool { return c.ExitCode != 0 && c.Finished.Sub(c.Started
 func crashesOf(pod *corev1.Pod, s api.InjectionStatus, t *Template) *Crashes {
 	var out []Crash
 	attempts, counts := t.ContainerAttempts(), map[bool]int{} // by whether there is an attempt
-	secret := s.Secret
+	key := SecretKey(s.Secret)
 	if s.KeySource == api.KeySourcePod {
-		secret = PodKey
+		key = PodKey
 	}
-	messages, names := room(maxMessages), newNameReader(pod, secret)
+	messages, names := room(maxMessages), newNameReader(pod, key)
 	names.more = s.Names
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {

@@ -20,16 +20,17 @@ type Facts struct {
 	metav1.TypeMeta
 	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
 	// a pod that no workload made, that crashes, or that mounts a Secret or the CA
-	// bundle, and when those that mount one were created; nothing else.
+	// bundle, and when those that mount one were created; nothing else. Of a mirror pod
+	// the same is kept as of one that mounts a Secret.
 	metav1.ObjectMeta
 	Template unique.Handle[Template]
-	// IP is the pod's, if it mounts a Secret: of several, the one of its node's
+	// IP is the pod's, if it can serve (see canServe): of several, the one of its node's
 	// first family.
 	IP netip.Addr
 	// HostNetwork: the pod has its node's addresses. OnNode: IP is one of those that
 	// its status names as its node's.
 	HostNetwork, OnNode bool
-	// Ready: it mounts a Secret, has an address, and gets requests.
+	// Ready: it can serve, has an address, and gets requests.
 	Ready bool
 	// Running: it mounts a Secret or the CA bundle, and its containers were started.
 	Running bool
@@ -47,9 +48,9 @@ type Template struct {
 	Namespace  string
 	Labels     string // "key=value,…" by key, which no label's characters can break
 	SecretName string // the Secret that the pod names itself
-	// Mounts are the Secrets (or PodKey) whose key is in one of the pod's volumes, sorted
-	// and separated by commas, at most api.MaxMounts.
-	Mounts string
+	// mounts are the keys in the pod's volumes as text, sorted and separated by commas, at
+	// most api.MaxMounts; see Keys.
+	mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
 	Bundle bool
 	// Hostname and Subdomain give a pod with a key of its own its name below a headless
@@ -65,9 +66,9 @@ type Template struct {
 	Left Reason
 	// Mistake is what the webhook would refuse the pod for, or empty.
 	Mistake string
-	// Explained is the Secret (or PodKey) for which the webhook saw the pod and said why
-	// nothing was injected, or empty.
-	Explained string
+	// Explained is the key for which the webhook saw the pod and said why nothing was
+	// injected, or zero.
+	Explained Key
 	// Given is empty for most pods.
 	Given Given
 }
@@ -86,23 +87,23 @@ const (
 )
 
 // explained returns for what the webhook said why nothing was injected.
-func explained(status api.InjectionStatus) string {
+func explained(status api.InjectionStatus) Key {
 	if status.Reason != "" && status.KeySource == api.KeySourcePod {
 		return PodKey
 	}
-	return shortName(status.NotInjectedFor())
+	return SecretKey(shortName(status.NotInjectedFor()))
 }
 
 // FactsOf derives the facts of a pod. They have at most MaxKept bytes of text.
 func FactsOf(pod *corev1.Pod) *Facts {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	status, _ := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
-	mounted := mounts(pod.Spec.Volumes)
+	mounted := mountsOf(pod.Spec.Volumes)
 	t := Template{
 		Namespace:    pod.Namespace,
 		Labels:       encodeLabels(pod.Labels),
 		SecretName:   request.SecretName,
-		Mounts:       strings.Join(mounted, ","),
+		mounts:       strings.Join(mounted, ","),
 		Bundle:       slices.ContainsFunc(pod.Spec.Volumes, holdsBundle),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
@@ -117,7 +118,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
-	if slices.Contains(mounted, PodKey) && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
+	if t.HasPodKey() && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
 		t.Hostname, t.Subdomain = beginning(pod.Spec.Hostname, maxHostname), beginning(pod.Spec.Subdomain, maxHostname)
 	}
 	f := &Facts{Template: unique.Make(t)}
@@ -129,15 +130,15 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	}
 	f.Crashes = crashesOf(pod, status, &t)
 	f.Unready = unreadyOf(pod, status, &t)
-	if f.Crashes != nil || t.Workload == (Workload{}) || t.Mounts != "" || t.Bundle {
+	if f.Crashes != nil || t.Workload == (Workload{}) || t.canServe() || t.Bundle {
 		f.UID = pod.UID
 	}
-	if t.Mounts != "" || t.Bundle {
+	if t.canServe() || t.Bundle {
 		f.CreationTimestamp = pod.CreationTimestamp
 		f.Running = pod.Status.Phase == corev1.PodRunning
 		f.leaf = unique.Make(leafOf(pod.Annotations[api.AnnotationLeaf], mounted))
 	}
-	if t.Mounts != "" {
+	if t.canServe() {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
 		f.HostNetwork, f.OnNode = pod.Spec.HostNetwork, isOnNode(pod, f.IP)
 		f.Ready = f.IP.IsValid() && isReady(pod)
@@ -146,13 +147,36 @@ func FactsOf(pod *corev1.Pod) *Facts {
 }
 
 // onRotate reads the annotation by itself: a pod that is not to be injected, or
-// that says something else that is wrong, may mount a Secret all the same.
+// that says something else that is wrong, may mount a Secret all the same. A proxy reloads:
+// where no other container has a key, a restart would not help. Nobody but its node can
+// restart a static pod.
 func onRotate(pod *corev1.Pod) api.OnRotate {
+	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror || onlyProxyHasKey(pod) {
+		return api.OnRotateReload
+	}
 	switch v := api.OnRotate(pod.Annotations[api.AnnotationOnRotate]); v {
 	case api.OnRotateRestart, api.OnRotateNone:
 		return v
 	}
 	return api.OnRotateReload
+}
+
+// onlyProxyHasKey reports whether the pod has a proxy, and none of its other containers mounts
+// a volume with a key.
+func onlyProxyHasKey(pod *corev1.Pod) bool {
+	proxy, ok := api.ProxyOf(pod)
+	if !ok {
+		return false
+	}
+	keys := map[string]bool{}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		keys[v.Name] = len(keysIn(v)) > 0 || holdsPodKey(*v)
+	}
+	return !slices.ContainsFunc(api.RunningContainers(pod), func(c api.ContainerRef) bool {
+		other := !c.Init || c.Index != proxy.Index
+		return other && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return keys[m.Name] })
+	})
 }
 
 // isOnNode reports whether the address is one that the pod's status names as its node's.
@@ -179,6 +203,13 @@ func (f *Facts) DeepCopyObject() runtime.Object {
 	return &out
 }
 
+// Mirror reports whether the pods mirror static pods. Those read keys from files of their node,
+// which no volume shows; one that mounts a Secret is no static pod's.
+func (t Template) Mirror() bool { return t.Left == ReasonMirrorPod && t.mounts == "" }
+
+// canServe reports whether the pods may serve a certificate of this signer.
+func (t Template) canServe() bool { return t.mounts != "" || t.Mirror() }
+
 // Leaf returns annotation api.AnnotationLeaf of a pod that mounts a Secret or the CA
 // bundle, or "".
 func (f *Facts) Leaf() string {
@@ -188,16 +219,45 @@ func (f *Facts) Leaf() string {
 	return f.leaf.Value()
 }
 
-// Mounts returns the names of the Secrets whose key is in one of its volumes.
-func (f *Facts) Mounts() []string {
-	return f.Template.Value().mounted()
+// Keys returns the private keys that are in its volumes, PodKey first.
+func (f *Facts) Keys() []Key { return f.Template.Value().keys() }
+
+// Secrets returns the names of the Secrets whose key is in its volumes, sorted.
+func (f *Facts) Secrets() []string {
+	t := f.Template.Value()
+	mounted := t.mounted()
+	if t.HasPodKey() {
+		return mounted[1:]
+	}
+	return mounted
+}
+
+// HasPodKey reports whether the kubelet made a key for the pod.
+func (f *Facts) HasPodKey() bool { return f.Template.Value().HasPodKey() }
+
+// HasPodKey reports whether the kubelets make keys for the pods.
+func (t Template) HasPodKey() bool {
+	first, _, _ := strings.Cut(t.mounts, ",") // the bracket sorts before what names have
+	return first == podKeyText
+}
+
+// Mounts reports whether the key is in the pods' volumes.
+func (t Template) Mounts(key Key) bool { return slices.Contains(t.keys(), key) }
+
+func (t Template) keys() []Key {
+	mounted := t.mounted()
+	keys := make([]Key, len(mounted))
+	for i, text := range mounted {
+		keys[i] = ParseKey(text)
+	}
+	return keys
 }
 
 func (t Template) mounted() []string {
-	if t.Mounts == "" {
+	if t.mounts == "" {
 		return nil
 	}
-	return strings.Split(t.Mounts, ",")
+	return strings.Split(t.mounts, ",")
 }
 
 // shortName returns the beginning of a name that is too long to be one.

@@ -202,3 +202,45 @@ func TestThePodsOwnName(t *testing.T) {
 		assert.Empty(t, template.Hostname+template.Subdomain)
 	}
 }
+
+// TestNothingIsRestartedForAProxy: what the pod says of rotations is for programs that have the
+// key themselves.
+func TestNothingIsRestartedForAProxy(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	mount := []corev1.VolumeMount{{Name: "pair", MountPath: "/etc/servingcert"}}
+	secret := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}}}}
+	podKey := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}}}}
+	for _, source := range []corev1.VolumeSource{secret, podKey} {
+		proxied := func(p *corev1.Pod) {
+			p.Annotations[api.AnnotationOnRotate] = "restart"
+			p.Spec.Volumes = []corev1.Volume{{Name: "pair", VolumeSource: source}}
+			p.Spec.Containers = []corev1.Container{{Name: "web"}}
+			p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}, VolumeMounts: mount}}
+		}
+		assert.Equal(t, api.OnRotateReload, FactsOf(rotatortest.Pod(proxied)).Template.Value().OnRotate)
+		for why, change := range map[string]func(*corev1.Pod){
+			"a program has the key":    func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = mount },
+			"it is a container's name": func(p *corev1.Pod) { p.Spec.InitContainers[0].Args = nil },
+		} {
+			pod := rotatortest.Pod(proxied)
+			change(pod)
+			assert.Equal(t, api.OnRotateRestart, FactsOf(pod).Template.Value().OnRotate, why)
+		}
+	}
+}
+
+func TestAMirrorPodIsKnownAsOneThatMounts(t *testing.T) {
+	f := FactsOf(rotatortest.ReadyPod("kube-scheduler-cp-1", "", rotatortest.Mirror("cp-1"), rotatortest.Annotation(api.AnnotationOnRotate, "restart")))
+	got := f.Template.Value()
+	assert.True(t, got.Mirror())
+	assert.Equal(t, api.OnRotateReload, got.OnRotate, "only its node can restart it")
+	assert.True(t, got.Workload.Node())
+	assert.Equal(t, "Node cp-1", got.Workload.String())
+	assert.Empty(t, f.Keys())
+	assert.True(t, f.Ready && f.Running && f.HostNetwork && f.OnNode)
+	assert.Equal(t, "10.0.0.7 uid-of-kube-scheduler-cp-1", f.IP.String()+" "+string(f.UID))
+
+	f = FactsOf(rotatortest.ReadyPod("forged", "", rotatortest.Annotation(corev1.MirrorPodAnnotationKey, "x")))
+	assert.False(t, f.Template.Value().Mirror(), "a static pod mounts no Secret")
+	assert.Equal(t, []Key{SecretKey("web-tls")}, f.Keys())
+}

@@ -42,7 +42,7 @@ func FuzzGivenNames(f *testing.F) {
 		pod.Spec.Containers = []corev1.Container{c}
 		var names []string
 		size := most*200 + most*(2*len(line)+len(variables)+2*len(paths))
-		if err := bounded.Check(size, func() { names = newNameReader(pod, "web-tls").given("app") }); err != nil {
+		if err := bounded.Check(size, func() { names = newNameReader(pod, SecretKey("web-tls")).given("app") }); err != nil {
 			t.Fatal(err)
 		}
 		if len(names) > maxNames || !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {

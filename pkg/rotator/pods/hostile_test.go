@@ -64,9 +64,9 @@ func TestHostilePodsCostLittle(t *testing.T) {
 			var f *Facts
 			assert.Less(t, bounded.Allocated(func() { f = FactsOf(tc.pod) }), uint64(factor*tc.size))
 			template := f.Template.Value()
-			kept := len(template.Mounts) + len(template.Ports) + len(template.SecretName) + len(template.Mistake) + len(template.Explained) + len(template.Workload.Kind) + len(f.Leaf())
+			kept := len(template.mounts) + len(template.Ports) + len(template.SecretName) + len(template.Mistake) + len(template.Explained.String()) + len(template.Workload.Kind) + len(f.Leaf())
 			assert.Less(t, kept, 40<<10+len(tc.pod.Spec.Containers[0].Ports)*24)
-			assert.LessOrEqual(t, len(f.Mounts()), api.MaxMounts)
+			assert.LessOrEqual(t, len(f.Keys()), api.MaxMounts)
 		})
 	}
 }
@@ -171,7 +171,7 @@ func hugePod() *corev1.Pod {
 		}
 	}
 	withStatus(given)(pod)
-	pod.Annotations[api.AnnotationLeaf] = long(api.LongestMounted(FactsOf(pod).Mounts()), "secret/x=")
+	pod.Annotations[api.AnnotationLeaf] = long(api.LongestMounted(FactsOf(pod).Template.Value().mounted()), "secret/x=")
 	pod.Annotations[api.AnnotationMode] = long(100<<10, "\u00e9")
 	return pod
 }

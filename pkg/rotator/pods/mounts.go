@@ -8,17 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// PodKey stands in the place of a Secret's name for a key that the kubelet made for the
-// pod. No Secret can be called that.
-const PodKey = "(pod)"
-
-// mounts returns the Secrets whose private key is in a volume, whoever wrote the
-// volume, and PodKey if there is one: of more than api.MaxMounts, or of names of more than
-// maxMounts bytes, the first by name. The API server accepts a volume with any text as the
-// name of its Secret; what cannot be one is left out.
-func mounts(volumes []corev1.Volume) []string {
+// mountsOf returns the private keys that are in a volume, whoever wrote the volume, as text
+// and sorted: of more than api.MaxMounts, or of more than maxMounts bytes, the first. The
+// API server accepts a volume with any text as the name of its Secret; what cannot be one
+// is left out.
+func mountsOf(volumes []corev1.Volume) []string {
 	var names []string
 	for i := range volumes {
 		names = append(names, keysIn(&volumes[i])...)
@@ -27,7 +24,7 @@ func mounts(volumes []corev1.Volume) []string {
 		return len(name) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(name, notInNames)
 	})
 	if slices.ContainsFunc(volumes, holdsPodKey) {
-		names = append(names, PodKey)
+		names = append(names, PodKey.String())
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -59,7 +56,9 @@ func notInNames(c rune) bool {
 func keysIn(v *corev1.Volume) []string {
 	var names []string
 	add := func(name string, items []corev1.KeyToPath) {
-		hasKey := func(i corev1.KeyToPath) bool { return i.Key == corev1.TLSPrivateKeyKey || i.Key == api.CombinedKey }
+		hasKey := func(i corev1.KeyToPath) bool {
+			return i.Key == corev1.TLSPrivateKeyKey || formats.HoldsPrivateKey(i.Key)
+		}
 		if len(items) == 0 || slices.ContainsFunc(items, hasKey) {
 			names = append(names, name)
 		}

@@ -17,29 +17,29 @@ var standard = []string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}
 // nameReader reads the names of flags and variables of a pod's containers. Together they
 // are at most maxNames.
 type nameReader struct {
-	pod    *corev1.Pod
-	secret string // or PodKey
+	pod *corev1.Pod
+	key Key
 	// more are names that the webhook says that it gave besides, by container: see
 	// api.InjectionStatus.Names.
 	more map[string]string
 	left int
 
-	// volumes are those with the Secret, and containers those that run as long as the pod
+	// volumes are those with the key, and containers those that run as long as the pod
 	// does; nil before the first look.
 	volumes    map[string]bool
 	containers []api.ContainerRef
 }
 
-func newNameReader(pod *corev1.Pod, secret string) *nameReader {
-	return &nameReader{pod: pod, secret: secret, left: maxNames}
+func newNameReader(pod *corev1.Pod, key Key) *nameReader {
+	return &nameReader{pod: pod, key: key, left: maxNames}
 }
 
 // given returns the names, without dashes, of the container's flags and variables whose
-// value leads to where the Secret is mounted, and those that the webhook says that it gave
+// value leads to where the key is mounted, and those that the webhook says that it gave
 // besides. They are sorted.
 func (r *nameReader) given(container string) []string {
 	if r.volumes == nil {
-		r.volumes, r.containers = volumesWith(r.pod, r.secret), api.RunningContainers(r.pod)
+		r.volumes, r.containers = volumesWith(r.pod, r.key), api.RunningContainers(r.pod)
 	}
 	i := slices.IndexFunc(r.containers, func(c api.ContainerRef) bool { return c.Name == container })
 	if i < 0 {
@@ -70,19 +70,20 @@ func (r *nameReader) given(container string) []string {
 	return names
 }
 
-// volumesWith returns the pod's volumes with the Secret's key, or with that of PodKey.
-func volumesWith(pod *corev1.Pod, secret string) map[string]bool {
+// volumesWith returns the pod's volumes with the key.
+func volumesWith(pod *corev1.Pod, key Key) map[string]bool {
 	out := map[string]bool{}
+	secret, _ := key.Secret()
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if slices.Contains(keysIn(v), secret) || secret == PodKey && holdsPodKey(*v) {
+		if slices.Contains(keysIn(v), secret) || key == PodKey && holdsPodKey(*v) {
 			out[v.Name] = true
 		}
 	}
 	return out
 }
 
-// directories returns where the container has the Secret: the first maxDirectories.
+// directories returns where the container has the key: the first maxDirectories.
 func (r *nameReader) directories(c *corev1.Container) []string {
 	var dirs []string
 	for _, m := range c.VolumeMounts {

@@ -21,7 +21,7 @@ func TestPackedPropertyNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		yes := rapid.Bool()
 		f := &Facts{
-			Template: unique.Make(Template{Namespace: "shop", Mounts: rapid.SampledFrom([]string{"", "web-tls"}).Draw(t, "mounts")}),
+			Template: unique.Make(Template{Namespace: "shop", mounts: rapid.SampledFrom([]string{"", "web-tls"}).Draw(t, "mounts")}),
 			leaf:     unique.Make(rapid.SampledFrom([]string{"", "web-tls=abc"}).Draw(t, "leaf")),
 			IP:       rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}).Draw(t, "ip"),
 

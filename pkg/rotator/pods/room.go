@@ -16,11 +16,11 @@ const ordinary = 2 << 10
 func (f *Facts) Size() int64 {
 	const object, element = 512, 128
 	t := f.Template.Value()
-	n := object + len(t.Labels) + len(t.SecretName) + len(t.Ports) + len(t.Mistake) + len(t.Explained) +
+	n := object + len(t.Labels) + len(t.SecretName) + len(t.Ports) + len(t.Mistake) + len(t.Explained.String()) +
 		len(t.Workload.Kind) + len(t.Workload.APIVersion) + len(t.Workload.Name) +
 		len(t.Given.Service) + len(t.Given.Secret) + len(t.Given.Attempts) + len(f.Leaf())
-	for _, secret := range f.Mounts() {
-		n += element + len(f.Namespace) + 2*len(secret) // as text, and in the index
+	for _, key := range t.mounted() {
+		n += element + len(f.Namespace) + 2*len(key) // as text, and in the index
 	}
 	if f.Crashes != nil {
 		for _, c := range f.Crashes.Containers {

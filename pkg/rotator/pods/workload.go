@@ -67,6 +67,11 @@ func (w Workload) is(kind string) bool {
 // Bare reports whether it stands for pods without a controller.
 func (w Workload) Bare() bool { return w == Workload{} }
 
+// Node reports whether it is a node, which runs static pods. Every mirror pod is its own.
+func (w Workload) Node() bool {
+	return w.APIVersion == corev1.SchemeGroupVersion.String() && w.Kind == "Node"
+}
+
 // String returns the workload's kind and name.
 func (w Workload) String() string {
 	if w.Bare() {
@@ -94,6 +99,8 @@ func (w Workload) Advice(namespace, pod string) string {
 	switch {
 	case w.Bare():
 		return "recreate it"
+	case w.Node():
+		return fmt.Sprintf("see whether the files on node %s are those of the Secret, then have the node restart the static pod", w.Name)
 	case w.Restartable():
 		return fmt.Sprintf("restart it: kubectl rollout restart %s/%s -n %s", strings.ToLower(w.Kind), w.Name, namespace)
 	case w.APIVersion == batchv1.SchemeGroupVersion.String() && w.Kind == "Job":

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -14,6 +13,7 @@ const (
 	CauseMetadata    Cause = "metadata"   // that of one of the other clouds
 	CauseMulticast   Cause = "multicast"  // or broadcast
 	CauseUnspecified Cause = "unspecified"
+	CauseTranslated  Cause = "translated" // of a network's own NAT64, whatever IPv4 address it stands for
 	CauseAPIServer   Cause = "api_server"
 	CauseNotNode     Cause = "not_node"     // not the node's own, and the pod is on the host network
 	CauseOutside     Cause = "outside_cidr" // in none of the ranges
@@ -26,6 +26,7 @@ var why = map[Cause]string{
 	CauseMetadata:    "its address is that of a cloud's metadata service",
 	CauseMulticast:   "its address is a multicast or broadcast address",
 	CauseUnspecified: "its address is the unspecified address",
+	CauseTranslated:  "its address stands for an IPv4 address behind a NAT64",
 	CauseAPIServer:   "its address is the API server's",
 	CauseNotNode:     "it is on the host network, and its address is not its node's",
 	CauseOutside:     "its address is in none of --pod-cidrs",
@@ -42,29 +43,6 @@ type Addresses struct {
 	Ranges []netip.Prefix
 	// APIServer is its addresses, as far as they are known.
 	APIServer []netip.Addr
-}
-
-// ParseRanges parses ranges of addresses, each such as "10.244.0.0/16" or "fd00:10::/48".
-// An IPv4-mapped IPv6 range becomes the IPv4 range.
-func ParseRanges(texts []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, text := range texts {
-		r, err := netip.ParsePrefix(text)
-		if err == nil && r.Addr().Is4In6() {
-			if r.Bits() < 96 {
-				err = fmt.Errorf("%d bits of IPv4-mapped address", r.Bits())
-			} else {
-				r = netip.PrefixFrom(r.Addr().Unmap(), r.Bits()-96)
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%q: must be a range of IP addresses, such as 10.244.0.0/16 or fd00:10:244::/56", text)
-		}
-		if out = append(out, r.Masked()); r != r.Masked() {
-			return nil, fmt.Errorf("%q: has bits set beyond its length: must be %s", text, r.Masked())
-		}
-	}
-	return out, nil
 }
 
 // Refuse returns why the visit's address is not dialled, or "" if it is.
@@ -102,13 +80,18 @@ var permissible = map[Cause][]netip.Prefix{
 	// What hands out credentials or settings to whatever runs on a machine, at an address
 	// that is not link-local. The documentation of each cloud names its own.
 	CauseMetadata: prefixes(
-		"168.63.129.16/32",   // Azure's WireServer
-		"fd00:ec2::/32",      // AWS: metadata, DNS, time, and credentials of pods, by IPv6
-		"fd20:ce::254/128",   // Google Cloud by IPv6
-		"100.100.100.200/32", // Alibaba Cloud
-		"192.0.0.192/32",     // Oracle Cloud's older generation
-		"fd00:42::42/128",    // Scaleway by IPv6
+		"168.63.129.16/32",       // Azure's WireServer
+		"fd00:ec2::/32",          // AWS: metadata, DNS, time, and credentials of pods, by IPv6
+		"fd20:ce::254/128",       // Google Cloud by IPv6
+		"100.100.100.200/32",     // Alibaba Cloud
+		"192.0.0.192/32",         // Oracle Cloud's older generation
+		"fd00:42::42/128",        // Scaleway by IPv6
+		"fd00:c1::a9fe:a9fe/128", // Oracle Cloud by IPv6
+		"fd00:a9fe:a9fe::1/128",  // Akamai by IPv6
+		"fd00:100::100:200/128",  // Alibaba Cloud by IPv6
 	),
+	// Where in it the IPv4 address is, each network decides (RFC 8215).
+	CauseTranslated: prefixes("64:ff9b:1::/48"),
 }
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -132,23 +115,30 @@ func kindOf(a netip.Addr) Cause {
 		return CauseMulticast
 	case a.Is4() && a.As4()[0] == 0: // 0.0.0.0/8 is this host
 		return CauseUnspecified
-	case slices.ContainsFunc(permissible[CauseMetadata], func(p netip.Prefix) bool { return p.Contains(a) }):
-		return CauseMetadata
+	case tunnelled.Contains(a):
+		b := a.As16()
+		return kindOf(netip.AddrFrom4([4]byte(b[2:])))
+	}
+	for _, cause := range []Cause{CauseMetadata, CauseTranslated} {
+		if slices.ContainsFunc(permissible[cause], func(p netip.Prefix) bool { return p.Contains(a) }) {
+			return cause
+		}
 	}
 	return ""
 }
 
-// Ranges of IPv6 addresses whose last 32 bits are an IPv4 address (RFC 4291, 6052).
-var (
-	compatible = netip.MustParsePrefix("::/96")
-	translated = netip.MustParsePrefix("64:ff9b::/96")
-)
+// Ranges of IPv6 addresses whose last 32 bits are an IPv4 address (RFC 4291, 7915, 6052).
+var embedding = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")
+
+// tunnelled is the range of 6to4, in which an IPv4 address follows the first 16 bits (RFC 3056).
+var tunnelled = netip.MustParsePrefix("2002::/16")
 
 // plain returns the IPv4 address that an IPv6 address stands for, or else the address
 // without its zone.
 func plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
-	if a == netip.IPv6Unspecified() || a == netip.IPv6Loopback() || !compatible.Contains(a) && !translated.Contains(a) {
+	embeds := slices.ContainsFunc(embedding, func(p netip.Prefix) bool { return p.Contains(a) })
+	if !embeds || a == netip.IPv6Unspecified() || a == netip.IPv6Loopback() {
 		return a
 	}
 	b := a.As16()

@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 func TestRefuse(t *testing.T) {
@@ -65,6 +67,18 @@ func TestRefuse(t *testing.T) {
 		{"fd00:ec3::254", none, ""},
 		{"fd20:ce::254", none, CauseMetadata},
 		{"fd00:42::42", none, CauseMetadata},
+		{"fd00:c1::a9fe:a9fe", none, CauseMetadata},
+		{"fd00:a9fe:a9fe::1", none, CauseMetadata},
+		{"fd00:100::100:200", none, CauseMetadata},
+		{"::ffff:0:169.254.169.254", none, CauseLinkLocal},
+		{"2002:a9fe:a9fe::1", none, CauseLinkLocal},
+		{"2002:a83f:8110::", any4, CauseMetadata},
+		{"2002:0a00:0001::1", none, ""},
+		{"64:ff9b:1::a9fe:a9fe", none, CauseTranslated},
+		{"64:ff9b:1:a9fe:a9:fe00::", none, CauseTranslated},
+		{"64:ff9b:1::a60:1", "64:ff9b::/32", CauseTranslated},
+		{"64:ff9b:1::a60:2", "64:ff9b:1::/48", ""},
+		{"64:ff9b:2::1", none, ""},
 		{"224.0.0.1", none, CauseMulticast},
 		{"224.0.0.1", "224.0.0.0/4", CauseMulticast},
 		{"ff02::1", none, CauseMulticast},
@@ -80,7 +94,7 @@ func TestRefuse(t *testing.T) {
 			a := Addresses{APIServer: []netip.Addr{netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00::1")}}
 			if tt.ranges != none {
 				var err error
-				a.Ranges, err = ParseRanges([]string{"198.51.100.0/24", tt.ranges})
+				a.Ranges, err = api.ParseRanges([]string{"198.51.100.0/24", tt.ranges})
 				require.NoError(t, err)
 			}
 			assert.Equal(t, tt.want, a.Refuse(Visit{Address: netip.MustParseAddr(tt.address)}))
@@ -107,29 +121,13 @@ func TestRefuseOnTheHostNetwork(t *testing.T) {
 	}
 }
 
-func TestParseRanges(t *testing.T) {
-	got, err := ParseRanges([]string{"10.244.0.0/16", "fd00:10:244::/56", "::ffff:10.1.0.0/112"})
-	require.NoError(t, err)
-	assert.Equal(t, []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16"), netip.MustParsePrefix("fd00:10:244::/56"), netip.MustParsePrefix("10.1.0.0/16")}, got)
-	for text, want := range map[string]string{
-		"":                 `"": must be a range of IP addresses, such as 10.244.0.0/16 or fd00:10:244::/56`,
-		"10.244.0.0":       `"10.244.0.0": must be a range of IP addresses`,
-		"10.244.0.0/33":    `"10.244.0.0/33": must be a range of IP addresses`,
-		"::ffff:0.0.0.0/8": `"::ffff:0.0.0.0/8": must be a range of IP addresses`,
-		"10.244.7.0/16":    `"10.244.7.0/16": has bits set beyond its length: must be 10.244.0.0/16`,
-	} {
-		_, err := ParseRanges([]string{"10.0.0.0/8", text})
-		assert.ErrorContains(t, err, want)
-	}
-}
-
 // However an IPv4 address is written as an IPv6 one, it is judged as what it is.
 func TestPropertyOfEmbeddedAddresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		four := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address"))
 		four[0] = rapid.SampledFrom([]byte{0, 10, 127, 169, 192, 224, 255, four[0]}).Draw(t, "first byte")
 		want := Addresses{}.Refuse(Visit{Address: netip.AddrFrom4(four)})
-		for _, prefix := range []string{"::ffff:0:0", "64:ff9b::"} {
+		for _, prefix := range []string{"::ffff:0:0", "::ffff:0:0:0", "64:ff9b::"} {
 			six := netip.MustParseAddr(prefix).As16()
 			copy(six[12:], four[:])
 			require.Equal(t, want, Addresses{}.Refuse(Visit{Address: netip.AddrFrom16(six)}), prefix)

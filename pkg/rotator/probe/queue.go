@@ -57,7 +57,7 @@ func (q *Queue) Add(v Visit) bool {
 	q.visits[v.Key] = &v
 	of.waiting = append(of.waiting, v.Key)
 	if of.underWay == nil {
-		q.pods.Add(v.Secret.Namespace, v.Pod, 0)
+		q.pods.Add(v.Of.Namespace, v.Pod, 0)
 	}
 	return true
 }
@@ -83,9 +83,9 @@ func (q *Queue) Done(key Key) {
 		return
 	}
 	of.underWay = nil
-	q.pods.Done(key.Secret.Namespace)
+	q.pods.Done(key.Of.Namespace)
 	if len(of.waiting) > 0 {
-		q.pods.Add(key.Secret.Namespace, key.Pod, 0)
+		q.pods.Add(key.Of.Namespace, key.Pod, 0)
 	} else {
 		delete(q.known, key.Pod)
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // visitOf is one of a pod, for a Secret: "a1" is pod a1 in namespace a; "a1/x" is the same
@@ -18,7 +20,7 @@ func visitOf(name string) Visit {
 	if len(name) > 3 {
 		pod, secret = name[:2], name[3:]
 	}
-	return Visit{Key: Key{Secret: types.NamespacedName{Namespace: name[:1], Name: secret}, Pod: types.UID(pod)}, Name: name}
+	return Visit{Key: Key{Of: pods.NamespacedKey{Namespace: name[:1], Key: pods.SecretKey(secret)}, Pod: types.UID(pod)}, Name: name}
 }
 
 func TestQueueOfVisits(t *testing.T) {
@@ -97,7 +99,7 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 		passed := map[string]int{} // how many visits of others began since one waits that may begin
 		count := func(of map[Key]bool, namespace string) (n int) {
 			for key := range of {
-				if key.Secret.Namespace == namespace {
+				if key.Of.Namespace == namespace {
 					n++
 				}
 			}
@@ -109,14 +111,14 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 					return false
 				}
 			}
-			return waiting[key] && count(underWay, key.Secret.Namespace) < q.pods.PerTenant
+			return waiting[key] && count(underWay, key.Of.Namespace) < q.pods.PerTenant
 		}
 		begin := func() bool {
 			v, ok := q.Next()
 			could := map[string]bool{}
 			for key := range waiting {
 				if ready(key) {
-					could[key.Secret.Namespace] = true
+					could[key.Of.Namespace] = true
 				}
 			}
 			require.Equal(t, len(could) > 0, ok)
@@ -125,13 +127,13 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 			}
 			require.True(t, ready(v.Key), "%v", v.Key)
 			for namespace := range could {
-				require.LessOrEqual(t, count(underWay, v.Secret.Namespace), count(underWay, namespace))
+				require.LessOrEqual(t, count(underWay, v.Of.Namespace), count(underWay, namespace))
 				if passed[namespace]++; count(underWay, namespace) == 0 {
 					require.LessOrEqual(t, passed[namespace], 4, "of four namespaces")
 				}
 			}
 			for namespace := range passed {
-				if !could[namespace] || namespace == v.Secret.Namespace || count(underWay, namespace) > 0 {
+				if !could[namespace] || namespace == v.Of.Namespace || count(underWay, namespace) > 0 {
 					passed[namespace] = 0
 				}
 			}
@@ -184,14 +186,14 @@ func TestANamespaceOfTarpitsDelaysNobodyForLong(t *testing.T) {
 	const workers, others = 32, 40
 	q := NewQueue(workers)
 	for i := range 500 {
-		q.Add(Visit{Key: Key{Secret: types.NamespacedName{Namespace: "hostile"}, Pod: types.UID(fmt.Sprint("h", i))}})
+		q.Add(Visit{Key: Key{Of: pods.NamespacedKey{Namespace: "hostile"}, Pod: types.UID(fmt.Sprint("h", i))}})
 	}
 	begun := map[string]int{}
 	underWay := 0
 	for turn := range 30 {
 		if turn == 5 {
 			for i := range others {
-				q.Add(Visit{Key: Key{Secret: types.NamespacedName{Namespace: fmt.Sprint("n", i)}, Pod: types.UID(fmt.Sprint("p", i))}})
+				q.Add(Visit{Key: Key{Of: pods.NamespacedKey{Namespace: fmt.Sprint("n", i)}, Pod: types.UID(fmt.Sprint("p", i))}})
 			}
 		}
 		var ended []Key
@@ -200,8 +202,8 @@ func TestANamespaceOfTarpitsDelaysNobodyForLong(t *testing.T) {
 			if !ok {
 				break
 			}
-			if _, ok := begun[v.Secret.Namespace]; !ok {
-				begun[v.Secret.Namespace] = turn
+			if _, ok := begun[v.Of.Namespace]; !ok {
+				begun[v.Of.Namespace] = turn
 			}
 			ended = append(ended, v.Key)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -17,7 +18,7 @@ func TestSilences(t *testing.T) {
 		return []Answer{{Port: 1, Kind: TLS, At: at(after - time.Second)}, {Port: 2, Kind: NoAnswer, Cause: CauseTimeout, At: at(after), Slow: true}}
 	}
 	visit := func(secret string, partial bool) Visit {
-		return Visit{Key: Key{Secret: types.NamespacedName{Namespace: "shop", Name: secret}, Pod: "a"}, Partial: partial}
+		return Visit{Key: Key{Of: pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey(secret)}, Pod: "a"}, Partial: partial}
 	}
 	s := NewSilences()
 	assert.Zero(t, s.Of("a"))

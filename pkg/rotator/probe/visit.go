@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // Visit is a pod that is to be dialled for a Secret, or for the key that it has of its
@@ -33,8 +34,10 @@ type Visit struct {
 
 // Key identifies a Visit.
 type Key struct {
-	Secret types.NamespacedName
-	Pod    types.UID
+	// Of is whose certificate the pod should serve: a namespace and no Key if the pod is
+	// dialled for something else.
+	Of  pods.NamespacedKey
+	Pod types.UID
 }
 
 // Unverified returns the answers of a pod that is not dialled for the cause: one for each

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
@@ -18,9 +16,9 @@ import (
 // Situation is what the report is made from.
 type Situation struct {
 	Workloads []Workload
-	// Unjudged are the Secrets of which this process does not know yet whether pods
-	// of theirs are stale.
-	Unjudged map[types.NamespacedName]bool
+	// Unjudged are the keys of which this process does not know yet whether pods that
+	// mount them are stale.
+	Unjudged map[pods.NamespacedKey]bool
 	// Present is the data of the ConfigMap now, nil if it does not exist.
 	Present map[string]string
 }
@@ -53,7 +51,7 @@ func Decide(s Situation) (Decision, error) {
 	}
 	all := entries{}
 	for _, w := range s.Workloads {
-		if s.Unjudged[types.NamespacedName{Namespace: w.Namespace, Name: w.Stale.Secret}] {
+		if s.Unjudged[pods.NamespacedKey{Namespace: w.Namespace, Key: w.Stale.Key}] {
 			continue // what is known so far is less than what was
 		}
 		for _, entry := range w.entries() {
@@ -65,7 +63,7 @@ func Decide(s Situation) (Decision, error) {
 	}
 	if len(s.Unjudged) > 0 {
 		for _, entry := range before() {
-			if s.Unjudged[types.NamespacedName{Namespace: entry.Namespace, Name: entry.Secret}] {
+			if s.Unjudged[pods.NamespacedKey{Namespace: entry.Namespace, Key: pods.ParseKey(entry.Secret)}] {
 				all.add(entry)
 			}
 		}
@@ -86,7 +84,7 @@ func Decide(s Situation) (Decision, error) {
 func (w Workload) entries() []api.StaleWorkload {
 	entry := api.StaleWorkload{
 		Namespace: w.Namespace, Kind: w.Stale.Workload.Kind, Name: w.Stale.Workload.Name,
-		Secret: w.Stale.Secret, Leaf: w.Stale.Leaf, Since: w.Stale.Since.UTC(), Pods: w.Stale.Pods, OnRotate: w.Stale.OnRotate, Held: w.hold(), Services: w.Stale.Services,
+		Secret: w.Stale.Key.String(), Leaf: w.Stale.Leaf, Since: w.Stale.Since.UTC(), Pods: w.Stale.Pods, OnRotate: w.Stale.OnRotate, Held: w.hold(), Services: w.Stale.Services,
 	}
 	if !w.Stale.Workload.Bare() {
 		return []api.StaleWorkload{entry}
@@ -103,11 +101,11 @@ func (w Workload) hold() *api.RestartHold {
 	switch {
 	case w.Stale.OnRotate != api.OnRotateRestart:
 		return nil
-	case w.Stale.ReadsOtherFiles && w.Stale.PodKey:
+	case w.Stale.ReadsOtherFiles && w.Stale.Key == pods.PodKey:
 		return &api.RestartHold{Reason: holdReadsOtherFiles, Message: "its pods are newer than the certificate that they serve, so that they read it from other files, and a restart would not help"}
 	case w.Stale.ReadsOtherFiles:
 		return &api.RestartHold{Reason: holdReadsOtherFiles, Message: fmt.Sprintf(
-			"its pods are newer than the certificate in Secret %s, so that they read it from other files or through a subPath, and a restart would not help", w.Stale.Secret)}
+			"its pods are newer than the certificate in Secret %s, so that they read it from other files or through a subPath, and a restart would not help", w.Stale.Key)}
 	case w.Held == nil:
 		return nil
 	}

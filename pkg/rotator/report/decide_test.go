@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -20,7 +19,7 @@ import (
 func stale(name string, onRotate api.OnRotate) Workload {
 	return Workload{Namespace: "shop", Stale: serving.StaleWorkload{
 		Workload: pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
-		Secret:   name + "-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: onRotate, Pods: 3, Pod: name + "-0",
+		Key:      pods.SecretKey(name + "-tls"), Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: onRotate, Pods: 3, Pod: name + "-0",
 	}}
 }
 
@@ -54,7 +53,7 @@ func TestWhatIsReported(t *testing.T) {
 	other := stale("web", api.OnRotateRestart)
 	other.Stale.ReadsOtherFiles = true
 	bare := stale("", api.OnRotateReload)
-	bare.Stale.Workload, bare.Stale.Secret, bare.Stale.BarePods, bare.Stale.Pods = pods.Workload{}, "x-tls", []string{"a", "b"}, 2
+	bare.Stale.Workload, bare.Stale.Key, bare.Stale.BarePods, bare.Stale.Pods = pods.Workload{}, pods.SecretKey("x-tls"), []string{"a", "b"}, 2
 	ofPod := func(name string) api.StaleWorkload {
 		e := entry(name, api.OnRotateReload, nil)
 		e.Kind, e.Secret, e.Pods = api.PodKind, "x-tls", 1
@@ -89,10 +88,10 @@ func TestAReportIsWrittenWhenItChanges(t *testing.T) {
 
 // A new leader goes on where the one before stopped.
 func TestANewLeader(t *testing.T) {
-	secret := types.NamespacedName{Namespace: "shop", Name: "web-tls"}
+	key := pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}
 	held := &api.RestartHold{Reason: "Paused", Message: "it is paused"}
 	present := dataOf(t, entry("web", api.OnRotateRestart, held), entry("gone", api.OnRotateReload, nil))
-	unjudged := map[types.NamespacedName]bool{secret: true}
+	unjudged := map[pods.NamespacedKey]bool{key: true}
 
 	assert.Nil(t, decide(t, Situation{Unjudged: unjudged}), "nothing is reported before all is known")
 	assert.Equal(t, dataOf(t, entry("web", api.OnRotateRestart, held)), decide(t, Situation{Unjudged: unjudged, Present: present}),

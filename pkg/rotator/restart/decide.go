@@ -138,7 +138,7 @@ func (s Situation) candidates() []serving.StaleWorkload {
 	}
 	slices.SortFunc(out, func(a, b serving.StaleWorkload) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Workload.Kind, b.Workload.Kind), cmp.Compare(a.Workload.Name, b.Workload.Name),
-			cmp.Compare(a.Secret, b.Secret), cmp.Compare(a.Pod, b.Pod))
+			a.Key.Compare(b.Key), cmp.Compare(a.Pod, b.Pod))
 	})
 	return out
 }

@@ -33,7 +33,7 @@ func staleOf(w pods.Workload) serving.StaleWorkload {
 		name = "bare"
 	}
 	return serving.StaleWorkload{
-		Workload: w, Secret: name + "-tls", Leaf: "new", Since: leafSince, OnRotate: api.OnRotateRestart,
+		Workload: w, Key: pods.SecretKey(name + "-tls"), Leaf: "new", Since: leafSince, OnRotate: api.OnRotateRestart,
 		Pods: 2, Pod: name + "-1", PodUID: "uid-of-pod", Service: name, ServiceUID: "uid-of-service",
 	}
 }
@@ -151,14 +151,14 @@ func TestWhatIsRead(t *testing.T) {
 func TestOneOfANamespaceAtATime(t *testing.T) {
 	web, db := staleOf(webWorkload), staleOf(setWorkload)
 	second := web // another Secret of the same workload
-	second.Secret = "web-tls-2"
+	second.Key = pods.SecretKey("web-tls-2")
 	s, a := situationOf(db, second, web), answersFor(web, db)
 	d := a.decide(t, s)
 	require.NotNil(t, d.Start)
 	assert.Equal(t, web, d.Start.Stale)
 	reasons := map[string]Hold{}
 	for _, h := range d.Held {
-		reasons[h.Stale.Secret] = h.Hold
+		reasons[h.Stale.Key.String()] = h.Hold
 	}
 	assert.Equal(t, map[string]Hold{"web-tls-2": holdRolling, "db-tls": holdTurn}, reasons)
 	assert.Equal(t, testLimits.Poll, d.After)
@@ -179,7 +179,7 @@ func TestOneOfANamespaceAtATime(t *testing.T) {
 	require.Len(t, d.Stuck, 1)
 	assert.Equal(t, webWorkload, d.Stuck[0].Workload)
 	assert.Nil(t, d.Start)
-	behind := d.Held[slices.IndexFunc(d.Held, func(h Held) bool { return h.Stale.Secret == "db-tls" })]
+	behind := d.Held[slices.IndexFunc(d.Held, func(h Held) bool { return h.Stale.Key == pods.SecretKey("db-tls") })]
 	assert.Equal(t, holdBehind, behind.Hold)
 	assert.Equal(t, "Deployment web of its namespace was restarted, and its rollout is not progressing", behind.Message)
 	s.rollouts, s.Standings, s.Now = d.rollouts, nil, s.Now.Add(time.Second)

@@ -190,7 +190,7 @@ func checkService(c candidate) (finding, Need) {
 	switch {
 	case !read:
 		return finding{}, Need{Service: c.stale.Service}
-	case !svc.Ready, !c.stale.PodKey && svc.Leaf != c.stale.Leaf: // pods with keys of their own have no leaf in common
+	case !svc.Ready, c.stale.Key != pods.PodKey && svc.Leaf != c.stale.Leaf: // pods with keys of their own have no leaf in common
 		return held(holdNotReady, "Service %s is not ready with the certificate that its pods should serve", c.stale.Service)
 	}
 	return nothing()

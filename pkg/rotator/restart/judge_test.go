@@ -97,14 +97,14 @@ func TestWhatHoldsARestart(t *testing.T) {
 			w.s.memory.restarted = map[Key]time.Time{KeyOf(before): restartNow.Add(-time.Minute)}
 		}, "", ""},
 		{"pods with keys of their own, which have no leaf in common", webWorkload, func(w world) {
-			w.w.Secret, w.w.Leaf, w.w.PodKey = pods.PodKey, "", true
+			w.w.Key, w.w.Leaf = pods.PodKey, ""
 		}, "", ""},
 		{"taken back for an earlier key of the pods", webWorkload, func(w world) {
-			w.w.Secret, w.w.Leaf, w.w.PodKey = pods.PodKey, "", true
+			w.w.Key, w.w.Leaf = pods.PodKey, ""
 			w.s.memory.restarted = map[Key]time.Time{KeyOf(*w.w): w.w.Since.Add(-time.Minute)}
 		}, "", ""},
 		{"taken back for this key of the pods", webWorkload, func(w world) {
-			w.w.Secret, w.w.Leaf, w.w.PodKey = pods.PodKey, "", true
+			w.w.Key, w.w.Leaf = pods.PodKey, ""
 			w.s.memory.restarted = map[Key]time.Time{KeyOf(*w.w): w.w.Since}
 		}, holdUndone, "was removed or reverted"},
 	}

@@ -7,14 +7,15 @@ import (
 
 // Key is what is restarted at most once.
 type Key struct {
-	workload     pods.Workload
-	pod          string // the first of bare pods, which are no workload
-	secret, leaf string
+	workload pods.Workload
+	pod      string // the first of bare pods, which are no workload
+	key      pods.Key
+	leaf     string
 }
 
 // KeyOf returns the key of a stale workload.
 func KeyOf(w serving.StaleWorkload) Key {
-	k := Key{workload: w.Workload, secret: w.Secret, leaf: w.Leaf}
+	k := Key{workload: w.Workload, key: w.Key, leaf: w.Leaf}
 	if w.Workload.Bare() {
 		k.pod = w.Pod
 	}

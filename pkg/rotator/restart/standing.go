@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // AnnotationRestartedAt is what kubectl rollout restart writes on a pod template,
@@ -81,7 +82,7 @@ type ServiceStanding struct {
 
 // ServiceStandingOf returns the standing of a Service.
 func ServiceStandingOf(svc *corev1.Service) ServiceStanding {
-	leaf, _ := api.LeafOf(svc)
+	leaf, _ := state.LeafOf(svc)
 	ready := api.Condition(svc, api.ConditionReady)
 	return ServiceStanding{ready != nil && ready.Status == metav1.ConditionTrue, leaf}
 }

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
@@ -18,7 +18,7 @@ type agenda struct {
 
 // add has the pod dialled now, or notes when to look again.
 func (a *agenda) add(c consumer, v *view) {
-	at, ok := c.next(v.cert, v.Pace)
+	at, ok := c.next(v.about, v.Pace)
 	if !ok {
 		return
 	}
@@ -46,18 +46,11 @@ func (a *agenda) look(wait time.Duration) {
 // visit returns how the pod is dialled, without its ports.
 func (v *view) visit(c consumer) probe.Visit {
 	visit := probe.Visit{
-		Key:     probe.Key{Secret: types.NamespacedName{Namespace: v.Namespace, Name: v.Secret}, Pod: c.pod.UID},
+		Key:     probe.Key{Of: pods.NamespacedKey{Namespace: v.Namespace, Key: v.about.key()}, Pod: c.pod.UID},
 		Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode,
 		Name: c.endpoint.name,
 	}
-	if v.isPodKeys() {
-		visit.Names, visit.Leaves, visit.PodKey = hostnames(c.endpoint.services), v.cert.known(), &probe.PodKeyQuestion{Demanded: c.endpoint.demanded}
-		return visit
-	}
-	if v.names == nil { // thousands of pods may wait to be dialled for the Secret
-		v.names, v.leaves = hostnames(v.Services), v.cert.known()
-	}
-	visit.Names, visit.Leaves = v.names, v.leaves
+	v.about.ask(&visit, c.endpoint)
 	return visit
 }
 

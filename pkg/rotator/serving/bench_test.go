@@ -26,7 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 	s := lookAt(time.Minute, svc, all...)
 	var d Decision
 	for b.Loop() {
-		d = Decide(s)
+		d = s.Decide()
 	}
 	require.Equal(b, 2000, d.States[stateCurrent])
 }

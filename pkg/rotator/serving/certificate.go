@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // maxFormer bounds how many earlier leaves of a Secret are remembered.
@@ -29,10 +30,6 @@ type certificate struct {
 	// of Rotation.
 	recalled   bool
 	asked, due time.Time
-	// podKeys: pods have keys of their own. Then leaf is empty, trust is the ID of what
-	// they are judged by (probe.Trust), and since is when it became that.
-	podKeys bool
-	trust   string
 }
 
 // follow returns what is to be served now. services have a part in the Secret,
@@ -46,7 +43,7 @@ func (c certificate) follow(services []*corev1.Service, now time.Time) certifica
 	ready := false
 	for _, svc := range services {
 		ready = ready || api.Condition(svc, api.ConditionReady) != nil
-		if leaf, ok := api.LeafOf(svc); ok && !slices.Contains(named, leaf) {
+		if leaf, ok := state.LeafOf(svc); ok && !slices.Contains(named, leaf) {
 			named = append(named, leaf)
 		}
 	}
@@ -77,7 +74,7 @@ func (c certificate) follow(services []*corev1.Service, now time.Time) certifica
 func recalled(services []*corev1.Service) certificate {
 	var c certificate
 	for _, svc := range services {
-		if facts, ok := api.ServingOf(svc); ok && facts.Since.After(c.since) {
+		if facts, ok := state.ServingOf(svc); ok && facts.Since.After(c.since) {
 			c.leaf, c.since, c.recalled = facts.Leaf, facts.Since, true
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 // maxWorkloads bounds how many workloads a condition names, for people. All stale
@@ -22,12 +24,42 @@ const maxWorkloads = 5
 // whose pods come and go is not undecided for ever.
 const stateNew State = "new"
 
-// servingCondition returns the condition that the Service is to have, or nil if
-// that is undecided and the present one may stay. It names workloads and never pods
+// servingCondition returns the condition that a Service of the Secret is to have, or nil if
+// that is undecided and the present one may stay.
+func servingCondition(svc *corev1.Service, secret string, groups []group, cert certificate, p Pace, absent time.Duration) *state.Condition {
+	said, ok := state.ServingOf(svc)
+	return statement{
+		fresh: said.Leaf != cert.leaf || !ok, serving: state.Serving{Leaf: cert.leaf, Since: cert.since}, pace: p, absent: absent,
+		text: func(rule servingRule, own []group) string {
+			if onlyPodKeys(own, rule.state) {
+				return rule.podKeys
+			}
+			return fmt.Sprintf(rule.text, secret)
+		},
+	}.about(svc, groups)
+}
+
+// podKeyCondition is servingCondition for a Service whose pods have keys of their own.
+func podKeyCondition(svc *corev1.Service, groups []group, t trusted, p Pace, absent time.Duration) *state.Condition {
+	said, ok := state.ServingOf(svc)
+	return statement{
+		fresh: said.Leaf != "" || !ok && api.Condition(svc, api.ConditionServing) == nil, serving: state.Serving{Since: t.since}, pace: p, absent: absent,
+		text: func(rule servingRule, _ []group) string { return rule.podKeys },
+	}.about(svc, groups)
+}
+
+// statement is what a condition says beside which pods were seen in which state.
+type statement struct {
+	fresh   bool // the present condition is about another certificate, or there is none
+	serving state.Serving
+	pace    Pace
+	absent  time.Duration // how long there has been no ready pod
+	text    func(servingRule, []group) string
+}
+
+// about returns the condition of a Service. It names workloads and never pods
 // or numbers of them: every change of a Service goes to all nodes.
-//
-// absent is how long no ready pod has mounted the Secret.
-func servingCondition(svc *corev1.Service, secret string, groups []group, cert certificate, p Pace, absent time.Duration) *metav1.Condition {
+func (s statement) about(svc *corev1.Service, groups []group) *state.Condition {
 	var own []group
 	total := map[State]int{}
 	for _, g := range groups {
@@ -39,45 +71,28 @@ func servingCondition(svc *corev1.Service, secret string, groups []group, cert c
 			total[state] += n
 		}
 	}
-	said, ok := api.ServingOf(svc)
-	fresh := said.Leaf != cert.leaf || !ok && (!cert.podKeys || api.Condition(svc, api.ConditionServing) == nil)
 	for _, rule := range servingRules {
 		if !rule.applies(total) {
 			continue
 		}
-		undecided := rule.state == statePending || rule.state == stateNotReady && absent < p.settle()
-		if undecided && !fresh {
+		undecided := rule.state == statePending || rule.state == stateNotReady && s.absent < s.pace.settle()
+		if undecided && !s.fresh {
 			return nil
 		}
-		text := rule.podKeys
-		if !cert.podKeys && !onlyPodKeys(own, rule.state) {
-			text = fmt.Sprintf(rule.text, secret)
-		}
+		text := s.text(rule, own)
 		if rule.advice != nil {
 			text += rule.advice(own, rule.state)
 		}
-		return &metav1.Condition{
-			Type: api.ConditionServing, Status: rule.status, Reason: rule.reason,
-			Message: cert.message(text),
-		}
+		return state.Say(metav1.Condition{Type: api.ConditionServing, Status: rule.status, Reason: rule.reason, Message: text}, s.serving)
 	}
 	return nil // one of the rules applies
-}
-
-// message returns text with what the condition tells other processes, if there is one leaf
-// that it is about.
-func (c certificate) message(text string) string {
-	if c.leaf == "" {
-		return text
-	}
-	return api.ServingFacts{Leaf: c.leaf, Since: c.since}.Message(text)
 }
 
 // onlyPodKeys reports whether all pods in the state have keys of their own, and some are.
 func onlyPodKeys(groups []group, state State) bool {
 	podKeys := false
 	for _, g := range groups {
-		if g.states[state] > 0 && !g.podKeys {
+		if g.states[state] > 0 && g.key != pods.PodKey {
 			return false
 		}
 		podKeys = podKeys || g.states[state] > 0
@@ -85,8 +100,7 @@ func onlyPodKeys(groups []group, state State) bool {
 	return podKeys
 }
 
-// servingRules are asked in order; the first that applies gives the condition.
-var servingRules = []struct {
+type servingRule struct {
 	state   State
 	applies func(total map[State]int) bool
 	status  metav1.ConditionStatus
@@ -94,7 +108,10 @@ var servingRules = []struct {
 	text    string // with the Secret's name
 	podKeys string // in its place, for pods with keys of their own
 	advice  func(groups []group, state State) string
-}{
+}
+
+// servingRules are asked in order; the first that applies gives the condition.
+var servingRules = []servingRule{
 	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q",
 		"no ready pod of this Service mounts a key", nil},
 	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
@@ -178,17 +195,17 @@ func nameWorkloads(groups []group, state State) string {
 
 // notVerified returns the condition of a Service whose pods nobody dials, in place
 // of what was seen before; nil if it has none, or that one.
-func notVerified(svc *corev1.Service) *metav1.Condition {
-	has := api.Condition(svc, api.ConditionServing)
+func notVerified(svc *corev1.Service) *state.Condition {
+	has := state.Of(svc, api.ConditionServing)
 	if has == nil {
 		return nil
 	}
-	message := "pods are not dialled (--verify-consumers=false)"
-	if facts, ok := api.ServingOf(svc); ok {
-		message = facts.Message(message)
-	}
-	if has.Reason == api.ServingNotVerified && has.Message == message {
+	seen, _ := state.ServingOf(svc)
+	want := state.Say(metav1.Condition{
+		Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: "pods are not dialled (--verify-consumers=false)",
+	}, seen)
+	if state.Same(has, want) {
 		return nil
 	}
-	return &metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: message}
+	return want
 }

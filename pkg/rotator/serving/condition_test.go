@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -56,14 +57,14 @@ func TestServingCondition(t *testing.T) {
 		reason string
 		text   string
 	}{
-		{"nobody mounts it", fresh, nil, 0, no, api.ServingNoConsumers, `no ready pod of this Service mounts the key of Secret "web-tls" (leaf`},
+		{"nobody mounts it", fresh, nil, 0, no, api.ServingNoConsumers, `no ready pod of this Service mounts the key of Secret "web-tls"`},
 		{"nobody does any more", same, nil, 29 * time.Second, "", "", ""},
 		{"nobody did for a while", same, nil, 30 * time.Second, no, api.ServingNoConsumers, ""},
 		{"nobody, and a new certificate", older, nil, 0, no, api.ServingNoConsumers, ""},
 		{"none is ready", fresh, []group{groupOf(fresh, "web", stateNotReady)}, 0, no, api.ServingNoConsumers, ""},
 		{"those of another Service", fresh, []group{groupOf(other, "web", stateCurrent)}, 0, no, api.ServingNoConsumers, ""},
 
-		{"all current", fresh, []group{groupOf(fresh, "web", stateCurrent, stateCurrent)}, 0, yes, api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf`},
+		{"all current", fresh, []group{groupOf(fresh, "web", stateCurrent, stateCurrent)}, 0, yes, api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate`},
 		{"all but one that is not ready", same, []group{groupOf(same, "web", stateCurrent, stateNotReady)}, 0, yes, api.ServingCurrent, ""},
 		{"all but one that cannot be asked", same, []group{groupOf(same, "web", stateCurrent), groupOf(same, "job", stateNoPort)}, 0, yes, api.ServingCurrent, ""},
 		{"all but one that is new", same, []group{groupOf(same, "web", stateCurrent, stateNew)}, 0, yes, api.ServingCurrent, ""},
@@ -83,9 +84,9 @@ func TestServingCondition(t *testing.T) {
 		{"stale, and restarted", same, []group{restart(groupOf(same, "web", stateStale))}, 0, no, api.ServingStale, "served by Deployment web; annotation servingcert.dev/on-rotate asks for a restart: they are restarted, or an event says why not"},
 		{"stale, one restarted", same, []group{restart(groupOf(same, "web", stateStale)), groupOf(same, "api", stateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart what does not"},
 		{"foreign", same, []group{groupOf(same, "web", stateForeign, stateCurrent, statePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
-		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web (leaf"},
-		{"not verified", same, []group{because(groupOf(same, "web", stateNotVerified, stateUnreachable, stateCurrent), probe.CauseLoopback)}, 0, unknown, api.ServingNotVerified, `cannot tell whether the certificate in Secret "web-tls" is served: not verified is Deployment web: its address is a loopback address (leaf`},
-		{"not verified, of several causes", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CausePanic), because(groupOf(same, "api", stateNotVerified), probe.CauseOutside)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment api, Deployment web: its address is in none of --pod-cidrs; its answer could not be read, and the rotator's log says where that failed (leaf"},
+		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web"},
+		{"not verified", same, []group{because(groupOf(same, "web", stateNotVerified, stateUnreachable, stateCurrent), probe.CauseLoopback)}, 0, unknown, api.ServingNotVerified, `cannot tell whether the certificate in Secret "web-tls" is served: not verified is Deployment web: its address is a loopback address`},
+		{"not verified, of several causes", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CausePanic), because(groupOf(same, "api", stateNotVerified), probe.CauseOutside)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment api, Deployment web: its address is in none of --pod-cidrs; its answer could not be read, and the rotator's log says where that failed"},
 		{"unreachable", same, []group{groupOf(same, "web", stateUnreachable, stateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
 	}
 	for _, tt := range tests {
@@ -98,7 +99,7 @@ func TestServingCondition(t *testing.T) {
 			require.NotNil(t, got)
 			assert.Equal(t, string(tt.status)+" "+tt.reason, string(got.Status)+" "+got.Reason)
 			assert.Contains(t, got.Message, tt.text)
-			facts, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*got}}})
+			facts, ok := state.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: got.Both()}})
 			assert.True(t, ok)
 			assert.Equal(t, rotatortest.Leaf(2), facts.Leaf)
 			assert.Equal(t, rotatortest.Noon, facts.Since)
@@ -132,8 +133,8 @@ func TestNobodyDials(t *testing.T) {
 	want := notVerified(svc)
 	require.NotNil(t, want)
 	assert.Equal(t, "Unknown NotVerified", string(want.Status)+" "+want.Reason)
-	svc.Status.Conditions[1] = *want
+	svc.Status.Conditions = append(state.Of(svc, api.ConditionReady).Both(), want.Both()...)
 	assert.Nil(t, notVerified(svc), "once")
-	facts, ok := api.ServingOf(svc)
+	facts, ok := state.ServingOf(svc)
 	assert.True(t, ok && facts.Leaf == rotatortest.Leaf(2) && facts.Since.Equal(rotatortest.Noon), "for when somebody looks again")
 }

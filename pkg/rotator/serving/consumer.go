@@ -31,7 +31,7 @@ const (
 // byWeight is the order of the states that a port can be in.
 var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateNotVerified, stateUnreachable}
 
-// consumer is a pod that mounts the key, and what it answered.
+// consumer is a pod that mounts the key or mirrors a static pod, and what it answered.
 type consumer struct {
 	pod      *pods.Facts
 	endpoint *endpoint // shared by the pods of one template
@@ -57,25 +57,38 @@ type Pace struct {
 // those that do not answer are about to end.
 func (p Pace) settle() time.Duration { return 3 * p.Pause }
 
+// standard is what the certificates that pods serve are judged by: that of a Secret, or for
+// keys of the pods' own what clients trust.
+type standard interface {
+	// state returns the state of a port by what it answered. demanded are the names that the
+	// certificate of a pod's own key must have.
+	state(a probe.Answer, demanded string, p Pace) State
+	// overdue returns since when a stale pod should serve another certificate: the first of
+	// its ports. distrusted: clients do not accept one, which is not to be refreshed yet.
+	overdue(c consumer, p Pace) (since time.Time, distrusted bool)
+	// regularly returns when a pod is dialled of which some port has answered.
+	regularly(c consumer, state State, p Pace) time.Time
+}
+
 // state judges a pod.
-func (c consumer) state(cert certificate, p Pace) State {
+func (c consumer) state(by standard, p Pace) State {
 	switch {
 	case !c.pod.Ready:
 		return stateNotReady
 	case len(c.endpoint.ports) == 0:
 		return stateNoPort
 	case len(c.answers) < len(c.endpoint.ports) && !c.silent(p):
-		return c.heaviest(cert, p, statePending)
+		return c.heaviest(by, p, statePending)
 	}
-	return c.heaviest(cert, p, stateUnreachable)
+	return c.heaviest(by, p, stateUnreachable)
 }
 
 // heaviest returns the first state in order of weight of lightest and those of
 // the ports.
-func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
+func (c consumer) heaviest(by standard, p Pace, lightest State) State {
 	best := slices.Index(byWeight, lightest)
 	for _, a := range c.answers {
-		state := c.answerState(a, cert, p)
+		state := by.state(a, c.endpoint.demanded[a.Port], p)
 		if a.Kind == probe.NoAnswer && a.Slow && c.silent(p) {
 			state = stateUnreachable
 		}
@@ -89,37 +102,36 @@ func (c consumer) heaviest(cert certificate, p Pace, lightest State) State {
 // first one that takes too long.
 func (c consumer) silent(p Pace) bool { return c.silence.Last.Sub(c.silence.Since) >= p.settle() }
 
-func (c consumer) answerState(a probe.Answer, cert certificate, p Pace) State {
-	if cert.podKeys {
-		return podKeyState(a, c.endpoint.demanded[a.Port], cert, p)
-	}
-	return answerState(a, cert, p)
-}
-
-func answerState(a probe.Answer, cert certificate, p Pace) State {
+// state implements standard.
+func (c certificate) state(a probe.Answer, _ string, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
 		return statePlaintext
 	case a.Kind == probe.NotVerified:
 		return stateNotVerified
-	case a.Kind == probe.TLS && slices.Contains(cert.named, a.Leaf):
+	case a.Kind == probe.TLS && slices.Contains(c.named, a.Leaf):
 		return stateCurrent
 	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():
 		return statePending
 	case a.Kind == probe.NoAnswer && a.Slow: // it is not dialled any sooner for a new certificate
 		return stateUnreachable
-	case a.At.Before(cert.since):
+	case a.At.Before(c.since):
 		return statePending
 	case a.Kind == probe.NoAnswer:
 		return stateUnreachable
-	case !isOlder(a, cert) && a.Ours:
+	case !isOlder(a, c) && a.Ours:
 		return statePending // the signer has written the Secret, and not yet the condition
-	case !isOlder(a, cert):
+	case !isOlder(a, c):
 		return stateForeign
-	case a.At.Before(cert.since.Add(p.Propagation)):
+	case a.At.Before(c.since.Add(p.Propagation)):
 		return statePropagating
 	}
 	return stateStale
+}
+
+// overdue implements standard: a new certificate of the Secret is for all its pods.
+func (c certificate) overdue(consumer, Pace) (since time.Time, distrusted bool) {
+	return c.since, false
 }
 
 // isOlder reports whether the leaf is an earlier one of the Secret: one that it is
@@ -141,10 +153,10 @@ func isOlder(a probe.Answer, cert certificate) bool {
 
 // firstExpiry returns when the first of the leaves expires for which the pod is
 // stale.
-func (c consumer) firstExpiry(cert certificate, p Pace) time.Time {
+func (c consumer) firstExpiry(by standard, p Pace) time.Time {
 	var first time.Time
 	for _, a := range c.answers {
-		if c.answerState(a, cert, p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
+		if by.state(a, c.endpoint.demanded[a.Port], p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
 			first = a.NotAfter
 		}
 	}
@@ -153,11 +165,12 @@ func (c consumer) firstExpiry(cert certificate, p Pace) time.Time {
 
 // readsOtherFiles reports whether the pod, if it serves an older leaf, reads it
 // from other files than the Secret's: those held the new one already when the pod
-// was created. A restart would not help.
-func (c consumer) readsOtherFiles(cert certificate, p Pace) bool {
-	since := cert.since
-	if cert.podKeys {
-		since, _ = c.overdue(cert, p)
+// was created. A restart would not help. The files of a static pod are filled by something
+// else, at some other time.
+func (c consumer) readsOtherFiles(by standard, p Pace) bool {
+	if c.pod.Template.Value().Mirror() {
+		return false
 	}
+	since, _ := by.overdue(c, p)
 	return c.pod.CreationTimestamp.After(since)
 }

@@ -3,6 +3,7 @@ package serving
 import (
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,7 @@ func silentFor(lasted, after time.Duration) probe.Answer {
 
 // consumerOf is a pod with a port for each answer, and those more that are given.
 func consumerOf(answers []probe.Answer, more ...uint16) consumer {
-	f := &pods.Facts{Ready: true}
+	f := &pods.Facts{Ready: true, Template: unique.Make(pods.Template{})}
 	f.Name, f.UID = "web-a", "uid-of-web-a"
 	d := &endpoint{ports: more}
 	for i := range answers {
@@ -87,7 +88,7 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		{"no answer for long, before it was renewed", silentFor(time.Hour, -time.Second), cert2, statePending},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, answerState(tt.a, tt.cert, testPace)) })
+		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, tt.cert.state(tt.a, "", testPace)) })
 	}
 }
 
@@ -136,6 +137,6 @@ func TestPropertyForeignIsNeverStale(t *testing.T) {
 		if rapid.Bool().Draw(t, "seen") {
 			cert.notBefore = rotatortest.Noon.Add(time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "current")))
 		}
-		assert.Contains(t, []State{stateForeign, statePending}, answerState(a, cert, testPace))
+		assert.Contains(t, []State{stateForeign, statePending}, cert.state(a, "", testPace))
 	})
 }

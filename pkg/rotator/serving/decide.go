@@ -6,45 +6,49 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// Situation is what a decision about the consumers of one Secret is made from.
-type Situation struct {
+// Common is what a decision is made from, whichever key it is about.
+type Common struct {
 	Now       time.Time
 	Namespace string
-	// Secret is empty for the Services that have a part in no Secret and still have
-	// a condition Serving. It is pods.PodKey for the pods that have keys of their own.
-	Secret string
-	// Services have a part in the Secret, oldest first. For pods.PodKey they are all that
-	// ask for a certificate.
-	Services []*corev1.Service
-	// Pods mount the Secret's key. For pods.PodKey they are those with keys of their own,
-	// and those that mount a Secret which a Service keeps from before it asked for such
-	// keys.
-	Pods []*pods.Facts
-	// Trust is what keys of pods are judged by, and only for pods.PodKey.
-	Trust probe.Trust
-	// PodKeys are the pods of the Services that have keys of their own, and only for a
-	// Secret.
-	PodKeys Seen
-	// Shared are those Secrets, of the ones that Services keep from before, in which
-	// another Service has a part, and only for pods.PodKey. Pods that mount one, and have
-	// no key of their own, are counted with it.
-	Shared map[string]bool
+	Services  []*corev1.Service // oldest first
+	Pods      []*pods.Facts
 	// Silences are those of the Pods that do not answer in time.
 	Silences map[types.UID]probe.Silence
-	// Memory is that of the last Decision about the Secret, with what pods have
-	// answered since.
+	// Memory is that of the last Decision about the key, with what pods have answered
+	// since.
 	Memory Memory
 	Pace   Pace
 	// Off: pods are not dialled (--verify-consumers=false).
 	Off bool
+}
+
+// subject is what a decision is about: in it a Secret differs from pods with keys of their
+// own.
+type subject interface {
+	standard
+	key() pods.Key
+	// endpointOf returns where the pod is dialled; without Services if it is not the
+	// subject's concern.
+	endpointOf(pod *pods.Facts) *endpoint
+	// counts reports whether the pod is counted here, and not with another Secret.
+	counts(pod *pods.Facts) bool
+	// ask completes a visit of a pod at the endpoint.
+	ask(visit *probe.Visit, at *endpoint)
+	// reached returns the pod's reached and refreshAt now, and notes how long a certificate
+	// took that the pod is seen to serve for the first time.
+	reached(c consumer, d *Decision) (leaf string, refreshAt time.Time)
+	// describe completes what is reported of stale pods, of which c is one.
+	describe(w *StaleWorkload, c consumer)
+	// conditions returns those that Services are to have. seen are the subject's pods, and
+	// absent is how long there has been no ready one.
+	conditions(seen Seen, absent time.Duration) []Change
 }
 
 // Decision is what follows for the Secret, or for the keys of pods.
@@ -68,13 +72,13 @@ type Decision struct {
 	// own: how long after their kubelets were asked to replace the last certificate the
 	// one was issued that they were now seen to serve for the first time.
 	Arrivals, RefreshDelays []time.Duration
-	// Seen is what was seen of the pods, for PodKeys of another Situation.
+	// Seen is what was seen of the pods, for PodKeys of a SecretSituation.
 	Seen Seen
 	// Judged: no pod can be stale that is not among Stale only because it has not
 	// been dialled yet. A process that has just begun does not know that.
 	Judged bool
 
-	// Memory replaces what was remembered of the Secret. Forget: nothing is to be.
+	// Memory replaces what was remembered of the key. Forget: nothing is to be.
 	Memory Memory
 	Forget bool
 }
@@ -82,49 +86,11 @@ type Decision struct {
 // Change is a condition Serving that a Service is to have; nil for none.
 type Change struct {
 	Service *corev1.Service
-	Want    *metav1.Condition
-}
-
-// Decide says which pods to dial, what the Services' conditions are to be, and
-// what is stale.
-func Decide(s Situation) Decision {
-	if s.isPodKeys() {
-		return s.decidePodKeys()
-	}
-	if s.Secret == "" {
-		return s.release(certificate{})
-	}
-	cert := s.Memory.certificate.follow(s.Services, s.Now)
-	if cert.leaf != s.Memory.certificate.leaf {
-		cert = cert.because(s.Memory, s.Services)
-	}
-	if cert.leaf == "" || s.Off {
-		return s.release(cert)
-	}
-	v := &view{Situation: s, cert: cert, consumers: s.consumers()}
-	return v.decide()
-}
-
-// release takes the conditions back where there is no certificate to be served,
-// and marks them where nobody dials.
-func (s Situation) release(cert certificate) Decision {
-	d := Decision{Memory: Memory{begun: s.Memory.begun, certificate: cert}, Forget: len(s.Services) == 0, Judged: true}
-	for _, svc := range s.Services {
-		switch {
-		case api.Condition(svc, api.ConditionServing) == nil:
-		case cert.leaf == "":
-			d.Conditions = append(d.Conditions, Change{svc, nil})
-		default:
-			if want := notVerified(svc); want != nil {
-				d.Conditions = append(d.Conditions, Change{svc, want})
-			}
-		}
-	}
-	return d
+	Want    *state.Condition
 }
 
 // consumers puts together what is known of the pods.
-func (s Situation) consumers() []consumer {
+func (s *Common) consumers(about subject) []consumer {
 	endpoints := map[unique.Handle[pods.Template]]*endpoint{}
 	var out []consumer
 	for _, pod := range s.Pods {
@@ -133,7 +99,7 @@ func (s Situation) consumers() []consumer {
 		}
 		at := endpoints[pod.Template]
 		if at == nil {
-			at = s.endpointOf(pod)
+			at = about.endpointOf(pod)
 			endpoints[pod.Template] = at
 		}
 		if at.services == nil {
@@ -146,22 +112,10 @@ func (s Situation) consumers() []consumer {
 	return out
 }
 
-func (s Situation) endpointOf(pod *pods.Facts) *endpoint {
-	t, own := pod.Template.Value(), hasPodKey(pod)
-	switch {
-	case s.isPodKeys():
-		return podKeyEndpoint(t, pod.Mounts(), s.Services)
-	case own && slices.ContainsFunc(s.Services, func(svc *corev1.Service) bool { return api.Asks(svc) && api.Selects(svc, t.Pod()) }):
-		return &endpoint{} // it is judged with the others that have keys of their own
-	}
-	return endpointOf(t, s.Secret, s.Services)
-}
-
-// view is a Situation, what was derived from it, and the Decision that is being
-// made.
+// view is what is known, what was derived from it, and the Decision that is being made.
 type view struct {
-	Situation
-	cert      certificate
+	*Common
+	about     subject
 	consumers []consumer
 	d         Decision
 
@@ -171,19 +125,21 @@ type view struct {
 	stale  staleGroups
 	// reported: a pod of the stale ones is not counted elsewhere.
 	reported map[notification]bool
-	// names and leaves are those of all visits for a Secret, nil before the first.
-	names, leaves []string
 }
 
-func (v *view) decide() Decision {
-	v.d = Decision{States: map[State]int{}, Judged: true, Memory: Memory{
-		certificate: v.cert, begun: v.Memory.begun, empty: v.Memory.empty,
-		pods: make(map[types.UID]*remembered, len(v.consumers)),
-	}}
-	if v.cert.leaf == v.Memory.certificate.leaf {
-		v.d.Memory.notified = slices.Clone(v.Memory.notified)
+// view returns the view of a subject. memory is the next one, without what is remembered of
+// pods.
+func (s *Common) view(about subject, memory Memory) *view {
+	v := &view{
+		Common: s, about: about, consumers: s.consumers(about),
+		states: map[State]int{}, groups: groups{key: about.key(), index: map[groupKey]int{}}, stale: staleGroups{}, reported: map[notification]bool{},
 	}
-	v.states, v.groups, v.stale, v.reported = map[State]int{}, groups{index: map[groupKey]int{}}, staleGroups{}, map[notification]bool{}
+	memory.begun, memory.empty, memory.pods = s.Memory.begun, s.Memory.empty, make(map[types.UID]*remembered, len(v.consumers))
+	v.d = Decision{States: map[State]int{}, Judged: true, Memory: memory}
+	return v
+}
+
+func (v *view) decide() {
 	for _, c := range v.consumers {
 		v.addConsumer(c)
 	}
@@ -196,13 +152,12 @@ func (v *view) decide() Decision {
 	v.setConditions()
 	v.setStale()
 	v.d.Dial, v.d.After = v.agenda.dial, v.agenda.after
-	return v.d
 }
 
 // addConsumer decides what follows from one pod, and adds it to those of its
 // workload.
 func (v *view) addConsumer(c consumer) {
-	state, counts := c.state(v.cert, v.Pace), !v.isCountedElsewhere(c.pod)
+	state, counts := c.state(v.about, v.Pace), v.about.counts(c.pod)
 	v.states[state]++
 	if counts {
 		v.d.States[state]++
@@ -215,14 +170,20 @@ func (v *view) addConsumer(c consumer) {
 	if state == statePending && len(c.answers) < len(c.endpoint.ports) {
 		v.d.Judged = false
 	}
-	v.groups.add(c, state, v.cert, v.Pace)
+	v.groups.add(c, state, v.about, v.Pace)
 	if state == stateStale {
-		if notAfter := c.firstExpiry(v.cert, v.Pace); counts && (v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter)) {
+		if notAfter := c.firstExpiry(v.about, v.Pace); counts && (v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter)) {
 			v.d.NotAfter = notAfter
 		}
-		key := v.stale.add(c, v.cert, v.Pace)
+		key := v.stale.add(c, v.about, v.Pace)
 		v.reported[key] = v.reported[key] || counts
 	}
+}
+
+// remember notes what is known of the pod.
+func (v *view) remember(c consumer) {
+	leaf, refreshAt := v.about.reached(c, &v.d)
+	v.d.Memory.pods[c.pod.UID] = &remembered{seen: c.seen, reached: leaf, refreshAt: refreshAt, woken: c.woken}
 }
 
 // setConditions decides the conditions.
@@ -234,15 +195,7 @@ func (v *view) setConditions() {
 			v.agenda.look(wait)
 		}
 	}
-	all := append(slices.Clone(v.d.Seen.groups), v.PodKeys.groups...)
-	for _, svc := range v.Services {
-		if !v.says(svc) {
-			continue
-		}
-		if want := servingCondition(svc, v.Secret, all, v.cert, v.Pace, absent); want != nil {
-			v.d.Conditions = append(v.d.Conditions, Change{svc, want})
-		}
-	}
+	v.d.Conditions = v.about.conditions(v.d.Seen, absent)
 }
 
 // setStale decides which workloads are stale, and which of them an event reports:
@@ -250,19 +203,12 @@ func (v *view) setConditions() {
 // the propagation time, so that the event counts all of them.
 func (v *view) setStale() {
 	for key, g := range v.stale {
-		g.Secret, g.Leaf = v.Secret, v.cert.leaf
-		if !v.isPodKeys() {
-			g.Since, g.Service, g.ServiceUID = v.cert.since, v.Services[0].Name, v.Services[0].UID
-		}
 		slices.Sort(g.BarePods)
 		v.d.Stale = append(v.d.Stale, *g)
 		if v.states[statePropagating] == 0 && v.reported[key] && !slices.Contains(v.d.Memory.notified, key) {
 			v.d.Memory.notified = append(v.d.Memory.notified, key)
 			v.d.Notify = append(v.d.Notify, *g)
 		}
-	}
-	if v.isPodKeys() { // the next certificate of a pod is reported again
-		v.d.Memory.notified = slices.DeleteFunc(v.d.Memory.notified, func(key notification) bool { return v.stale[key] == nil })
 	}
 	slices.SortFunc(v.d.Stale, StaleWorkload.Compare)
 	slices.SortFunc(v.d.Notify, StaleWorkload.Compare)

@@ -23,16 +23,16 @@ func readyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts 
 
 // lookAt is what there is with these pods, that have answered after the given time
 // since noon.
-func lookAt(after time.Duration, svc *corev1.Service, consumers ...consumer) Situation {
-	s := Situation{
-		Now: rotatortest.Noon.Add(after), Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{svc}, Pace: testPace,
+func lookAt(after time.Duration, svc *corev1.Service, consumers ...consumer) SecretSituation {
+	s := SecretSituation{Secret: "web-tls", Common: Common{
+		Now: rotatortest.Noon.Add(after), Namespace: "shop", Services: []*corev1.Service{svc}, Pace: testPace,
 		Memory: Memory{certificate: cert2, begun: rotatortest.Noon.Add(-time.Hour)},
-	}
+	}}
 	return with(s, consumers...)
 }
 
 // with replaces the pods.
-func with(s Situation, consumers ...consumer) Situation {
+func with(s SecretSituation, consumers ...consumer) SecretSituation {
 	s.Pods, s.Memory.pods = nil, map[types.UID]*remembered{}
 	for _, c := range consumers {
 		s.Pods = append(s.Pods, c.pod)
@@ -69,7 +69,7 @@ func TestDecideConsumers(t *testing.T) {
 		asked(readyPod("bare-2", ""), old), asked(readyPod("bare", ""), old),
 	}
 	s := lookAt(late, svc, all...)
-	d := Decide(s)
+	d := s.Decide()
 	assert.Empty(t, d.Dial)
 	assert.InDelta(t, 59+15, d.After.Seconds(), 15, "60 to 90 s after the last dial: they are stale since 60")
 	assert.Equal(t, map[State]int{stateStale: 6, stateCurrent: 1}, d.States)
@@ -81,7 +81,7 @@ func TestDecideConsumers(t *testing.T) {
 
 	stale := func(w pods.Workload, r api.OnRotate, other bool, first string, bare ...string) StaleWorkload {
 		return StaleWorkload{
-			Workload: w, Secret: "web-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: r, ReadsOtherFiles: other,
+			Workload: w, Key: pods.SecretKey("web-tls"), Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: r, ReadsOtherFiles: other,
 			Pods: max(1, len(bare)), Pod: first, PodUID: types.UID("uid-of-" + first), BarePods: bare, Service: "web", ServiceUID: "uid-of-web",
 		}
 	}
@@ -94,17 +94,36 @@ func TestDecideConsumers(t *testing.T) {
 	assert.Equal(t, want, d.Stale)
 	assert.Equal(t, want, d.Notify)
 
-	early := Decide(with(s, append(all, asked(readyPod("f", "web"), showed(rotatortest.Leaf(1), time.Minute)))...))
+	early := with(s, append(all, asked(readyPod("f", "web"), showed(rotatortest.Leaf(1), time.Minute)))...).Decide()
 	assert.Empty(t, early.Notify, "not of some while others may follow")
 	assert.Empty(t, early.Memory.notified)
 	assert.Len(t, early.Stale, 4)
 
 	s.Memory.notified = d.Memory.notified
-	again := Decide(with(s, all[:4]...))
+	again := with(s, all[:4]...).Decide()
 	assert.Empty(t, again.Notify, "each is reported once")
 	assert.Len(t, again.Stale, 2)
 	s.Memory.notified = again.Memory.notified
-	assert.Equal(t, d.Memory.notified, Decide(with(s)).Memory.notified, "and stays reported while the certificate is the same")
+	assert.Equal(t, d.Memory.notified, with(s).Decide().Memory.notified, "and stays reported while the certificate is the same")
+}
+
+// Static pods that a Service selects are dialled and counted as those that mount its Secret, and
+// reported each by its own pod.
+func TestStaticPods(t *testing.T) {
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
+	younger := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(time.Minute)) }
+	one := readyPod("kube-scheduler-cp-1", "", rotatortest.Mirror("cp-1"), younger)
+	assert.Equal(t, []types.UID{one.UID}, dialled(lookAt(time.Minute, svc, asked(one)).Decide()))
+	late := 3*time.Minute + time.Second
+	d := lookAt(late, svc, asked(one, showed(rotatortest.Leaf(1), late)), asked(readyPod("kube-scheduler-cp-2", "", rotatortest.Mirror("cp-2")), showed(rotatortest.Leaf(2), late)),
+		asked(readyPod("etcd-cp-1", "", rotatortest.Mirror("cp-1"), rotatortest.Label("app", "etcd")))).Decide()
+	assert.Equal(t, map[State]int{stateStale: 1, stateCurrent: 1}, d.States, "nobody selects the third")
+	require.Len(t, d.Notify, 1)
+	assert.False(t, d.Notify[0].ReadsOtherFiles, "something else fills its files, whenever the pod was created")
+	regarding, _ := d.Notify[0].Objects("shop", "")
+	assert.Equal(t, "kube-scheduler-cp-1", regarding.(*corev1.ObjectReference).Name)
+	require.Len(t, d.Conditions, 1)
+	assert.Contains(t, d.Conditions[0].Want.Message, "served by Node cp-1: ")
 }
 
 // What a process that has just begun does not know yet is not taken for nothing.
@@ -113,15 +132,15 @@ func TestJudged(t *testing.T) {
 	unready := asked(readyPod("c", "web", func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	unasked, current := asked(readyPod("b", "web")), asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0))
 	silent := asked(readyPod("s", "web"), silentFor(0, time.Minute))
-	assert.False(t, Decide(lookAt(time.Minute, svc, current, unasked)).Judged)
-	assert.True(t, Decide(lookAt(time.Minute, svc, current, unready, silent)).Judged)
+	assert.False(t, lookAt(time.Minute, svc, current, unasked).Decide().Judged)
+	assert.True(t, lookAt(time.Minute, svc, current, unready, silent).Decide().Judged)
 	unasked.seen = rotatortest.Noon
-	assert.True(t, Decide(lookAt(time.Minute, svc, current, unasked)).Judged, "a pod that came since cannot have been reported before")
+	assert.True(t, lookAt(time.Minute, svc, current, unasked).Decide().Judged, "a pod that came since cannot have been reported before")
 	off := lookAt(time.Minute, svc, current, unasked)
 	off.Off = true
-	assert.True(t, Decide(off).Judged)
+	assert.True(t, off.Decide().Judged)
 	off.Services = nil
-	assert.True(t, Decide(off).Forget)
+	assert.True(t, off.Decide().Forget)
 }
 
 func TestWhoIsDialled(t *testing.T) {
@@ -130,41 +149,41 @@ func TestWhoIsDialled(t *testing.T) {
 	outdated := asked(readyPod("b", "web"), showed(rotatortest.Leaf(1), -time.Hour))
 	unready := asked(readyPod("c", "web", func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	first := asked(readyPod("d", "web"))
-	d := Decide(lookAt(time.Minute, svc, current, outdated, unready, first))
+	d := lookAt(time.Minute, svc, current, outdated, unready, first).Decide()
 	assert.Equal(t, []types.UID{"uid-of-b", "uid-of-d"}, dialled(d))
 	assert.Positive(t, d.After)
 }
 
 func TestAServiceWithoutReadyPods(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
-	d := Decide(lookAt(time.Minute, svc))
+	d := lookAt(time.Minute, svc).Decide()
 	assert.Empty(t, d.Conditions, "not at once")
 	assert.Equal(t, rotatortest.Noon.Add(time.Minute), d.Memory.empty)
 	assert.Equal(t, 30*time.Second, d.After)
 	s := lookAt(90*time.Second, svc)
 	s.Memory.empty = d.Memory.empty
-	d = Decide(s)
+	d = s.Decide()
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingNoConsumers, d.Conditions[0].Want.Reason)
 	assert.Zero(t, d.After)
 
 	s = lookAt(91*time.Second, svc, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second)))
 	s.Memory.empty = d.Memory.empty
-	assert.Zero(t, Decide(s).Memory.empty)
+	assert.Zero(t, s.Decide().Memory.empty)
 }
 
 func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	current, unasked := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0)), asked(readyPod("b", "web"))
 	unasked.seen = rotatortest.Noon
-	d := Decide(lookAt(time.Minute, svc, current, unasked))
+	d := lookAt(time.Minute, svc, current, unasked).Decide()
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingCurrent, d.Conditions[0].Want.Reason)
 	assert.Equal(t, map[State]int{stateCurrent: 1, statePending: 1}, d.States)
 
 	s := lookAt(time.Minute, svc, current, unasked) // by a leader that has just begun
 	s.Memory.begun = rotatortest.Noon
-	assert.Empty(t, Decide(s).Conditions, "it says nothing before it has asked")
+	assert.Empty(t, s.Decide().Conditions, "it says nothing before it has asked")
 }
 
 func TestFiftyServicesOverOnePod(t *testing.T) {
@@ -174,8 +193,8 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 	}
 	s := lookAt(time.Minute, services[0], asked(readyPod("a", "web")))
 	s.Services = services
-	assert.Len(t, Decide(s).Dial, 1)
-	d := Decide(with(s, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second))))
+	assert.Len(t, s.Decide().Dial, 1)
+	d := with(s, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second))).Decide()
 	assert.Empty(t, d.Dial)
 	require.Len(t, d.Conditions, 50)
 	for _, c := range d.Conditions {
@@ -190,7 +209,7 @@ func TestAServiceAnswersForItsOwnPods(t *testing.T) {
 	s := lookAt(late, web, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late)), asked(readyPod("b", "db", rotatortest.Label("app", "db")), showed(rotatortest.Leaf(1), late)))
 	s.Services = []*corev1.Service{db, web}
 	reasons := map[string]string{}
-	for _, c := range Decide(s).Conditions {
+	for _, c := range s.Decide().Conditions {
 		reasons[c.Service.Name] = c.Want.Reason
 	}
 	assert.Equal(t, map[string]string{"web": api.ServingCurrent, "db": api.ServingStale}, reasons)
@@ -199,10 +218,10 @@ func TestAServiceAnswersForItsOwnPods(t *testing.T) {
 // What is dialled, and what is measured when a pod serves the new certificate.
 func TestVisitsAndArrivals(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
-	d := Decide(lookAt(time.Minute, svc, asked(readyPod("a", "web"))))
+	d := lookAt(time.Minute, svc, asked(readyPod("a", "web"))).Decide()
 	require.Len(t, d.Dial, 1)
 	v := d.Dial[0]
-	assert.Equal(t, types.NamespacedName{Namespace: "shop", Name: "web-tls"}, v.Secret)
+	assert.Equal(t, pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}, v.Of)
 	assert.Equal(t, "10.0.0.7", v.Address.String())
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Equal(t, "web.shop.svc", v.Name)
@@ -213,11 +232,11 @@ func TestVisitsAndArrivals(t *testing.T) {
 	arrived.reached = rotatortest.Leaf(1)
 	first := asked(readyPod("b", "web"), showed(rotatortest.Leaf(2), time.Minute))
 	s := lookAt(2*time.Minute, svc, arrived, first)
-	d = Decide(s)
+	d = s.Decide()
 	assert.Equal(t, []time.Duration{time.Minute}, d.Arrivals, "of the pod that was seen to serve the one before")
 	d.Memory.TakeAnswers(s.Memory)
 	s.Memory = d.Memory
-	assert.Empty(t, Decide(s).Arrivals, "once")
+	assert.Empty(t, s.Decide().Arrivals, "once")
 }
 
 func TestTheFirstOfTheOldCertificatesToEnd(t *testing.T) {

@@ -9,7 +9,8 @@
 // shows is compared with the one that condition Ready of a Service names. Nothing
 // here reads a Secret.
 //
-// The unit of work is a Secret ([Situation], [Decide], [Decision]):
+// The unit of work is a key: that in a Secret ([SecretSituation], [Decision]), or those that
+// the pods of a namespace have of their own ([PodKeySituation]):
 //
 //	certificate.follow    which leaf is to be served, and since when: the signer
 //	                      writes it into the Ready conditions; a new leader goes on
@@ -19,10 +20,12 @@
 //	consumer.state        what a pod is called, by its answers (State)
 //	consumer.next         when it is dialled again: often while something is about
 //	                      to change, rarely otherwise
-//	podKeyState           the same for a pod with a key of its own
 //	agenda                which pods are dialled now, and when to look again
-//	arrived, refreshed    how long a certificate took to a pod
+//	reached               how long a certificate took to a pod
 //	servingCondition      what its Service says about all of them
+//
+// In what the two differ is behind two interfaces: standard is what an answer is judged by,
+// and subject is what is asked of a pod and what follows from the answers.
 //
 // A leaf that a pod serves is current, or an older one of the Secret, or foreign.
 // An older one may be acted on: pods that serve it after the propagation time are
@@ -32,10 +35,9 @@
 // probe.
 //
 // Pods whose kubelets make their keys have no leaf in common. The pods of a namespace
-// that have such keys are one more unit of work, in whose Situation the name of the
-// Secret is [pods.PodKey]. Such a leaf is judged by itself (podKeyState): by the names
-// of the pod and its Services, by the roots that are published, by the generation that signs,
-// and by the time at which its kubelet should have replaced it. Nobody can hasten that:
+// that have such keys are one unit of work. Such a leaf is judged by itself (trusted): by
+// the names of the pod and its Services, by the roots that are published, by the generation
+// that signs, and by the time at which its kubelet should have replaced it. Nobody can hasten that:
 // what is to be replaced is propagating until then, and stale afterwards. What was seen
 // of these pods ([Seen]) is part of the conditions of Services with a Secret. A pod that
 // mounts a Secret beside a key of its own is judged with these pods, and one with a Secret

@@ -29,12 +29,13 @@ type endpoint struct {
 	demanded map[uint16]string
 }
 
-// endpointOf returns how the pods of a template are reached that mount the Secret.
-// services have a part in it, oldest first.
+// endpointOf returns how the pods of a template are reached that mount the Secret, or mirror
+// static pods. services have a part in the Secret, oldest first.
 //
 // The Services that select a pod know its ports, and where to find them by name.
 // If none does, one without a selector may have endpoints that are written by hand.
-// Otherwise the containers that mount the Secret may declare ports.
+// Otherwise the containers that mount the Secret may declare ports. Mirror pods are nobody's
+// concern whom no Service selects.
 func endpointOf(t pods.Template, secret string, services []*corev1.Service) *endpoint {
 	if len(services) == 0 {
 		return &endpoint{}
@@ -50,6 +51,9 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 		case labels.SelectorFromSet(svc.Spec.Selector).Matches(set):
 			selecting = append(selecting, svc)
 		}
+	}
+	if t.Mirror() && len(selecting) == 0 {
+		return &endpoint{}
 	}
 	for _, candidates := range [][]*corev1.Service{selecting, open} {
 		if len(candidates) > 0 {

@@ -53,6 +53,8 @@ func TestEndpoints(t *testing.T) {
 		{"selected by none: what its container declares", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{80, 81}, "other.shop.svc"},
 		{"selected by none: what says TLS", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 8443), rotatortest.Declares("https", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{81, 8443}, "other.shop.svc"},
 		{"selected by none: another container's", rotatortest.Declares("https", 81), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, nil, "other.shop.svc"},
+		{"a mirror pod, selected", rotatortest.Mirror("cp-1"), []*corev1.Service{rotatortest.Asking("web", web, 10259)}, []uint16{10259}, "web.shop.svc"},
+		{"a mirror pod, selected by none", rotatortest.All(rotatortest.Mirror("cp-1"), rotatortest.Declares("https", 81)), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1), rotatortest.Asking("open", nil, 2)}, nil, ""},
 		{"no Service", rotatortest.Declares("https", 81), nil, nil, ""},
 	}
 	for _, tt := range tests {

@@ -20,7 +20,7 @@ type group struct {
 	audience string // as of the endpoint
 	states   map[State]int
 	causes   map[probe.Cause]bool // of those in stateNotVerified
-	podKeys  bool                 // they have keys of their own
+	key      pods.Key             // that the decision is about
 	// distrusted: clients do not accept the certificate of one in stateStale.
 	distrusted bool
 }
@@ -30,7 +30,7 @@ func (g group) concerns(svc *corev1.Service) bool {
 }
 
 func (g group) equal(other group) bool {
-	return g.workload == other.workload && g.onRotate == other.onRotate && g.podKeys == other.podKeys && g.distrusted == other.distrusted &&
+	return g.workload == other.workload && g.onRotate == other.onRotate && g.key == other.key && g.distrusted == other.distrusted &&
 		maps.Equal(g.states, other.states) && maps.Equal(g.causes, other.causes) && g.audience == other.audience
 }
 
@@ -51,6 +51,7 @@ func (s Seen) Services() []*corev1.Service {
 
 // groups collects consumers in groups.
 type groups struct {
+	key   pods.Key // of all
 	all   []group
 	index map[groupKey]int
 }
@@ -61,7 +62,7 @@ type groupKey struct {
 	audience string
 }
 
-func (g *groups) add(c consumer, state State, cert certificate, p Pace) {
+func (g *groups) add(c consumer, state State, by standard, p Pace) {
 	t := c.pod.Template.Value()
 	key := groupKey{t.Workload, t.OnRotate, c.endpoint.audience}
 	i, ok := g.index[key]
@@ -69,13 +70,13 @@ func (g *groups) add(c consumer, state State, cert certificate, p Pace) {
 		i = len(g.all)
 		g.index[key] = i
 		g.all = append(g.all, group{
-			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, podKeys: cert.podKeys,
+			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, key: g.key,
 			states: map[State]int{}, causes: map[probe.Cause]bool{},
 		})
 	}
 	g.all[i].states[state]++
-	if cert.podKeys && state == stateStale {
-		_, distrusted := c.overdue(cert, p)
+	if state == stateStale {
+		_, distrusted := by.overdue(c, p)
 		g.all[i].distrusted = g.all[i].distrusted || distrusted
 	}
 	if state != stateNotVerified {

@@ -12,10 +12,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// Memory is what a process remembers of a Secret between two decisions. What must
+// Memory is what a process remembers of a key between two decisions. What must
 // outlive the process is in the Serving conditions.
 type Memory struct {
-	certificate certificate
+	certificate certificate // of a Secret
+	trusted     trusted     // for pods with keys of their own
 	// begun is when this process first looked, and empty since when it has found no
 	// ready pod, zero if it finds one.
 	begun, empty time.Time

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -18,14 +19,14 @@ import (
 
 const demandedOfWeb = "web.shop.svc"
 
-var trustOfNow = certificate{podKeys: true, trust: "2 roots", since: rotatortest.Noon}
+var trustOfNow = trusted{id: "2 roots", since: rotatortest.Noon}
 
 // own is an answer of a pod with a key of its own at a time after noon, whose certificate is
 // to be refreshed at another.
 func own(after, refresh time.Duration, changes ...func(*probe.Answer)) probe.Answer {
 	a := showed(rotatortest.Leaf(7), after)
 	a.Ours, a.NotAfter = true, rotatortest.Noon.Add(refresh+2*time.Hour)
-	a.PodKey = &probe.PodKeyJudgement{Trust: trustOfNow.trust, Demanded: demandedOfWeb, Verifies: true, Newest: true, RefreshAt: rotatortest.Noon.Add(refresh)}
+	a.PodKey = &probe.PodKeyJudgement{Trust: trustOfNow.id, Demanded: demandedOfWeb, Verifies: true, Newest: true, RefreshAt: rotatortest.Noon.Add(refresh)}
 	for _, change := range changes {
 		change(&a)
 	}
@@ -67,7 +68,7 @@ func TestStatesOfAPodKey(t *testing.T) {
 		{"silent for long enough", silentFor(testPace.settle(), time.Hour), stateUnreachable},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, podKeyState(tt.a, demandedOfWeb, trustOfNow, testPace)) })
+		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, trustOfNow.state(tt.a, demandedOfWeb, testPace)) })
 	}
 }
 
@@ -85,22 +86,24 @@ func podKeyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts
 func withPodKeys(name string, kept ...string) *corev1.Service {
 	svc := rotatortest.Asking(name, map[string]string{"app": "web"}, 8443)
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
-	svc.Status.Conditions = []metav1.Condition{{
-		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys,
-		Message: api.PodKeysText([]string{"*." + name + ".shop.svc", name + ".shop.svc"}, 0) + api.KeptText(kept),
-	}}
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: "each pod makes its key"}
+	svc.Status.Conditions = state.Say(ready, state.Ready{Names: []string{"*." + name + ".shop.svc", name + ".shop.svc"}, Kept: kept}).Both()
 	return svc
 }
 
+// keeping returns the conditions of the Service, which keeps the Secret too.
+func keeping(svc *corev1.Service, kept string) []metav1.Condition {
+	return state.Say(*api.Condition(svc, api.ConditionReady), state.ReadyOf(svc).WithKept([]string{kept})).Both()
+}
+
 // podKeysAt is what there is of pods with keys of their own.
-func podKeysAt(after time.Duration, services []*corev1.Service, consumers ...consumer) Situation {
-	s := lookAt(after, nil, consumers...)
-	s.Secret, s.Services, s.Trust = pods.PodKey, services, probe.Trust{ID: trustOfNow.trust, Since: rotatortest.Noon}
-	s.Memory.certificate = trustOfNow
+func podKeysAt(after time.Duration, services []*corev1.Service, consumers ...consumer) PodKeySituation {
+	s := PodKeySituation{Common: lookAt(after, nil, consumers...).Common, Trust: probe.Trust{ID: trustOfNow.id, Since: rotatortest.Noon}}
+	s.Services, s.Memory.certificate, s.Memory.trusted = services, certificate{}, trustOfNow
 	return s
 }
 
-func conditionOf(t *testing.T, d Decision) *metav1.Condition {
+func conditionOf(t *testing.T, d Decision) *state.Condition {
 	t.Helper()
 	require.Len(t, d.Conditions, 1)
 	require.NotNil(t, d.Conditions[0].Want)
@@ -113,9 +116,9 @@ func TestDecidePodKeys(t *testing.T) {
 	now := 10 * time.Hour
 	current, overdue := own(now, 20*time.Hour), own(now, 8*time.Hour)
 	svc := withPodKeys("web")
-	d := Decide(podKeysAt(now, []*corev1.Service{svc},
+	d := podKeysAt(now, []*corev1.Service{svc},
 		asked(podKeyPod("a", "web"), current), asked(podKeyPod("b", "web", restart), overdue), asked(podKeyPod("c", "web", restart), own(now, 7*time.Hour)),
-		asked(podKeyPod("d", "web", younger), overdue)))
+		asked(podKeyPod("d", "web", younger), overdue)).Decide()
 	assert.Equal(t, map[State]int{stateCurrent: 1, stateStale: 3}, d.States)
 	assert.True(t, d.Judged)
 	want := conditionOf(t, d)
@@ -123,7 +126,7 @@ func TestDecidePodKeys(t *testing.T) {
 	assert.Equal(t, "a certificate that should have been replaced is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically", want.Message)
 	require.Len(t, d.Stale, 2)
 	assert.Equal(t, StaleWorkload{
-		Workload: deploymentNamed("web"), Secret: pods.PodKey, PodKey: true, Since: rotatortest.Noon.Add(7*time.Hour + 5*time.Minute), OnRotate: api.OnRotateRestart,
+		Workload: deploymentNamed("web"), Key: pods.PodKey, Since: rotatortest.Noon.Add(7*time.Hour + 5*time.Minute), OnRotate: api.OnRotateRestart,
 		Pods: 2, Pod: "b", PodUID: "uid-of-b", Service: "web", ServiceUID: "uid-of-web", Services: []string{"web"},
 	}, d.Stale[1])
 	assert.Equal(t, "2 pods (b among them) serve a certificate that should have been replaced by 2026-05-01 19:05:00 UTC", d.Stale[1].Note())
@@ -132,14 +135,14 @@ func TestDecidePodKeys(t *testing.T) {
 
 	s := podKeysAt(now, []*corev1.Service{svc}, asked(podKeyPod("b", "web", restart), overdue))
 	s.Memory.notified = d.Memory.notified
-	again := Decide(s)
+	again := s.Decide()
 	assert.Empty(t, again.Notify, "each is reported once")
 	assert.Len(t, again.Memory.notified, 1, "and the next certificate of the other is reported again")
 }
 
 func TestDistrustedPodKeys(t *testing.T) {
 	svc := withPodKeys("web")
-	d := Decide(podKeysAt(10*time.Minute, []*corev1.Service{svc}, asked(podKeyPod("a", "web", rotatortest.Annotation(api.AnnotationOnRotate, "restart")), own(9*time.Minute, 8*time.Hour, distrusted))))
+	d := podKeysAt(10*time.Minute, []*corev1.Service{svc}, asked(podKeyPod("a", "web", rotatortest.Annotation(api.AnnotationOnRotate, "restart")), own(9*time.Minute, 8*time.Hour, distrusted))).Decide()
 	want := conditionOf(t, d)
 	assert.Equal(t, api.ServingStale, want.Reason)
 	assert.Contains(t, want.Message, "; clients do not accept the CA of some any more, and only a new pod gets another certificate")
@@ -157,7 +160,7 @@ func TestSinceWhenAPodKeyIsStale(t *testing.T) {
 		c := consumerOf(nil)
 		c.answers = answers
 		c.endpoint.demanded = map[uint16]string{8443: demandedOfWeb, 9443: demandedOfWeb}
-		since, distrusted := c.overdue(trustOfNow, testPace)
+		since, distrusted := trustOfNow.overdue(c, testPace)
 		return since.Sub(rotatortest.Noon), distrusted
 	}
 	const now = 10 * time.Hour
@@ -189,12 +192,12 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	said := withPodKeys("web")
 	said.Status.Conditions = append(said.Status.Conditions, metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "said"})
 	issued := withPodKeys("web") // its signer has not seen the annotation
-	issued.Status.Conditions[0].Reason, issued.Status.Conditions[0].Message = "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: rotatortest.Leaf(1)}.Message("names")
+	issued.Status.Conditions = rotatortest.Ready("web", rotatortest.Leaf(1)).Status.Conditions
 	refused := withPodKeys("web")
 	refused.Status.Conditions[0].Status, refused.Status.Conditions[0].Reason, refused.Status.Conditions[0].Message = metav1.ConditionFalse, "InvalidAnnotation", "no"
 	failed := rotatortest.Ready("web", "") // with a Secret, whose decision says what there is to say
 	back := rotatortest.Ready("web", rotatortest.Leaf(2))
-	back.Status.Conditions[0].Message += api.KeptText([]string{"old-tls"})
+	back.Status.Conditions = keeping(back, "old-tls")
 	unnamed := func(a *probe.Answer) { a.PodKey.Demanded = "" }
 	tests := []struct {
 		name     string
@@ -218,7 +221,7 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := Decide(podKeysAt(time.Minute, []*corev1.Service{tt.svc}, tt.consumer...))
+			d := podKeysAt(time.Minute, []*corev1.Service{tt.svc}, tt.consumer...).Decide()
 			if tt.reason == "" {
 				assert.Empty(t, d.Conditions)
 				return
@@ -234,10 +237,10 @@ func TestWhatPodKeysAreAsked(t *testing.T) {
 	waits.Status.Conditions[0].Status = metav1.ConditionFalse
 	other := withPodKeys("other")
 	other.Spec.Selector = map[string]string{"app": "other"}
-	d := Decide(podKeysAt(time.Minute, []*corev1.Service{web, old, waits, other}, asked(podKeyPod("a", "web"))))
+	d := podKeysAt(time.Minute, []*corev1.Service{web, old, waits, other}, asked(podKeyPod("a", "web"))).Decide()
 	require.Len(t, d.Dial, 1)
 	v := d.Dial[0]
-	assert.Equal(t, pods.PodKey, v.Secret.Name)
+	assert.Equal(t, pods.PodKey, v.Of.Key)
 	assert.Equal(t, []string{"web.shop.svc", "api.shop.svc", "waits.shop.svc"}, v.Names)
 	assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
 	assert.Equal(t, []uint16{8443}, v.Ports)
@@ -255,7 +258,7 @@ func TestThePodsOwnNameIsAsked(t *testing.T) {
 	balanced := withPodKeys("balanced")
 	long := withPodKeys("web") // its condition does not show all names
 	long.Spec.ClusterIP = corev1.ClusterIPNone
-	long.Status.Conditions[0].Message = api.PodKeysText([]string{"a.web.shop.svc"}, 30)
+	long.Status.Conditions = state.Say(long.Status.Conditions[0], state.Ready{Names: []string{"a.web.shop.svc"}}).Both()
 	switched := rotatortest.Ready("web", rotatortest.Leaf(2)) // back to a Secret: the pod still gets its names
 	switched.Spec.ClusterIP = corev1.ClusterIPNone
 	kept := func(p *corev1.Pod) { p.Spec.Volumes = nil; rotatortest.SecretVolume("web-tls")(p) } // it holds a wildcard
@@ -276,7 +279,7 @@ func TestThePodsOwnNameIsAsked(t *testing.T) {
 		{"with the Secret from before", keeps, []rotatortest.Change{host("web-0", "web"), kept}, "web.shop.svc"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := Decide(podKeysAt(time.Minute, []*corev1.Service{tt.svc}, asked(podKeyPod("web-0", "web", tt.pod...))))
+			d := podKeysAt(time.Minute, []*corev1.Service{tt.svc}, asked(podKeyPod("web-0", "web", tt.pod...))).Decide()
 			require.Len(t, d.Dial, 1)
 			assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: tt.want}}, d.Dial[0].PodKey)
 		})
@@ -289,7 +292,7 @@ func TestAPortHasTheNamesOfItsServices(t *testing.T) {
 	api.Spec.Ports[0].TargetPort = intstr.FromInt32(9443)
 	both := withPodKeys("both")
 	both.Spec.Ports = append(both.Spec.Ports, api.Spec.Ports...)
-	d := Decide(podKeysAt(time.Minute, []*corev1.Service{web, api, both}, asked(podKeyPod("a", "web"))))
+	d := podKeysAt(time.Minute, []*corev1.Service{web, api, both}, asked(podKeyPod("a", "web"))).Decide()
 	require.Len(t, d.Dial, 1)
 	assert.Equal(t, []uint16{8443, 9443}, d.Dial[0].Ports)
 	assert.Equal(t, map[uint16]string{8443: "both.shop.svc,web.shop.svc", 9443: "api.shop.svc,both.shop.svc"}, d.Dial[0].PodKey.Demanded)
@@ -305,20 +308,20 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 		ofSecret  probe.Answer
 		want, say string
 	}{
-		{"both as they should be", own(now, time.Hour, question), showed(rotatortest.Leaf(2), now), api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf`},
+		{"both as they should be", own(now, time.Hour, question), showed(rotatortest.Leaf(2), now), api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate`},
 		{"the pod's own is overdue", own(now, -time.Hour, question), showed(rotatortest.Leaf(2), now), api.ServingStale, "a certificate that should have been replaced is still served by Deployment own: "},
 		{"the Secret's is old", own(now, time.Hour, question), showed(rotatortest.Leaf(1), now), api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: `},
 		{"both", own(now, -time.Hour, question), showed(rotatortest.Leaf(1), now), api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment own, Deployment web: `},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			podKeys := Decide(podKeysAt(now, []*corev1.Service{back}, asked(podKeyPod("o", "own"), tt.own)))
+			podKeys := podKeysAt(now, []*corev1.Service{back}, asked(podKeyPod("o", "own"), tt.own)).Decide()
 			assert.Empty(t, podKeys.Conditions, "the Secret's decision says it")
 			s := lookAt(now, back, asked(readyPod("a", "web"), tt.ofSecret))
 			s.PodKeys = podKeys.Seen
-			want := conditionOf(t, Decide(s))
+			want := conditionOf(t, s.Decide())
 			assert.Equal(t, tt.want, want.Reason)
 			assert.Contains(t, want.Message, tt.say)
-			assert.Contains(t, want.Message, "(leaf sha256:"+rotatortest.Leaf(2))
+			assert.Contains(t, want.State, rotatortest.Leaf(2))
 		})
 	}
 }
@@ -332,25 +335,25 @@ func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
 		return asked(podKeyPod("a", "web", append(changes, beside)...), answer)
 	}
 	web, asks := withPodKeys("web"), rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
-	podKeys := Decide(podKeysAt(now, []*corev1.Service{web, asks}, pod()))
+	podKeys := podKeysAt(now, []*corev1.Service{web, asks}, pod()).Decide()
 	assert.Equal(t, map[State]int{stateCurrent: 1}, podKeys.States)
 
 	s := lookAt(now, asks, pod())
 	s.PodKeys = podKeys.Seen
-	d := Decide(s)
+	d := s.Decide()
 	assert.Empty(t, d.States)
 	assert.Empty(t, d.Dial)
 	assert.Equal(t, api.ServingCurrent, conditionOf(t, d).Reason)
 
 	t.Run("that its Service does not select", func(t *testing.T) {
-		d := Decide(lookAt(now, asks, pod(rotatortest.Label("app", "other"))))
+		d := lookAt(now, asks, pod(rotatortest.Label("app", "other"))).Decide()
 		assert.Len(t, d.States, 1, "it is known by the Secret that it mounts")
 	})
 	t.Run("of a Service that asks for nothing any more", func(t *testing.T) {
 		retained := rotatortest.Ready("web", rotatortest.Leaf(2))
 		delete(retained.Annotations, api.AnnotationSecretName)
 		retained.Status.Conditions[0].Reason = api.ReasonRetained
-		d := Decide(lookAt(now, retained, pod()))
+		d := lookAt(now, retained, pod()).Decide()
 		assert.Len(t, d.States, 1, "whose pods are not among those with keys of their own")
 	})
 }
@@ -362,13 +365,13 @@ func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
 	web := withPodKeys("web", "web-tls")
 	old := own(now, 8*time.Hour, func(a *probe.Answer) { a.NotAfter = rotatortest.Noon.Add(11 * time.Hour) })
 	s := podKeysAt(now, []*corev1.Service{web}, asked(readyPod("a", "web"), old))
-	alone := Decide(s)
+	alone := s.Decide()
 	assert.Equal(t, map[State]int{stateStale: 1}, alone.States)
 	assert.Len(t, alone.Notify, 1)
 	assert.Equal(t, old.NotAfter, alone.NotAfter)
 
 	s.Shared = map[string]bool{"web-tls": true}
-	shared := Decide(s)
+	shared := s.Decide()
 	assert.Empty(t, shared.States, "it is counted with the Secret")
 	assert.Empty(t, shared.Notify, "and reported with it")
 	assert.Zero(t, shared.NotAfter)
@@ -376,26 +379,26 @@ func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
 	assert.Equal(t, alone.Conditions, shared.Conditions)
 
 	s.Shared = map[string]bool{"x-tls": true}
-	assert.Equal(t, alone.States, Decide(s).States, "another Secret")
+	assert.Equal(t, alone.States, s.Decide().States, "another Secret")
 
 	kept, ownOld := asked(readyPod("k", "web"), old), asked(podKeyPod("o", "web"), old)
 	for _, both := range [][]consumer{{kept, ownOld}, {ownOld, kept}} { // a rollout of one workload
 		s = podKeysAt(now, []*corev1.Service{web}, both...)
 		s.Shared = map[string]bool{"web-tls": true}
-		assert.Len(t, Decide(s).Notify, 1)
-		assert.Equal(t, 2, Decide(s).Stale[0].Pods)
+		assert.Len(t, s.Decide().Notify, 1)
+		assert.Equal(t, 2, s.Decide().Stale[0].Pods)
 	}
 	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web"), own(now, 20*time.Hour, byOlder)), ownOld)
 	s.Shared = map[string]bool{"web-tls": true}
-	assert.Empty(t, Decide(s).Notify, "not before all have been replaced or are overdue")
+	assert.Empty(t, s.Decide().Notify, "not before all have been replaced or are overdue")
 
 	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web", func(p *corev1.Pod) { p.Status.Conditions = nil })))
 	s.Shared, s.Memory.empty = map[string]bool{"web-tls": true}, rotatortest.Noon
-	assert.Equal(t, api.ServingNoConsumers, conditionOf(t, Decide(s)).Reason)
-	assert.Equal(t, rotatortest.Noon, Decide(s).Memory.empty)
+	assert.Equal(t, api.ServingNoConsumers, conditionOf(t, s.Decide()).Reason)
+	assert.Equal(t, rotatortest.Noon, s.Decide().Memory.empty)
 	s = podKeysAt(now, []*corev1.Service{web}, asked(podKeyPod("a", "web", rotatortest.SecretVolume("web-tls")), old))
 	s.Shared = map[string]bool{"web-tls": true}
-	assert.Equal(t, alone.States, Decide(s).States, "a pod with a key of its own, which is not counted with the Secret")
+	assert.Equal(t, alone.States, s.Decide().States, "a pod with a key of its own, which is not counted with the Secret")
 }
 
 // Each pod of a StatefulSet has a template of its own, by its label and its name.
@@ -405,9 +408,9 @@ func TestWhatWasSeenOfAStatefulSetDoesNotDependOnAnOrder(t *testing.T) {
 	}
 	a, b := pod("a", own(0, time.Hour)), pod("b", own(0, time.Hour, byOlder))
 	services := []*corev1.Service{withPodKeys("web")}
-	one, other := Decide(podKeysAt(0, services, a, b)).Seen, Decide(podKeysAt(0, services, b, a)).Seen
+	one, other := podKeysAt(0, services, a, b).Decide().Seen, podKeysAt(0, services, b, a).Decide().Seen
 	assert.True(t, one.Equal(other))
-	assert.False(t, one.Equal(Decide(podKeysAt(0, services, a)).Seen))
+	assert.False(t, one.Equal(podKeysAt(0, services, a).Decide().Seen))
 }
 
 func TestHowLateARefreshWas(t *testing.T) {
@@ -417,13 +420,13 @@ func TestHowLateARefreshWas(t *testing.T) {
 			a.Leaf, a.NotBefore = rotatortest.Leaf(8), rotatortest.Noon.Add(after-2*time.Minute)
 		}
 	}
-	first := Decide(podKeysAt(now, services, asked(podKeyPod("a", "web"), own(time.Hour, 8*time.Hour))))
+	first := podKeysAt(now, services, asked(podKeyPod("a", "web"), own(time.Hour, 8*time.Hour))).Decide()
 	assert.Empty(t, first.RefreshDelays, "nothing was known of the pod")
 	look := func(pod *pods.Facts, a probe.Answer) Decision {
 		s := podKeysAt(now, services, asked(pod))
 		s.Memory = first.Memory.Clone()
 		s.Memory.Record(pod.UID, []probe.Answer{a})
-		return Decide(s)
+		return s.Decide()
 	}
 	port := func(a *probe.Answer) { a.Port = 8443 }
 	late := look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(8*time.Hour+3*time.Minute)))
@@ -436,7 +439,7 @@ func TestHowLateARefreshWas(t *testing.T) {
 
 	s := podKeysAt(now, services, asked(podKeyPod("a", "web")))
 	s.Memory = late.Memory.Clone()
-	assert.Empty(t, Decide(s).RefreshDelays, "each is measured once")
+	assert.Empty(t, s.Decide().RefreshDelays, "each is measured once")
 
 	kept := readyPod("a", "web")
 	services = []*corev1.Service{withPodKeys("web", "web-tls")}
@@ -453,7 +456,7 @@ func TestHowLateARefreshWas(t *testing.T) {
 		s.Memory = first.Memory.Clone()
 		old := own(now, 8*time.Hour, func(a *probe.Answer) { a.Port = ports[0] })
 		s.Memory.Record(pod.UID, []probe.Answer{old, own(now, 20*time.Hour, func(a *probe.Answer) { a.Port = ports[1] }, refreshed(9*time.Hour))})
-		assert.Equal(t, []time.Duration{time.Hour}, Decide(s).RefreshDelays)
+		assert.Equal(t, []time.Duration{time.Hour}, s.Decide().RefreshDelays)
 	}
 }
 
@@ -487,11 +490,11 @@ func TestWhenPodKeysAreDialled(t *testing.T) {
 }
 
 func TestNoPodKeys(t *testing.T) {
-	assert.True(t, Decide(podKeysAt(0, []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))})).Forget)
+	assert.True(t, podKeysAt(0, []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))}).Decide().Forget)
 
 	unknown := podKeysAt(0, []*corev1.Service{withPodKeys("web")}, asked(podKeyPod("a", "web"), own(0, time.Hour)))
 	unknown.Trust = probe.Trust{}
-	d := Decide(unknown)
+	d := unknown.Decide()
 	assert.Empty(t, d.Dial)
 	assert.Empty(t, d.Conditions)
 	assert.False(t, d.Judged)
@@ -499,26 +502,26 @@ func TestNoPodKeys(t *testing.T) {
 
 	off := podKeysAt(0, []*corev1.Service{withPodKeys("web")})
 	off.Off = true
-	assert.Empty(t, Decide(off).Conditions, "nothing is said where nothing was")
+	assert.Empty(t, off.Decide().Conditions, "nothing is said where nothing was")
 	off.Services[0].Status.Conditions = append(off.Services[0].Status.Conditions, metav1.Condition{Type: api.ConditionServing, Reason: api.ServingCurrent})
-	assert.Equal(t, api.ServingNotVerified, conditionOf(t, Decide(off)).Reason)
+	assert.Equal(t, api.ServingNotVerified, conditionOf(t, off.Decide()).Reason)
 	off.Services = append(off.Services, rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon))
-	assert.Equal(t, "web", Decide(off).Conditions[0].Service.Name)
-	assert.Len(t, Decide(off).Conditions, 1, "of the other its Secret's decision says it")
+	assert.Equal(t, "web", off.Decide().Conditions[0].Service.Name)
+	assert.Len(t, off.Decide().Conditions, 1, "of the other its Secret's decision says it")
 
 	switchedBack := rotatortest.Ready("web", rotatortest.Leaf(2))
-	switchedBack.Status.Conditions[0].Message += api.KeptText([]string{"web-tls"})
-	assert.Empty(t, Decide(podKeysAt(0, []*corev1.Service{withPodKeys("other"), switchedBack}, asked(readyPod("a", "web"), own(0, time.Hour)))).States,
+	switchedBack.Status.Conditions = keeping(switchedBack, "web-tls")
+	assert.Empty(t, podKeysAt(0, []*corev1.Service{withPodKeys("other"), switchedBack}, asked(readyPod("a", "web"), own(0, time.Hour))).Decide().States,
 		"a pod with a Secret is that Secret's concern")
 }
 
 func TestSinceWhenTheTrustIsWhatItIs(t *testing.T) {
 	trust := probe.Trust{ID: "x", Since: rotatortest.Noon}
 	now := rotatortest.Noon.Add(time.Hour)
-	known := certificate{}.followTrust(trust, now)
+	known := trusted{}.follow(trust, now)
 	assert.Equal(t, rotatortest.Noon, known.since, "as the CA's status says")
 	trust.Since = now
-	assert.Equal(t, known, known.followTrust(trust, now), "another phase of the same")
-	assert.Equal(t, now, certificate{}.followTrust(probe.Trust{ID: "y"}, now).since)
-	assert.Equal(t, now, certificate{}.followTrust(probe.Trust{ID: "y", Since: now.Add(time.Hour)}, now).since)
+	assert.Equal(t, known, known.follow(trust, now), "another phase of the same")
+	assert.Equal(t, now, trusted{}.follow(probe.Trust{ID: "y"}, now).since)
+	assert.Equal(t, now, trusted{}.follow(probe.Trust{ID: "y", Since: now.Add(time.Hour)}, now).since)
 }

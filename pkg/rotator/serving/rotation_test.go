@@ -26,7 +26,7 @@ func TestRotation(t *testing.T) {
 	answered.RenewAt = rotatortest.Noon.Add(time.Hour)
 	pod := pods.FactsOf(rotatortest.ReadyPod("a", "web"))
 	known := func(off bool) Memory {
-		m := Decide(Situation{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}).Memory
+		m := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}}.Decide().Memory
 		m.Record(pod.UID, []probe.Answer{answered})
 		return m
 	}
@@ -49,14 +49,14 @@ func TestRotation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := Situation{Now: rotatortest.Noon, Namespace: "shop", Secret: "web-tls", Services: tt.services, Pods: []*pods.Facts{pod}, Pace: testPace, Memory: tt.before, Off: tt.before.pods == nil}
-			d := Decide(s)
+			s := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon, Namespace: "shop", Services: tt.services, Pods: []*pods.Facts{pod}, Pace: testPace, Memory: tt.before, Off: tt.before.pods == nil}}
+			d := s.Decide()
 			got, ok := d.Memory.Rotation()
 			require.True(t, ok)
 			assert.Equal(t, tt.want, got)
 
 			s.Memory, s.Now = d.Memory, s.Now.Add(time.Minute)
-			got, _ = Decide(s).Memory.Rotation()
+			got, _ = s.Decide().Memory.Rotation()
 			assert.Equal(t, tt.want, got, "it stays until the next")
 		})
 	}

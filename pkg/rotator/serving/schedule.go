@@ -15,24 +15,24 @@ import (
 // A silent pod is left alone for as long as it has been silent, whatever has changed
 // meanwhile: its Services' ports, its Secret's certificate, its readiness. Ports of it
 // that answered in time are dialled all the same.
-func (c consumer) next(cert certificate, p Pace) (time.Time, bool) {
+func (c consumer) next(by standard, p Pace) (time.Time, bool) {
 	if !c.pod.Ready || len(c.endpoint.ports) == 0 {
 		return time.Time{}, false
 	}
 	complete := len(c.answers) == len(c.endpoint.ports)
 	dialled := slices.ContainsFunc(c.answers, prompt)
 	if complete && dialled {
-		return c.regularly(cert, p), true
+		return by.regularly(c, c.state(by, p), p), true
 	}
 	at := c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)) // for a port that was not dialled yet
 	if last, ok := c.last(); complete {
-		at = c.regularly(cert, p)
+		at = by.regularly(c, c.state(by, p), p)
 	} else if ok {
 		at = later(at, last.At.Add(p.Pause))
 	}
 	at = later(at, c.silentUntil(p))
 	if dialled {
-		at = earlier(at, c.regularly(cert, p))
+		at = earlier(at, by.regularly(c, c.state(by, p), p))
 	}
 	return at, true
 }
@@ -63,42 +63,36 @@ func (c consumer) silentUntil(p Pace) time.Time {
 // prompt reports whether a port is dialled even if the pod is silent.
 func prompt(a probe.Answer) bool { return !a.Slow && a.Kind != probe.Plaintext }
 
-// regularly returns when a pod is dialled of which some port has answered.
-//
-// A new certificate takes up to the propagation time to reach a pod. Until then the
-// pod is dialled after short pauses, and soon after it was woken. A pod that does not
-// change after that is dialled after longer and longer ones, up to the interval for
-// all pods.
-func (c consumer) regularly(cert certificate, p Pace) time.Time {
-	if cert.podKeys {
-		return c.podKeyRegularly(cert, p)
-	}
-	last, _ := c.last()
-	state := c.state(cert, p)
+// regularly implements standard. A new certificate takes up to the propagation time to
+// reach a pod. Until then the pod is dialled after short pauses, and soon after it was
+// woken. A pod that does not change after that is dialled after longer and longer ones, up
+// to the interval for all pods.
+func (c certificate) regularly(of consumer, state State, p Pace) time.Time {
+	last, _ := of.last()
 	settled := state == statePlaintext || state == stateCurrent
 	switch {
-	case last.At.Before(c.seen): // it was not ready in between: another process may serve
-		return later(c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
+	case last.At.Before(of.seen): // it was not ready in between: another process may serve
+		return later(of.seen.Add(of.jitter(of.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
 	case settled:
-		return c.rarely(last.At, p)
-	case last.At.Before(c.woken.Add(afterWake[len(afterWake)-1])):
-		return c.afterWake(last.At)
-	case last.At.Before(cert.since):
-		return cert.since.Add(c.jitter(cert.since, p.Pause/2, p.Pause))
+		return of.rarely(last.At, p)
+	case last.At.Before(of.woken.Add(afterWake[len(afterWake)-1])):
+		return of.afterWake(last.At)
+	case last.At.Before(c.since):
+		return c.since.Add(of.jitter(c.since, p.Pause/2, p.Pause))
 	}
 	var lasted time.Duration // in a state that may stay
 	switch state {
 	case statePropagating:
 	case stateStale:
-		lasted = last.At.Sub(cert.since.Add(p.Propagation))
+		lasted = last.At.Sub(c.since.Add(p.Propagation))
 	default:
 		lasted = last.At.Sub(last.Since)
 	}
 	wait := max(p.Pause, lasted)
 	if wait*5/4 >= p.Interval {
-		return c.rarely(last.At, p)
+		return of.rarely(last.At, p)
 	}
-	return last.At.Add(c.jitter(last.At, wait, wait/2))
+	return last.At.Add(of.jitter(last.At, wait, wait/2))
 }
 
 // afterWake is when a pod is dialled whose kubelet was made to update its files: that

@@ -115,10 +115,10 @@ func TestPropertyOfSilentPods(t *testing.T) {
 				memory.Woken("uid-of-a", now)
 			}
 			facts := pods.FactsOf(pod)
-			d := Decide(Situation{
-				Now: now, Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{svc}, Pods: []*pods.Facts{facts},
+			d := SecretSituation{Secret: "web-tls", Common: Common{
+				Now: now, Namespace: "shop", Services: []*corev1.Service{svc}, Pods: []*pods.Facts{facts},
 				Memory: memory, Pace: testPace, Silences: map[types.UID]probe.Silence{facts.UID: silences.Of(facts.UID)},
-			})
+			}}.Decide()
 			memory = d.Memory
 			for _, v := range d.Dial {
 				dials++

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,16 +18,17 @@ import (
 // leaf of a Secret although the propagation time is over.
 type StaleWorkload struct {
 	Workload pods.Workload // zero for bare pods
-	Secret   string
+	// Key is what the pods have a certificate of.
+	Key pods.Key
 	// Leaf is the fingerprint of the one that they should serve, and Since when it
-	// became that.
+	// became that. For pods.PodKey Leaf is empty, and Since is when the first of their
+	// certificates should have been replaced.
 	Leaf  string
 	Since time.Time
-	// PodKey: the pods have keys of their own. Then Leaf is empty, Secret is pods.PodKey,
-	// and Since is when the first of their certificates should have been replaced.
-	// Distrusted: that is because clients do not accept it any more, and its kubelet does
-	// not replace it before it is due: only a new pod gets another.
-	PodKey, Distrusted bool
+	// Distrusted: that is because clients do not accept the certificate of the pod's own
+	// key any more, and its kubelet does not replace it before it is due: only a new pod
+	// gets another.
+	Distrusted bool
 	// OnRotate is what the pods allow. Pods of one workload that allow different
 	// things, as they do in a rollout, are several StaleWorkloads.
 	OnRotate api.OnRotate
@@ -54,7 +54,7 @@ type StaleWorkload struct {
 
 // Compare orders stale workloads by workload, Secret, and what the pods allow.
 func (s StaleWorkload) Compare(other StaleWorkload) int {
-	return cmp.Or(s.Workload.Compare(other.Workload), cmp.Compare(s.Secret, other.Secret), cmp.Compare(s.OnRotate, other.OnRotate),
+	return cmp.Or(s.Workload.Compare(other.Workload), s.Key.Compare(other.Key), cmp.Compare(s.OnRotate, other.OnRotate),
 		cmp.Compare(s.Pod, other.Pod))
 }
 
@@ -71,17 +71,17 @@ func (s StaleWorkload) Note() string {
 	switch {
 	case s.Distrusted:
 		return fmt.Sprintf("%s %s a certificate that clients do not accept any more since %s", who, serve, since)
-	case s.PodKey:
+	case s.Key == pods.PodKey:
 		return fmt.Sprintf("%s %s a certificate that should have been replaced by %s", who, serve, since)
 	}
-	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Secret, since)
+	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Key, since)
 }
 
 // Objects returns what an event about them regards, and the Service related to
 // it. uid is the workload's, if its pods know it by name only.
 func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, related runtime.Object) {
 	service := &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: s.Service, UID: s.ServiceUID}
-	if s.Workload.Bare() {
+	if s.Workload.Bare() || s.Workload.Node() {
 		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: s.Pod, UID: s.PodUID}, service
 	}
 	return s.Workload.Reference(namespace, uid), service
@@ -91,12 +91,12 @@ func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, rela
 type staleGroups map[notification]*StaleWorkload
 
 // add puts a stale pod with the others of its workload, and returns their key.
-func (g staleGroups) add(c consumer, cert certificate, p Pace) (key notification) {
+func (g staleGroups) add(c consumer, about subject, p Pace) (key notification) {
 	t := c.pod.Template.Value()
-	key = notification{t.Workload, t.OnRotate, c.readsOtherFiles(cert, p)}
+	key = notification{t.Workload, t.OnRotate, c.readsOtherFiles(about, p)}
 	s := g[key]
 	if s == nil {
-		s = &StaleWorkload{Workload: t.Workload, OnRotate: t.OnRotate, ReadsOtherFiles: key.readsOtherFiles}
+		s = &StaleWorkload{Workload: t.Workload, Key: about.key(), OnRotate: t.OnRotate, ReadsOtherFiles: key.readsOtherFiles}
 		g[key] = s
 	}
 	s.Pods++
@@ -107,18 +107,11 @@ func (g staleGroups) add(c consumer, cert certificate, p Pace) (key notification
 		s.Pod, s.PodUID = c.pod.Name, c.pod.UID
 		s.Service, s.ServiceUID = c.endpoint.services[0].Name, c.endpoint.services[0].UID
 	}
-	if !cert.podKeys {
-		return key
-	}
-	since, distrusted := c.overdue(cert, p)
-	if !s.PodKey || since.Before(s.Since) {
+	since, distrusted := about.overdue(c, p)
+	if s.Since.IsZero() || since.Before(s.Since) {
 		s.Since = since
 	}
-	s.PodKey, s.Distrusted = true, s.Distrusted || distrusted
-	for _, svc := range c.endpoint.services {
-		if i, found := slices.BinarySearch(s.Services, svc.Name); !found {
-			s.Services = slices.Insert(s.Services, i, svc.Name)
-		}
-	}
+	s.Distrusted = s.Distrusted || distrusted
+	about.describe(s, c)
 	return key
 }

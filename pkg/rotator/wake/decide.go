@@ -43,7 +43,7 @@ func Decide(s Situation) Decision {
 		return Decision{}
 	}
 	wanted, said := api.Mounted{Leaves: map[string]string{}}, api.ParseMounted(s.Annotation)
-	for _, name := range s.Pod.Mounts() {
+	for _, name := range s.Pod.Secrets() {
 		content, ok := s.Secrets[name]
 		if !ok {
 			continue

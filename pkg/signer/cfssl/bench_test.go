@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // BenchmarkSign is the signature alone, by cfssl and by crypto/x509: what the
@@ -18,7 +18,7 @@ func BenchmarkSign(b *testing.B) {
 	require.NoError(b, err)
 	for _, signer := range []struct {
 		name string
-		sign signer.Sign
+		sign issue.Sign
 	}{{"cfssl", cfssl}, {"crypto-x509", plainSign()}} {
 		b.Run(signer.name, func(b *testing.B) {
 			ca := testCA(b)
@@ -41,7 +41,7 @@ func BenchmarkIssue(b *testing.B) {
 			ca, wanted := testCA(b), wantedBy(service("web"))
 			wanted.Params.KeyAlgorithm = algorithm
 			for b.Loop() {
-				_, err := signer.Issue(context.Background(), cfssl, ca, wanted, epoch)
+				_, err := issue.Issue(context.Background(), cfssl, ca, wanted, epoch)
 				require.NoError(b, err)
 			}
 		})

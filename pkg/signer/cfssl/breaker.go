@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // How long a server that does not work is left alone: longer after each attempt
@@ -66,7 +66,7 @@ func (b *breaker) failed(asked, now time.Time, err *Error, chance float64) {
 	if n := b.failures - 1; n < 16 {
 		rest = min(lastRest, firstRest<<n)
 	}
-	b.until = now.Add(signer.Jitter(rest, chance))
+	b.until = now.Add(pace.Jitter(rest, chance))
 }
 
 // answered reports that the server works.

@@ -11,13 +11,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 func TestBreakerRests(t *testing.T) {
 	var b breaker
 	now, timeout := epoch, 10*time.Second
-	down := remoteError(signer.ReasonUnreachable, "down")
+	down := remoteError(issue.ReasonUnreachable, "down")
 	require.Nil(t, b.allow(now, timeout))
 	require.Nil(t, b.resting(now))
 	var rests []time.Duration
@@ -44,7 +44,7 @@ func TestBreakerRests(t *testing.T) {
 
 func TestBreakerCountsWhatFailedTogetherOnce(t *testing.T) {
 	var b breaker
-	down := remoteError(signer.ReasonUnreachable, "down")
+	down := remoteError(issue.ReasonUnreachable, "down")
 	for range 8 {
 		require.Nil(t, b.allow(epoch, time.Second))
 	}
@@ -59,7 +59,7 @@ func TestBreakerLetsTheNextAskAfterOneThatGaveUp(t *testing.T) {
 	var b breaker
 	b.abandoned(epoch)
 	require.Nil(t, b.allow(epoch, time.Second), "and nothing else comes of that")
-	b.failed(epoch, epoch, remoteError(signer.ReasonUnreachable, "down"), 1)
+	b.failed(epoch, epoch, remoteError(issue.ReasonUnreachable, "down"), 1)
 	due := epoch.Add(time.Second)
 	require.Nil(t, b.allow(due, time.Minute))
 	require.NotNil(t, b.allow(due, time.Minute))
@@ -85,7 +85,7 @@ func TestBreakerBounds(t *testing.T) {
 			if asked > 7 {
 				require.GreaterOrEqual(t, now.Sub(last), lastRest/2)
 			}
-			b.failed(now, now, remoteError(signer.ReasonUnreachable, "down"), rapid.Float64Range(0, 0.999).Draw(t, "chance"))
+			b.failed(now, now, remoteError(issue.ReasonUnreachable, "down"), rapid.Float64Range(0, 0.999).Draw(t, "chance"))
 			last = now
 			asked++
 		}
@@ -94,7 +94,7 @@ func TestBreakerBounds(t *testing.T) {
 
 // sign has remote sign a new request, and returns who signed it.
 func sign(t *testing.T, remote *Remote, ca *pki.Authority) error {
-	_, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
+	_, err := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 	return err
 }
 
@@ -138,7 +138,7 @@ func TestRemoteNamesEveryServerThatFailed(t *testing.T) {
 	remote, clock := remoteAt(t, []*remoteServer{first, second})
 	err := sign(t, remote, testCA(t))
 	require.ErrorContains(t, err, first.URL+": answered with status 503; "+second.URL+": answered with status 404")
-	assert.Equal(t, signer.ReasonUnreachable, reasonOf(err))
+	assert.Equal(t, issue.ReasonUnreachable, reasonOf(err))
 
 	clock.advance(400 * time.Millisecond)
 	assert.EqualError(t, sign(t, remote, testCA(t)), err.Error(), "while both rest, the same is said at once")

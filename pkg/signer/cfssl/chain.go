@@ -5,7 +5,7 @@ import (
 	"crypto/x509"
 	"time"
 
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // anchor finds the root that a client must trust for what issuer signs, and what
@@ -14,11 +14,11 @@ import (
 // there are none, issuer must be a root itself. Errors are of ReasonCAUntrusted.
 func anchor(issuer *x509.Certificate, given []*x509.Certificate, now time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	if !issuer.IsCA || issuer.KeyUsage != 0 && issuer.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return nil, nil, remoteError(signer.ReasonCAUntrusted, "the CA's certificate, %q, is not a CA certificate", issuer.Subject)
+		return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a CA certificate", issuer.Subject)
 	}
 	if len(given) == 0 {
 		if !selfSigned(issuer) {
-			return nil, nil, remoteError(signer.ReasonCAUntrusted, "the CA's certificate, %q, is not a root: --cfssl-bundle must name a file with its root", issuer.Subject)
+			return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a root: --cfssl-bundle must name a file with its root", issuer.Subject)
 		}
 		given = []*x509.Certificate{issuer}
 	}
@@ -32,7 +32,7 @@ func anchor(issuer *x509.Certificate, given []*x509.Certificate, now time.Time) 
 	}
 	paths, verifyErr := issuer.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	if verifyErr != nil {
-		return nil, nil, remoteError(signer.ReasonCAUntrusted, "the CA's certificate, %q, does not chain to a trusted root: %s", issuer.Subject, cause(verifyErr))
+		return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, does not chain to a trusted root: %s", issuer.Subject, cause(verifyErr))
 	}
 	var best []*x509.Certificate
 	for _, path := range paths {
@@ -41,7 +41,7 @@ func anchor(issuer *x509.Certificate, given []*x509.Certificate, now time.Time) 
 		}
 	}
 	if best == nil {
-		return nil, nil, remoteError(signer.ReasonCAUntrusted, "the CA's certificate, %q, exceeds the path length that a CA above it allows", issuer.Subject)
+		return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, exceeds the path length that a CA above it allows", issuer.Subject)
 	}
 	end := len(best) - 1
 	return best[:end:end], best[end], nil

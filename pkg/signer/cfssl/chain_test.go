@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // below returns a CA under the given one, changed as wanted.
@@ -86,13 +86,13 @@ func TestAnchor(t *testing.T) {
 			chain, anchored, err := anchor(test.issuer.Certificate, test.given, epoch)
 			if test.root == nil {
 				require.ErrorContains(t, err, test.says)
-				assert.Equal(t, signer.ReasonCAUntrusted, reasonOf(err))
+				assert.Equal(t, issue.ReasonCAUntrusted, reasonOf(err))
 				return
 			}
 			require.NoError(t, err)
 			require.Equal(t, test.root.Certificate, anchored)
 			require.Equal(t, test.chain, append(c(), chain...))
-			leaf, err := signer.Issue(t.Context(), plainSign(), &pki.Authority{
+			leaf, err := issue.Issue(t.Context(), plainSign(), &pki.Authority{
 				Issuer: pki.Issuer{Certificate: test.issuer.Certificate, Chain: chain}, Key: test.issuer.Key,
 				Anchors: []*x509.Certificate{anchored}, SignUntil: test.issuer.SignUntil,
 			}, wantedBy(service("web")), epoch)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Error is why a remote CA gave no certificate, or none that counts.
@@ -19,7 +19,7 @@ import (
 // long as the cause is: no times, no ports of this end, since it goes into
 // conditions. It never holds the key.
 type Error struct {
-	reason  signer.Reason
+	reason  issue.Reason
 	message string
 }
 
@@ -30,13 +30,13 @@ func (e *Error) Reason() string { return string(e.reason) }
 
 // broken reports whether the server does not work, whatever is asked of it.
 func (e *Error) broken() bool {
-	return e.reason == signer.ReasonUnreachable || e.reason == signer.ReasonCAAnswer
+	return e.reason == issue.ReasonUnreachable || e.reason == issue.ReasonCAAnswer
 }
 
 // maxCause bounds the message about one server, which may quote its answer.
 const maxCause = 300
 
-func remoteError(reason signer.Reason, format string, args ...any) *Error {
+func remoteError(reason issue.Reason, format string, args ...any) *Error {
 	message := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	if len(message) > maxCause {
 		message = message[:maxCause] + "…"
@@ -62,9 +62,9 @@ func allFailed(errs []*Error) *Error {
 // unreachable says why a request got no answer.
 func unreachable(err error, timeout time.Duration) *Error {
 	if t, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || ok && t.Timeout() {
-		return remoteError(signer.ReasonUnreachable, "no answer within %s", timeout)
+		return remoteError(issue.ReasonUnreachable, "no answer within %s", timeout)
 	}
-	return remoteError(signer.ReasonUnreachable, "%s", cause(err))
+	return remoteError(issue.ReasonUnreachable, "%s", cause(err))
 }
 
 // cause is the error's text without what differs from one attempt to the next:

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -25,7 +26,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -44,21 +45,27 @@ const day = signertest.Day
 
 // plainSign signs with crypto/x509 alone what the request asks for, changed by
 // the given functions.
-func plainSign(change ...signertest.Change) signer.Sign {
-	return func(_ context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+func plainSign(change ...signertest.Change) issue.Sign {
+	return func(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		return signertest.Sign(ca, signertest.Request(request), change...)
 	}
 }
 
-// issue makes the pair that ca gives at a time.
-func issue(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.Time) signer.Issued {
-	issued, err := signer.Issue(context.Background(), plainSign(), ca, wanted, at)
+// issueBy makes the pair that ca gives at a time.
+func issueBy(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.Time) issue.Issued {
+	issued, err := issue.Issue(context.Background(), plainSign(), ca, wanted, at)
 	require.NoError(t, err)
 	return issued
 }
 
-// reasonOf returns the condition's reason under an error.
-func reasonOf(err error) signer.Reason { return signer.ReasonOf(err, signer.ReasonSignFailed) }
+// reasonOf returns the reason that an error gives, empty if none.
+func reasonOf(err error) issue.Reason {
+	var reasoned interface{ Reason() string }
+	if errors.As(err, &reasoned) {
+		return issue.Reason(reasoned.Reason())
+	}
+	return ""
+}
 
 var authKey = []byte("0123456789abcdef0123456789abcdef")
 
@@ -144,23 +151,23 @@ func signs(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority))
 }
 
 // readSignRequest reads a request as a cfssl server with authKey does.
-func readSignRequest(r *http.Request) (signer.SigningRequest, error) {
+func readSignRequest(r *http.Request) (issue.SigningRequest, error) {
 	var outer auth.AuthenticatedRequest
 	var inner cfsslsigner.SignRequest
 	if err := json.NewDecoder(r.Body).Decode(&outer); err != nil {
-		return signer.SigningRequest{}, err
+		return issue.SigningRequest{}, err
 	}
 	provider, err := auth.New(hex.EncodeToString(authKey), nil)
 	if err != nil {
-		return signer.SigningRequest{}, err
+		return issue.SigningRequest{}, err
 	}
 	if r.URL.Path != "/api/v1/cfssl/authsign" || !provider.Verify(&outer) {
-		return signer.SigningRequest{}, fmt.Errorf("invalid token")
+		return issue.SigningRequest{}, fmt.Errorf("invalid token")
 	}
 	if err := json.Unmarshal(outer.Request, &inner); err != nil {
-		return signer.SigningRequest{}, err
+		return issue.SigningRequest{}, err
 	}
-	request := signer.SigningRequest{CSR: []byte(inner.Request), NotBefore: inner.NotBefore, NotAfter: inner.NotAfter}
+	request := issue.SigningRequest{CSR: []byte(inner.Request), NotBefore: inner.NotBefore, NotAfter: inner.NotAfter}
 	for _, host := range inner.Hosts {
 		if ip, err := netip.ParseAddr(host); err == nil {
 			request.IPs = append(request.IPs, ip)
@@ -171,11 +178,11 @@ func readSignRequest(r *http.Request) (signer.SigningRequest, error) {
 	block, _ := pem.Decode(request.CSR)
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return signer.SigningRequest{}, err
+		return issue.SigningRequest{}, err
 	}
 	request.KeyAlgorithm, _ = pki.AlgorithmOf(csr.PublicKey)
 	if want := map[bool]string{false: "web", true: "web-rsa"}[request.KeyAlgorithm.IsRSA()]; inner.Profile != want || inner.Label != "one-of-many" {
-		return signer.SigningRequest{}, fmt.Errorf("profile %q, want %q; label %q", inner.Profile, want, inner.Label)
+		return issue.SigningRequest{}, fmt.Errorf("profile %q, want %q; label %q", inner.Profile, want, inner.Label)
 	}
 	return request, nil
 }

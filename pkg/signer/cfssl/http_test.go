@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 func TestRemoteConfigSaysWhichFlagIsWrong(t *testing.T) {
-	root, leaf := testCA(t).Certificate, issue(t, testCA(t), wantedBy(service("web")), epoch).Leaf
+	root, leaf := testCA(t).Certificate, issueBy(t, testCA(t), wantedBy(service("web")), epoch).Leaf
 	for name, c := range map[string]struct {
 		change func(c *RemoteConfig)
 		want   string
@@ -81,10 +81,10 @@ func TestRemoteBelievesOnlyTheServerThatIsMeant(t *testing.T) {
 		remote, _ := remoteAt(t, []*remoteServer{server}, func(c *RemoteConfig) { c.ServerCAs = x509.NewCertPool() })
 		err := sign(t, remote, ca)
 		require.ErrorContains(t, err, "certificate signed by unknown authority")
-		assert.Equal(t, signer.ReasonUnreachable, reasonOf(err))
+		assert.Equal(t, issue.ReasonUnreachable, reasonOf(err))
 		assert.Zero(t, server.asked.Load())
 		_, err = remote.Info(context.Background())
-		assert.Equal(t, signer.ReasonUnreachable, reasonOf(err))
+		assert.Equal(t, issue.ReasonUnreachable, reasonOf(err))
 	})
 	t.Run("another name", func(t *testing.T) {
 		server := serve(t, signs(ca))
@@ -106,7 +106,7 @@ func TestRemoteBelievesOnlyTheServerThatIsMeant(t *testing.T) {
 	t.Run("TLS 1.1", func(t *testing.T) {
 		server := serve(t, signs(ca), func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 })
 		remote, _ := remoteAt(t, []*remoteServer{server})
-		assert.Equal(t, signer.ReasonUnreachable, reasonOf(sign(t, remote, ca)))
+		assert.Equal(t, issue.ReasonUnreachable, reasonOf(sign(t, remote, ca)))
 	})
 }
 
@@ -117,9 +117,9 @@ func TestRemoteShowsItsCertificate(t *testing.T) {
 		signs(ca)(w, r)
 	}, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert })
 	remote, _ := remoteAt(t, []*remoteServer{server})
-	require.Equal(t, signer.ReasonUnreachable, reasonOf(sign(t, remote, ca)))
+	require.Equal(t, issue.ReasonUnreachable, reasonOf(sign(t, remote, ca)))
 
-	pair := issue(t, ca, wantedBy(service("web")), epoch)
+	pair := issueBy(t, ca, wantedBy(service("web")), epoch)
 	remote, _ = remoteAt(t, []*remoteServer{server}, func(c *RemoteConfig) {
 		c.ClientCertificate = func() (*tls.Certificate, error) {
 			cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
@@ -151,7 +151,7 @@ func TestRemoteDoesNotWait(t *testing.T) {
 			remote, _ := remoteAt(t, []*remoteServer{server}, func(c *RemoteConfig) { c.Timeout = 100 * time.Millisecond })
 			err := sign(t, remote, ca)
 			require.ErrorContains(t, err, server.URL+": no answer within 100ms")
-			assert.Equal(t, signer.ReasonUnreachable, reasonOf(err))
+			assert.Equal(t, issue.ReasonUnreachable, reasonOf(err))
 			assert.EqualError(t, remote.Available(), server.URL+": no answer within 100ms")
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/cloudflare/cfssl/signer/local"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // The names of the policy's profiles.
@@ -46,7 +46,7 @@ const servingPolicy = `{
 // NewLocal returns a Sign that has cfssl's local signer sign with the key of the
 // Authority it is given. The signer of one Authority is never changed (cfssl's
 // SetPolicy is a data race): another Authority gets another.
-func NewLocal() (signer.Sign, error) {
+func NewLocal() (issue.Sign, error) {
 	policy, err := config.LoadConfig([]byte(servingPolicy))
 	if err != nil {
 		return nil, fmt.Errorf("cfssl: load signing policy: %w", err)
@@ -56,7 +56,7 @@ func NewLocal() (signer.Sign, error) {
 		signer *local.Signer
 	}
 	var current atomic.Pointer[signerOf]
-	return func(_ context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+	return func(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		s := current.Load()
 		if s == nil || s.ca != ca {
 			signer, err := local.NewSigner(ca.Key, ca.Certificate, cfsslsigner.DefaultSigAlgo(ca.Key), policy.Signing)
@@ -71,7 +71,7 @@ func NewLocal() (signer.Sign, error) {
 }
 
 // signLeaf has signer sign the request and reads what it answers.
-func signLeaf(signer cfsslsigner.Signer, request signer.SigningRequest) (*x509.Certificate, error) {
+func signLeaf(signer cfsslsigner.Signer, request issue.SigningRequest) (*x509.Certificate, error) {
 	answer, err := signer.Sign(cfsslRequest(request))
 	if err != nil {
 		return nil, fmt.Errorf("cfssl: %w", err)
@@ -86,7 +86,7 @@ func signLeaf(signer cfsslsigner.Signer, request signer.SigningRequest) (*x509.C
 // cfsslRequest sets everything that cfssl would otherwise take from the CSR or its
 // policy: the names (even none, so that the CSR's do not count), a subject that is empty
 // or a common name alone, and both ends of the validity.
-func cfsslRequest(request signer.SigningRequest) cfsslsigner.SignRequest {
+func cfsslRequest(request issue.SigningRequest) cfsslsigner.SignRequest {
 	hosts := make([]string, 0, len(request.DNSNames)+len(request.IPs))
 	hosts = append(hosts, request.DNSNames...)
 	for _, ip := range request.IPs {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 func TestMain(m *testing.M) {
@@ -28,19 +28,19 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func cfsslSign(t *testing.T) signer.Sign {
+func cfsslSign(t *testing.T) issue.Sign {
 	sign, err := NewLocal()
 	require.NoError(t, err)
 	return sign
 }
 
 // requestFor returns a request for a new key.
-func requestFor(t require.TestingT, algorithm pki.KeyAlgorithm, csr *x509.CertificateRequest) signer.SigningRequest {
+func requestFor(t require.TestingT, algorithm pki.KeyAlgorithm, csr *x509.CertificateRequest) issue.SigningRequest {
 	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
 	der, err := x509.CreateCertificateRequest(nil, csr, key)
 	require.NoError(t, err)
-	return signer.SigningRequest{
+	return issue.SigningRequest{
 		CSR:          pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 		DNSNames:     []string{"*.web.shop.svc", "web.shop.svc", "web.shop.svc.cluster.local"},
 		KeyAlgorithm: algorithm,
@@ -102,7 +102,7 @@ func TestCFSSLTakesOnlyTheKeyFromTheCSR(t *testing.T) {
 // would verify (docs/limits.md, "The subject is empty").
 func TestNoHostAtTimeAndNoShortNames(t *testing.T) {
 	ca, sign := testCA(t), cfsslSign(t)
-	hostAtTime := func(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+	hostAtTime := func(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		csr := &x509.CertificateRequest{}
 		csr.Subject.CommonName = "web-0@1772366400"
 		request.CSR = requestFor(t, pki.ECDSAP256, csr).CSR
@@ -112,7 +112,7 @@ func TestNoHostAtTimeAndNoShortNames(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, leaf.Subject.String())
 
-	issued, err := signer.Issue(context.Background(), sign, ca, wantedBy(service("web")), epoch)
+	issued, err := issue.Issue(context.Background(), sign, ca, wantedBy(service("web")), epoch)
 	require.NoError(t, err)
 	assert.Empty(t, issued.Leaf.Subject.String())
 	assert.Equal(t, []string{"web.shop.svc", "web.shop.svc.cluster.local"}, issued.Leaf.DNSNames)
@@ -128,14 +128,14 @@ func TestNamesOutsideTheConstraintsAreRefusedAfterSigning(t *testing.T) {
 	for _, name := range []string{"web", "web.shop", "example.com", "*.example.com", "svc.example.com", "web.shop.svc.cluster.local.example.com", "xsvc", "xcluster.local"} {
 		wanted := wantedBy(service("web"))
 		wanted.DNSNames = []string{name}
-		_, err := signer.Issue(context.Background(), sign, ca, wanted, epoch)
-		var refused *signer.RefusedError
+		_, err := issue.Issue(context.Background(), sign, ca, wanted, epoch)
+		var refused *issue.RefusedError
 		require.ErrorAs(t, err, &refused, name)
 		require.ErrorContains(t, err, "is not permitted by any constraint", name)
 	}
 	wanted := wantedBy(service("web"))
 	wanted.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
-	_, err := signer.Issue(context.Background(), sign, ca, wanted, epoch)
+	_, err := issue.Issue(context.Background(), sign, ca, wanted, epoch)
 	assert.ErrorContains(t, err, "is not permitted by any constraint", "every IP address")
 }
 
@@ -187,7 +187,7 @@ func TestSignConcurrentlyUnderChangingCAs(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10 {
 				ca := cas[(worker+i)%len(cas)]
-				issued, err := signer.Issue(context.Background(), sign, ca, wanted, epoch.Add(time.Duration(i)*time.Second))
+				issued, err := issue.Issue(context.Background(), sign, ca, wanted, epoch.Add(time.Duration(i)*time.Second))
 				if assert.NoError(t, err) {
 					assert.NoError(t, issued.Leaf.CheckSignatureFrom(ca.Certificate))
 				}

@@ -17,7 +17,7 @@ import (
 	"github.com/cloudflare/cfssl/info"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Defaults of RemoteConfig.
@@ -95,7 +95,7 @@ func ParseAuthKey(data []byte) ([]byte, error) {
 }
 
 // Remote is a CA whose key is on cfssl servers (cfssl serve, multirootca), which
-// sign what has the right HMAC. Their answers are not trusted: signer.Issue checks
+// sign what has the right HMAC. Their answers are not trusted: issue.Issue checks
 // them.
 type Remote struct {
 	config  RemoteConfig
@@ -125,9 +125,9 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	return r, nil
 }
 
-// Sign has a server sign the request. It is a signer.Sign: ca says whose
+// Sign has a server sign the request. It is a issue.Sign: ca says whose
 // signature clients accept, and has no key. Errors are a *Error, or ctx's.
-func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 	wire := cfsslRequest(request)
 	wire.Profile, wire.Label = r.config.Profile, r.config.Label
 	if request.KeyAlgorithm.IsRSA() {
@@ -153,7 +153,7 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request signer.Sig
 			return err
 		}
 		if cert.CheckSignatureFrom(ca.Certificate) != nil {
-			return remoteError(signer.ReasonCAChanged, "signed with CA %q, but clients trust CA %q", cert.Issuer, ca.Certificate.Subject)
+			return remoteError(issue.ReasonCAChanged, "signed with CA %q, but clients trust CA %q", cert.Issuer, ca.Certificate.Subject)
 		}
 		leaf = cert
 		return nil
@@ -165,11 +165,11 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request signer.Sig
 // counts. A result of other types than cfssl's is an error.
 func readCertificate(result json.RawMessage, answer *info.Resp) (*x509.Certificate, *Error) {
 	if err := json.Unmarshal(result, answer); err != nil {
-		return nil, remoteError(signer.ReasonCAAnswer, "the answer is not a certificate: %v", err)
+		return nil, remoteError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
 	}
 	certs, err := pki.ParseCertificates([]byte(answer.Certificate))
 	if err != nil {
-		return nil, remoteError(signer.ReasonCAAnswer, "the answer is not a certificate: %v", err)
+		return nil, remoteError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
 	}
 	return certs[0], nil
 }
@@ -221,7 +221,7 @@ func (r *Remote) ask(ctx context.Context, endpoint string, body []byte, read fun
 		switch {
 		case err == nil:
 			return s.name, nil
-		case err.reason == signer.ReasonCARefused:
+		case err.reason == issue.ReasonCARefused:
 			return "", err
 		}
 		errs = append(errs, err)

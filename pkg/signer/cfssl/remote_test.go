@@ -21,7 +21,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 func TestRemoteSigns(t *testing.T) {
@@ -32,7 +32,7 @@ func TestRemoteSigns(t *testing.T) {
 	wanted.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.Ed25519, pki.RSA2048} {
 		wanted.Params.KeyAlgorithm = algorithm
-		issued, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wanted, epoch)
+		issued, err := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wanted, epoch)
 		require.NoError(t, err, algorithm)
 		assert.Equal(t, wanted.DNSNames, slices.Sorted(slices.Values(issued.Leaf.DNSNames)))
 		assert.Equal(t, pki.NotBefore(epoch), issued.Leaf.NotBefore, "both ends of the validity are asked for")
@@ -50,52 +50,52 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
-		reason  signer.Reason
+		reason  issue.Reason
 		says    string
 	}{
-		"nothing":                    {answer(200, ""), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"no JSON":                    {answer(200, "<html>hello"), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"JSON of another kind":       {answer(200, `[1, 2]`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"null":                       {answer(200, `null`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"another protocol":           {answer(200, `{"ok": true}`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"cut off":                    {answer(200, success(map[string]any{"certificate": "x"})[:20]), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"nested without end":         {answer(200, string(slices.Repeat([]byte("["), 100_000))), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"no result":                  {answer(200, `{"success": true}`), signer.ReasonCAAnswer, "the answer is not a certificate"},
-		"result is null":             {answer(200, `{"success": true, "result": null}`), signer.ReasonCAAnswer, "the answer is not a certificate"},
-		"result is a string":         {answer(200, success("hello")), signer.ReasonCAAnswer, "the answer is not a certificate"},
-		"result is empty":            {answer(200, success(map[string]any{})), signer.ReasonCAAnswer, "the answer is not a certificate: no certificate"},
-		"certificate is a number":    {certificate(7), signer.ReasonCAAnswer, "cannot unmarshal number"},
-		"certificate is null":        {certificate(nil), signer.ReasonCAAnswer, "the answer is not a certificate: no certificate"},
-		"certificate is an object":   {certificate(map[string]any{"a": 1}), signer.ReasonCAAnswer, "cannot unmarshal object"},
-		"certificate is text":        {certificate("not a cert"), signer.ReasonCAAnswer, "certificate 1: not PEM"},
-		"certificate is damaged":     {certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), signer.ReasonCAAnswer, "certificate 1: "},
-		"certificate is a key":       {certificate("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), signer.ReasonCAAnswer, `PEM block is a "PRIVATE KEY"`},
-		"usages are a number":        {answer(200, success(map[string]any{"certificate": "x", "usages": 3})), signer.ReasonCAAnswer, "cannot unmarshal number"},
-		"refused":                    {answer(400, refusal("invalid token")), signer.ReasonCARefused, `refused: "invalid token" (code 400, status 400)`},
-		"refused with status 200":    {answer(200, refusal("no")), signer.ReasonCARefused, `refused: "no"`},
-		"refused at length":          {answer(400, refusal(string(slices.Repeat([]byte("no\n"), 5000)))), signer.ReasonCARefused, "…"},
-		"refused without a word":     {answer(200, `{"success": false}`), signer.ReasonCAAnswer, "other than the cfssl protocol"},
-		"not found":                  {answer(404, "404 page not found\n"), signer.ReasonCAAnswer, "/api/v1/cfssl/authsign is the right URL and that the endpoint is enabled"},
-		"forbidden":                  {answer(403, "Invalid CN\n"), signer.ReasonCAAnswer, "answered with status 403"},
-		"success with status 400":    {answer(400, success(map[string]any{"certificate": "x"})), signer.ReasonCAAnswer, "answered with status 400"},
-		"broken":                     {answer(500, "<html>"), signer.ReasonUnreachable, "answered with status 500"},
-		"broken, and says so":        {answer(500, refusal("bad certificate")), signer.ReasonUnreachable, `answered with status 500: "bad certificate"`},
-		"a gateway":                  {answer(502, ""), signer.ReasonUnreachable, "answered with status 502"},
-		"endless":                    {endless, signer.ReasonCAAnswer, "longer than the allowed 262144 bytes"},
-		"endless headers":            {manyHeaders, signer.ReasonUnreachable, "server response headers exceeded"},
-		"hangs up":                   {hangUp, signer.ReasonUnreachable, ""},
-		"resets the connection":      {reset, signer.ReasonUnreachable, ": read: connection reset by peer"},
-		"begins and hangs up":        {beginAndHangUp, signer.ReasonUnreachable, ""},
-		"redirects":                  {http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect).ServeHTTP, signer.ReasonCAAnswer, `a redirect to "http://127.0.0.1:1/": redirects are not followed`},
-		"redirects to a path":        {http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, signer.ReasonCAAnswer, `a redirect to "/elsewhere"`},
-		"certificate by another CA":  {signs(testCA(t)), signer.ReasonCAChanged, "but clients trust CA"},
-		"certificate by a forged CA": {signs(forge(t, ca)), signer.ReasonCAChanged, "but clients trust CA"},
+		"nothing":                    {answer(200, ""), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"no JSON":                    {answer(200, "<html>hello"), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"JSON of another kind":       {answer(200, `[1, 2]`), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"null":                       {answer(200, `null`), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"another protocol":           {answer(200, `{"ok": true}`), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"cut off":                    {answer(200, success(map[string]any{"certificate": "x"})[:20]), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"nested without end":         {answer(200, string(slices.Repeat([]byte("["), 100_000))), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"no result":                  {answer(200, `{"success": true}`), issue.ReasonCAAnswer, "the answer is not a certificate"},
+		"result is null":             {answer(200, `{"success": true, "result": null}`), issue.ReasonCAAnswer, "the answer is not a certificate"},
+		"result is a string":         {answer(200, success("hello")), issue.ReasonCAAnswer, "the answer is not a certificate"},
+		"result is empty":            {answer(200, success(map[string]any{})), issue.ReasonCAAnswer, "the answer is not a certificate: no certificate"},
+		"certificate is a number":    {certificate(7), issue.ReasonCAAnswer, "cannot unmarshal number"},
+		"certificate is null":        {certificate(nil), issue.ReasonCAAnswer, "the answer is not a certificate: no certificate"},
+		"certificate is an object":   {certificate(map[string]any{"a": 1}), issue.ReasonCAAnswer, "cannot unmarshal object"},
+		"certificate is text":        {certificate("not a cert"), issue.ReasonCAAnswer, "certificate 1: not PEM"},
+		"certificate is damaged":     {certificate("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), issue.ReasonCAAnswer, "certificate 1: "},
+		"certificate is a key":       {certificate("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"), issue.ReasonCAAnswer, `PEM block is a "PRIVATE KEY"`},
+		"usages are a number":        {answer(200, success(map[string]any{"certificate": "x", "usages": 3})), issue.ReasonCAAnswer, "cannot unmarshal number"},
+		"refused":                    {answer(400, refusal("invalid token")), issue.ReasonCARefused, `refused: "invalid token" (code 400, status 400)`},
+		"refused with status 200":    {answer(200, refusal("no")), issue.ReasonCARefused, `refused: "no"`},
+		"refused at length":          {answer(400, refusal(string(slices.Repeat([]byte("no\n"), 5000)))), issue.ReasonCARefused, "…"},
+		"refused without a word":     {answer(200, `{"success": false}`), issue.ReasonCAAnswer, "other than the cfssl protocol"},
+		"not found":                  {answer(404, "404 page not found\n"), issue.ReasonCAAnswer, "/api/v1/cfssl/authsign is the right URL and that the endpoint is enabled"},
+		"forbidden":                  {answer(403, "Invalid CN\n"), issue.ReasonCAAnswer, "answered with status 403"},
+		"success with status 400":    {answer(400, success(map[string]any{"certificate": "x"})), issue.ReasonCAAnswer, "answered with status 400"},
+		"broken":                     {answer(500, "<html>"), issue.ReasonUnreachable, "answered with status 500"},
+		"broken, and says so":        {answer(500, refusal("bad certificate")), issue.ReasonUnreachable, `answered with status 500: "bad certificate"`},
+		"a gateway":                  {answer(502, ""), issue.ReasonUnreachable, "answered with status 502"},
+		"endless":                    {endless, issue.ReasonCAAnswer, "longer than the allowed 262144 bytes"},
+		"endless headers":            {manyHeaders, issue.ReasonUnreachable, "server response headers exceeded"},
+		"hangs up":                   {hangUp, issue.ReasonUnreachable, ""},
+		"resets the connection":      {reset, issue.ReasonUnreachable, ": read: connection reset by peer"},
+		"begins and hangs up":        {beginAndHangUp, issue.ReasonUnreachable, ""},
+		"redirects":                  {http.RedirectHandler("http://127.0.0.1:1/", http.StatusTemporaryRedirect).ServeHTTP, issue.ReasonCAAnswer, `a redirect to "http://127.0.0.1:1/": redirects are not followed`},
+		"redirects to a path":        {http.RedirectHandler("/elsewhere", http.StatusFound).ServeHTTP, issue.ReasonCAAnswer, `a redirect to "/elsewhere"`},
+		"certificate by another CA":  {signs(testCA(t)), issue.ReasonCAChanged, "but clients trust CA"},
+		"certificate by a forged CA": {signs(forge(t, ca)), issue.ReasonCAChanged, "but clients trust CA"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := serve(t, c.handler)
 			remote, clock := remoteAt(t, []*remoteServer{server})
-			issued, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
+			issued, err := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 			assert.Zero(t, issued)
 			var remoteErr *Error
 			require.ErrorAs(t, err, &remoteErr)
@@ -108,7 +108,7 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 			assert.NotContains(t, err.Error(), string(authKey))
 
 			clock.advance(time.Hour)
-			_, again := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
+			_, again := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 			assert.EqualError(t, again, err.Error(), "it goes into a condition: the same as long as the cause is")
 		})
 	}
@@ -132,12 +132,12 @@ func TestInvariant2WithACAElsewhere(t *testing.T) {
 		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
 			remote, _ := remoteAt(t, []*remoteServer{serve(t, signs(ca, change))})
-			issued, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
+			issued, err := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 			assert.Zero(t, issued)
-			var refused *signer.RefusedError
+			var refused *issue.RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.ErrorContains(t, err, refusal)
-			assert.Equal(t, signer.ReasonRefused, reasonOf(err))
+			assert.Equal(t, issue.ReasonRefused, reasonOf(err))
 			assert.NoError(t, remote.Available(), "the server works: others may get what they ask for")
 		})
 	}
@@ -145,7 +145,7 @@ func TestInvariant2WithACAElsewhere(t *testing.T) {
 		c.NotBefore, c.NotAfter = c.NotBefore.Add(-time.Minute), c.NotAfter.Add(-time.Hour)
 	}
 	remote, _ := remoteAt(t, []*remoteServer{serve(t, signs(ca, shorter))})
-	_, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
+	_, err := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wantedBy(service("web")), epoch)
 	assert.NoError(t, err, "a shorter lifetime than asked for, and an earlier beginning")
 }
 
@@ -169,7 +169,7 @@ func TestRemoteConcurrently(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				for range 20 {
-					_, err := signer.Issue(context.Background(), remote.Sign, withoutKey(ca), wanted, epoch)
+					_, err := issue.Issue(context.Background(), remote.Sign, withoutKey(ca), wanted, epoch)
 					check(err)
 				}
 			})
@@ -219,15 +219,15 @@ func TestRemoteInfoAsks(t *testing.T) {
 }
 
 func TestRemoteInfoThatDoesNotCount(t *testing.T) {
-	leaf := issue(t, testCA(t), wantedBy(service("web")), epoch).Leaf
+	leaf := issueBy(t, testCA(t), wantedBy(service("web")), epoch).Leaf
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc
-		reason  signer.Reason
+		reason  issue.Reason
 	}{
-		"garbage": {answer(200, success(map[string]any{"certificate": 7})), signer.ReasonCAAnswer},
-		"refused": {answer(400, refusal("bad label")), signer.ReasonCARefused},
-		"away":    {answer(503, ""), signer.ReasonUnreachable},
-		"a leaf":  {answer(200, success(info.Resp{Certificate: string(pki.EncodeCertificates(leaf))})), signer.ReasonCAUntrusted},
+		"garbage": {answer(200, success(map[string]any{"certificate": 7})), issue.ReasonCAAnswer},
+		"refused": {answer(400, refusal("bad label")), issue.ReasonCARefused},
+		"away":    {answer(503, ""), issue.ReasonUnreachable},
+		"a leaf":  {answer(200, success(info.Resp{Certificate: string(pki.EncodeCertificates(leaf))})), issue.ReasonCAUntrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			remote, _ := remoteAt(t, []*remoteServer{serve(t, c.handler)})

@@ -16,8 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // errExists is a create that found a Secret which no cache has shown: written by
@@ -76,8 +78,8 @@ func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settleme
 }
 
 // write does to the Secret what was decided, in one write. (A Secret that cannot be
-// changed takes two: it is deleted and made again. One that gets its pair as one
-// file too, and no new pair, is read before.)
+// changed takes two: it is deleted and made again. One that gets files of another
+// format, and no new pair, is read before.)
 func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	switch d.Action {
 	case signer.Create, signer.Reissue, signer.Replace:
@@ -108,22 +110,26 @@ func (c *Controller) withPair(ctx context.Context, s signer.Situation, content s
 	if err := c.live.Get(ctx, s.Key, &secret); err != nil {
 		return signer.Content{}, writeError{fmt.Errorf("read Secret: %w", err)}
 	}
-	return content.WithPair(&secret), nil
+	return content.WithPair(&secret)
 }
 
 func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	start := c.config.Clock()
 	if c.config.Available != nil {
 		if err := c.config.Available(s.Authority); err != nil {
-			return signer.Outcome{Err: fmt.Errorf("sign: %w", err)} // as signer.Issue says it
+			return signer.Outcome{Err: fmt.Errorf("sign: %w", err)} // as issue.Issue says it
 		}
 	}
 	c.pace.Use(s.Key)
-	issued, err := signer.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
+	issued, err := issue.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 	if err != nil {
 		return signer.Outcome{Err: err}
 	}
-	secret, err := c.writeContent(ctx, s, d, d.With(s, issued))
+	content, err := d.With(s, issued)
+	if err != nil {
+		return signer.Outcome{Err: err}
+	}
+	secret, err := c.writeContent(ctx, s, d, content)
 	if err != nil {
 		return signer.Outcome{Err: err}
 	}
@@ -221,7 +227,7 @@ func (c *Controller) settle(ctx context.Context, namespace string, settlement si
 // it did.
 func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatus) (bool, error) {
 	svc, now := status.Service, c.config.Clock()
-	patch, err := api.ConditionPatch(svc.UID, api.ConditionReady, api.Condition(svc, api.ConditionReady), status.Ready, status.Annotations, now)
+	patch, err := state.Patch(svc, api.ConditionReady, status.Ready, status.Annotations, now)
 	if err != nil || patch == nil {
 		return false, err
 	}

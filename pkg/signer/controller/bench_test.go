@@ -16,6 +16,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
@@ -38,7 +39,7 @@ func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 func BenchmarkCaches(b *testing.B) {
 	const n = 10_000
 	ca := testCA(b)
-	issued := issue(b, ca, wantedBy(service("web")))
+	issued := issueBy(b, ca, wantedBy(service("web")))
 	fingerprint := signer.FactsOf(managed(issued), "").Leaf.Fingerprint
 	uids := make([]string, n)
 	for i := range uids {
@@ -48,8 +49,8 @@ func BenchmarkCaches(b *testing.B) {
 		svc := service(fmt.Sprintf("service-%05d", i), api.AnnotationSecretName, fmt.Sprintf("service-%05d-tls", i))
 		svc.ResourceVersion = fmt.Sprint(1_000_000 + i)
 		svc.UID = types.UID(uids[i])
-		ready := api.ReadyFacts{Secret: svc.Name + "-tls", Request: wantedBy(svc).Hash(), Leaf: fingerprint}
-		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: ready.Message(svc.Name + ".shop.svc, " + svc.Name + ".shop.svc.cluster.local")}}
+		ready := state.Ready{Secret: svc.Name + "-tls", Request: wantedBy(svc).Hash(), Leaf: fingerprint}
+		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: svc.Name + ".shop.svc, " + svc.Name + ".shop.svc.cluster.local"}, ready).Both()
 		return svc
 	}
 	typicalSecret := func(i int) *corev1.Secret {

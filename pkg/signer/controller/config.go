@@ -11,7 +11,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // DefaultWorkers is how many Secrets are worked on at a time: enough to keep two
@@ -35,8 +36,8 @@ type Config struct {
 	ObjectMemory int64
 	// Rates limit how often certificates are issued. What was used of them is forgotten
 	// with the process: a new leader starts with all of it.
-	Rates signer.Rates
-	Sign  signer.Sign
+	Rates pace.Rates
+	Sign  issue.Sign
 	// ReissueWindow is how long the certificates are replaced over that get other names
 	// since a root has gone which did not permit them.
 	ReissueWindow time.Duration

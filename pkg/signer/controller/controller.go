@@ -12,6 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // Controller issues certificates. Setup makes it.
@@ -24,7 +25,7 @@ type Controller struct {
 	secrets  *facts.Informer[*signer.SecretFacts]
 	events   events.EventRecorder
 	metrics  *metrics
-	pace     *signer.Pace
+	pace     *pace.Pace
 	roots    roots
 
 	wroteSecret *facts.Written[*signer.SecretFacts]
@@ -34,7 +35,7 @@ type Controller struct {
 }
 
 // Pace is what was used of Config.Rates, for controllers that take from the same.
-func (c *Controller) Pace() *signer.Pace { return c.pace }
+func (c *Controller) Pace() *pace.Pace { return c.pace }
 
 // Services is the cache of Services, for controllers that depend on them too.
 func (c *Controller) Services() *Services { return c.services }
@@ -57,7 +58,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	result, err := c.decideAndAct(ctx, s)
 	if again := c.requeueAfter(s, unnamed); again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
-		result.RequeueAfter, result.Priority = again, new(signer.PriorityRenewal)
+		result.RequeueAfter, result.Priority = again, new(pace.PriorityRenewal)
 	}
 	return result, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -30,19 +30,19 @@ func requestOf(namespace, name string) reconcile.Request {
 }
 
 // plainSign signs with crypto/x509 alone what the request asks for.
-func plainSign(_ context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+func plainSign(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 	return signertest.Sign(ca, signertest.Request(request))
 }
 
-// issue makes the pair that ca gives at epoch.
-func issue(t require.TestingT, ca *pki.Authority, wanted api.Wanted) signer.Issued {
-	issued, err := signer.Issue(context.Background(), plainSign, ca, wanted, epoch)
+// issueBy makes the pair that ca gives at epoch.
+func issueBy(t require.TestingT, ca *pki.Authority, wanted api.Wanted) issue.Issued {
+	issued, err := issue.Issue(context.Background(), plainSign, ca, wanted, epoch)
 	require.NoError(t, err)
 	return issued
 }
 
 // managed returns Secret web-tls as the signer makes it, without owners.
-func managed(issued signer.Issued) *corev1.Secret {
+func managed(issued issue.Issued) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-tls", Labels: map[string]string{api.LabelManagedBy: api.DefaultInstance}},
 		Type:       corev1.SecretTypeTLS,

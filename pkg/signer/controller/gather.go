@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -130,12 +131,12 @@ func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*signe
 
 // stated is what a Service says of its certificate.
 type stated struct {
-	ready       *metav1.Condition // nil: none
+	ready       *state.Condition  // nil: none
 	annotations map[string]string // as signer.ServiceAnnotations
 }
 
 func statedBy(svc *corev1.Service) stated {
-	return stated{api.Condition(svc, api.ConditionReady), signer.ServiceAnnotations(svc)}
+	return stated{state.Of(svc, api.ConditionReady), signer.ServiceAnnotations(svc)}
 }
 
 // current returns the Service of the cache with what it says now: what this process
@@ -146,10 +147,7 @@ func (c *Controller) current(svc *corev1.Service, now time.Time) *corev1.Service
 		return svc
 	}
 	out := *svc
-	out.Status.Conditions = nil
-	if ours.ready != nil {
-		out.Status.Conditions = []metav1.Condition{*ours.ready}
-	}
+	out.Status.Conditions = ours.ready.Both()
 	out.Annotations = maps.Clone(svc.Annotations)
 	for key := range signer.ServiceAnnotations(svc) {
 		delete(out.Annotations, key)

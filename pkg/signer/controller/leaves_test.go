@@ -18,15 +18,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // withSecrets is a controller whose caches hold Service web, and a Secret of it for each of
 // the pairs.
-func withSecrets(t testing.TB, pairs ...signer.Issued) *Controller {
+func withSecrets(t testing.TB, pairs ...issue.Issued) *Controller {
 	return withOwned(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web", UID: "uid-of-web"}}, pairs...)
 }
 
-func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...signer.Issued) *Controller {
+func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issued) *Controller {
 	source, services := fcache.NewFakeControllerSource(), fcache.NewFakeControllerSource()
 	for i, issued := range pairs {
 		secret := managed(issued)
@@ -57,7 +58,7 @@ func start[T facts.Object](t testing.TB, informer *facts.Informer[T]) {
 // before a CA counts as replaced.
 func TestLeavesOfNobodyDoNotCount(t *testing.T) {
 	l, wanted := generations(t, 2), wantedBy(service("web"))
-	issued := issue(t, l.At(epoch, 2), wanted)
+	issued := issueBy(t, l.At(epoch, 2), wanted)
 	for name, c := range map[string]struct {
 		owners []metav1.OwnerReference
 		want   int
@@ -77,7 +78,7 @@ func TestLeavesOfNobodyDoNotCount(t *testing.T) {
 func TestLeavesByTheirIssuer(t *testing.T) {
 	l, wanted := generations(t, 3), wantedBy(service("web"))
 	first, second := l.At(epoch, 1), l.At(epoch, 2)
-	c := withSecrets(t, issue(t, first, wanted), issue(t, second, wanted), issue(t, second, wanted), issue(t, testCA(t), wanted), signer.Issued{})
+	c := withSecrets(t, issueBy(t, first, wanted), issueBy(t, second, wanted), issueBy(t, second, wanted), issueBy(t, testCA(t), wanted), issue.Issued{})
 	assert.Nil(t, c.Leaves(), "of a replica that does not lead nothing is known")
 	for _, signing := range []int{2, 3} {
 		c.known.Store(l.At(epoch, signing))
@@ -102,8 +103,8 @@ servingcert_certificates{issuer=%q} 2
 // it was, and after the CA has changed.
 func BenchmarkLeaves(b *testing.B) {
 	l := generations(b, 2)
-	issued := issue(b, l.At(epoch, 1), wantedBy(service("web")))
-	pairs := make([]signer.Issued, 10_000)
+	issued := issueBy(b, l.At(epoch, 1), wantedBy(service("web")))
+	pairs := make([]issue.Issued, 10_000)
 	for i := range pairs {
 		pairs[i] = issued
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // notices emits an event on each Service that begins to ask for a certificate in a namespace
@@ -25,7 +26,7 @@ type notices struct {
 	services *Services
 	metadata client.Reader // of opted-in Namespaces
 	events   events.EventRecorder
-	limits   *signer.Notices
+	limits   *pace.Notices
 	clock    func() time.Time
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
@@ -63,7 +64,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		secrets:     secrets,
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
-		pace:        signer.NewPace(cfg.Rates),
+		pace:        pace.New(cfg.Rates),
 		wroteSecret: wroteSecret,
 		wroteStatus: facts.NewWritten[stated](),
 	}
@@ -77,7 +78,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 			return nil, err
 		}
 	}
-	said := &notices{services: services, metadata: c.metadata, events: c.events, limits: signer.NewNotices(), clock: cfg.Clock}
+	said := &notices{services: services, metadata: c.metadata, events: c.events, limits: pace.NewNotices(), clock: cfg.Clock}
 	if err := said.add(mgr); err != nil {
 		return nil, err
 	}

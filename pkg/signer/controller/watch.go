@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 func enqueue(q facts.Queue, namespace, name string) {
@@ -26,7 +27,7 @@ func (c *Controller) enqueueAsked(q facts.Queue, namespace, name string) {
 	enqueue(q, namespace, name)
 	r := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	if c.missing(r) {
-		enqueueAs(q, signer.PriorityMissing, r)
+		enqueueAs(q, pace.PriorityMissing, r)
 	}
 }
 
@@ -155,12 +156,12 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 // first CA that a leader reads is such a change.
 func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 	for _, r := range requests {
-		priority := signer.PriorityRenewal
+		priority := pace.PriorityRenewal
 		switch {
 		case r.Namespace == c.config.Namespace:
-			priority = signer.PriorityOwn
+			priority = pace.PriorityOwn
 		case c.missing(r):
-			priority = signer.PriorityMissing
+			priority = pace.PriorityMissing
 		}
 		enqueueAs(q, priority, r)
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
@@ -53,7 +55,7 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 // Thousands of Secrets of a namespace whose time has come, or whose CA has changed, do not
 // delay one that a Service or a deletion asks for.
 func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
-	assert.Equal(t, handler.LowPriority, signer.PriorityRenewal)
+	assert.Equal(t, handler.LowPriority, pace.PriorityRenewal)
 	shop := func(name string) reconcile.Request { return requestOf("shop", name) }
 	q := queue.New("", queue.Retries())
 	defer q.ShutDown()
@@ -76,8 +78,8 @@ func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
 // A Service whose Secret is missing does not wait behind all that are as they should be, when
 // the signer starts.
 func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
-	issued := issue(t, testCA(t), wantedBy(service("web")))
-	c := withSecrets(t, issued, signer.Issued{}, issued) // s0, s1 without a pair, s2
+	issued := issueBy(t, testCA(t), wantedBy(service("web")))
+	c := withSecrets(t, issued, issue.Issued{}, issued) // s0, s1 without a pair, s2
 	services := fcache.NewFakeControllerSource()
 	for _, name := range []string{"s0", "s1", "s2", "s3"} {
 		svc := service(name, api.AnnotationSecretName, name)
@@ -99,8 +101,8 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 // A process that begins to lead may have looked at the first Secrets before it knows the CA. Then
 // it looks at all again.
 func TestWhatIsMissingIsTheFirstWhenTheCAIsKnown(t *testing.T) {
-	issued := issue(t, testCA(t), wantedBy(service("web")))
-	c := withSecrets(t, issued, signer.Issued{}, issued) // s0, s1 without a pair, s2
+	issued := issueBy(t, testCA(t), wantedBy(service("web")))
+	c := withSecrets(t, issued, issue.Issued{}, issued) // s0, s1 without a pair, s2
 	q := queue.New("", queue.Retries())
 	defer q.ShutDown()
 	var requests []reconcile.Request
@@ -124,7 +126,7 @@ func waiting(q facts.Queue) (names []string) {
 // What this process wrote is no reason to look at a Secret again: it went on with it.
 func TestWhatWeWroteToASecretIsNotLookedAtAgain(t *testing.T) {
 	ca := testCA(t)
-	issued := issue(t, ca, wantedBy(service("web")))
+	issued := issueBy(t, ca, wantedBy(service("web")))
 	c := withSecrets(t)
 	c.config.Clock, c.wroteSecret = func() time.Time { return epoch }, facts.NewWritten[*signer.SecretFacts]()
 	q := queue.New("", queue.Retries())
@@ -203,7 +205,7 @@ func TestWhatWeWroteToAServiceIsNotLookedAtAgain(t *testing.T) {
 // Of a Service that owns several Secrets the others are looked at: they may say that they
 // are kept.
 func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
-	issued := issue(t, testCA(t), wantedBy(service("web")))
+	issued := issueBy(t, testCA(t), wantedBy(service("web")))
 	c := withSecrets(t, issued, issued) // s0 and s1
 	c.config.Clock, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[stated]()
 	q := queue.New("", queue.Retries())

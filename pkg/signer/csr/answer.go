@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Condition is a condition of a CertificateSigningRequest.
@@ -36,11 +36,11 @@ func condition(kind certificatesv1.RequestConditionType, d Decision) Condition {
 const maxMessage = 1024
 
 // Certificate returns the chain that is written into the request, in PEM. It returns a
-// *signer.RefusedError if the common name is not the one that was asked for: whoever asked
+// *issue.RefusedError if the common name is not the one that was asked for: whoever asked
 // would ask again at once. A CA elsewhere may choose it.
-func Certificate(d Decision, issued signer.Issued) ([]byte, error) {
+func Certificate(d Decision, issued issue.Issued) ([]byte, error) {
 	if got := issued.Leaf.Subject.CommonName; got != d.Sign.CommonName {
-		return nil, &signer.RefusedError{Err: fmt.Errorf("the signed certificate is not what was requested: its common name is %q, must be %q", got, d.Sign.CommonName)}
+		return nil, &issue.RefusedError{Err: fmt.Errorf("the signed certificate is not what was requested: its common name is %q, must be %q", got, d.Sign.CommonName)}
 	}
 	return issued.CertPEM, nil
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // VerbServe is the verb on services.servingcert.dev that lets a requester have
@@ -42,9 +45,9 @@ type Situation struct {
 	Limits api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
 	MaxDuration time.Duration
-	Rates       signer.Rates
+	Rates       pace.Rates
 	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
-	Slot         signer.Slot
+	Slot         pace.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 
@@ -76,10 +79,10 @@ type Decision struct {
 	// Reviews are the Services of which Grants must be known; at most MaxReviews.
 	Reviews []types.NamespacedName
 	// Sign and Key are what is to be signed, and for which key.
-	Sign signer.SigningRequest
+	Sign issue.SigningRequest
 	Key  crypto.PublicKey
 	// Share is what the certificate takes of the Rates, of Approve and of Sign.
-	Share signer.Share
+	Share pace.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -127,7 +130,7 @@ func Decide(s Situation) Decision {
 func (s Situation) decide() Decision {
 	a, refused := s.Request.parse()
 	if refused != nil {
-		return deny(refused.reason, "%s", refused)
+		return deny(refused.Reason, "%s", refused)
 	}
 	pod, bound := s.Request.Pod()
 	if bound && !pod.is(s.Pod) {
@@ -165,7 +168,7 @@ const MaxReviews = 8
 // owners returns the Services to whose domains the names belong, each once.
 func (s Situation) owners(dnsNames []string) (owners []types.NamespacedName) {
 	for _, name := range dnsNames {
-		if owner, ok := signer.ServiceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
+		if owner, ok := directory.ServiceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
 			owners = append(owners, owner)
 		}
 	}
@@ -184,12 +187,12 @@ func (s Situation) candidates(owners []types.NamespacedName, missing names) []ty
 		}
 	}
 	for _, name := range missing.dns {
-		if _, ok := signer.ServiceOf(name, s.Limits); !ok {
+		if _, ok := directory.ServiceOf(name, s.Limits); !ok {
 			add(s.Holders[name])
 		}
 	}
 	for _, ip := range missing.ips {
-		add(s.Holders[signer.NameOf(ip)])
+		add(s.Holders[directory.NameOf(ip)])
 	}
 	return all
 }
@@ -241,7 +244,7 @@ func (s Situation) sign(a asked) Decision {
 		longest = min(longest, s.Limits.ClusterIPDuration)
 	}
 	now, notBefore := s.Now.UTC().Truncate(time.Second), pki.NotBefore(s.Now)
-	notAfter := signer.EndUnder(s.Authority, now.Add(lifetime), notBefore.Add(longest))
+	notAfter := issue.EndUnder(s.Authority, now.Add(lifetime), notBefore.Add(longest))
 	if notAfter.Sub(now) < minLifetime {
 		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 	}
@@ -251,8 +254,8 @@ func (s Situation) sign(a asked) Decision {
 		d.NextAt = until
 		return d
 	}
-	return Decision{Verdict: Sign, Key: a.key, Share: share, Sign: signer.SigningRequest{
-		CSR:          signer.EncodeCSR(a.der),
+	return Decision{Verdict: Sign, Key: a.key, Share: share, Sign: issue.SigningRequest{
+		CSR:          issue.EncodeCSR(a.der),
 		CommonName:   a.commonName,
 		DNSNames:     a.dnsNames,
 		IPs:          a.ips,

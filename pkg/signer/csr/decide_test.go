@@ -24,8 +24,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -55,7 +59,7 @@ func requestOf(t *testing.T, key crypto.Signer, names []string, change ...func(*
 	}
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	require.NoError(t, err)
-	return signer.EncodeCSR(der)
+	return issue.EncodeCSR(der)
 }
 
 func (s *Situation) ask(data []byte) { s.Request.PEM = data }
@@ -64,13 +68,13 @@ func (s *Situation) ask(data []byte) { s.Request.PEM = data }
 // Services, as the controller does.
 func decide(s Situation) Decision {
 	s.Request.parsed = nil
-	directory := signer.NewDirectory(s.Limits)
+	known := directory.New(s.Limits)
 	for _, svc := range s.Services {
-		directory.Change(nil, svc)
+		known.Change(nil, svc)
 	}
 	s.Holders = map[string][]types.NamespacedName{}
 	for _, name := range ScopeOf(s.Request, s.Limits).Others {
-		s.Holders[name] = directory.Holding(name, MaxReviews, func(namespace string, podKeys bool) bool { return s.OptedIn[namespace] || podKeys })
+		s.Holders[name] = known.Holding(name, MaxReviews, func(namespace string, podKeys bool) bool { return s.OptedIn[namespace] || podKeys })
 	}
 	return Decide(s)
 }
@@ -127,7 +131,7 @@ func TestInvalidRequests(t *testing.T) {
 		"no PEM":           {[]byte("x"), nil, "InvalidRequest", "must be one PEM block"},
 		"a certificate":    {pki.EncodeCertificates(signertest.CA(t).Certificate), nil, "InvalidRequest", "must be one PEM block"},
 		"two requests":     {append(requestOf(t, ec, own), requestOf(t, ec, own)...), nil, "InvalidRequest", "must be one PEM block"},
-		"no PKCS #10":      {signer.EncodeCSR([]byte("x")), nil, "InvalidRequest", "not a PKCS #10 request"},
+		"no PKCS #10":      {issue.EncodeCSR([]byte("x")), nil, "InvalidRequest", "not a PKCS #10 request"},
 		"signed by others": {otherSignature(t, own), nil, "InvalidRequest", "not signed with its own key"},
 		"a weak key":       {requestOf(t, weak, own), nil, "UnsupportedKeyType", "must be one of [ECDSAP256"},
 		"1000 names":       {requestOf(t, ec, many), nil, "InvalidName", "1000 names: must be at most 100"},
@@ -198,7 +202,7 @@ func otherSignature(t *testing.T, names []string) []byte {
 	parts[0].Signature = parts[1].Signature
 	der, err := asn1.Marshal(parts[0])
 	require.NoError(t, err)
-	return signer.EncodeCSR(der)
+	return issue.EncodeCSR(der)
 }
 
 // settled gives a Service that asks for keys of pods the condition that the signer writes under
@@ -208,7 +212,7 @@ func settled(t *testing.T, ca *pki.Authority, limits api.Limits, svc *corev1.Ser
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
 	said := signer.SettleUnnamed(signer.Situation{Now: epoch, OptedIn: true, Authority: ca, Limits: limits, Asking: []*corev1.Service{svc}})
 	require.Len(t, said.Services, 1)
-	svc.Status.Conditions = []metav1.Condition{*said.Services[0].Ready}
+	svc.Status.Conditions = said.Services[0].Ready.Both()
 }
 
 // Who may have which names.
@@ -276,7 +280,8 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		"a host, the proof is forged":                {"web.shop.svc", func(s *Situation) { s.byHost(granted); forgedPodKeys(s) }, Wait, "NamespaceNotOptedIn"},
 		"a pod, the condition holds no proof": {"web.shop.svc", func(s *Situation) {
 			hadPodKeys(s)
-			s.Services[0].Status.Conditions[0].Message = api.PodKeysText([]string{"web.shop.svc"}, 0)
+			svc := s.Services[0]
+			svc.Status.Conditions = state.Say(svc.Status.Conditions[0], state.Ready{Names: []string{"web.shop.svc"}}).Both()
 		}, Wait, "NamespaceNotOptedIn"},
 		"an extra name that was added later": {"web.shop.svc", func(s *Situation) {
 			hadPodKeys(s)
@@ -419,8 +424,8 @@ func TestReviews(t *testing.T) {
 // What has to wait for the limits is neither approved nor signed, and never denied.
 func TestLimits(t *testing.T) {
 	s := approved(t)
-	s.Rates = signer.DefaultRates()
-	s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
+	s.Rates = pace.DefaultRates()
+	s.Slot = pace.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
 	for _, isApproved := range []bool{true, false} {
 		s.Request.Approved = isApproved
 		d := decide(s)
@@ -446,10 +451,10 @@ func TestLimits(t *testing.T) {
 func TestWhoseShare(t *testing.T) {
 	s := approved(t)
 	s.Request.UID = "request"
-	assert.Equal(t, signer.ShareOfPod("request", "shop", "pod"), decide(s).Share)
+	assert.Equal(t, pace.ShareOfPod("request", "shop", "pod"), decide(s).Share)
 	assert.Equal(t, "shop", s.Request.Tenant())
 
-	of := func(change func(s *Situation)) signer.Share {
+	of := func(change func(s *Situation)) pace.Share {
 		next := s
 		request := *s.Request
 		next.Request, next.Grants = &request, map[types.NamespacedName]bool{web: true}
@@ -557,12 +562,12 @@ func TestWhatIsSigned(t *testing.T) {
 	}
 }
 
-func certify(t *testing.T, s Situation, d Decision, change ...signertest.Change) signer.Issued {
+func certify(t *testing.T, s Situation, d Decision, change ...signertest.Change) issue.Issued {
 	t.Helper()
-	sign := func(_ context.Context, ca *pki.Authority, r signer.SigningRequest) (*x509.Certificate, error) {
+	sign := func(_ context.Context, ca *pki.Authority, r issue.SigningRequest) (*x509.Certificate, error) {
 		return signertest.Sign(ca, signertest.Request(r), change...)
 	}
-	issued, err := signer.Certify(t.Context(), sign, s.Authority, d.Key, d.Sign, s.Now)
+	issued, err := issue.Certify(t.Context(), sign, s.Authority, d.Key, d.Sign, s.Now)
 	require.NoError(t, err)
 	return issued
 }
@@ -573,7 +578,7 @@ func TestACommonNameThatNobodyAskedFor(t *testing.T) {
 	d := decide(s)
 	issued := certify(t, s, d, func(template *x509.Certificate, _ *pki.Authority) { template.Subject.CommonName = "web.shop.svc" })
 	_, err := Certificate(d, issued)
-	var refused *signer.RefusedError
+	var refused *issue.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Contains(t, err.Error(), `its common name is "web.shop.svc", must be ""`)
 }

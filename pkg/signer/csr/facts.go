@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/directory"
 )
 
 // Facts is what is remembered of a CertificateSigningRequest: of one that waits, in whose turn
@@ -37,7 +37,7 @@ const (
 	// sizeOfConcern is that of a hash, which nobody outside of this process can foresee.
 	sizeOfConcern = 8
 	// maxConcerns is how many concerns are kept of a request. One that has more is looked at
-	// whatever changes, as often as signer.Looks allows.
+	// whatever changes, as often as pace.Looks allows.
 	maxConcerns = 32
 )
 
@@ -62,7 +62,7 @@ func concern(kind byte, texts ...string) Concern {
 func OfService(key types.NamespacedName) Concern { return concern('s', key.Namespace, key.Name) }
 
 // OfName returns the concern about a name that does not say of which Service it is, or an
-// address, as signer.OtherNames returns them.
+// address, as directory.OtherNames returns them.
 func OfName(name string) Concern { return concern('n', name) }
 
 // OfNamespace returns the concern about the label of a namespace.
@@ -71,7 +71,7 @@ func OfNamespace(name string) Concern { return concern('l', name) }
 // ConcernsOf returns what requests may be concerned about that a Service can make right.
 func ConcernsOf(svc *corev1.Service, limits api.Limits) []Concern {
 	concerns := []Concern{OfService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})}
-	for _, name := range signer.OtherNames(svc, limits) {
+	for _, name := range directory.OtherNames(svc, limits) {
 		concerns = append(concerns, OfName(name))
 	}
 	return concerns
@@ -84,7 +84,7 @@ func FactsOf(o *certificatesv1.CertificateSigningRequest, limits api.Limits) *Fa
 	if !isPending(o) {
 		return f
 	}
-	f.pending, f.tenant = true, unique.Make(tenantOf(o.Spec.Username))
+	f.pending, f.tenant = true, unique.Make(TenantOf(o.Spec.Username))
 	f.concerns = concernsOf(o.Spec.Request, limits)
 	return f
 }
@@ -104,12 +104,12 @@ func concernsOf(request []byte, limits api.Limits) string {
 		for _, svc := range services {
 			concerns = append(concerns, OfService(svc), OfNamespace(svc.Namespace))
 		}
-		if _, ok := signer.ServiceOf(name, limits); !ok {
+		if _, ok := directory.ServiceOf(name, limits); !ok {
 			concerns = append(concerns, OfName(name))
 		}
 	}
-	for _, ip := range addresses(csr) {
-		concerns = append(concerns, OfName(signer.NameOf(ip)))
+	for _, ip := range Addresses(csr) {
+		concerns = append(concerns, OfName(directory.NameOf(ip)))
 	}
 	concerns = sorted(concerns, func(a, b Concern) int { return strings.Compare(string(a), string(b)) })
 	if len(concerns) > maxConcerns {
@@ -124,12 +124,12 @@ func concernsOf(request []byte, limits api.Limits) string {
 
 // servicesIn returns the Services of which the name may be, in whichever cluster domain.
 func servicesIn(name string, limits api.Limits) (services []types.NamespacedName) {
-	if svc, ok := signer.ServiceOf(name, limits); ok {
+	if svc, ok := directory.ServiceOf(name, limits); ok {
 		return []types.NamespacedName{svc}
 	}
 	labels := strings.Split(name, ".")
 	for i, label := range labels {
-		if svc, ok := signer.ServiceOf(strings.Join(labels[max(0, i-2):i+1], "."), limits); label == "svc" && ok {
+		if svc, ok := directory.ServiceOf(strings.Join(labels[max(0, i-2):i+1], "."), limits); label == "svc" && ok {
 			services = append(services, svc)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/signertest"
 )
@@ -146,13 +147,13 @@ func TestADecisionOfManyNamesCostsLittle(t *testing.T) {
 	const n = 10_000
 	limits := api.DefaultLimits()
 	limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
-	directory := signer.NewDirectory(limits)
+	known := directory.New(limits)
 	names := make([]string, api.MaxNames)
 	for i := range names {
 		names[i] = fmt.Sprintf("n%d.example.com", i)
 	}
 	for i := range n {
-		directory.Change(nil, signertest.Service(fmt.Sprint("s", i), api.AnnotationExtraDNSNames, names[i%len(names)]+",all.example.com"))
+		known.Change(nil, signertest.Service(fmt.Sprint("s", i), api.AnnotationExtraDNSNames, names[i%len(names)]+",all.example.com"))
 	}
 	for name, suffixes := range map[string][]api.SuffixRule{"not permitted": nil, "permitted": limits.PermitDNSSuffixes} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestADecisionOfManyNamesCostsLittle(t *testing.T) {
 				s.Request.parsed = nil
 				s.Holders = map[string][]types.NamespacedName{}
 				for _, other := range ScopeOf(s.Request, s.Limits).Others {
-					s.Holders[other] = directory.Holding(other, MaxReviews, func(string, bool) bool { return true })
+					s.Holders[other] = known.Holding(other, MaxReviews, func(string, bool) bool { return true })
 				}
 				d = Decide(s)
 			})
@@ -186,7 +187,7 @@ func FuzzRequest(f *testing.F) {
 	for _, names := range [][]string{{"web.shop.svc"}, {"*.web.shop.svc.old.local", "www.example.com"}, {"svc.svc.svc.svc", ".", "..svc"}} {
 		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: names}, key)
 		require.NoError(f, err)
-		f.Add("system:serviceaccount:shop:server", signer.EncodeCSR(der))
+		f.Add("system:serviceaccount:shop:server", issue.EncodeCSR(der))
 	}
 	f.Add("jane", []byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
 	f.Fuzz(func(t *testing.T, username string, data []byte) {
@@ -194,7 +195,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		// The PEM block alone is what most of the changes would break.
-		for _, request := range [][]byte{data, signer.EncodeCSR(data)} {
+		for _, request := range [][]byte{data, issue.EncodeCSR(data)} {
 			o := waiting(username, request)
 			var facts *Facts
 			var scope Scope

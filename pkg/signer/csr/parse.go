@@ -18,7 +18,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 )
 
 // minLifetime is the shortest lifetime that may be asked for, and the least that the CA
@@ -38,61 +37,72 @@ type asked struct {
 	ips        []netip.Addr // sorted, no duplicates
 }
 
-// refusal is why a request can never be signed.
-type refusal struct {
-	reason string
+// Refusal is why a request can never be signed.
+type Refusal struct {
+	Reason string // of the condition
 	error
 }
 
-func refusef(reason, format string, args ...any) *refusal {
-	return &refusal{reason, fmt.Errorf(format, args...)}
+func refusef(reason, format string, args ...any) *Refusal {
+	return &Refusal{reason, fmt.Errorf(format, args...)}
 }
 
 // parsed is what parse returned.
 type parsed struct {
 	asked
-	*refusal
+	*Refusal
 }
 
 // parse returns what the request asks for, or why no such certificate is ever signed. It
 // does not look at who asks. The request is parsed, and its signature verified, once.
-func (r *Request) parse() (asked, *refusal) {
+func (r *Request) parse() (asked, *Refusal) {
 	if r.parsed == nil {
 		r.parsed = &parsed{}
-		r.parsed.asked, r.parsed.refusal = r.parseOnce()
+		r.parsed.asked, r.parsed.Refusal = r.parseOnce()
 	}
-	return r.parsed.asked, r.parsed.refusal
+	return r.parsed.asked, r.parsed.Refusal
 }
 
-func (r *Request) parseOnce() (asked, *refusal) {
-	csr, err := decode(r.PEM)
-	if err != nil {
-		return asked{}, &refusal{reasonInvalid, err}
-	}
-	algorithm, ok := pki.AlgorithmOf(csr.PublicKey) // first: it bounds the cost of the signature
-	if !ok {
-		return asked{}, refusef(reasonUnsupportedKey, "the key is of another kind or size: must be one of %s", pki.KeyAlgorithms())
-	}
-	if err := csr.CheckSignature(); err != nil {
-		return asked{}, refusef(reasonInvalid, "it is not signed with its own key: %w", err)
+func (r *Request) parseOnce() (asked, *Refusal) {
+	csr, algorithm, refused := Read(r.PEM)
+	if refused != nil {
+		return asked{}, refused
 	}
 	a := asked{der: csr.Raw, key: csr.PublicKey, algorithm: algorithm}
-	if err := checkExtensions(csr); err != nil {
-		return asked{}, &refusal{reasonInvalid, err}
-	}
 	if err := a.readNames(csr); err != nil {
-		return asked{}, &refusal{reasonInvalidName, err}
+		return asked{}, &Refusal{reasonInvalidName, err}
 	}
 	if err := a.readSubject(csr); err != nil {
-		return asked{}, &refusal{reasonInvalidName, err}
+		return asked{}, &Refusal{reasonInvalidName, err}
 	}
 	if err := checkUsages(r.Usages, algorithm); err != nil {
-		return asked{}, &refusal{reasonUsages, err}
+		return asked{}, &Refusal{reasonUsages, err}
 	}
 	if r.Lifetime != 0 && r.Lifetime < minLifetime {
 		return asked{}, refusef(reasonInvalid, "spec.expirationSeconds: %d: must be at least %d", r.Lifetime/time.Second, minLifetime/time.Second)
 	}
 	return a, nil
+}
+
+// Read returns the one PKCS #10 request that there must be, in PEM, and the kind of its key, or
+// why no serving certificate is issued for it, whatever its names: the key, its signature, or an
+// extension.
+func Read(data []byte) (*x509.CertificateRequest, pki.KeyAlgorithm, *Refusal) {
+	csr, err := decode(data)
+	if err != nil {
+		return nil, "", &Refusal{reasonInvalid, err}
+	}
+	algorithm, ok := pki.AlgorithmOf(csr.PublicKey) // first: it bounds the cost of the signature
+	if !ok {
+		return nil, "", refusef(reasonUnsupportedKey, "the key is of another kind or size: must be one of %s", pki.KeyAlgorithms())
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, "", refusef(reasonInvalid, "it is not signed with its own key: %w", err)
+	}
+	if err := checkExtensions(csr); err != nil {
+		return nil, "", &Refusal{reasonInvalid, err}
+	}
+	return csr, algorithm, nil
 }
 
 // decode reads the one PKCS #10 request that there must be.
@@ -125,7 +135,7 @@ func checkExtensions(csr *x509.CertificateRequest) error {
 			return fmt.Errorf("it asks for extension %s: only subjectAltName is allowed", e.Id)
 		}
 	}
-	return signer.CheckKindsOfNames(csr.Extensions)
+	return pki.CheckKindsOfNames(csr.Extensions)
 }
 
 // readNames reads the subject alternative names.
@@ -143,15 +153,15 @@ func (a *asked) readNames(csr *x509.CertificateRequest) error {
 		}
 	}
 	a.dnsNames = sorted(csr.DNSNames, strings.Compare)
-	a.ips = sorted(addresses(csr), netip.Addr.Compare)
+	a.ips = sorted(Addresses(csr), netip.Addr.Compare)
 	if len(a.dnsNames)+len(a.ips) < n {
 		return errors.New("it has a name twice: each name may be there once")
 	}
 	return nil
 }
 
-// addresses returns the IP addresses of a request.
-func addresses(csr *x509.CertificateRequest) (ips []netip.Addr) {
+// Addresses returns the IP addresses of a request.
+func Addresses(csr *x509.CertificateRequest) (ips []netip.Addr) {
 	for _, ip := range csr.IPAddresses {
 		address, _ := netip.AddrFromSlice(ip) // x509 has checked the length
 		ips = append(ips, address.Unmap())

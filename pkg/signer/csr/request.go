@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // Request is a CertificateSigningRequest as it is decided about. It is read for that: of one
@@ -77,9 +77,9 @@ func has(o *certificatesv1.CertificateSigningRequest, condition certificatesv1.R
 	})
 }
 
-// tenantOf returns in whose turn the requests of a user are looked at: the namespace of the
+// TenantOf returns in whose turn the requests of a user are looked at: the namespace of the
 // ServiceAccount that asks, or the user, by a name that no namespace has.
-func tenantOf(username string) string {
+func TenantOf(username string) string {
 	if account, ok := strings.CutPrefix(username, serviceAccountPrefix); ok {
 		namespace, _, _ := strings.Cut(account, ":")
 		username = namespace
@@ -96,14 +96,14 @@ func tenantOf(username string) string {
 const maxTenant = 253
 
 // Tenant returns in whose turn the request is looked at.
-func (r *Request) Tenant() string { return tenantOf(r.Username) }
+func (r *Request) Tenant() string { return TenantOf(r.Username) }
 
 // share returns what a certificate for what is asked for takes of the limits.
-func (r *Request) share(a asked) signer.Share {
+func (r *Request) share(a asked) pace.Share {
 	if pod, bound := r.Pod(); bound {
-		return signer.ShareOfPod(r.UID, pod.Namespace, pod.UID)
+		return pace.ShareOfPod(r.UID, pod.Namespace, pod.UID)
 	}
-	return signer.ShareOfOther(r.UID, r.Tenant(), a.dnsNames, a.ips)
+	return pace.ShareOfOther(r.UID, r.Tenant(), a.dnsNames, a.ips)
 }
 
 // serviceAccountPrefix is what user names of ServiceAccounts begin with; NAMESPACE:NAME

@@ -8,7 +8,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // Denied returns the status of a request that is denied.
@@ -17,7 +17,7 @@ func Denied(d Decision, now time.Time) certificatesv1.PodCertificateRequestStatu
 }
 
 // Issued returns the status of a request that gets a certificate.
-func Issued(issued signer.Issued, now time.Time) certificatesv1.PodCertificateRequestStatus {
+func Issued(issued issue.Issued, now time.Time) certificatesv1.PodCertificateRequestStatus {
 	leaf := issued.Leaf
 	out := status(certificatesv1.PodCertificateRequestConditionTypeIssued, "Issued", "leaf sha256:"+pki.Fingerprint(leaf), now)
 	out.CertificateChain = string(issued.CertPEM)

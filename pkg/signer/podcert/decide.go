@@ -14,6 +14,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // minLifetime is the shortest that the API server lets a certificate be valid
@@ -34,9 +36,9 @@ type Situation struct {
 	Limits   api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
 	MaxDuration time.Duration
-	Rates       signer.Rates
+	Rates       pace.Rates
 	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
-	Slot         signer.Slot
+	Slot         pace.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
@@ -58,10 +60,10 @@ type Decision struct {
 	Reason  string // of the event, or of the Denied condition
 	Message string // for people
 	// Sign and Key are what is to be signed, and for which key.
-	Sign signer.SigningRequest
+	Sign issue.SigningRequest
 	Key  crypto.PublicKey
 	// Share is what the certificate takes of the Rates.
-	Share signer.Share
+	Share pace.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -215,20 +217,20 @@ func (s Situation) sign(names api.Wanted) Decision {
 		return deny(reasonUnsupported, "%s", err)
 	}
 	notBefore := s.Now.Add(-pki.PodBackdate).UTC().Truncate(time.Second)
-	notAfter := signer.EndUnder(s.Authority, notBefore.Add(names.Params.Duration))
+	notAfter := issue.EndUnder(s.Authority, notBefore.Add(names.Params.Duration))
 	if notAfter.Sub(notBefore) < minLifetime {
 		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	}
-	share := signer.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
+	share := pace.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
 	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
 		d := wait(reasonLimited, "%s", why)
 		d.NextAt = until
 		return d
 	}
-	return Decision{Verdict: Sign, Key: key, Share: share, Sign: signer.SigningRequest{
-		CSR:          signer.EncodeCSR(s.Request.CSR),
+	return Decision{Verdict: Sign, Key: key, Share: share, Sign: issue.SigningRequest{
+		CSR:          issue.EncodeCSR(s.Request.CSR),
 		DNSNames:     names.DNSNames,
 		IPs:          names.IPs,
 		KeyAlgorithm: algorithm,

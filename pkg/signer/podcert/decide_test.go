@@ -19,6 +19,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -85,7 +87,7 @@ func settled(t *testing.T, ca *pki.Authority, limits api.Limits, svc *corev1.Ser
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
 	said := signer.SettleUnnamed(signer.Situation{Now: epoch, OptedIn: true, Authority: ca, Limits: limits, Asking: []*corev1.Service{svc}})
 	require.Len(t, said.Services, 1)
-	svc.Status.Conditions = []metav1.Condition{*said.Services[0].Ready}
+	svc.Status.Conditions = said.Services[0].Ready.Both()
 }
 
 func TestDecide(t *testing.T) {
@@ -139,9 +141,9 @@ func TestDecide(t *testing.T) {
 			other.Name, other.Spec.Selector = "other", map[string]string{"app": "other"}
 			s.OptedIn, s.Services = false, []*corev1.Service{web(), other}
 		}, Deny, "NamespaceNotOptedIn", 0},
-		"it has its turn":             {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch} }, Sign, "", 0},
+		"it has its turn":             {func(s *Situation) { s.Slot = pace.Slot{Secret: epoch, Namespace: epoch} }, Sign, "", 0},
 		"its pod had many":            {func(s *Situation) { s.Slot.Secret = epoch.Add(time.Hour) }, Wait, "RateLimited", time.Hour},
-		"its namespace had many":      {func(s *Situation) { s.Slot = signer.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
+		"its namespace had many":      {func(s *Situation) { s.Slot = pace.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
 		"many, and never opted in":    {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
 		"the CA is being read":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", signer.CARetry},
 		"the CA is lost":              {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", signer.CARetry},
@@ -224,10 +226,10 @@ func TestWhatIsSigned(t *testing.T) {
 			}
 			d := Decide(s)
 			require.Equal(t, Sign, d.Verdict, d.Message)
-			sign := func(_ context.Context, ca *pki.Authority, r signer.SigningRequest) (*x509.Certificate, error) {
+			sign := func(_ context.Context, ca *pki.Authority, r issue.SigningRequest) (*x509.Certificate, error) {
 				return signertest.Sign(ca, signertest.Request(r))
 			}
-			issued, err := signer.Certify(t.Context(), sign, s.Authority, d.Key, d.Sign, s.Now)
+			issued, err := issue.Certify(t.Context(), sign, s.Authority, d.Key, d.Sign, s.Now)
 			require.NoError(t, err)
 			assert.Equal(t, c.algorithm, d.Sign.KeyAlgorithm)
 			assert.Equal(t, c.want, pki.Lifetime(issued.Leaf))

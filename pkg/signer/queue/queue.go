@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/fair"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // fairQueue is a controller's queue, in the order of fair.Queue. What waits and what
@@ -101,7 +101,7 @@ type turns struct {
 	mu    sync.Mutex
 	turns fair.Queue[string] // names of Secrets, by namespace
 	// noted are the priorities of requests that were added and not yet taken. The lowest,
-	// signer.PriorityRenewal, is not in it: that of every certificate that waits for its time.
+	// pace.PriorityRenewal, is not in it: that of every certificate that waits for its time.
 	noted map[reconcile.Request]int
 	// taken are the priorities of those that are being worked on.
 	taken map[reconcile.Request]int
@@ -122,7 +122,7 @@ func (t *turns) notedOf(r reconcile.Request) int {
 	if priority, there := t.noted[r]; there {
 		return priority
 	}
-	return signer.PriorityRenewal
+	return pace.PriorityRenewal
 }
 
 func (t *turns) priorityOf(r reconcile.Request) int {

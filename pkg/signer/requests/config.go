@@ -7,7 +7,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // Config is everything that a controller of requests needs from outside. Flags that it
@@ -19,9 +20,9 @@ type Config struct {
 	Workers     int
 	// Rates limit how often certificates are issued, and Pace is what was used of them: that
 	// of the signer's controller, so that a namespace has them once, however it asks.
-	Rates signer.Rates
-	Pace  *signer.Pace
-	Sign  signer.Sign
+	Rates pace.Rates
+	Pace  *pace.Pace
+	Sign  issue.Sign
 	// Cluster is read. One serves both controllers.
 	Cluster *Cluster
 	// Authority and AuthorityChanged are those of the signer's controller. The channel

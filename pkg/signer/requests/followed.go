@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // Request is what is remembered of a request of either kind.
@@ -32,13 +33,13 @@ type Followed[R Request] struct {
 	events   events.EventRecorder
 	answered *facts.Written[struct{}]
 	said     *facts.Said
-	looks    *signer.Looks
+	looks    *pace.Looks
 	metrics  *Metrics
 }
 
 // NewFollowed returns the requests of an informer, of which nothing was done yet.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
-	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), signer.NewLooks(), metrics}
+	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), pace.NewLooks(), metrics}
 }
 
 // item is the request in the controller's queue: its namespace is the tenant.
@@ -59,7 +60,7 @@ func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, 
 	if _, behind := f.answered.Newer(key, r.GetResourceVersion(), at); behind {
 		return r, 0, false
 	}
-	if slot := f.config.Pace.Slot(signer.RequestName(r.Tenant(), r.GetUID())).At(); slot.After(at) {
+	if slot := f.config.Pace.Slot(pace.RequestName(r.Tenant(), r.GetUID())).At(); slot.After(at) {
 		return r, slot.Sub(at), false
 	}
 	if free := f.looks.At(r.Tenant(), r.GetUID(), at); free.After(at) {
@@ -81,7 +82,7 @@ func (f *Followed[R]) Wrote(r R, resourceVersion string) {
 
 // Issued counts a certificate, for which the request has used its Slot.
 func (f *Followed[R]) Issued(r R) {
-	f.config.Pace.Use(signer.RequestName(r.Tenant(), r.GetUID()))
+	f.config.Pace.Use(pace.RequestName(r.Tenant(), r.GetUID()))
 	f.metrics.issued.Inc()
 }
 
@@ -103,5 +104,5 @@ const actionIssue = "Issue"
 func (f *Followed[R]) forget(r R) {
 	f.said.Forget(r.GetUID())
 	f.looks.Forget(r.GetUID())
-	f.config.Pace.Use(signer.RequestName(r.Tenant(), r.GetUID()))
+	f.config.Pace.Use(pace.RequestName(r.Tenant(), r.GetUID()))
 }

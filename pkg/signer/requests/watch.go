@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
@@ -35,7 +36,12 @@ func Clientset(mgr manager.Manager) (*kubernetes.Clientset, error) {
 
 // Ours lists and watches the requests of a resource that are addressed to this signer.
 func Ours(c toolscache.Getter, resource string) toolscache.ListerWatcher {
-	ours := fields.OneTermEqualSelector("spec.signerName", api.SignerName).String()
+	return Of(c, resource, api.SignerName)
+}
+
+// Of lists and watches the requests of a resource that are addressed to a signer.
+func Of(c toolscache.Getter, resource, signerName string) toolscache.ListerWatcher {
+	ours := fields.OneTermEqualSelector("spec.signerName", signerName).String()
 	return toolscache.NewFilteredListWatchFromClient(c, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours })
 }
 
@@ -50,6 +56,19 @@ type Affected[R Request] struct {
 // Controller returns what calls the reconciler for each request that changed, and for those
 // that may have waited for what changed. It is not part of the manager.
 func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler reconcile.Reconciler, affected Affected[R]) (controller.Controller, error) {
+	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return pending(affected.ByNamespace(o.GetName()))
+	})
+	return f.ControllerOf(mgr, name, reconciler,
+		f.config.Cluster.services.Changes("Services", serviceHandler(affected.ByService)),
+		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace, facts.Changed()),
+		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
+	)
+}
+
+// ControllerOf returns what calls the reconciler for each request that changed, and for those
+// that the sources enqueue by Enqueue. It is not part of the manager.
+func (f *Followed[R]) ControllerOf(mgr manager.Manager, name string, reconciler reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	anyName := true // several managers run in one process of a test
 	ctrl, err := controller.NewUnmanaged(name, controller.Options{
 		SkipNameValidation:      &anyName,
@@ -62,20 +81,19 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
-	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return pending(affected.ByNamespace(o.GetName()))
-	})
-	for _, s := range []source.Source{
-		f.requests.Source(name, f.changed),
-		f.config.Cluster.services.Changes("Services", serviceHandler(affected.ByService)),
-		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace, facts.Changed()),
-		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
-	} {
+	for _, s := range append([]source.Source{f.requests.Source(name, f.changed)}, sources...) {
 		if err := ctrl.Watch(s); err != nil {
 			return nil, fmt.Errorf("watch: %w", err)
 		}
 	}
 	return ctrl, nil
+}
+
+// Enqueue enqueues those of the requests that have no answer.
+func Enqueue[R Request](q facts.Queue, all []R) {
+	for _, r := range pending(all) {
+		q.Add(r)
+	}
 }
 
 // changed enqueues a request that waits for an answer, and forgets one that does no more.
@@ -100,15 +118,13 @@ func serviceHandler[R Request](affected func(svc *corev1.Service) []R) facts.Han
 		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
 			return
 		}
-		for _, r := range pending(affected(after)) {
-			q.Add(r)
-		}
+		Enqueue(q, affected(after))
 	}
 }
 
 // matters reports whether the change of a Service can make a request right.
 func matters(before, after *corev1.Service) bool {
-	return api.OptInProof(before) != api.OptInProof(after) ||
+	return state.ReadyOf(before).Proof != state.ReadyOf(after).Proof ||
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 
@@ -122,9 +138,7 @@ func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
 			if _, limits, err := f.config.CA(); err == nil {
 				f.config.Cluster.limit(limits)
 			}
-			for _, r := range pending(f.requests.List()) {
-				q.Add(r)
-			}
+			Enqueue(q, f.requests.List())
 		}
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/pkg/signer/queue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
@@ -36,8 +37,8 @@ func TestRequestsThatComeAndGo(t *testing.T) {
 	pending, answered := requestOf("csr-1"), requestOf("csr-1", certificatesv1.CertificateDenied)
 	for name, after := range map[string]*csr.Facts{"answered": answered, "deleted": nil} {
 		t.Run(name, func(t *testing.T) {
-			pace := signer.NewPace(signer.DefaultRates())
-			f := NewFollowed[*csr.Facts](Config{Pace: pace, Clock: func() time.Time { return signertest.Epoch }}, nil, nil, nil)
+			used := pace.New(pace.DefaultRates())
+			f := NewFollowed[*csr.Facts](Config{Pace: used, Clock: func() time.Time { return signertest.Epoch }}, nil, nil, nil)
 			q := queue.New("", queue.Retries())
 			defer q.ShutDown()
 
@@ -46,10 +47,10 @@ func TestRequestsThatComeAndGo(t *testing.T) {
 			next, _ := q.Get()
 			assert.Equal(t, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "csr-1"}}, next)
 
-			share := signer.ShareOfPod("uid", "shop", "pod")
-			pace.ReserveShare(share, signertest.Epoch)
+			share := pace.ShareOfPod("uid", "shop", "pod")
+			used.ReserveShare(share, signertest.Epoch)
 			f.changed(t.Context(), q, pending, after)
-			assert.Zero(t, pace.Slot(share.Request))
+			assert.Zero(t, used.Slot(share.Request))
 			assert.Zero(t, q.Len())
 		})
 	}
@@ -65,7 +66,7 @@ func TestWhichChangesOfAServiceMatter(t *testing.T) {
 		"the selector":  {func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "other"} }, true},
 		"an annotation": {func(svc *corev1.Service) { svc.Annotations[api.AnnotationDuration] = "1h" }, true},
 		"the proof that it was opted in": {func(svc *corev1.Service) {
-			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Reason: api.ReasonPodKeys, Message: api.OptInText("x")}}
+			svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Reason: api.ReasonPodKeys}, state.Ready{Proof: "x"}).Both()
 		}, true},
 		"another condition": {func(svc *corev1.Service) {
 			svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionServing, Reason: "Served"}}

@@ -5,7 +5,7 @@
 package reference
 
 import (
-	"fmt"
+	"cmp"
 	"go/ast"
 	"go/constant"
 	"go/token"
@@ -60,17 +60,12 @@ var groups = []struct{ name, pkg, prefix string }{
 
 // Collect reads the packages of the module whose directory is root.
 func Collect(root string) (*Reference, error) {
-	loaded, err := packages.Load(&packages.Config{
-		Dir: root, Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
-	}, "./pkg/...", "./cmd/...")
+	loaded, err := load(root, "./pkg/...", "./cmd/...")
 	if err != nil {
-		return nil, fmt.Errorf("load packages: %w", err)
+		return nil, err
 	}
 	r := &Reference{Values: map[string][]Value{}}
 	for _, p := range loaded {
-		if len(p.Errors) > 0 {
-			return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
-		}
 		_, path, _ := strings.Cut(p.PkgPath, "servingcert/servingcert/")
 		s := source{p, path, r}
 		for _, file := range p.Syntax {
@@ -89,7 +84,10 @@ func (r *Reference) sort() {
 	}
 	slices.SortFunc(r.Logs, compare)
 	r.Logs = slices.Compact(r.Logs)
-	slices.SortStableFunc(r.Flags, func(a, b Flag) int { return strings.Compare(a.Program, b.Program) })
+	slices.SortFunc(r.Flags, func(a, b Flag) int {
+		return cmp.Or(strings.Compare(a.Program, b.Program), strings.Compare(a.Name, b.Name), strings.Compare(a.Usage, b.Usage))
+	})
+	r.Flags = slices.Compact(r.Flags)
 	for name, values := range r.Values {
 		if name == "events" || name == "annotations" {
 			slices.SortFunc(values, func(a, b Value) int { return strings.Compare(a.Value, b.Value) })
@@ -159,6 +157,12 @@ func (s source) call(c *ast.CallExpr) {
 		return
 	}
 	switch name, from := f.Name(), f.Pkg().Path(); {
+	case strings.HasSuffix(from, "pkg/exposition") && name == "Family":
+		s.family(c)
+	case strings.HasSuffix(from, "pkg/proxy/server") && len(c.Args) > 1 && (name == "info" || name == "warn" || name == "error"):
+		s.log(name, c.Args[0])
+	case from == "log/slog" && (name == "Info" || name == "Warn" || name == "Error"):
+		s.log(strings.ToLower(name), c.Args[0])
 	case strings.HasSuffix(from, "client_golang/prometheus"):
 		s.metric(name, c)
 	case from == "github.com/spf13/pflag" && registers.MatchString(name):
@@ -218,6 +222,20 @@ func (s source) metric(constructor string, c *ast.CallExpr) {
 		}
 		s.r.Metrics = append(s.r.Metrics, m)
 	}
+}
+
+// family reads a metric of a process that writes the text format itself: name, kind, help, and the labels if any.
+func (s source) family(c *ast.CallExpr) {
+	m := Metric{Package: s.path}
+	m.Name, _ = s.text(c.Args[0])
+	m.Kind, _ = s.text(c.Args[1])
+	m.Help, _ = s.text(c.Args[2])
+	for _, label := range c.Args[3:] {
+		if text, ok := s.text(label); ok {
+			m.Labels = append(m.Labels, text)
+		}
+	}
+	s.r.Metrics = append(s.r.Metrics, m)
 }
 
 // options reads prometheus.CounterOpts and the like.

@@ -17,7 +17,7 @@ type section struct {
 // conditions, labels and others are where constants are on the page.
 var (
 	conditions = []section{
-		{"Reasons of condition Ready", "Also of events on the Service, and label `reason` of `servingcert_certificates_issued_total` and `servingcert_issue_failures_total`. [What they mean](architecture.md#what-a-person-sees).", []string{"signer.Reason"}},
+		{"Reasons of condition Ready", "Also of events on the Service, and label `reason` of `servingcert_certificates_issued_total` and `servingcert_issue_failures_total`. [What they mean](architecture.md#what-a-person-sees).", []string{"signer.Reason", "signer/issue.Reason"}},
 		{"Reasons of condition Serving", "[What to do about each](how-rotation-reaches-pods.md#is-it-served).", []string{"serving"}},
 		{"Reasons of condition Flags", "Also of events on the Service and the workload. [What to do](operations.md#flags-that-a-program-does-not-know).", []string{"flags"}},
 		{"Answers to PodCertificateRequests", "Reasons of their conditions, of events on the pod, and of `servingcert_pod_certificate_failures_total`, beside those of condition Ready. [What to do](pod-keys.md).", []string{"podcert"}},
@@ -26,14 +26,16 @@ var (
 		{"Phases of the CA", "[How the CA is replaced](architecture.md#how-the-ca-is-replaced).", []string{"phases"}},
 		{"Reasons of targets of the CA bundle", "In ConfigMap `servingcert-trust-status`, events `TrustBundleRefused`, and the metrics `servingcert_trust_…`. [What to do](trust.md#what-refusing-looks-like).", []string{"trust.Reason"}},
 		{"What holds a restart", "In events `RestartHeld`, `kubectl servingcert status` and `servingcert_restarts_held`. [When](adr/0018-what-is-restarted-and-when.md).", []string{"rotator/restart.Hold"}},
-		{"Reasons of reviews", "Label `reason` of `servingcert_webhook_reviews_total` and `servingcert_webhook_notes_total`, and the audit annotation. [What they mean](injection.md).", []string{"mutate.Reason", "mutate/admission.Reason"}},
+		{"Reasons of stores on hosts", "In the readiness of hostsync, and label `reason` of `servingcert_host_store_ready`. [What they mean](hosts.md#is-it-well).", []string{"hostfiles.Reason"}},
+		{"Reasons of reviews", "Label `reason` of `servingcert_webhook_reviews_total` and `servingcert_webhook_notes_total`, and the audit annotation. [What they mean](injection.md).", []string{"mutate/rules.Reason", "mutate/admission.Reason"}},
 	}
 	labels = []section{
 		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
 		{"Results of reviews", "Label `result` of `servingcert_webhook_reviews_total`, and `outcome` of how long they take.", []string{"mutate/admission.result", "mutate/admission.outcome"}},
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
 		{"Results of dials", "Why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
-		{"Verdicts on flags", "Label `verdict` of `servingcert_flags_verdicts_total`.", []string{"api.Verdict"}},
+		{"Kinds of connections", "Field `kind` of plaintext clients in what a proxy answers under `/clients`; `tls`, `ssl` and `gss` are not in it.", []string{"proxy.Kind"}},
+		{"Verdicts on flags", "Label `verdict` of `servingcert_flags_verdicts_total`.", []string{"api/state.Verdict"}},
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
@@ -42,7 +44,7 @@ var (
 	}
 	// unseen are constants of which nobody sees the values.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/timeline.LaneKind",
-		"cmd/kubectl-servingcert/internal/timeline.MarkKind", "cmd/kubectl-servingcert/internal/timeline.SpanKind", "cmd/kubectl-servingcert/internal/timeline.Tone", "doctor.Group", "doctor.ID", "doctor.Level", "mutate.By", "mutate.part", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.Report",
+		"cmd/kubectl-servingcert/internal/timeline.MarkKind", "cmd/kubectl-servingcert/internal/timeline.SpanKind", "cmd/kubectl-servingcert/internal/timeline.Tone", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.Report",
 		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 
@@ -74,7 +76,7 @@ func (r *Reference) Markdown() (string, error) {
 	r.sections(&b, conditions, left)
 	b.WriteString("\n## Values of labels\n")
 	r.sections(&b, labels, left)
-	b.WriteString("\n## Log messages\n\nAt level info and error. At `--log-level=debug` there are more, which are not listed. Fields say what varies.\n\n| level | message | package |\n|---|---|---|\n")
+	b.WriteString("\n## Log messages\n\nAt levels info, warn and error. At `--log-level=debug` there are more, which are not listed. Fields say what varies.\n\n| level | message | package |\n|---|---|---|\n")
 	for _, l := range r.Logs {
 		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", l.Level, cell(l.Message), l.Package)
 	}

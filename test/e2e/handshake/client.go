@@ -4,15 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Timeout bounds one handshake, the resolution of the name included.
@@ -121,7 +118,7 @@ func (c *Client) loop(ctx context.Context, a *account) {
 		if err != nil {
 			a.failed(Failure{At: at, Took: took, Err: err.Error()})
 		} else {
-			a.succeeded(at.Add(took), took, pki.Fingerprint(leaf), leaf.Issuer.CommonName)
+			a.succeeded(at.Add(took), took, leaf)
 		}
 		c.mu.Unlock()
 		select {
@@ -132,27 +129,28 @@ func (c *Client) loop(ctx context.Context, a *account) {
 	}
 }
 
-// Shake is one handshake over a connection of its own; it returns the leaf, which
-// has been verified.
+// Shake is one handshake over a connection of its own, and the target's exchange; it returns the
+// leaf, which has been verified, or nil if the target speaks plaintext.
 func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error) {
+	exchange, ok := exchanges[t.Exchange]
+	if !ok {
+		return nil, fmt.Errorf("there is no exchange %q", t.Exchange)
+	}
 	roots, err := c.trusted()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	raw, err := c.dialer.DialContext(ctx, "tcp", t.Address)
-	if err != nil {
+	to := &connector{target: t, dialer: &c.dialer}
+	to.config = &tls.Config{ServerName: t.Name, RootCAs: roots, MinVersion: tls.VersionTLS12, VerifyConnection: func(s tls.ConnectionState) error {
+		to.leaf = s.PeerCertificates[0]
+		return nil
+	}}
+	if err := exchange(ctx, to); err != nil {
 		return nil, err
 	}
-	conn := tls.Client(raw, &tls.Config{ServerName: t.Name, RootCAs: roots, MinVersion: tls.VersionTLS12})
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, errors.Join(err, raw.Close())
-	}
-	// Nobody asks for anything: a server may have lost its patience meanwhile, and be
-	// gone when it is told goodbye.
-	_ = conn.Close()
-	return conn.ConnectionState().PeerCertificates[0], nil
+	return to.leaf, nil
 }
 
 // Report is what came of it so far.

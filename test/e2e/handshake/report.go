@@ -1,8 +1,11 @@
 package handshake
 
 import (
+	"crypto/x509"
 	"slices"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Target is a server, and what it has to prove to be.
@@ -11,6 +14,10 @@ type Target struct {
 	Address string `json:"address"`
 	// Name is what the certificate must be for; it is sent as SNI.
 	Name string `json:"name"`
+	// Exchange is what is asked and answered after the handshake; "": nothing.
+	Exchange string `json:"exchange,omitempty"`
+	// Plaintext: there is no handshake.
+	Plaintext bool `json:"plaintext,omitempty"`
 }
 
 // Served is a leaf that a target has served.
@@ -56,13 +63,18 @@ func (a *Account) failed(f Failure) {
 	}
 }
 
-func (a *Account) succeeded(at time.Time, took time.Duration, leaf, issuer string) {
+// succeeded takes nil for an exchange without TLS.
+func (a *Account) succeeded(at time.Time, took time.Duration, leaf *x509.Certificate) {
 	a.Handshakes++
 	a.Took = append(a.Took, took)
-	i := slices.IndexFunc(a.Served, func(s Served) bool { return s.Leaf == leaf })
+	if leaf == nil {
+		return
+	}
+	fingerprint := pki.Fingerprint(leaf)
+	i := slices.IndexFunc(a.Served, func(s Served) bool { return s.Leaf == fingerprint })
 	if i < 0 {
 		i = len(a.Served)
-		a.Served = append(a.Served, Served{Leaf: leaf, Issuer: issuer, First: at})
+		a.Served = append(a.Served, Served{Leaf: fingerprint, Issuer: leaf.Issuer.CommonName, First: at})
 	}
 	a.Served[i].Last = at
 }

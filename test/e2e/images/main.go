@@ -13,7 +13,8 @@ import (
 	"path/filepath"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/deb"
+	"github.com/servingcert/servingcert/hack/node/images"
 )
 
 // ref is the name of an image, as the scenes' manifests have it.
@@ -36,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), builtOfModules(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out))
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), builtOfModules(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out), plaintext(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -47,7 +48,7 @@ func ours(ctx context.Context, out string) error {
 	}
 	defer os.RemoveAll(dir) // what is left is in the system's directory for that
 	built, err := images.Build(ctx, dir,
-		"./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict", "./test/e2e/workloads/requester")
+		"./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict", "./test/e2e/workloads/requester", "./test/e2e/workloads/talk")
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func ofBuilt(ctx context.Context, out, name string) error {
 	return ofBinary(out, name, ref(name), binaries[name])
 }
 
-// debian are programs as Debian has them; the manifests say how they are run.
+// debian are servers as Debian has them; the manifests say how they are run.
 func debian(ctx context.Context, out string) error {
 	var errs []error
 	for name, pkg := range map[string]string{"nginx": "nginx-light", "python": "python3"} {
@@ -97,7 +98,7 @@ func debian(ctx context.Context, out string) error {
 
 // script is what a shell script needs that asks for certificates, and a server beside it.
 func script(ctx context.Context, out string) error {
-	dir, err := images.Debian(ctx, os.Stderr, "coreutils", "dash", "openssl", "python3")
+	dir, err := deb.Files(ctx, os.Stderr, "coreutils", "dash", "openssl", "python3")
 	if err != nil {
 		return err
 	}
@@ -108,8 +109,25 @@ func script(ctx context.Context, out string) error {
 	return withFile(tar(out, "script"), ref("script"), images.Config{}, dir, binaries[controlplane.Kubectl], "usr/bin/kubectl")
 }
 
+// plaintext are servers that know nothing of TLS here, and psql and redis-cli, which are their
+// clients. What PostgreSQL needs only to compile its queries, and for extensions in Perl, is as
+// large as the rest, and left out.
+func plaintext(ctx context.Context, out string) error {
+	dir, err := deb.Files(ctx, os.Stderr, "dash", "nodejs", "postgresql-15", "redis-server")
+	if err != nil {
+		return err
+	}
+	config := images.Config{Env: []string{"PATH=/usr/lib/postgresql/15/bin:/usr/bin"}}
+	image, err := images.OfDir(ref("plaintext"), dir, config, "usr/lib/*/libLLVM*", "usr/lib/*/libz3*", "usr/lib/*/*perl*", "usr/lib/*/gconv",
+		"usr/lib/postgresql/*/lib/bitcode", "usr/lib/postgresql/*/lib/llvmjit*", "usr/share/*perl*", "usr/share/i18n")
+	if err != nil {
+		return err
+	}
+	return image.WriteFile(tar(out, "plaintext"))
+}
+
 func ofPackage(ctx context.Context, out, name, pkg string) error {
-	dir, err := images.Debian(ctx, os.Stderr, pkg)
+	dir, err := deb.Files(ctx, os.Stderr, pkg)
 	if err != nil {
 		return err
 	}
@@ -135,7 +153,7 @@ var goPrograms = []goProgram{
 // debianGo are Go programs as Debian has them. All that they need of their packages and
 // of what those depend on is the program itself and the C library.
 func debianGo(ctx context.Context, out string) error {
-	libc, err := images.Debian(ctx, os.Stderr, "libc6")
+	libc, err := deb.Files(ctx, os.Stderr, "libc6")
 	if err != nil {
 		return err
 	}
@@ -143,7 +161,7 @@ func debianGo(ctx context.Context, out string) error {
 	for _, p := range goPrograms {
 		pkgs = append(pkgs, p.pkg)
 	}
-	all, err := images.Debian(ctx, os.Stderr, pkgs...)
+	all, err := deb.Files(ctx, os.Stderr, pkgs...)
 	if err != nil {
 		return err
 	}

@@ -57,6 +57,9 @@ func run(m *testing.M) (code int, err error) {
 	if err := deploy.Apply(ctx, admin, "test"); err != nil {
 		return 1, err
 	}
+	if err := allowKubelets(ctx); err != nil {
+		return 1, err
+	}
 	return m.Run(), nil
 }
 

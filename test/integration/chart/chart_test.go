@@ -94,6 +94,15 @@ func secondRelease(t *testing.T) {
 	if errors.As(err, &exit) {
 		assert.Fail(t, "takeOver is refused", string(exit.Stderr))
 	}
+
+	install[1] = "another"
+	_, err = helmIn(t, system, append(install, "--dry-run=server")...)
+	require.ErrorAs(t, err, &exit)
+	assert.Contains(t, string(exit.Stderr), `servingcert is installed in namespace "`+system+`" by release "servingcert"`)
+	_, err = helmIn(t, system, append(install, "--set=takeOver=true", "--dry-run=server")...)
+	if errors.As(err, &exit) {
+		assert.Fail(t, "takeOver is refused", string(exit.Stderr))
+	}
 }
 
 // manifest returns what the release holds, in Helm's words.

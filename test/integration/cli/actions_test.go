@@ -29,13 +29,13 @@ func TestRenewalsAsData(t *testing.T) {
 	ns := newNamespace(t, "shop", nil)
 	for i, name := range []string{"api", "web"} {
 		makeService(t, ns, name)
-		require.NoError(t, setReady(t.Context(), ns, name, metav1.ConditionTrue, "Issued", leafMessage(hash(i))))
+		require.NoError(t, setIssued(t.Context(), ns, name, hash(i)))
 	}
 	c := start(t, plane.KubeconfigFile(), "renew", "-n", ns, "--all", "-o", "json")
 	var after time.Time
 	for i, name := range []string{"api", "web"} {
 		after = renewAfter(t, ns, name)
-		require.NoError(t, setReady(t.Context(), ns, name, metav1.ConditionTrue, "Issued", leafMessage(hash(i+2))))
+		require.NoError(t, setIssued(t.Context(), ns, name, hash(i+2)))
 	}
 	r, err := c.wait()
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestNotRenewedAsData(t *testing.T) {
 func TestRotationAsData(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
 	makeService(t, ns, "web")
-	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(0))))
+	require.NoError(t, setIssued(t.Context(), ns, "web", hash(0)))
 	setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", time.Now())
 	s.ca(t, stable())
 	args := []string{"rotate-ca", "-n", s.namespace, "--reason", "drill", "-o", "json"}
@@ -156,7 +156,7 @@ func TestDistrustAsDataChangesNothing(t *testing.T) {
 	s.ca(t, stable())
 	require.NoError(t, s.publish(t.Context(), api.TrustStatusName, map[string]string{api.TrustTargets: "7"}))
 	makeService(t, ns, "web")
-	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(1))))
+	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
 	makePod(t, ns, "server", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}})
 	args := []string{"rotate-ca", "-n", s.namespace, "--distrust-now", "--reason", "stolen"}
 	r := cli(t, append(args, "-o", "json")...)

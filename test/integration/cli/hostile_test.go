@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // What a tenant can write into an object that the plugin shows.
@@ -45,7 +46,7 @@ func TestWhatTenantsWriteIsEscaped(t *testing.T) {
 			makeService(t, ns, "web")
 			require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionFalse, text, text))
 			makeService(t, ns, "old")
-			require.NoError(t, setReady(t.Context(), ns, "old", metav1.ConditionTrue, text, api.ReadyFacts{Secret: "old-tls", Leaf: hash(1)}.Message(text)))
+			require.NoError(t, writeReady(t.Context(), ns, "old", metav1.ConditionTrue, text, text, state.Ready{Secret: "old-tls", Leaf: hash(1)}))
 			setServing(t, ns, "old", metav1.ConditionFalse, api.ServingStale, text, time.Now())
 			s.reportStale(t, staleOf(ns, "old", hash(1), "StatefulSet", "w", api.OnRotateRestart, &api.RestartHold{Reason: "Paused", Message: text}))
 			yes := true

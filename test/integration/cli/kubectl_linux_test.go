@@ -76,7 +76,7 @@ func TestStatusAsKubectlPrints(t *testing.T) {
 		_, err := admin.CoreV1().Services(ns).Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"`+name+`"}}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
-	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(1))))
+	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
 	status := func(more ...string) string {
 		t.Helper()
 		r := cli(t, append([]string{"status", "--system-namespace", s.namespace, "-n", ns}, more...)...)
@@ -137,7 +137,7 @@ func TestColoursOnlyOnATerminal(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
 	s.ca(t, with(stable(), api.CAWarning, "X: y"))
 	makeService(t, ns, "web")
-	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionTrue, "Issued", leafMessage(hash(1))))
+	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
 	args := []string{"status", "--system-namespace", s.namespace, "-n", ns, "--no-headers"}
 	plain := cli(t, args...).out
 	assert.NotContains(t, plain, "\x1b")

@@ -16,9 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // system is a namespace in which the test plays the signer and the rotator.
@@ -110,42 +111,46 @@ func makeService(t *testing.T, namespace, name string) *corev1.Service {
 	return svc
 }
 
-// setReady writes the condition as the signer does, and says that the leaf, if the
-// message names one, is served, as the rotator does.
+// setReady writes the condition as the signer does of a Service without a certificate.
 func setReady(ctx context.Context, namespace, name string, status metav1.ConditionStatus, reason, message string) error {
+	return writeReady(ctx, namespace, name, status, reason, message, state.Ready{})
+}
+
+// setIssued writes the condition as the signer does, and says that the leaf is served, as the
+// rotator does.
+func setIssued(ctx context.Context, namespace, name, leaf string) error {
+	return writeReady(ctx, namespace, name, metav1.ConditionTrue, "Issued", "issued", state.Ready{Secret: "web-tls", Leaf: leaf})
+}
+
+func writeReady(ctx context.Context, namespace, name string, status metav1.ConditionStatus, reason, message string, said state.Ready) error {
 	svc, err := admin.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	svc.Status.Conditions = []metav1.Condition{{
-		Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now(),
-	}}
-	if leaf, ok := api.LeafOf(svc); ok {
-		svc.Status.Conditions = append(svc.Status.Conditions, servingCondition(metav1.ConditionTrue, api.ServingCurrent, api.ServingFacts{Leaf: leaf, Since: time.Now()}.Message("every pod serves it")))
+	ready := metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
+	svc.Status.Conditions = state.Say(ready, said).Both()
+	if said.Leaf != "" {
+		svc.Status.Conditions = append(svc.Status.Conditions, servingConditions(metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", state.Serving{Leaf: said.Leaf, Since: time.Now()})...)
 	}
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 	return err
 }
 
-// setServing writes the condition as the rotator does, of the leaf that the Service
-// has; words come before it.
-func setServing(t *testing.T, namespace, name string, status metav1.ConditionStatus, reason, words string, since time.Time) {
+// setServing writes the condition as the rotator does, of the leaf that the Service has.
+func setServing(t *testing.T, namespace, name string, status metav1.ConditionStatus, reason, message string, since time.Time) {
 	t.Helper()
 	svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
-	leaf, ok := api.LeafOf(svc)
+	leaf, ok := state.LeafOf(svc)
 	require.True(t, ok)
-	svc.Status.Conditions = []metav1.Condition{*api.Condition(svc, api.ConditionReady), servingCondition(status, reason, api.ServingFacts{Leaf: leaf, Since: since}.Message(words))}
+	svc.Status.Conditions = append(state.Of(svc, api.ConditionReady).Both(), servingConditions(status, reason, message, state.Serving{Leaf: leaf, Since: since})...)
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(t.Context(), svc, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }
 
-func servingCondition(status metav1.ConditionStatus, reason, message string) metav1.Condition {
-	return metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
-}
-
-func leafMessage(fingerprint string) string {
-	return api.ReadyFacts{Secret: "web-tls", Leaf: fingerprint}.Message("issued")
+func servingConditions(status metav1.ConditionStatus, reason, message string, said state.Serving) []metav1.Condition {
+	c := metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
+	return state.Say(c, said).Both()
 }
 
 // newCA makes a CA that signs now.
@@ -161,14 +166,14 @@ func newCA(t *testing.T) *pki.Authority {
 	}
 }
 
-// issue makes what the signer makes for a Service: the Secret and the condition.
-func issue(t *testing.T, ca *pki.Authority, svc *corev1.Service) signer.Issued {
+// issueBy makes what the signer makes for a Service: the Secret and the condition.
+func issueBy(t *testing.T, ca *pki.Authority, svc *corev1.Service) issue.Issued {
 	t.Helper()
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	wanted, _, ok := api.Merge([]*corev1.Service{svc}, api.DefaultLimits())
 	require.True(t, ok)
-	issued, err := signer.Issue(t.Context(), sign, ca, wanted, time.Now())
+	issued, err := issue.Issue(t.Context(), sign, ca, wanted, time.Now())
 	require.NoError(t, err)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name + "-tls", Labels: map[string]string{api.LabelManagedBy: api.DefaultInstance}},
@@ -177,7 +182,7 @@ func issue(t *testing.T, ca *pki.Authority, svc *corev1.Service) signer.Issued {
 	}
 	_, err = admin.CoreV1().Secrets(svc.Namespace).Create(t.Context(), secret, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.NoError(t, setReady(t.Context(), svc.Namespace, svc.Name, metav1.ConditionTrue, "Issued", leafMessage(pki.Fingerprint(issued.Leaf))))
+	require.NoError(t, setIssued(t.Context(), svc.Namespace, svc.Name, pki.Fingerprint(issued.Leaf)))
 	return issued
 }
 

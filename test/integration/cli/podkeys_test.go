@@ -220,7 +220,7 @@ func TestWhatIsShownDuringASwitch(t *testing.T) {
 	assert.Contains(t, renewed.err, "nobody can make a kubelet refresh a certificate")
 
 	switchTo(api.KeySourceSecret, "Issued")
-	i.servingIs(t, ns, "web", api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate (leaf sha256:`)
+	i.servingIs(t, ns, "web", api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate`)
 	assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +2`, table())
 	assert.Zero(t, verify(ofSecret).code)
 	assert.Contains(t, verify(own).out, ", but the condition names ")

@@ -56,7 +56,7 @@ func TestStaleWorkloadsAreKnownBeyondTheSentence(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
 	s.ca(t, stable())
 	makeService(t, ns, "old")
-	require.NoError(t, setReady(t.Context(), ns, "old", metav1.ConditionTrue, "Issued", leafMessage(hash(1))))
+	require.NoError(t, setIssued(t.Context(), ns, "old", hash(1)))
 	setServing(t, ns, "old", metav1.ConditionFalse, api.ServingStale, staleSentence, time.Now())
 	stale := []api.StaleWorkload{staleOf(ns, "old", hash(1), api.PodKind, "bare", api.OnRotateReload, nil)}
 	makePod(t, ns, "bare", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "old-tls"}})
@@ -136,7 +136,7 @@ func TestRotationDoesNotWaitForHeldRestarts(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
 	for i, name := range []string{"web", "old"} {
 		makeService(t, ns, name)
-		require.NoError(t, setReady(t.Context(), ns, name, metav1.ConditionTrue, "Issued", leafMessage(hash(i))))
+		require.NoError(t, setIssued(t.Context(), ns, name, hash(i)))
 		setServing(t, ns, name, metav1.ConditionFalse, api.ServingStale, "an older certificate is served", time.Now())
 	}
 	next := staleOf(ns, "web", hash(0), "Deployment", "next", api.OnRotateRestart, &api.RestartHold{Reason: "Turn", Message: "another rolls out", Passes: true})
@@ -155,6 +155,6 @@ func TestRotationDoesNotWaitForHeldRestarts(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "served: by every pod of 1 of 2 Services; the last one, "+ns+"/web, since ")
-	assert.Contains(t, r.out, "not served: "+ns+"/old: an older certificate is served (leaf sha256:")
+	assert.Contains(t, r.out, "not served: "+ns+"/old: an older certificate is served\n")
 	assert.Contains(t, r.out, "not served: "+ns+why)
 }

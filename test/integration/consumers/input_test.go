@@ -140,8 +140,8 @@ func TestWhatPodsMayBe(t *testing.T) {
 		isReady(t, pod, tt.at.Addr(), true)
 	}
 	for name, tt := range cases {
-		c := becomes(t, services[name], tt.status, tt.reason)
-		assert.Contains(t, c.Message, fingerprint(pairOf(name)), name)
+		becomes(t, services[name], tt.status, tt.reason)
+		assert.Equal(t, fingerprint(pairOf(name)), stated(t, services[name]).Leaf, name)
 	}
 	probes := func(result string) float64 {
 		n, _ := r.metric(t, "servingcert_probes_total", map[string]string{"result": result})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
 	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
@@ -44,10 +45,7 @@ func asksForPodKeys(svc *corev1.Service) {
 // saidPodKeys says of a Service whose pods make their keys what the signer does.
 func saidPodKeys(t testing.TB, svc *corev1.Service, kept ...string) {
 	t.Helper()
-	setReady(t, svc, metav1.Condition{
-		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, LastTransitionTime: metav1.Now(),
-		Message: api.PodKeysText([]string{name(svc)}, 0) + api.KeptText(kept),
-	})
+	setReady(t, svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: "each pod makes its key"}, state.Ready{Names: []string{name(svc)}, Kept: kept})
 }
 
 // podOf makes a ready pod of a Deployment of its Service's name that serves the pair.
@@ -107,7 +105,8 @@ func TestWhatPodsWithKeysOfTheirOwnServe(t *testing.T) {
 	}
 	for service, tt := range tests {
 		c := becomes(t, services[service], tt.status, tt.reason)
-		assert.NotContains(t, c.Message, "leaf sha256:", "the pods have no leaf in common")
+		assert.NotContains(t, c.Message, "leaf", "the pods have no leaf in common")
+		assert.Empty(t, stated(t, services[service]).Leaf)
 	}
 	r.counts(t, ns, map[string]int{"current": 1, "stale": 3, "foreign": 2, "plaintext": 1})
 	harness.Eventually(t, func() error {
@@ -228,8 +227,8 @@ func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 	change(t, s.svc, func(svc *corev1.Service) { svc.Annotations[api.AnnotationKeySource] = string(api.KeySourceSecret) })
 	s.renew(t)
 	s.servers[0].pair.Store(s.pair)
-	back := becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	assert.Contains(t, back.Message, "(leaf sha256:"+fingerprint(s.pair)+" since ")
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	assert.Equal(t, fingerprint(s.pair), stated(t, s.svc).Leaf)
 	r.counts(t, s.ns, map[string]int{"current": 2})
 	own.pair.Store(overdue(t, name(s.svc)))
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -59,15 +60,15 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	r := startRotator(t)
 	s := newShop(t, 3)
 	h := watchServing(t, s.svc)
-	first := becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	assert.Contains(t, first.Message, "(leaf sha256:"+fingerprint(s.pair)+" since ")
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	assert.Equal(t, fingerprint(s.pair), stated(t, s.svc).Leaf)
 	r.counts(t, s.ns, map[string]int{"current": 3})
 	before := h.all()
 
 	old := s.pair
 	renewed := s.renew(t)
 	propagating := becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
-	assert.Contains(t, propagating.Message, "leaf sha256:"+fingerprint(renewed))
+	assert.Equal(t, fingerprint(renewed), stated(t, s.svc).Leaf)
 	s.servers[0].pair.Store(renewed) // one reloads
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
 	assert.Contains(t, stale.Message, "still served by Deployment web: ")
@@ -101,6 +102,81 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.all(), "nothing is written that changes nothing")
 	assert.Len(t, events(t, s.ns, servingcontroller.EventServesOld), 1)
 	assert.Equal(t, "True Current", before[len(before)-1])
+}
+
+// mirrored makes it mirror a static pod of node cp-1, which reads files of its node.
+func mirrored(p *corev1.Pod) {
+	yes := true
+	p.Annotations[corev1.MirrorPodAnnotationKey] = "hash"
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "cp-1", UID: "7c1f0a77-3b8c-4b58-9f2e-0b8a2c556f1d", Controller: &yes}}
+	p.Spec.NodeName, p.Spec.HostNetwork = "cp-1", true
+	p.Spec.Volumes, p.Spec.Containers[0].VolumeMounts = nil, nil
+}
+
+// TestStaticPodsAreFollowed: nothing on a mirror pod shows which files its node has, so those that
+// the Service selects are dialled.
+func TestStaticPodsAreFollowed(t *testing.T) {
+	r := startRotator(t)
+	s := newShop(t, 1, mirrored)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	r.counts(t, s.ns, map[string]int{"current": 1})
+
+	renewed := s.renew(t)
+	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
+	assert.Contains(t, stale.Message, "still served by Node cp-1: ")
+	harness.Eventually(t, func() error {
+		if n := len(events(t, s.ns, servingcontroller.EventServesOld)); n != 1 {
+			return fmt.Errorf("%d events, want 1", n)
+		}
+		return nil
+	})
+	e := events(t, s.ns, servingcontroller.EventServesOld)[0]
+	assert.Equal(t, "Pod web-abc-0000", e.Regarding.Kind+" "+e.Regarding.Name)
+	assert.Contains(t, e.Note, "see whether the files on node cp-1 are those of the Secret")
+	s.servers[0].pair.Store(renewed)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+
+	remove(t, s.pods[0])
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingNoConsumers)
+}
+
+// TestAProxyIsDialledWhereItListens: the Service's port is the name of one that the pod declares
+// for its proxy, which alone has the key. A restart is not what helps if it lags behind.
+func TestAProxyIsDialledWhereItListens(t *testing.T) {
+	r := startRotator(t)
+	ns, port := newNamespace(t), freePort(t)
+	svc := newService(t, ns, "web", intstr.FromString("sc-tls-8080"), func(svc *corev1.Service) {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)})
+	})
+	pair := ours.issue(t, time.Now().Add(-10*time.Minute), name(svc))
+	issued(t, svc, pair)
+	at := netip.AddrPortFrom(nextAddress(), port)
+	proxy := serve(t, at, pair)
+	pod := newPod(t, ns, "web-abc-0000", "web", func(pod *corev1.Pod) {
+		always, program := corev1.ContainerRestartPolicyAlways, &pod.Spec.Containers[0]
+		pod.Annotations[api.AnnotationOnRotate] = string(api.OnRotateRestart)
+		listener := api.ProxyListener{Name: "sc-tls-8080", Port: int32(port), Upstream: 8080}
+		pod.Spec.InitContainers = []corev1.Container{{
+			Name: api.ProxyContainer, Image: "example.com/proxy", RestartPolicy: &always,
+			Args: []string{api.ProxyFlagListen + "=" + listener.String()}, VolumeMounts: program.VolumeMounts,
+		}}
+		program.VolumeMounts, program.Ports = nil, []corev1.ContainerPort{{ContainerPort: 8080}, {Name: listener.Name, ContainerPort: listener.Port}}
+	})
+	isReady(t, pod, at.Addr(), true)
+	becomes(t, svc, metav1.ConditionTrue, api.ServingCurrent)
+	r.counts(t, ns, map[string]int{"current": 1})
+
+	renewed := ours.issue(t, time.Now(), name(svc))
+	issued(t, svc, renewed)
+	becomes(t, svc, metav1.ConditionFalse, api.ServingStale)
+	harness.Eventually(t, func() error {
+		if n := len(events(t, ns, servingcontroller.EventServesOld)); n != 1 {
+			return fmt.Errorf("%d events, want 1: nothing is restarted", n)
+		}
+		return nil
+	})
+	proxy.pair.Store(renewed)
+	becomes(t, svc, metav1.ConditionTrue, api.ServingCurrent)
 }
 
 // As README.md types it: kubectl waits while the pod serves an older certificate.
@@ -164,17 +240,15 @@ func TestANewLeaderGoesOn(t *testing.T) {
 	s := newShop(t, 2)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	s.renew(t)
-	before := becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	said := stated(t, s.svc)
+	require.NotZero(t, said.Since)
 	first.stop()
 
 	h := watchServing(t, s.svc)
 	second := startRotator(t)
-	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
-	said, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*before}}})
-	require.True(t, ok)
-	again, ok := api.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: []metav1.Condition{*stale}}})
-	require.True(t, ok)
-	assert.Equal(t, said.Since, again.Since, "the time of the first")
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
+	assert.Equal(t, said.Since, stated(t, s.svc).Since, "the time of the first")
 	second.counts(t, s.ns, map[string]int{"stale": 2})
 	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all())
 
@@ -219,7 +293,7 @@ func TestNobodyLooks(t *testing.T) {
 // setServing says something that nobody has seen.
 func setServing(t testing.TB, svc *corev1.Service) {
 	t.Helper()
-	setReady(t, svc, metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "by hand", LastTransitionTime: metav1.Now()})
+	say(t, svc, state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "by hand", LastTransitionTime: metav1.Now()}, state.Serving{}))
 }
 
 func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
@@ -235,18 +309,15 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 			return nil
 		})
 	}
-	setReady(t, s.svc, metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "SigningFailed", Message: "no", LastTransitionTime: metav1.Now()})
+	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionFalse, Reason: "SigningFailed", Message: "no"}, state.Ready{})
 	s.servers[0].pair.Store(ours.issue(t, time.Now(), "x.shop.svc"))
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingForeign) // a renewal that failed changes nothing
 
 	s.servers[0].pair.Store(s.pair)
-	setReady(t, s.svc, metav1.Condition{
-		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonRetained, LastTransitionTime: metav1.Now(),
-		Message: api.ReadyFacts{Secret: "web-tls", Leaf: fingerprint(s.pair)}.Message("no longer requested; kept, and renewed until it is deleted"),
-	})
+	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonRetained, Message: "no longer requested"}, state.Ready{Secret: "web-tls", Leaf: fingerprint(s.pair)})
 	change(t, s.svc, func(svc *corev1.Service) { delete(svc.Annotations, api.AnnotationSecretName) })
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 
-	setReady(t, s.svc, metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: "no", LastTransitionTime: metav1.Now()})
+	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: "no"}, state.Ready{})
 	gone() // there is no Secret that is its own any more
 }

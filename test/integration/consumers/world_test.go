@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -73,15 +74,28 @@ func newService(t testing.TB, namespace, name string, target intstr.IntOrString,
 // issued says of a Service what the signer does.
 func issued(t testing.TB, svc *corev1.Service, pair *tls.Certificate) {
 	t.Helper()
-	setReady(t, svc, metav1.Condition{
-		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(),
-		Message: api.ReadyFacts{Secret: svc.Annotations[api.AnnotationSecretName], Request: "abc", Leaf: fingerprint(pair)}.Message("names"),
-	})
+	setReady(t, svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Issued", Message: "names"},
+		state.Ready{Secret: svc.Annotations[api.AnnotationSecretName], Request: "abc", Leaf: fingerprint(pair)})
 }
 
-func setReady(t testing.TB, svc *corev1.Service, condition metav1.Condition) {
+func setReady(t testing.TB, svc *corev1.Service, condition metav1.Condition, said state.Ready) {
 	t.Helper()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{condition}}})
+	condition.Type, condition.LastTransitionTime = api.ConditionReady, metav1.Now()
+	say(t, svc, state.Say(condition, said))
+}
+
+// stated returns the state beside the Service's condition Serving.
+func stated(t testing.TB, svc *corev1.Service) state.Serving {
+	t.Helper()
+	var now corev1.Service
+	require.NoError(t, admin.Get(context.Background(), client.ObjectKeyFromObject(svc), &now))
+	said, _ := state.ServingOf(&now)
+	return said
+}
+
+func say(t testing.TB, svc *corev1.Service, said *state.Condition) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": said.Both()}})
 	require.NoError(t, err)
 	require.NoError(t, admin.Status().Patch(context.Background(), svc.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch)))
 }

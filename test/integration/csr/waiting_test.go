@@ -107,7 +107,7 @@ func TestAServiceThatFlipsIsNoReasonToLookAllTheTime(t *testing.T) {
 	_, again := calls(t, ns)
 	t.Logf("%d requests wait, %d changes of what they wait for: %d reads of pods", n, changes, again-pods)
 	assert.Greater(t, again-pods, n, "they are looked at")
-	often := 1 + 5 + int(time.Since(start)/(10*time.Second)) // signer.Looks
+	often := 1 + 5 + int(time.Since(start)/(10*time.Second)) // pace.Looks
 	assert.LessOrEqual(t, again-pods, n*often+changes)       // an answer takes one
 }
 

@@ -22,6 +22,7 @@ const (
 	sameFlag     = "is also the flag of the certificate"
 	isAddress    = "is an IP address: must be a DNS name"
 	wildcard     = "a wildcard must be the whole first label"
+	portNumbers  = "must be a comma-separated list of numbers of ports, each from 1 to 65535"
 	containerSet = "must be a comma-separated list of container names"
 	outside      = "refers to a host outside the cluster, which cannot get a certificate"
 	hasSelector  = "a Service may use this name only if it has a selector"
@@ -192,15 +193,15 @@ func timeCases() []annotationCase {
 
 // settingCases are those of the annotations that a Service, a namespace and a pod may have.
 func settingCases() []annotationCase {
-	containers := func(n int) string { return strings.TrimSuffix(strings.Repeat("c,", n), ",") }
+	repeated := func(entry string, n int) string { return strings.TrimSuffix(strings.Repeat(entry+",", n), ",") }
 	cases := []annotationCase{
 		{key: api.AnnotationContainers, value: "web, side-car"},
-		{key: api.AnnotationContainers, value: containers(100)},
+		{key: api.AnnotationContainers, value: repeated("c", 100)},
 		{key: api.AnnotationContainers, value: "", words: containerSet},
 		{key: api.AnnotationContainers, value: "web,", words: containerSet},
 		{key: api.AnnotationContainers, value: "web.1", words: containerSet},
 		{key: api.AnnotationContainers, value: strings.Repeat("a", 64), words: containerSet},
-		{key: api.AnnotationContainers, value: containers(101), words: "must be at most 100"},
+		{key: api.AnnotationContainers, value: repeated("c", 101), words: "must be at most 100"},
 		{key: api.AnnotationContainers, value: strings.Repeat("a", 6401), words: "6400"},
 		{key: api.AnnotationMode, value: "args"},
 		{key: api.AnnotationMode, value: "env"},
@@ -226,6 +227,23 @@ func settingCases() []annotationCase {
 		{key: api.AnnotationHTTPSProbes, value: "true"},
 		{key: api.AnnotationHTTPSProbes, value: "false"},
 		{key: api.AnnotationHTTPSProbes, value: "yes", words: `must be "auto", "true" or "false"`},
+		{key: api.AnnotationProxyProtocol, value: "8081"},
+		{key: api.AnnotationProxyProtocol, value: " 1 ,65535, 8081,8081"},
+		{key: api.AnnotationProxyProtocol, value: repeated(" 65535 ", 16)},
+		{key: api.AnnotationProxyProtocol, value: repeated("1", 17), words: "must be at most 16"},
+		{key: api.AnnotationProxyProtocol, value: repeated("    65535    ", 16), words: "128"},
+		{key: api.AnnotationProxyProtocol, value: strings.Repeat("1", 200<<10), words: "128"},
+		{key: api.AnnotationProxyProtocol, value: "", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "8081,", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "0", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "65536", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "99999999999999999999", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "08081", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "+8081", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "8_081", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "http", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "true", words: portNumbers},
+		{key: api.AnnotationProxyProtocol, value: "8081;8082", words: portNumbers},
 	}
 	for value, words := range map[string]string{
 		"/certs": "", "/etc/tls/": "", "/var/lib/x": "", "/Schlüssel für x": "", "//opt//./tls": "", "/sysx": "", "/" + strings.Repeat("a", 511): "",

@@ -82,7 +82,7 @@ var known = map[string]map[string]string{
 func settings(more map[string]string) map[string]string {
 	all := map[string]string{
 		api.AnnotationContainers: "web", api.AnnotationMode: "env", api.AnnotationCertFlag: "--c", api.AnnotationKeyFlag: "--k",
-		api.AnnotationMountPath: "/certs", api.AnnotationHTTPSProbes: "auto",
+		api.AnnotationMountPath: "/certs", api.AnnotationHTTPSProbes: "auto", api.AnnotationProxyProtocol: "8081",
 	}
 	maps.Copy(all, more)
 	return all
@@ -265,6 +265,7 @@ func TestNothingIsRefusedThatIsAccepted(t *testing.T) {
 	require.NoError(t, err)
 	limits.PermitDNSSuffixes = []api.SuffixRule{rule}
 	pieces := map[string][]string{
+		api.AnnotationProxyProtocol: {"1", "0", "65535", "65536", "8081", ",", " ", "\t", "\u00a0", "+", "-", ".", "1e3"},
 		api.AnnotationDuration:      {"1", "0", "720", ".", "+", "-", "h", "m", "s", "ms", "µs", "3600000"},
 		api.AnnotationExtraDNSNames: {"a", "x", ".", "*.", "-", ",", " ", "1", "1.2.3.4", "\t", "\u00a0", "Z"},
 		api.AnnotationRenewAfter:    {"2026-01-31T12:00:00", "2026-02-29T12:00:00", "2026-01-31T1:00:00", ".5", ",5", "Z", "+01:00", "-24:60"},

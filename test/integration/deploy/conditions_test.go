@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,8 +91,9 @@ func TestWhoMayWriteConditionsOfServices(t *testing.T) {
 		{"the load balancer", "", strategic(loadBalancer), "", ""},
 		{"a whole status with what was there", "", put(func(s *corev1.ServiceStatus) {
 			s.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
-			s.Conditions[0].Status, s.Conditions[0].LastTransitionTime = metav1.ConditionFalse, metav1.Now()
-			s.Conditions[0], s.Conditions[1] = s.Conditions[1], s.Conditions[0]
+			there := api.Condition(&corev1.Service{Status: *s}, "example.com/There") // merging put it last
+			there.Status, there.LastTransitionTime = metav1.ConditionFalse, metav1.NewTime(time.Now().Add(time.Hour))
+			slices.Reverse(s.Conditions)
 		}), "", ""},
 	} {
 		for optedIn, refusal := range map[bool]string{false: test.without, true: test.within} {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -210,7 +211,7 @@ func newService(t *testing.T, namespace string) *corev1.Service {
 // says has one of servingcert's ServiceAccounts write its condition of the Service.
 func says(t *testing.T, account string, svc *corev1.Service, condition metav1.Condition) {
 	t.Helper()
-	patch, err := api.ConditionPatch(svc.UID, condition.Type, nil, &condition, nil, time.Now())
+	patch, err := state.Patch(&corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: svc.UID}}, condition.Type, &state.Condition{Condition: condition, State: "{}"}, nil, time.Now())
 	require.NoError(t, err)
 	c := as(t, account)
 	harness.Eventually(t, func() error { // its rights may have been written a moment ago

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 // The words of the policy.
@@ -142,17 +143,16 @@ func TestWhichPodsTheRotatorMayWrite(t *testing.T) {
 	}
 	nothing := podWith(t, namespace, nil)
 	denied(t, func() error { return write(nothing) })
-	for _, test := range []struct {
+	type row struct {
 		name    string
 		volumes []corev1.VolumeSource
 		allowed bool
-	}{
+	}
+	tests := []row{
 		{"nothing", nil, false},
 		{"an empty directory", []corev1.VolumeSource{empty}, false},
 		{"a Secret", []corev1.VolumeSource{empty, keyVolume()}, true},
 		{"the key of a Secret", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: "tls.crt", Path: "a"}, corev1.KeyToPath{Key: "tls.key", Path: "b"})}, true},
-		{"the key and the chain in one file", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: api.CombinedKey, Path: "a"})}, true},
-		{"the key and the chain in one file, projected", []corev1.VolumeSource{projected(secret("ca.crt"), secret(api.CombinedKey))}, true},
 		{"another key of a Secret", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: "ca.crt", Path: "a"})}, false},
 		{"the bundle", []corev1.VolumeSource{bundleVolume(api.BundleName)}, true},
 		{"another ConfigMap", []corev1.VolumeSource{bundleVolume("settings")}, false},
@@ -161,7 +161,14 @@ func TestWhichPodsTheRotatorMayWrite(t *testing.T) {
 		{"another key of a Secret, projected", []corev1.VolumeSource{projected(secret("ca.crt"))}, false},
 		{"the bundle, projected", []corev1.VolumeSource{empty, projected(configMap(api.BundleName))}, true},
 		{"another ConfigMap, projected", []corev1.VolumeSource{projected(configMap("settings"))}, false},
-	} {
+	}
+	for _, file := range formats.All().Files() {
+		allowed := formats.HoldsPrivateKey(file)
+		tests = append(tests,
+			row{"file " + file + " of a Secret", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: file, Path: "a"})}, allowed},
+			row{"file " + file + " of a Secret, projected", []corev1.VolumeSource{projected(secret("ca.crt"), secret(file))}, allowed})
+	}
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			refusal := onlyMounting
 			if test.allowed {

@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -60,6 +62,42 @@ func TestPodsWithoutTheirSourcesAreRefused(t *testing.T) {
 			}
 			require.ErrorContains(t, err, "ValidatingAdmissionPolicy 'servingcert-whole-pods'")
 			assert.ErrorContains(t, err, tc.refused)
+		})
+	}
+}
+
+// TestAProxyThatIsNoSidecarIsRefused: without its restartPolicy, nothing else of the pod would
+// ever start.
+func TestAProxyThatIsNoSidecarIsRefused(t *testing.T) {
+	ns := newNamespace(t, false)
+	always := corev1.ContainerRestartPolicyAlways
+	for _, tc := range []struct {
+		name    string
+		labels  map[string]string
+		change  func(c *corev1.Container)
+		refused bool
+	}{
+		{"removed", map[string]string{api.LabelInjected: "true"}, func(*corev1.Container) {}, true},
+		{"kept", map[string]string{api.LabelInjected: "true"}, func(c *corev1.Container) { c.RestartPolicy = &always }, false},
+		{"not injected", nil, func(*corev1.Container) {}, false},
+		{"no proxy", map[string]string{api.LabelInjected: "true"}, func(c *corev1.Container) { c.Args = []string{"--cert-dir=/x"} }, false},
+	} {
+		pod := restrictedPod(ns)
+		pod.Labels = tc.labels
+		proxy := *pod.Spec.Containers[0].DeepCopy()
+		proxy.Name, proxy.Args = api.ProxyContainer, []string{"--listen=sc-tls-8080=15444:8080"}
+		tc.change(&proxy)
+		pod.Spec.InitContainers = []corev1.Container{proxy}
+		if !tc.refused {
+			require.NoError(t, adminClient(t).Create(t.Context(), pod, client.DryRunAll), tc.name)
+			continue
+		}
+		harness.Eventually(t, func() error { // the policy takes a moment after the start
+			err := adminClient(t).Create(t.Context(), pod, client.DryRunAll)
+			if err == nil || !strings.Contains(err.Error(), "turn on feature gate SidecarContainers") {
+				return fmt.Errorf("%s: not refused by the policy: %w", tc.name, err)
+			}
+			return nil
 		})
 	}
 }

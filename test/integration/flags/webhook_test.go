@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // made makes a pod of Deployment web as the webhook's own function has it injected, by
@@ -33,7 +34,7 @@ func (p place) made(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	for _, change := range changes {
 		change(pod)
 	}
-	changed, _, err := mutate.Mutate(pod, mutate.Known{Services: []*corev1.Service{p.web}, UnknownPrograms: api.UnknownProgramsFlags})
+	changed, _, err := mutate.Mutate(pod, choose.Known{Services: []*corev1.Service{p.web}, Config: choose.Config{UnknownPrograms: api.UnknownProgramsFlags}})
 	require.NoError(p.t, err)
 	patch, err := changed.JSON()
 	require.NoError(p.t, err)

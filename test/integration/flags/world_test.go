@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -118,7 +119,7 @@ func (p place) serves(pod *corev1.Pod) {
 }
 
 // says waits until condition Flags has the status and the reason, and returns the facts.
-func (p place) says(status metav1.ConditionStatus, reason string) api.FlagsFacts {
+func (p place) says(status metav1.ConditionStatus, reason string) state.Flags {
 	p.t.Helper()
 	harness.Eventually(p.t, func() error {
 		if err := admin.Get(p.t.Context(), client.ObjectKeyFromObject(p.web), p.web); err != nil {
@@ -129,7 +130,7 @@ func (p place) says(status metav1.ConditionStatus, reason string) api.FlagsFacts
 		}
 		return nil
 	})
-	return api.FlagsOf(p.web)
+	return state.FlagsOf(p.web)
 }
 
 // saysNothing waits until condition Flags is gone.

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/images"
+	"github.com/servingcert/servingcert/hack/deb"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -111,7 +111,7 @@ func build(ctx context.Context) error {
 			return err
 		}
 	}
-	redis, err := images.Debian(ctx, os.Stderr, "redis-server")
+	redis, err := deb.Files(ctx, os.Stderr, "redis-server")
 	if err != nil {
 		return err
 	}

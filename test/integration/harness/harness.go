@@ -3,21 +3,15 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/asn1"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
-// Soon is far longer than anything here takes on two cores that other packages'
-// tests share, and Tick is between two looks: each costs CPU of the test and of the API server.
+// Soon is far longer than anything takes, and Tick is between two looks.
 const (
-	Soon = time.Minute
-	Tick = 20 * time.Millisecond
+	Soon = process.Soon
+	Tick = process.Tick
 )
 
 // Main is a package's TestMain. run sets up, runs the tests and takes down; its
@@ -70,14 +64,11 @@ func Build(ctx context.Context, dir string, names ...string) error {
 	if built := os.Getenv(envPrograms); built != "" {
 		return link(built, dir, names)
 	}
-	args := []string{"build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}
-	for _, name := range names {
-		args = append(args, "github.com/servingcert/servingcert/cmd/"+name)
+	packages := make([]string, len(names))
+	for i, name := range names {
+		packages[i] = "cmd/" + name
 	}
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s of cmd: %w\n%s", strings.Join(names, ", "), err, out)
-	}
-	return nil
+	return process.Build(ctx, dir, []string{"-buildvcs=false", "-ldflags=-s -w"}, packages...)
 }
 
 // link makes programs of one directory appear in another. They may be on file systems of
@@ -112,39 +103,16 @@ func ApplyRights(ctx context.Context, c client.Client, process string) error {
 	return deploy.ApplyObjects(ctx, c, "test", rights)
 }
 
-// FreeAddress returns a host:port of loopback that nobody listens on. It lies below the
-// ports that the kernel gives to clients (32768 on Linux): one of those could be taken by
-// any connection before the process that is to listen has started.
-func FreeAddress() (string, error) {
-	var err error
-	for range 100 {
-		var l net.Listener
-		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
-			return l.Addr().String(), l.Close()
-		}
-	}
-	return "", fmt.Errorf("find a port that nobody listens on: %w", err)
-}
+// What tests run is run by package process.
+type (
+	// Program is one of the programs of cmd.
+	Program = process.Program
+	// Log is written by a process and read by a test.
+	Log = process.Log
+)
 
-// Log is written by a process and read by a test.
-type Log struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (l *Log) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-// String returns all that was written.
-func (l *Log) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
+// FreeAddress returns a host:port of loopback that nobody listens on.
+func FreeAddress() (string, error) { return process.FreeAddress() }
 
 // SignedByAnother returns a PKCS #10 request in DER with the signature of another one, made
 // by another key with the same algorithm.

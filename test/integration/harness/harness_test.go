@@ -30,5 +30,5 @@ func TestProgramsAreBuilt(t *testing.T) {
 	require.NoError(t, Build(t.Context(), dir, "webhook"))
 	require.FileExists(t, filepath.Join(dir, "webhook"))
 	require.NoFileExists(t, filepath.Join(dir, "signer"))
-	require.ErrorContains(t, Build(t.Context(), dir, "none"), "build none of cmd: exit status 1")
+	require.ErrorContains(t, Build(t.Context(), dir, "none"), "build cmd/none: exit status 1")
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -229,7 +230,7 @@ func (p *process) isRenewed(t *testing.T, roots *x509.CertPool, token string) {
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(svc), svc))
 	after, err := p.scrape(t.Context(), roots, token)
 	require.NoError(t, err)
-	leaf, ok := api.LeafOf(svc)
+	leaf, ok := state.LeafOf(svc)
 	require.True(t, ok)
 	assert.Equal(t, leaf, after.leaf, "what condition Ready of Service %s names", svc.Name)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
 
@@ -28,16 +28,16 @@ func TestRealServersRefuse(t *testing.T) {
 		name   string
 		kind   cfsslserver.Kind // "": both
 		change func(*cfssl.RemoteConfig)
-		want   signer.Reason
+		want   issue.Reason
 		says   string
 	}{
-		{"another HMAC key", "", func(c *cfssl.RemoteConfig) { c.AuthKey = bytes.Repeat([]byte{1}, 32) }, signer.ReasonCARefused, `refused: "invalid token"`},
-		{"another TLS CA", "", func(c *cfssl.RemoteConfig) { c.ServerCAs = x509.NewCertPool() }, signer.ReasonUnreachable, "certificate signed by unknown authority"},
-		{"a profile that does not exist", cfsslserver.Serve, func(c *cfssl.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "`},
-		{"a profile that does not exist", cfsslserver.Multirootca, func(c *cfssl.RemoteConfig) { c.Profile = "web" }, signer.ReasonCARefused, `refused: "invalid profile"`},
-		{"a label that does not exist", cfsslserver.Multirootca, func(c *cfssl.RemoteConfig) { c.Label = "other" }, signer.ReasonCARefused, `refused: "bad request"`},
-		{"another path", "", func(c *cfssl.RemoteConfig) { c.URLs[0] += "/api" }, signer.ReasonCAAnswer, "answered with status 404"},
-		{"another name", "", func(c *cfssl.RemoteConfig) { c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "localhost", 1) }, signer.ReasonUnreachable, "wanted to match localhost"},
+		{"another HMAC key", "", func(c *cfssl.RemoteConfig) { c.AuthKey = bytes.Repeat([]byte{1}, 32) }, issue.ReasonCARefused, `refused: "invalid token"`},
+		{"another TLS CA", "", func(c *cfssl.RemoteConfig) { c.ServerCAs = x509.NewCertPool() }, issue.ReasonUnreachable, "certificate signed by unknown authority"},
+		{"a profile that does not exist", cfsslserver.Serve, func(c *cfssl.RemoteConfig) { c.Profile = "web" }, issue.ReasonCARefused, `refused: "`},
+		{"a profile that does not exist", cfsslserver.Multirootca, func(c *cfssl.RemoteConfig) { c.Profile = "web" }, issue.ReasonCARefused, `refused: "invalid profile"`},
+		{"a label that does not exist", cfsslserver.Multirootca, func(c *cfssl.RemoteConfig) { c.Label = "other" }, issue.ReasonCARefused, `refused: "bad request"`},
+		{"another path", "", func(c *cfssl.RemoteConfig) { c.URLs[0] += "/api" }, issue.ReasonCAAnswer, "answered with status 404"},
+		{"another name", "", func(c *cfssl.RemoteConfig) { c.URLs[0] = strings.Replace(c.URLs[0], "127.0.0.1", "localhost", 1) }, issue.ReasonUnreachable, "wanted to match localhost"},
 	} {
 		for _, kind := range kinds {
 			if c.kind != "" && c.kind != kind {
@@ -46,7 +46,7 @@ func TestRealServersRefuse(t *testing.T) {
 			t.Run(c.name+", "+string(kind), func(t *testing.T) {
 				server := start(t, kind, newCA(t, "root"))
 				authority := known(t, remoteTo(t, []*cfsslserver.Server{server}))
-				err := issue(remoteTo(t, []*cfsslserver.Server{server}, c.change), authority)
+				err := issueBy(remoteTo(t, []*cfsslserver.Server{server}, c.change), authority)
 				require.ErrorContains(t, err, c.says)
 				assert.Equal(t, string(c.want), reason(t, err))
 			})
@@ -62,13 +62,13 @@ func TestNameWhitelistAsDocumented(t *testing.T) {
 		for _, name := range []string{"example.com", "web.svc", "svc", "web.shop.svc.example.com", "web.shop.svc.cluster.localx", "Web.shop.svc"} {
 			want := wanted(pki.ECDSAP256)
 			want.DNSNames = []string{name}
-			_, err := signer.Issue(context.Background(), remote.Sign, authority, want, time.Now())
+			_, err := issue.Issue(context.Background(), remote.Sign, authority, want, time.Now())
 			require.Error(t, err, name)
-			assert.Equal(t, string(signer.ReasonCARefused), reason(t, err), "%s: %s", kind, name)
+			assert.Equal(t, string(issue.ReasonCARefused), reason(t, err), "%s: %s", kind, name)
 		}
 		want := wanted(pki.ECDSAP256)
 		want.DNSNames = []string{"a.web.shop.svc.cluster.local", "web-2.shop.svc"}
-		_, err := signer.Issue(context.Background(), remote.Sign, authority, want, time.Now())
+		_, err := issue.Issue(context.Background(), remote.Sign, authority, want, time.Now())
 		require.NoError(t, err, kind)
 	}
 }
@@ -108,27 +108,27 @@ func TestFailover(t *testing.T) {
 	first, second := start(t, cfsslserver.Multirootca, ca), start(t, cfsslserver.Serve, ca)
 	remote := remoteTo(t, []*cfsslserver.Server{first, second}, func(c *cfssl.RemoteConfig) { c.Clock = clock.now })
 	authority := known(t, remote)
-	require.NoError(t, issue(remote, authority))
+	require.NoError(t, issueBy(remote, authority))
 	assert.NotContains(t, second.Log(), "signature request received")
 
 	first.Stop()
-	require.NoError(t, issue(remote, authority))
-	require.NoError(t, issue(remote, authority))
+	require.NoError(t, issueBy(remote, authority))
+	require.NoError(t, issueBy(remote, authority))
 	assert.Contains(t, second.Log(), "signature request received")
 	info, err := remote.Info(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, second.URL, info.Server)
 
 	second.Stop()
-	err = issue(remote, authority)
+	err = issueBy(remote, authority)
 	require.ErrorContains(t, err, first.URL+": connect: connection refused; "+second.URL+": connect: connection refused")
-	assert.Equal(t, string(signer.ReasonUnreachable), reason(t, err))
+	assert.Equal(t, string(issue.ReasonUnreachable), reason(t, err))
 	assert.Error(t, remote.Available())
 
 	require.NoError(t, first.Start())
 	clock.advance(time.Minute)
 	require.NoError(t, remote.Available())
-	require.NoError(t, issue(remote, authority), "it is back, and asked a minute later at the latest")
+	require.NoError(t, issueBy(remote, authority), "it is back, and asked a minute later at the latest")
 }
 
 // A server that goes away and comes back under a load of requests: each gets
@@ -150,13 +150,13 @@ func TestServerStoppedInTheMiddleAndBack(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				err := issue(remote, authority)
+				err := issueBy(remote, authority)
 				mu.Lock()
 				if err == nil {
 					signed++
 				} else {
 					failed++
-					assert.Equal(t, string(signer.ReasonUnreachable), reason(t, err))
+					assert.Equal(t, string(issue.ReasonUnreachable), reason(t, err))
 				}
 				mu.Unlock()
 			}
@@ -182,19 +182,19 @@ func TestServersWithAnotherCA(t *testing.T) {
 	remote := remoteTo(t, []*cfsslserver.Server{after, before})
 	authority := known(t, remote)
 	require.NoError(t, after.Use(newerCA))
-	require.NoError(t, issue(remote, authority), "the next server still signs with the old one")
+	require.NoError(t, issueBy(remote, authority), "the next server still signs with the old one")
 	next := known(t, remote)
 	assert.True(t, next.Certificate.Equal(newerCA.Certificate), "and what is known of the new one is the way to it")
-	require.NoError(t, issue(remote, next))
+	require.NoError(t, issueBy(remote, next))
 
 	require.NoError(t, before.Use(newerCA))
-	err := issue(remote, authority)
+	err := issueBy(remote, authority)
 	require.ErrorContains(t, err, `signed with CA "CN=new", but clients trust CA "CN=old"`)
-	assert.Equal(t, string(signer.ReasonCAChanged), reason(t, err))
+	assert.Equal(t, string(issue.ReasonCAChanged), reason(t, err))
 
 	pinned := remoteTo(t, []*cfsslserver.Server{after}, func(c *cfssl.RemoteConfig) { c.Bundle = []*x509.Certificate{oldCA.Certificate} })
 	_, err = pinned.Info(context.Background())
-	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
+	assert.Equal(t, string(issue.ReasonCAUntrusted), reason(t, err))
 }
 
 // A profile that is not as documented signs what is refused here, and says so
@@ -218,8 +218,8 @@ func TestProfilesThatAreNotAsDocumented(t *testing.T) {
 				require.Contains(t, profiles, c.from)
 				return strings.ReplaceAll(profiles, c.from, c.to)
 			}))
-			err := issue(remote, authority)
-			var refused *signer.RefusedError
+			err := issueBy(remote, authority)
+			var refused *issue.RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.ErrorContains(t, err, c.says)
 			info, err := remote.Info(context.Background())
@@ -235,7 +235,7 @@ func TestAnIntermediateNeedsItsRoot(t *testing.T) {
 	require.NoError(t, err)
 	_, err = remoteTo(t, []*cfsslserver.Server{start(t, cfsslserver.Serve, below)}).Info(context.Background())
 	require.ErrorContains(t, err, `"CN=intermediate", is not a root: --cfssl-bundle must name a file with its root`)
-	assert.Equal(t, string(signer.ReasonCAUntrusted), reason(t, err))
+	assert.Equal(t, string(issue.ReasonCAUntrusted), reason(t, err))
 }
 
 // The servers are of the version that the signer speaks to as a library.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
@@ -104,8 +104,8 @@ func wanted(algorithm pki.KeyAlgorithm) api.Wanted {
 	}
 }
 
-func issue(remote *cfssl.Remote, ca *pki.Authority) error {
-	_, err := signer.Issue(context.Background(), remote.Sign, ca, wanted(pki.ECDSAP256), time.Now())
+func issueBy(remote *cfssl.Remote, ca *pki.Authority) error {
+	_, err := issue.Issue(context.Background(), remote.Sign, ca, wanted(pki.ECDSAP256), time.Now())
 	return err
 }
 
@@ -137,7 +137,7 @@ func TestRealServersSign(t *testing.T) {
 				for _, algorithm := range pki.KeyAlgorithms() {
 					now := time.Now()
 					want := wanted(algorithm)
-					issued, err := signer.Issue(context.Background(), remote.Sign, authority, want, now)
+					issued, err := issue.Issue(context.Background(), remote.Sign, authority, want, now)
 					require.NoError(t, err, algorithm)
 					names := slices.Clone(issued.Leaf.DNSNames)
 					slices.Sort(names)
@@ -162,7 +162,7 @@ func algorithmOf(cert *x509.Certificate) pki.KeyAlgorithm {
 }
 
 // handshake serves the pair to a client that trusts root alone.
-func handshake(t *testing.T, issued signer.Issued, root *x509.Certificate) {
+func handshake(t *testing.T, issued issue.Issued, root *x509.Certificate) {
 	pair, err := tls.X509KeyPair(issued.CertPEM, issued.KeyPEM)
 	require.NoError(t, err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
@@ -187,7 +187,7 @@ func TestRealServersSignAddresses(t *testing.T) {
 		remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, newCA(t, "root"))})
 		want := wanted(pki.ECDSAP256)
 		want.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
-		issued, err := signer.Issue(context.Background(), remote.Sign, known(t, remote), want, time.Now())
+		issued, err := issue.Issue(context.Background(), remote.Sign, known(t, remote), want, time.Now())
 		require.NoError(t, err, kind)
 		assert.Len(t, issued.Leaf.IPAddresses, 2)
 	}

@@ -300,10 +300,10 @@ func TestAServiceThatIsNotReady(t *testing.T) {
 	registry, _ := startRotator(t, nil)
 	p.current("web")
 	leaf := p.rotate("web")
-	p.condition("web", metav1.ConditionFalse, "WaitingForTrust", api.ReadyFacts{Secret: "web-tls", Leaf: leaf}.Message("some names wait"))
+	p.condition("web", metav1.ConditionFalse, "WaitingForTrust", leaf)
 	p.held(registry, "CertificateWaits")
 	assert.Empty(t, restartedAt(t, web))
-	p.condition("web", metav1.ConditionTrue, "Issued", api.ReadyFacts{Secret: "web-tls", Leaf: leaf}.Message("names"))
+	p.condition("web", metav1.ConditionTrue, "Issued", leaf)
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -65,15 +66,16 @@ func (p place) rotate(name string) (leaf string) {
 	require.NoError(p.t, err)
 	node.mount(p.name, name+"-tls", cert)
 	p.leaves[name] = leaf
-	p.condition(name, metav1.ConditionTrue, "Issued", api.ReadyFacts{Secret: name + "-tls", Leaf: leaf}.Message("names"))
+	p.condition(name, metav1.ConditionTrue, "Issued", leaf)
 	return leaf
 }
 
-func (p place) condition(name string, status metav1.ConditionStatus, reason, message string) {
+// condition says that the Service's Secret holds the leaf.
+func (p place) condition(name string, status metav1.ConditionStatus, reason, leaf string) {
 	p.t.Helper()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []metav1.Condition{
-		{Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()},
-	}}})
+	ready := metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: "names", LastTransitionTime: metav1.Now()}
+	said := state.Say(ready, state.Ready{Secret: name + "-tls", Leaf: leaf})
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": said.Both()}})
 	require.NoError(p.t, err)
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: name}}
 	require.NoError(p.t, admin.Status().Patch(p.t.Context(), svc, client.RawPatch(types.StrategicMergePatchType, patch)))
@@ -150,7 +152,7 @@ func (p place) serving(name string, status metav1.ConditionStatus, reason string
 			return err
 		}
 		c := api.Condition(&svc, api.ConditionServing)
-		if facts, _ := api.ServingOf(&svc); c == nil || c.Status != status || c.Reason != reason || facts.Leaf != p.leaves[name] {
+		if facts, _ := state.ServingOf(&svc); c == nil || c.Status != status || c.Reason != reason || facts.Leaf != p.leaves[name] {
 			return fmt.Errorf("condition Serving of %s is %+v, want %s %s with leaf %s", name, c, status, reason, p.leaves[name])
 		}
 		return nil

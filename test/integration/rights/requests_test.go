@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -57,7 +57,7 @@ func csr(t *testing.T, namespace string) {
 	request := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "of-a-host"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			SignerName: api.SignerName, Request: signer.EncodeCSR(der),
+			SignerName: api.SignerName, Request: issue.EncodeCSR(der),
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	missedpods "github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -113,13 +113,13 @@ func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Regist
 		return nil, err
 	}
 	config := rotator.DefaultConfig()
-	config.Cluster.Now, config.Cluster.Metrics, config.Missed.Choose = time.Now, registry, choose
+	config.Cluster.Now, config.Cluster.Metrics, config.Missed.Choose = time.Now, registry, chosen
 	config.Cluster.Delay, config.Missed.Patience, config.Missed.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
 	return mgr, rotator.Setup(mgr, config)
 }
 
-// choose is what cmd/rotator wires, and holds to the webhook's answer.
-func choose(t pods.Template, conventional bool, services []*corev1.Service) missedpods.Choice {
-	c := mutate.Choose(t.Pod(), api.PodRequest{SecretName: t.SecretName}, mutate.Known{Services: services, ConventionalSecret: conventional})
-	return missedpods.Choice{Secret: c.Secret, Service: c.Service, Conventional: c.By == mutate.ByConvention, NotServing: c.NotServing}
+// chosen is what cmd/rotator wires, and holds to the webhook's answer.
+func chosen(t pods.Template, conventional bool, services []*corev1.Service) missedpods.Choice {
+	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: services, ConventionalSecret: conventional})
+	return missedpods.Choice{Key: pods.SecretKey(c.Secret), Service: c.Service, Conventional: c.By == choose.ByConvention, NotServing: c.NotServing}
 }

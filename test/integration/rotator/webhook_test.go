@@ -19,6 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // fakeWebhook injects as the webhook does, in every labelled namespace that it is
@@ -129,7 +130,7 @@ func (w *fakeWebhook) review(r *http.Request) ([]byte, *admissionv1.AdmissionRev
 	if err := admin.List(r.Context(), &services, client.InNamespace(review.Request.Namespace)); err != nil {
 		return nil, nil, err
 	}
-	var known mutate.Known
+	known := choose.Known{Config: choose.Config{ProxyImage: "example.com/proxy"}}
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}

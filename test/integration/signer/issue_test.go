@@ -132,7 +132,7 @@ func TestConditionsOfOthersStay(t *testing.T) {
 	r.waitGood(t, ns, "web", "web-tls")
 	svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Len(t, svc.Status.Conditions, 2)
+	require.Len(t, svc.Status.Conditions, 3, "the other's, and Ready with its state")
 	assert.Equal(t, "Stale", api.Condition(svc, api.ConditionServing).Reason)
 	assert.Equal(t, "192.0.2.7", svc.Status.LoadBalancer.Ingress[0].IP)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -189,7 +190,7 @@ func (r *running) waitGood(t *testing.T, namespace, service, secret string, not 
 		if have, err = whatIsServed(t.Context(), namespace, secret); err != nil {
 			return err
 		}
-		if named, _ := api.LeafOf(svc); named != have.fingerprint() {
+		if named, _ := state.LeafOf(svc); named != have.fingerprint() {
 			return fmt.Errorf("the condition names leaf %s, the Secret has %s", named, have.fingerprint())
 		}
 		if slices.Contains(not, have.fingerprint()) {

@@ -3,10 +3,10 @@ package signer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -46,7 +47,7 @@ func TestNoCertificateWithoutTheOptIn(t *testing.T) {
 	attack("a-tls", empty)
 	attack("b-tls", garbage)
 	// And who may also patch the status of Services says there what the signer would say.
-	forgeReady(t, metav1.NamespaceDefault, "kubernetes", `Secret "c-tls": kubernetes.default.svc (request 1, leaf sha256:`+strings.Repeat("0a", 32)+")")
+	forgeReady(t, metav1.NamespaceDefault, "kubernetes", state.Ready{Secret: "c-tls", Request: "1", Leaf: strings.Repeat("0a", 32)})
 	attack("c-tls", empty)
 
 	// What is made later is answered later.
@@ -61,15 +62,20 @@ func TestNoCertificateWithoutTheOptIn(t *testing.T) {
 }
 
 // forgeReady writes a condition that only the signer should, and removes it with the test.
-func forgeReady(t *testing.T, namespace, service, message string) {
+func forgeReady(t *testing.T, namespace, service string, said state.Ready) {
 	t.Helper()
-	write := func(ctx context.Context, condition string) {
-		patch := `{"status":{"conditions":[{"type":"servingcert.dev/Ready",` + condition + `}]}}`
-		_, err := admin.CoreV1().Services(namespace).Patch(ctx, service, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	write := func(ctx context.Context, want *state.Condition) {
+		svc, err := admin.CoreV1().Services(namespace).Get(ctx, service, metav1.GetOptions{})
 		require.NoError(t, err)
+		patch, err := state.Patch(svc, api.ConditionReady, want, nil, time.Now())
+		require.NoError(t, err)
+		if patch != nil {
+			_, err = admin.CoreV1().Services(namespace).Patch(ctx, service, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+			require.NoError(t, err)
+		}
 	}
-	write(t.Context(), fmt.Sprintf(`"status":"True","reason":"Issued","message":%q,"lastTransitionTime":"2026-01-02T03:04:05Z"`, message))
-	t.Cleanup(func() { write(context.Background(), `"$patch":"delete"`) })
+	write(t.Context(), state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: "forged"}, said))
+	t.Cleanup(func() { write(context.Background(), nil) })
 }
 
 // A Service that was opted in and is no more keeps every Secret that it had.

@@ -190,6 +190,7 @@ func TestWrongFlags(t *testing.T) {
 		"--permit-dns-suffix=*=local":               `"local" overlaps "cluster.local"`,
 		"--permit-dns-suffix=*=x.svc.cluster.local": `"x.svc.cluster.local" overlaps`,
 		"--permit-dns-suffix=example.com":           "must be NAMESPACE-GLOB=SUFFIX",
+		"--approve-kubelet-serving":                 "--approve-kubelet-serving: requires --node-cidrs (such as 10.0.0.0/16), --node-dns-suffixes (such as nodes.example.com), or both",
 		"--instance=a b":                            `--instance: "a b": must be a label value`,
 		"--workers=0":                               `--workers: "0": must be at least 1`,
 		"--namespace=A":                             `--namespace: "A": not a valid namespace name`,

@@ -12,9 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -31,7 +32,7 @@ func waitServed(t *testing.T, namespace, service, secret string, ca *pki.Authori
 		if have, err = whatIsServed(t.Context(), namespace, secret); err != nil {
 			return err
 		}
-		named, _ := api.LeafOf(svc)
+		named, _ := state.LeafOf(svc)
 		for _, old := range not {
 			if have.fingerprint() == old {
 				return fmt.Errorf("still leaf %s", old)
@@ -149,7 +150,7 @@ func TestACAElsewhereIsAskedOnce(t *testing.T) {
 	here := newGeneration(t, 1, api.DefaultLimits().Constraints(), nil).signing()
 	local, err := cfssl.NewLocal()
 	require.NoError(t, err)
-	sign := func(ctx context.Context, _ *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+	sign := func(ctx context.Context, _ *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		request.NotBefore = request.NotBefore.Add(-time.Hour)
 		request.NotAfter = request.NotAfter.Add(-100 * time.Hour)
 		return local(ctx, here, request)

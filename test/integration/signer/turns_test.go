@@ -17,14 +17,15 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // gate signs, and under one CA only as many certificates as it gets permits for.
 type gate struct {
-	sign   signer.Sign
+	sign   issue.Sign
 	ca     *generation
 	permit chan struct{}
 
@@ -32,7 +33,7 @@ type gate struct {
 	asked []string // first DNS names of the certificates that need a permit, in order
 }
 
-func (g *gate) signOne(ctx context.Context, ca *pki.Authority, request signer.SigningRequest) (*x509.Certificate, error) {
+func (g *gate) signOne(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 	if ca.Key == g.ca.key {
 		g.mu.Lock()
 		g.asked = append(g.asked, request.DNSNames[0])
@@ -107,5 +108,5 @@ func TestNobodyWaitsBehindRenewals(t *testing.T) {
 	result, err := issuer.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ns, Name: "new-tls"}})
 	require.NoError(t, err)
 	assert.Positive(t, result.RequeueAfter)
-	assert.Equal(t, new(signer.PriorityRenewal), result.Priority)
+	assert.Equal(t, new(pace.PriorityRenewal), result.Priority)
 }

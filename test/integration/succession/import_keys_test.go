@@ -10,8 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 // imported is a signer whose first CA is the one that is brought, without an API
@@ -42,7 +42,7 @@ func TestImportWithKeysOfEachAlgorithm(t *testing.T) {
 		authority := imported(t, root.forImport(t, pkcs8), time.Now())
 		for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.Ed25519, pki.RSA2048} {
 			wanted := api.Wanted{DNSNames: []string{"web.shop.svc"}, Params: api.Params{KeyAlgorithm: algorithm, Duration: time.Hour}}
-			issued, err := signer.Issue(t.Context(), sign, authority, wanted, time.Now())
+			issued, err := issue.Issue(t.Context(), sign, authority, wanted, time.Now())
 			require.NoError(t, err, "%s by %s", algorithm, of)
 			assert.NoError(t, issued.Leaf.CheckSignatureFrom(root.cert))
 		}

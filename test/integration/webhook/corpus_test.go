@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -72,6 +73,32 @@ var left = map[string]string{
 
 func TestWhatWasAcceptedIsAccepted(t *testing.T) {
 	acceptsCorpus(t, webService("web"))
+}
+
+// TestWhatWasAcceptedIsAcceptedWithAProxy: also by Pod Security Standard "restricted", and
+// without a token for the proxy.
+func TestWhatWasAcceptedIsAcceptedWithAProxy(t *testing.T) {
+	restart(t, hook.dir, "--proxy-image=example.com/proxy")
+	t.Cleanup(func() { restart(t, hook.dir) })
+	svc := webService("web")
+	svc.Spec.Ports[0].TargetPort = intstr.FromString("sc-tls-8443")
+	before := left
+	t.Cleanup(func() { left = before })
+	left = map[string]string{
+		"of-job": "NotServing", "windows-os": "Windows", "windows-selector": "Windows", "of-daemonset": "ProxyHostNetwork",
+	}
+	acceptsCorpus(t, svc)
+
+	ns := namespace(t, enabled)
+	createService(t, t, ns, svc.DeepCopy())
+	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	proxy, ok := api.ProxyOf(pod)
+	require.True(t, ok)
+	require.Equal(t, []api.ProxyListener{{Name: "sc-tls-8443", Port: 15444, Upstream: 8443}}, proxy.Listeners)
+	require.Equal(t, "proxy", partsOf(t, pod, api.ProxyContainer))
+	require.Len(t, proxy.VolumeMounts, 2, "the pair, and an empty directory in the place of the token: %+v", proxy.VolumeMounts)
+	require.Len(t, pod.Spec.Containers[0].VolumeMounts, 1, "its token, and no key: %+v", pod.Spec.Containers[0].VolumeMounts)
 }
 
 // TestWhatWasAcceptedIsAcceptedWithPodKeys: the same pods, with keys that their kubelets

@@ -20,8 +20,8 @@ import (
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
 // TestServiceAndPodBackToBack: whatever the informers know by then, the pod
@@ -127,7 +127,7 @@ func TestAPICallsOfAReview(t *testing.T) {
 	}, 30*time.Second, 5*time.Millisecond)
 	require.Empty(t, counted.take(), "what the informers know costs no request")
 	known, _ := lookup.Cached(t.Context(), ns)
-	require.True(t, mutate.Choose(webPod("web"), api.PodRequest{}, known).FromServices(), "and is enough for a match")
+	require.True(t, choose.Secret(webPod("web"), api.PodRequest{}, known).FromServices(), "and is enough for a match")
 
 	var stripped corev1.Service
 	require.NoError(t, informers.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "kubernetes"}, &stripped))

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,10 +19,10 @@ import (
 // key of a Secret that holds the certificate of one of the Services, or the bundle, or have a
 // key of their own. Pods that have ended do not count.
 func (c *Cluster) Consumers(ctx context.Context, namespace string, services []judge.Service) ([]judge.Consumer, error) {
-	ours := map[string]bool{}
+	ours := map[pods.NamespacedKey]bool{}
 	for _, s := range services {
-		for _, secret := range s.HeldSecrets() {
-			ours[s.Namespace+"/"+secret] = true
+		for _, key := range s.Keys() {
+			ours[pods.NamespacedKey{Namespace: s.Namespace, Key: key}] = true
 		}
 	}
 	var found []judge.Consumer
@@ -42,22 +41,23 @@ func (c *Cluster) Consumers(ctx context.Context, namespace string, services []ju
 	return found, nil
 }
 
-// consumerOf reads a pod; ours holds NAMESPACE/NAME of Secrets.
-func consumerOf(pod *corev1.Pod, ours map[string]bool) (judge.Consumer, bool) {
+// consumerOf reads a pod; ours are the keys of Services.
+func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (judge.Consumer, bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return judge.Consumer{}, false
 	}
-	t := pods.FactsOf(pod).Template.Value()
+	facts := pods.FactsOf(pod)
+	t := facts.Template.Value()
 	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Started: started(pod)}
 	if t.Workload != (pods.Workload{}) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}
-	for secret := range strings.SplitSeq(t.Mounts, ",") {
-		if secret == pods.PodKey || ours[pod.Namespace+"/"+secret] {
-			c.Secrets = append(c.Secrets, secret)
+	for _, key := range facts.Keys() {
+		if key == pods.PodKey || ours[pods.NamespacedKey{Namespace: pod.Namespace, Key: key}] {
+			c.Keys = append(c.Keys, key)
 		}
 	}
-	return c, len(c.Secrets) > 0 || mountsBundle(pod)
+	return c, len(c.Keys) > 0 || mountsBundle(pod)
 }
 
 // started returns when a container of a pod was started last, zero if none runs.

@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/preview"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -19,13 +19,13 @@ import (
 
 // Known is preview.Options.Live. A user who may not see whether the conventional
 // Secret exists is shown a preview without it.
-func (c *Cluster) Known(ctx context.Context, namespace string) (mutate.Known, bool, error) {
+func (c *Cluster) Known(ctx context.Context, namespace string) (choose.Known, bool, error) {
 	ns, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return mutate.Known{}, false, nil
+		return choose.Known{}, false, nil
 	}
 	if err != nil {
-		return mutate.Known{}, false, err
+		return choose.Known{}, false, err
 	}
 	known, err := c.decided(ctx, namespace)
 	known.Namespace = map[string]string{}
@@ -38,16 +38,16 @@ func (c *Cluster) Known(ctx context.Context, namespace string) (mutate.Known, bo
 }
 
 // decided is what the webhook decides by.
-func (c *Cluster) decided(ctx context.Context, namespace string) (mutate.Known, error) {
+func (c *Cluster) decided(ctx context.Context, namespace string) (choose.Known, error) {
 	services, err := c.Client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return mutate.Known{}, err
+		return choose.Known{}, err
 	}
 	version, err := facts.PodCertificates(ctx, c.Client.Discovery().RESTClient())
 	if err != nil {
-		return mutate.Known{}, err
+		return choose.Known{}, err
 	}
-	known := mutate.Known{NoPodKeys: version == ""}
+	known := choose.Known{NoPodKeys: version == ""}
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}
@@ -55,7 +55,7 @@ func (c *Cluster) decided(ctx context.Context, namespace string) (mutate.Known, 
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 	case err != nil:
-		return mutate.Known{}, err
+		return choose.Known{}, err
 	default:
 		known.ConventionalSecret = api.IsConventional(secret.Name, secret.Type, secret.Labels)
 	}
@@ -103,7 +103,7 @@ func missedPod(pod *corev1.Pod, place missed.Place) (preview.Row, bool) {
 	facts := pods.FactsOf(pod)
 	verdict := missed.Judge(facts, place, decision.Choose)
 	row := preview.Row{
-		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Secret, Done: "missed",
+		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Key.String(), Done: "missed",
 		Why: "created before the namespace was labelled, before its Service or its Secret, or while the webhook was not running: recreate the pod",
 	}
 	if verdict.Reason == missed.ReasonMistake {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -35,6 +36,7 @@ func (g *gatherer) installation(ctx context.Context, namespaces []string) error 
 	}
 	g.drift(ctx, i, objects)
 	g.caBundles(ctx, i)
+	g.kubelets(ctx, i)
 	if g.facts.Authority != nil {
 		i.Bundle = g.facts.Authority.WebhookBundle()
 	}
@@ -118,6 +120,21 @@ func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 			i.CABundles = append(i.CABundles, string(w.ClientConfig.CABundle))
 		}
 	}
+}
+
+// kubelets reads what kubelets ask for, if the signer is to answer it.
+func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
+	if !i.ApprovesKubelets() {
+		return
+	}
+	list, err := g.client.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{
+		FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName,
+	})
+	if err != nil {
+		g.failed("CertificateSigningRequests", err, doctor.KubeletServing)
+		return
+	}
+	i.KubeletRequests = append([]certificatesv1.CertificateSigningRequest{}, list.Items...)
 }
 
 // webhookName is the name of the webhook's configuration.

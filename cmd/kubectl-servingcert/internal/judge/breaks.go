@@ -61,7 +61,7 @@ func Consequences(k DistrustSituation) string {
 func unrefreshed(consumers []Consumer) map[workload]bool {
 	found := map[workload]bool{}
 	for _, c := range consumers {
-		if slices.Contains(c.Secrets, pods.PodKey) {
+		if slices.Contains(c.Keys, pods.PodKey) {
 			others, known := found[c.workload()]
 			found[c.workload()] = c.isRestarted() && (others || !known)
 		}

@@ -25,10 +25,10 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 	seen.Started = noon.Add(-time.Hour)
 	k := DistrustSituation{Services: services, Trust: &TrustStatus{Targets: 7}, Consumers: []Consumer{
 		seen, mounter("new", api.OnRotateReload, "web-tls"), mounter("rolled", api.OnRotateRestart, "web-tls"), mounter("client", api.OnRotateReload),
-		mounter("own", api.OnRotateRestart, pods.PodKey), mounter("own", api.OnRotateReload, pods.PodKey), mounter("ownRolled", api.OnRotateRestart, pods.PodKey),
+		withOwnKey("own", api.OnRotateRestart), withOwnKey("own", api.OnRotateReload), withOwnKey("ownRolled", api.OnRotateRestart),
 	}}
 	k.Consumers[1].Started = noon.Add(time.Hour) // younger than what was served
-	k.Consumers = append(k.Consumers, Consumer{Namespace: "shop", Kind: "Deployment", Name: "waiting", Secrets: []string{"web-tls"}})
+	k.Consumers = append(k.Consumers, Consumer{Namespace: "shop", Kind: "Deployment", Name: "waiting", Keys: []pods.Key{pods.SecretKey("web-tls")}})
 	b := BreaksOf(k)
 	targets := 7
 	assert.Equal(t, Breaks{

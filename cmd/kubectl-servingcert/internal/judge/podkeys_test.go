@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -20,10 +21,8 @@ import (
 func podKeysService(status metav1.ConditionStatus, reason string) *corev1.Service {
 	svc := rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
-	svc.Status.Conditions = []metav1.Condition{{
-		Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys,
-		Message: api.PodKeysText([]string{"web.shop.svc"}, 0) + api.KeptText([]string{"web-tls"}),
-	}}
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: "each pod makes its key"}
+	svc.Status.Conditions = state.Say(ready, state.Ready{Names: []string{"web.shop.svc"}, Kept: []string{"web-tls"}}).Both()
 	if reason != "" {
 		svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: "said"})
 	}
@@ -35,7 +34,7 @@ func TestAServiceWhosePodsMakeTheirKeys(t *testing.T) {
 	assert.True(t, ok)
 	assert.Empty(t, s.Secret)
 	assert.Equal(t, "(pod)", s.SecretColumn())
-	assert.Equal(t, []string{"web-tls", "(pod)"}, s.HeldSecrets())
+	assert.Equal(t, []pods.Key{pods.SecretKey("web-tls"), pods.PodKey}, s.Keys())
 	assert.Equal(t, "True", s.Serving.Column())
 
 	unseen := rotatortest.Service("web", "web-tls")
@@ -47,7 +46,7 @@ func TestAServiceWhosePodsMakeTheirKeys(t *testing.T) {
 
 func TestStalePodKeysAreThoseOfTheService(t *testing.T) {
 	s, _ := ServiceOf(podKeysService(metav1.ConditionFalse, api.ServingStale))
-	its := api.StaleWorkload{Namespace: "shop", Kind: "Deployment", Name: "web", Secret: pods.PodKey, Pods: 2, OnRotate: api.OnRotateRestart, Services: []string{"web"}}
+	its := api.StaleWorkload{Namespace: "shop", Kind: "Deployment", Name: "web", Secret: "(pod)", Pods: 2, OnRotate: api.OnRotateRestart, Services: []string{"web"}}
 	others := its
 	others.Name, others.Services = "db", []string{"db"}
 	services := []Service{s}
@@ -101,11 +100,13 @@ func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
 	assert.Contains(t, findings[0].Text, "which is over: the server has not read its files again")
 }
 
+// withOwnKey is a pod of a Deployment with a key of its own.
+func withOwnKey(workload string, onRotate api.OnRotate) Consumer {
+	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Keys: []pods.Key{pods.PodKey}, OnRotate: onRotate}
+}
+
 func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
-	own := func(name string, r api.OnRotate) Consumer {
-		return Consumer{Namespace: "shop", Kind: "Deployment", Name: name, Restartable: true, Secrets: []string{pods.PodKey}, OnRotate: r}
-	}
-	text := Consequences(DistrustSituation{Consumers: []Consumer{own("web", api.OnRotateReload), own("web", api.OnRotateReload), own("api", api.OnRotateRestart)}})
+	text := Consequences(DistrustSituation{Consumers: []Consumer{withOwnKey("web", api.OnRotateReload), withOwnKey("web", api.OnRotateReload), withOwnKey("api", api.OnRotateRestart)}})
 	assert.Contains(t, text, "Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n")
 	assert.Contains(t, text, "fail until somebody replaces the pods (kubectl rollout restart): 1: shop Deployment/web\n")
 	assert.Contains(t, text, "that the rotator restarts (servingcert.dev/on-rotate: restart): 1: shop Deployment/api\n")

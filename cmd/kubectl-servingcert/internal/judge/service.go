@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
@@ -35,28 +36,35 @@ type Service struct {
 	NotOptedIn bool `json:"notOptedIn,omitempty"`
 	// PodKeys: its pods make their keys (servingcert.dev/key-source: pod).
 	PodKeys bool `json:"podKeys,omitempty"`
+	// Proxy are its targetPorts at which the proxy in its pods serves TLS, and not the program.
+	Proxy []string `json:"proxy,omitempty"`
 
 	kept     []string // the Secrets that are kept from before its pods made their keys
 	retained string   // the Secret that is kept although the Service does not ask for it
 }
 
-// HoldingSecret returns the Secret that holds the certificate: the one that the
-// Service asks for, or one that is retained for it; pods.PodKey if its pods make their keys.
-func (s Service) HoldingSecret() string {
+// Key returns the key that its pods serve with: that in the Secret that the Service asks
+// for, or in one that is retained for it, or pods.PodKey.
+func (s Service) Key() pods.Key {
 	if s.PodKeys {
 		return pods.PodKey
 	}
-	return cmp.Or(s.Secret, s.retained)
+	return pods.SecretKey(cmp.Or(s.Secret, s.retained))
 }
 
-// HeldSecrets returns HoldingSecret, and those that are kept from before the pods made their
-// keys.
-func (s Service) HeldSecrets() []string { return append(slices.Clone(s.kept), s.HoldingSecret()) }
+// Keys returns Key, and those in Secrets that are kept from before the pods made their keys.
+func (s Service) Keys() []pods.Key {
+	var keys []pods.Key
+	for _, secret := range s.kept {
+		keys = append(keys, pods.SecretKey(secret))
+	}
+	return append(keys, s.Key())
+}
 
 // SecretColumn is what a table shows: the Secret that the Service asks for, or pods.PodKey.
 func (s Service) SecretColumn() string {
 	if s.PodKeys {
-		return pods.PodKey
+		return pods.PodKey.String()
 	}
 	return s.Secret
 }
@@ -67,6 +75,17 @@ func (s Service) ReasonColumn() string {
 		return "NotOptedIn"
 	}
 	return s.Reason
+}
+
+// ByProxy says where the proxy in its pods serves TLS; "" if nowhere.
+func (s Service) ByProxy() string {
+	switch len(s.Proxy) {
+	case 0:
+		return ""
+	case 1:
+		return "TLS is served by the proxy in its pods, at targetPort " + s.Proxy[0]
+	}
+	return "TLS is served by the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
 }
 
 // Refused reports whether nothing is issued for the Service until its namespace has the label,
@@ -89,18 +108,18 @@ func NotOptedIn(services []Service) string {
 // ServiceOf returns what is known of a Service; ok is false for one that neither
 // has nor asks for a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
-	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc)}
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
 	if s.PodKeys {
-		s.kept = api.KeptSecrets(svc)
+		s.kept = state.ReadyOf(svc).Kept
 	}
 	ready := api.Condition(svc, api.ConditionReady)
 	if ready == nil {
 		return s, s.Secret != "" || s.PodKeys
 	}
 	s.Ready, s.Reason, s.Message = Escape(string(ready.Status)), Escape(ready.Reason), Escape(ready.Message)
-	s.Leaf, _ = api.LeafOf(svc)
+	s.Leaf, _ = state.LeafOf(svc)
 	if s.Secret == "" {
-		s.retained, _ = api.PartIn(svc)
+		s.retained, _ = state.PartIn(svc)
 	}
 	return s, s.Secret != "" || s.Leaf != "" || s.PodKeys
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // Serving is the condition by which the rotator reports whether the pods serve a
@@ -34,7 +35,7 @@ func servingOf(svc *corev1.Service) *Serving {
 		return nil
 	}
 	s := &Serving{Status: Escape(string(c.Status)), Reason: Escape(c.Reason), Message: Escape(c.Message), Changed: c.LastTransitionTime.Time}
-	if facts, ok := api.ServingOf(svc); ok {
+	if facts, ok := state.ServingOf(svc); ok {
 		s.Leaf, s.Since = facts.Leaf, &facts.Since
 	}
 	return s

@@ -18,10 +18,14 @@ type StaleList struct {
 // leaf of their Secrets than their conditions are about, and with why these may not
 // be all.
 func AddStale(services []Service, list StaleList) {
-	type key struct{ namespace, secret, leaf string }
+	type key struct {
+		namespace string
+		of        pods.Key
+		leaf      string
+	}
 	stale := map[key][]api.StaleWorkload{}
 	for _, w := range list.Stale {
-		k := key{w.Namespace, w.Secret, w.Leaf}
+		k := key{w.Namespace, pods.ParseKey(w.Secret), w.Leaf}
 		stale[k] = append(stale[k], escaped(w))
 	}
 	for i := range services {
@@ -31,7 +35,7 @@ func AddStale(services []Service, list StaleList) {
 		}
 		s.Serving.Stale = nil
 		if !s.PodKeys {
-			s.Serving.Stale = slices.Clone(stale[key{s.Namespace, s.HoldingSecret(), s.Serving.Leaf}])
+			s.Serving.Stale = slices.Clone(stale[key{s.Namespace, s.Key(), s.Serving.Leaf}])
 		}
 		for _, w := range stale[key{s.Namespace, pods.PodKey, ""}] { // of both kinds, while a Service is switched
 			if slices.Contains(w.Services, s.Name) {
@@ -84,7 +88,7 @@ func StaleLines(stale []api.StaleWorkload) []string {
 	var lines []string
 	for _, w := range stale {
 		what := "an older certificate"
-		if w.Secret == pods.PodKey {
+		if pods.ParseKey(w.Secret) == pods.PodKey {
 			what = "a certificate that should have been replaced"
 		}
 		line := fmt.Sprintf("%s/%s: %d pods serve %s, %s: %s", w.Kind, w.Name, w.Pods, what, api.AnnotationOnRotate, w.OnRotate)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // The condition names five workloads at most. What is decided follows the whole
@@ -74,10 +75,9 @@ func TestStaleWorkloadsAreOfTheSecretAndTheLeaf(t *testing.T) {
 func TestStaleWorkloadsOfARetainedSecret(t *testing.T) {
 	const fingerprint = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "old"}}
-	svc.Status.Conditions = []metav1.Condition{
-		ready(metav1.ConditionTrue, api.ReasonRetained, api.ReadyFacts{Secret: "old-tls", Leaf: fingerprint}.Message("kept")),
-		{Type: api.ConditionServing, Status: metav1.ConditionFalse, Reason: api.ServingStale, Message: api.ServingFacts{Leaf: fingerprint, Since: noon}.Message("older")},
-	}
+	serving := metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionFalse, Reason: api.ServingStale, Message: "older"}
+	svc.Status.Conditions = append(state.Say(ready(metav1.ConditionTrue, api.ReasonRetained, "kept"), state.Ready{Secret: "old-tls", Leaf: fingerprint}).Both(),
+		state.Say(serving, state.Serving{Leaf: fingerprint, Since: noon}).Both()...)
 	s, ok := ServiceOf(svc)
 	require.True(t, ok)
 	assert.Empty(t, s.Secret, "it asks for none")

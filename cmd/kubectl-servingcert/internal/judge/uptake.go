@@ -19,7 +19,7 @@ type Consumer struct {
 	Kind, Name string
 	// Restartable: kubectl rollout restart supports the workload's kind.
 	Restartable bool
-	Secrets     []string // those whose key it mounts
+	Keys        []pods.Key // that it mounts
 	OnRotate    api.OnRotate
 	// Started is when a container of it was started last: it has read its files since then.
 	// Zero if none was.
@@ -61,12 +61,12 @@ var uptakes = []struct {
 // consumers, and those that are reported to be stale.
 func breaking(consumers []Consumer, services []Service) map[workload]uptake {
 	known := map[workload]uptake{} // those that are reported to be stale
-	conditions := map[string][]*Serving{}
+	conditions := map[pods.NamespacedKey][]*Serving{}
 	for _, s := range services {
 		if s.Serving == nil {
 			continue
 		}
-		key := s.Namespace + "/" + s.HoldingSecret()
+		key := pods.NamespacedKey{Namespace: s.Namespace, Key: s.Key()}
 		conditions[key] = append(conditions[key], s.Serving)
 		for _, w := range s.Serving.Stale {
 			known[workloadOf(w)] = max(known[workloadOf(w)], uptakeOfStale(w))
@@ -74,7 +74,7 @@ func breaking(consumers []Consumer, services []Service) map[workload]uptake {
 	}
 	worst := maps.Clone(known)
 	for _, c := range consumers {
-		if slices.Contains(c.Secrets, pods.PodKey) {
+		if slices.Contains(c.Keys, pods.PodKey) {
 			continue // see unrefreshed
 		}
 		if _, isStale := known[c.workload()]; !isStale {
@@ -113,12 +113,12 @@ func uptakeOfStale(w api.StaleWorkload) uptake {
 }
 
 // uptakeOf returns how the workload of a pod, which is not reported to be stale, takes
-// up a new certificate, by the conditions of Services by NAMESPACE/SECRET. Where the
+// up a new certificate, by the conditions of Services by their keys. Where the
 // report may be incomplete, the workload is not taken to reload or to be restarted.
-func uptakeOf(c Consumer, conditions map[string][]*Serving) uptake {
+func uptakeOf(c Consumer, conditions map[pods.NamespacedKey][]*Serving) uptake {
 	worst := uptakeClient
-	for _, secret := range c.Secrets {
-		its := conditions[c.Namespace+"/"+secret]
+	for _, key := range c.Keys {
+		its := conditions[pods.NamespacedKey{Namespace: c.Namespace, Key: key}]
 		seen := uptakeUnseen
 		switch {
 		case slices.ContainsFunc(its, func(s *Serving) bool { return s.StaleUnknown != "" }):

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -22,7 +23,11 @@ func service(name string, status metav1.ConditionStatus, reason, message string)
 
 // mounter is a pod of a Deployment that is older than the certificate.
 func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer {
-	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Secrets: secrets, OnRotate: onRotate, Started: noon.Add(-time.Hour)}
+	c := Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, OnRotate: onRotate, Started: noon.Add(-time.Hour)}
+	for _, secret := range secrets {
+		c.Keys = append(c.Keys, pods.SecretKey(secret))
+	}
+	return c
 }
 
 // list is a complete report of stale workloads.
@@ -56,16 +61,16 @@ func TestBreaking(t *testing.T) {
 	))
 	young := mounter("young", api.OnRotateReload, "web-tls")
 	young.Started = noon.Add(time.Second)
-	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Secrets: []string{"web-tls"}, OnRotate: api.OnRotateRestart, Started: noon} // nothing makes it anew
-	bare := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "bare", Secrets: []string{"new-tls"}}
+	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Keys: []pods.Key{pods.SecretKey("web-tls")}, OnRotate: api.OnRotateRestart, Started: noon} // nothing makes it anew
+	bare := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "bare", Keys: []pods.Key{pods.SecretKey("new-tls")}}
 	got := breakingLines(breaking([]Consumer{
 		mounter("web", api.OnRotateReload, "web-tls"),
 		young,
 		mounter("legacy", api.OnRotateReload, "old-tls"),
 		mounter("legacy", api.OnRotateReload, "old-tls"),
 		mounter("leg", api.OnRotateReload, "old-tls"), // whose name others begin with
-		{Namespace: "shop", Kind: api.PodKind, Name: "bare-stale", Secrets: []string{"old-tls"}},
-		{Namespace: "shop", Kind: api.PodKind, Name: "bare-st", Secrets: []string{"old-tls"}},
+		{Namespace: "shop", Kind: api.PodKind, Name: "bare-stale", Keys: []pods.Key{pods.SecretKey("old-tls")}},
+		{Namespace: "shop", Kind: api.PodKind, Name: "bare-st", Keys: []pods.Key{pods.SecretKey("old-tls")}},
 		mounter("rolled", api.OnRotateRestart, "old-tls"),
 		mounter("paused", api.OnRotateRestart, "old-tls"),
 		mounter("both", api.OnRotateReload, "web-tls", "plain-tls"),

@@ -74,10 +74,14 @@ func judgeCondition(s Service) Finding {
 	case s.Ready != string(corev1.ConditionTrue):
 		return Finding{VerdictFailed, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
 	}
+	text := fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))
 	if s.PodKeys {
-		return Finding{VerdictOK, fmt.Sprintf("%s: %s: %s", name, s.Reason, s.Message)}
+		text = fmt.Sprintf("%s: %s: %s", name, s.Reason, s.Message)
 	}
-	return Finding{VerdictOK, fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))}
+	if by := s.ByProxy(); by != "" {
+		text += "; " + by
+	}
+	return Finding{VerdictOK, text}
 }
 
 func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {

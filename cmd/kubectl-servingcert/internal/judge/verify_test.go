@@ -12,8 +12,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -29,18 +29,18 @@ func newCA(t *testing.T) *pki.Authority {
 	}
 }
 
-func issue(t *testing.T, ca *pki.Authority, names ...string) signer.Issued {
+func issueBy(t *testing.T, ca *pki.Authority, names ...string) issue.Issued {
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	wanted := api.Wanted{DNSNames: names, Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: 24 * time.Hour}}
-	issued, err := signer.Issue(t.Context(), sign, ca, wanted, epoch)
+	issued, err := issue.Issue(t.Context(), sign, ca, wanted, epoch)
 	require.NoError(t, err)
 	return issued
 }
 
 // good is a Service of which everything is as it should be.
 func good(t *testing.T, ca *pki.Authority) VerifySituation {
-	issued := issue(t, ca, "*.web.shop.svc", "web.shop.svc")
+	issued := issueBy(t, ca, "*.web.shop.svc", "web.shop.svc")
 	return VerifySituation{
 		Host:      "web.shop.svc",
 		Service:   Service{Namespace: "shop", Name: "web", Secret: "web-tls", Ready: "True", Reason: "Issued", Leaf: pki.Fingerprint(issued.Leaf)},
@@ -52,7 +52,7 @@ func good(t *testing.T, ca *pki.Authority) VerifySituation {
 
 func TestVerify(t *testing.T) {
 	ca, other := newCA(t), newCA(t)
-	older := issue(t, ca, "web.shop.svc")
+	older := issueBy(t, ca, "web.shop.svc")
 	for name, c := range map[string]struct {
 		change func(s *VerifySituation)
 		now    time.Time
@@ -99,6 +99,12 @@ func TestVerify(t *testing.T) {
 			}
 		})
 	}
+	t.Run("who serves it is said", func(t *testing.T) {
+		s := good(t, ca)
+		s.Service.Proxy = []string{"sc-any-http", "sc-tls-8080"}
+		text := Verify(s, epoch)[0].Text
+		assert.True(t, strings.HasSuffix(text, "; TLS is served by the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
+	})
 	t.Run("what may not be read is said", func(t *testing.T) {
 		s := good(t, ca)
 		s.SecretErr = errors.New("forbidden")

@@ -199,8 +199,8 @@ func certificate(s *judge.Service) Lane {
 
 func aboutCertificate(s *judge.Service) string {
 	var about []string
-	if secret := s.HoldingSecret(); secret != "" {
-		about = append(about, "Secret "+secret)
+	if key := s.Key().String(); key != "" {
+		about = append(about, "Secret "+key)
 	}
 	if s.Leaf != "" {
 		about = append(about, "leaf "+judge.Short(s.Leaf))

@@ -27,10 +27,10 @@ func NewAnswers(c *cluster.Cluster) *Answers {
 // Record takes in what a pod answered. It passes over those that were dialled for a
 // Secret.
 func (a *Answers) Record(key probe.Key, answers []probe.Answer) {
-	if key.Secret.Name != "" {
+	if key.Of.Key != (pods.Key{}) {
 		return
 	}
-	namespace := key.Secret.Namespace
+	namespace := key.Of.Namespace
 	a.mu.Lock()
 	if a.pods[namespace] == nil {
 		a.pods[namespace] = map[types.UID][]probe.Answer{}

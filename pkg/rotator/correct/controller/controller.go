@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/correct"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -59,7 +59,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (correct.Situ
 		svc := &list.Items[i]
 		written := r.conditions.AsWritten(svc)
 		if svc.DeletionTimestamp == nil && (matters(svc) || matters(written)) {
-			s.Services = append(s.Services, correct.Service{Service: written, Seen: api.FlagsOf(svc)})
+			s.Services = append(s.Services, correct.Service{Service: written, Seen: state.FlagsOf(svc)})
 		}
 	}
 	if !s.NotOptedIn {

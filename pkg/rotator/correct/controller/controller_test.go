@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/correct"
@@ -32,23 +33,23 @@ func TestWhatEventsSay(t *testing.T) {
 		f    correct.Finding
 		want []string // each event begins with its type and reason
 	}{
-		{"named", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidenceNamed, Line: `unknown flag: "--x"`, Service: rotatortest.Service("web", "web-tls")}, []string{
+		{"named", correct.Finding{Verdict: state.VerdictWithheld, Workload: workload, Evidence: correct.EvidenceNamed, Line: `unknown flag: "--x"`, Service: rotatortest.Service("web", "web-tls")}, []string{
 			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and said "unknown flag: \"--x\""; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
 			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and said "unknown flag: \"--x\""; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
 		}},
-		{"silent, and no Service", correct.Finding{Verdict: api.VerdictSuspected, Workload: workload, Evidence: correct.EvidenceSilent}, []string{
+		{"silent, and no Service", correct.Finding{Verdict: state.VerdictSuspected, Workload: workload, Evidence: correct.EvidenceSilent}, []string{
 			"Warning FlagsSuspected container app of pod web-1 exited with code 2 when it was given unrequested flags, and said nothing; nothing is done about it: annotate the pod template servingcert.dev/mode: env if they are wrong",
 		}},
-		{"bare", correct.Finding{Verdict: api.VerdictWithheld, Evidence: correct.EvidenceRunsWithout}, []string{
+		{"bare", correct.Finding{Verdict: state.VerdictWithheld, Evidence: correct.EvidenceRunsWithout}, []string{
 			"Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and another pod serves without them; recreate it: a new pod does not get them",
 		}},
-		{"plaintext", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidencePlaintext, Line: "answers in plaintext on port 443"}, []string{
+		{"plaintext", correct.Finding{Verdict: state.VerdictWithheld, Workload: workload, Evidence: correct.EvidencePlaintext, Line: "answers in plaintext on port 443"}, []string{
 			"Warning FlagsWithheld container app of pod web-1 answers in plaintext on port 443 and fails its probes: it ignores unrequested flags; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right",
 		}},
-		{"cleared", correct.Finding{Verdict: api.VerdictCleared, Workload: workload}, []string{
+		{"cleared", correct.Finding{Verdict: state.VerdictCleared, Workload: workload}, []string{
 			"Normal FlagsKept container app of pod web-1 exited with code 2 without the unrequested flags, too: new pods get them again",
 		}},
-		{"as long as it can be", correct.Finding{Verdict: api.VerdictWithheld, Workload: workload, Evidence: correct.EvidenceUsage, Line: line}, []string{
+		{"as long as it can be", correct.Finding{Verdict: state.VerdictWithheld, Workload: workload, Evidence: correct.EvidenceUsage, Line: line}, []string{
 			`Warning FlagsWithheld container app of pod web-1 exited with code 2 when it was given unrequested flags, and said "` + line + `"; its pods are made anew without them: annotate the pod template servingcert.dev/mode: args if they are right`,
 		}},
 	} {
@@ -144,7 +145,7 @@ func TestMetrics(t *testing.T) {
 	assert.Zero(t, testutil.CollectAndCount(l))
 	l.put("shop", 2, correct.Memory{})
 	l.put("told", 0, correct.Memory{{Attempt: "a"}: true})
-	l.count(api.VerdictWithheld)
+	l.count(state.VerdictWithheld)
 	l.deleted(resultDeleted)
 	assert.Equal(t, 3, testutil.CollectAndCount(l))
 	assert.NoError(t, testutil.CollectAndCompare(l, strings.NewReader(`
@@ -160,9 +161,9 @@ servingcert_flags_withheld{namespace="shop"} 2
 
 func TestAnswersAreForgotten(t *testing.T) {
 	a := NewAnswers(&cluster.Cluster{})
-	key := probe.Key{Secret: types.NamespacedName{Namespace: "shop"}, Pod: "one"}
+	key := probe.Key{Of: pods.NamespacedKey{Namespace: "shop"}, Pod: "one"}
 	a.Record(key, []probe.Answer{{Port: 1}})
-	a.Record(probe.Key{Secret: types.NamespacedName{Namespace: "shop", Name: "web-tls"}, Pod: "two"}, []probe.Answer{{Port: 2}})
+	a.Record(probe.Key{Of: pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}, Pod: "two"}, []probe.Answer{{Port: 2}})
 	unready := &pods.Facts{Unready: &pods.Unready{}}
 	unready.UID = "one"
 	assert.Equal(t, map[types.UID][]probe.Answer{"one": {{Port: 1}}}, a.of("shop", []*pods.Facts{unready}), "of pods that were dialled for a Secret, others take the answers")

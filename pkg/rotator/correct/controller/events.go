@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/correct"
 )
 
@@ -23,9 +24,9 @@ type eventWriter struct {
 func (w eventWriter) found(namespace string, f correct.Finding) {
 	kind, reason := corev1.EventTypeWarning, api.FlagsWithheld
 	switch f.Verdict {
-	case api.VerdictSuspected:
+	case state.VerdictSuspected:
 		reason = api.FlagsSuspected
-	case api.VerdictCleared:
+	case state.VerdictCleared:
 		kind, reason = corev1.EventTypeNormal, api.FlagsKept
 	}
 	regarding := f.Workload.Reference(namespace, "")
@@ -48,7 +49,7 @@ func note(f correct.Finding) string {
 		return fmt.Sprintf("container %s of pod %s %s and fails its probes: it ignores unrequested flags; %s", f.Container, f.Pod, f.Line, then(f))
 	}
 	text := fmt.Sprintf("container %s of pod %s exited with code %d", f.Container, f.Pod, f.ExitCode)
-	if f.Verdict == api.VerdictCleared {
+	if f.Verdict == state.VerdictCleared {
 		return text + " without the unrequested flags, too: new pods get them again"
 	}
 	text += " when it was given unrequested flags"
@@ -67,7 +68,7 @@ func note(f correct.Finding) string {
 func then(f correct.Finding) string {
 	mode := "annotate the pod template " + api.AnnotationMode + ": "
 	switch {
-	case f.Verdict == api.VerdictSuspected:
+	case f.Verdict == state.VerdictSuspected:
 		return "nothing is done about it: " + mode + string(api.ModeEnv) + " if they are wrong"
 	case f.Workload.Bare():
 		return "recreate it: a new pod does not get them"

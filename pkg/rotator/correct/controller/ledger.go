@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/correct"
 )
 
@@ -82,7 +82,7 @@ func (l *ledger) keep(namespace string, r correct.Readings) {
 	l.read[namespace] = r
 }
 
-func (l *ledger) count(v api.Verdict) { l.verdicts.WithLabelValues(string(v)).Inc() }
+func (l *ledger) count(v state.Verdict) { l.verdicts.WithLabelValues(string(v)).Inc() }
 
 func (l *ledger) deleted(result string) { l.deletions.WithLabelValues(result).Inc() }
 

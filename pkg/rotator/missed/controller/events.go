@@ -50,9 +50,9 @@ func note(g missed.Group, namespace string) string {
 	case g.Conventional:
 		because = "which every new pod of the namespace gets that declares a port"
 	}
-	what := "Secret " + g.Secret
-	if g.Secret == pods.PodKey {
-		what = "a key of its own"
+	what := "a key of its own"
+	if secret, ok := g.Gets.Secret(); ok {
+		what = "Secret " + secret
 	}
 	text := fmt.Sprintf("%s not injected with %s, %s: %s created before that, before the namespace was labelled, or while the webhook was not available; ",
 		were, what, because, they)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestNotes(t *testing.T) {
-	web := missed.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, Secret: "web-tls"}
+	web := missed.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, Gets: pods.SecretKey("web-tls")}
 	const before = " created before that, before the namespace was labelled, or while the webhook was not available; "
 	tests := []struct {
 		group missed.Group
@@ -22,7 +22,7 @@ func TestNotes(t *testing.T) {
 			"3 pods (web-a among them) were not injected with Secret web-tls, for which Service web asks: they were" + before + "restart it: kubectl rollout restart deployment/web -n shop",
 		},
 		{
-			missed.Group{Key: missed.Key{Secret: "mine"}, Pods: 1, Pod: "p"},
+			missed.Group{Key: missed.Key{Gets: pods.SecretKey("mine")}, Pods: 1, Pod: "p"},
 			"pod p was not injected with Secret mine, for which the pod's annotation asks: it was" + before + "recreate it",
 		},
 		{
@@ -31,7 +31,7 @@ func TestNotes(t *testing.T) {
 				`correct servingcert.dev/mode: "flags": must be "args", "env" or "mount"; then restart it: kubectl rollout restart deployment/web -n shop`,
 		},
 		{
-			missed.Group{Key: missed.Key{Secret: "serving-cert"}, Conventional: true, Pods: 1, Pod: "web"},
+			missed.Group{Key: missed.Key{Gets: pods.SecretKey("serving-cert")}, Conventional: true, Pods: 1, Pod: "web"},
 			"pod web was not injected with Secret serving-cert, which every new pod of the namespace gets that declares a port: it was" + before + "recreate it",
 		},
 	}
@@ -40,7 +40,7 @@ func TestNotes(t *testing.T) {
 	}
 	name := strings.Repeat("n", 63)
 	long := missed.Group{
-		Key:     missed.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name, UID: "u"}, Secret: strings.Repeat("s", 150)},
+		Key:     missed.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name, UID: "u"}, Gets: pods.SecretKey(strings.Repeat("s", 150))},
 		Service: name, Pods: 1000, Pod: strings.Repeat("p", 100), Mistake: strings.Repeat("é", 2000),
 	}
 	assert.Less(t, len([]rune(note(long, name))), 1024, "the API server takes no longer note")

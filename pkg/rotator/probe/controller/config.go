@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Config is how pods are dialled.
@@ -37,7 +37,7 @@ func (c Config) Validate() error {
 	case c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute:
 		return fmt.Errorf("--probe-timeout: %q: must be from 10ms to 1m", c.Timeout)
 	}
-	if _, err := probe.ParseRanges(c.PodCIDRs); err != nil {
+	if _, err := api.ParseRanges(c.PodCIDRs); err != nil {
 		return fmt.Errorf("--pod-cidrs: %w", err)
 	}
 	return nil

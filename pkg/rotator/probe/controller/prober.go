@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
@@ -66,7 +67,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 }
 
 func newProber(cfg Config, now func() time.Time, trust func(context.Context) probe.Trust, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
-	ranges, err := probe.ParseRanges(cfg.PodCIDRs)
+	ranges, err := api.ParseRanges(cfg.PodCIDRs)
 	if err != nil {
 		return nil, fmt.Errorf("--pod-cidrs: %w", err)
 	}
@@ -78,7 +79,7 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_visits_refused_total",
-			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, metadata, multicast, unspecified, api_server, not_node or outside_cidr.",
+			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, metadata, multicast, unspecified, translated, api_server, not_node or outside_cidr.",
 		}, []string{"reason"}),
 		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
 		dial:      dial.Dial,
@@ -178,7 +179,7 @@ func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer pr
 	defer func() {
 		if r := recover(); r != nil {
 			// The value may hold what the port sent: only its type is logged.
-			log.FromContext(ctx).Error(errPanic, "a pod could not be judged", "namespace", v.Secret.Namespace, "secret", v.Secret.Name, "pod", v.Pod, "port", port,
+			log.FromContext(ctx).Error(errPanic, "a pod could not be judged", "namespace", v.Of.Namespace, "secret", v.Of.Key.String(), "pod", v.Pod, "port", port,
 				"type", fmt.Sprintf("%T", r), "functions", functions())
 			p.results.WithLabelValues(string(probe.CausePanic)).Inc()
 			answer = probe.Answer{Port: port, Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}

@@ -20,12 +20,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // long is a timeout that is not meant to pass.
 const long = 20 * time.Second
+
+func keyIn(namespace string) pods.NamespacedKey {
+	return pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey("web-tls")}
+}
 
 func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	const pods, concurrency = 40, 4
@@ -56,7 +61,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	ask := func() {
 		for i := range pods {
 			p.Ask(probe.Visit{
-				Key:     probe.Key{Secret: types.NamespacedName{Namespace: fmt.Sprint("shop-", i%2), Name: "web-tls"}, Pod: types.UID(string(rune('a' + i)))},
+				Key:     probe.Key{Of: keyIn(fmt.Sprint("shop-", i%2)), Pod: types.UID(string(rune('a' + i)))},
 				Address: at.Addr(), Ports: []uint16{at.Port()}, Name: "web.shop.svc", Names: []string{"web.shop.svc"},
 			})
 		}
@@ -85,7 +90,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 // fixed is a visit of a pod, as dials of this package's tests need it.
 func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
 	v := probe.Visit{
-		Key:     probe.Key{Secret: types.NamespacedName{Namespace: namespace, Name: "web-tls"}, Pod: types.UID(pod)},
+		Key:     probe.Key{Of: keyIn(namespace), Pod: types.UID(pod)},
 		Address: at[0].Addr(), Name: "web.shop.svc", Names: []string{"web.shop.svc"},
 	}
 	for _, a := range at {
@@ -150,7 +155,7 @@ func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
 		p.Ask(fixed("shop", fmt.Sprint("s", i), serves))
 	}
 	for range cap(got) {
-		assert.Equal(t, "shop", (<-got).Secret.Namespace)
+		assert.Equal(t, "shop", (<-got).Of.Namespace)
 	}
 	assert.EqualValues(t, concurrency-concurrency/8, stuck.Load())
 	stop()

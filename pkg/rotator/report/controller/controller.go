@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/report"
@@ -28,9 +29,9 @@ import (
 // Partners are those whose knowledge is reported.
 type Partners struct {
 	// Stale returns the stale workloads by namespace, and Judged reports whether all
-	// of a Secret are known.
+	// are known of a key.
 	Stale  func() map[string][]serving.StaleWorkload
-	Judged func(secret types.NamespacedName) bool
+	Judged func(pods.NamespacedKey) bool
 	// Held returns the workloads of a namespace that are not restarted now, and
 	// whether that was decided yet.
 	Held func(namespace string) (held []restart.Held, decided bool)
@@ -116,20 +117,19 @@ func (r *reconciler) gather(ctx context.Context) (report.Situation, error) {
 	return s, nil
 }
 
-// unjudged returns the Secrets of Services whose state this process does not know
-// yet.
-func (r *reconciler) unjudged(ctx context.Context) (map[types.NamespacedName]bool, error) {
+// unjudged returns the keys of Services whose state this process does not know yet.
+func (r *reconciler) unjudged(ctx context.Context) (map[pods.NamespacedKey]bool, error) {
 	var services corev1.ServiceList
 	if err := r.cluster.Services.List(ctx, &services, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Services from the cache: %w", err)
 	}
-	unjudged := map[types.NamespacedName]bool{}
+	unjudged := map[pods.NamespacedKey]bool{}
 	for i := range services.Items {
-		secret, ok := api.PartIn(&services.Items[i])
+		secret, ok := state.PartIn(&services.Items[i])
+		key := pods.NamespacedKey{Namespace: services.Items[i].Namespace, Key: pods.SecretKey(secret)}
 		if api.WantsPodKeys(&services.Items[i]) {
-			secret, ok = pods.PodKey, true
+			key.Key, ok = pods.PodKey, true
 		}
-		key := types.NamespacedName{Namespace: services.Items[i].Namespace, Name: secret}
 		if ok && !r.partners.Judged(key) {
 			unjudged[key] = true
 		}

@@ -59,7 +59,7 @@ func (r *reconciler) takeOver() {
 		if f.Ready {
 			continue
 		}
-		if t := f.Template.Value(); t.Mounts != "" && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
+		if t := f.Template.Value(); len(f.Keys()) > 0 && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
 			r.state.doubt(f.Namespace, t.Workload, r.cluster.Now())
 			r.partners.Looks.EnqueueNamespace(f.Namespace)
 		}
@@ -149,7 +149,7 @@ func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situat
 	case done:
 		w := d.Start.Stale
 		logger.Info("restarted a workload whose pods serve an old certificate", "kind", w.Workload.Kind, "name", w.Workload.Name,
-			"secret", w.Secret, "pods", w.Pods, "since", w.Since)
+			"secret", w.Key.String(), "pods", w.Pods, "since", w.Since)
 		r.events.restarted(namespace, *d.Start)
 	case apierrors.IsConflict(failed), apierrors.IsNotFound(failed):
 		failed = nil // it has changed since it was read: d.After says when to look again

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
@@ -31,48 +32,61 @@ type reconciler struct {
 	refresh     prometheus.Histogram
 }
 
-// Reconcile looks at one Secret. Under pods.PodKey it looks at the pods of the namespace
-// that have keys of their own, and under partInNone at the Services that have a part in
-// neither and still have a condition Serving.
+// Reconcile looks at what one key is about.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	now := r.cluster.Now()
-	before := r.ledger.open(req.NamespacedName, now)
-	s := serving.Situation{Now: now, Memory: before.memory, Pace: r.cfg.pace(), Off: !r.cfg.Verify}
-	if err := r.gather(ctx, req.NamespacedName, &s); err != nil {
+	key, now := keyOf(req), r.cluster.Now()
+	before := r.ledger.open(key, now)
+	s, err := r.gather(ctx, key, serving.Common{Now: now, Namespace: key.Namespace, Memory: before.memory, Pace: r.cfg.pace(), Off: !r.cfg.Verify})
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	d := serving.Decide(s)
-	return reconcile.Result{RequeueAfter: d.After}, r.act(ctx, req.NamespacedName, before, s, d)
+	d := s.Decide()
+	return reconcile.Result{RequeueAfter: d.After}, r.act(ctx, key, before, d)
 }
 
-func (r *reconciler) gather(ctx context.Context, key types.NamespacedName, s *serving.Situation) error {
-	var list corev1.ServiceList
-	if err := r.cluster.Services.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{byPart: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list Services of Secret %s from the cache: %w", key, err)
+// situation is what is decided about: serving.SecretSituation or serving.PodKeySituation.
+type situation interface{ Decide() serving.Decision }
+
+// gather completes what is known of the key.
+func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known serving.Common) (situation, error) {
+	list, err := r.services(ctx, key)
+	if err != nil {
+		return nil, err
 	}
 	for i := range list.Items {
-		s.Services = append(s.Services, r.conditions.AsWritten(&list.Items[i]))
+		known.Services = append(known.Services, r.conditions.AsWritten(&list.Items[i]))
 	}
-	slices.SortFunc(s.Services, api.OlderFirst)
-	s.Namespace = key.Namespace
-	switch key.Name {
-	case partInNone:
-		return nil
-	case pods.PodKey:
-		s.Trust = r.partners.Trust.Get(ctx)
-		kept := keptSecrets(s.Services)
-		s.Pods = r.podKeyPods(key.Namespace, kept)
-		var err error
-		if s.Shared, err = r.shared(ctx, key.Namespace, kept); err != nil {
-			return err
-		}
-	default:
-		s.Pods = r.cluster.Pods.Mounting(key.Namespace, key.Name)
-		s.PodKeys = r.ledger.seen(podKeysOf(key.Namespace))
+	slices.SortFunc(known.Services, api.OlderFirst)
+	if key.Key == pods.PodKey {
+		return r.gatherPodKeys(ctx, known)
 	}
-	s.Secret = key.Name
-	s.Silences = r.ledger.silent(s.Pods)
-	return nil
+	secret, ok := key.Key.Secret()
+	if !ok {
+		return serving.SecretSituation{Common: known}, nil
+	}
+	known.Pods = slices.Concat(r.cluster.Pods.Mounting(key), r.cluster.Pods.Mirrors(key.Namespace))
+	known.Silences = r.ledger.silent(known.Pods)
+	return serving.SecretSituation{Common: known, Secret: secret, PodKeys: r.ledger.seen(podKeysOf(key.Namespace))}, nil
+}
+
+func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (situation, error) {
+	kept := keptSecrets(known.Services)
+	shared, err := r.shared(ctx, known.Namespace, kept)
+	if err != nil {
+		return nil, err
+	}
+	known.Pods = r.podKeyPods(known.Namespace, kept)
+	known.Silences = r.ledger.silent(known.Pods)
+	return serving.PodKeySituation{Common: known, Trust: r.partners.Trust.Get(ctx), Shared: shared}, nil
+}
+
+// services returns those of the key.
+func (r *reconciler) services(ctx context.Context, key pods.NamespacedKey) (list corev1.ServiceList, err error) {
+	err = r.cluster.Services.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{byPart: textOf(key.Key)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return list, fmt.Errorf("list Services of Secret %s from the cache: %w", nameOf(key), err)
+	}
+	return list, nil
 }
 
 // keptSecrets returns the Secrets that Services keep from before their pods made their keys.
@@ -80,7 +94,7 @@ func keptSecrets(services []*corev1.Service) []string {
 	var kept []string
 	for _, svc := range services {
 		if api.WantsPodKeys(svc) {
-			kept = append(kept, api.KeptSecrets(svc)...)
+			kept = append(kept, state.ReadyOf(svc).Kept...)
 		}
 	}
 	slices.Sort(kept)
@@ -89,13 +103,13 @@ func keptSecrets(services []*corev1.Service) []string {
 
 // podKeyPods returns the pods with keys of their own, and those with one of the kept Secrets.
 func (r *reconciler) podKeyPods(namespace string, kept []string) []*pods.Facts {
-	found := r.cluster.Pods.Mounting(namespace, pods.PodKey)
+	found := r.cluster.Pods.Mounting(podKeysOf(namespace))
 	known := map[types.UID]bool{}
 	for _, pod := range found {
 		known[pod.UID] = true
 	}
 	for _, secret := range kept {
-		for _, pod := range r.cluster.Pods.Mounting(namespace, secret) {
+		for _, pod := range r.cluster.Pods.Mounting(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}) {
 			if !known[pod.UID] {
 				known[pod.UID], found = true, append(found, pod)
 			}
@@ -108,9 +122,9 @@ func (r *reconciler) podKeyPods(namespace string, kept []string) []*pods.Facts {
 func (r *reconciler) shared(ctx context.Context, namespace string, kept []string) (map[string]bool, error) {
 	shared := map[string]bool{}
 	for _, secret := range kept {
-		var list corev1.ServiceList
-		if err := r.cluster.Services.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byPart: secret}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list Services of Secret %s/%s from the cache: %w", namespace, secret, err)
+		list, err := r.services(ctx, pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)})
+		if err != nil {
+			return nil, err
 		}
 		if len(list.Items) > 0 {
 			shared[secret] = true
@@ -119,19 +133,20 @@ func (r *reconciler) shared(ctx context.Context, namespace string, kept []string
 	return shared, nil
 }
 
-func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before followed, s serving.Situation, d serving.Decision) error {
+func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before followed, d serving.Decision) error {
 	err := r.write(ctx, d.Conditions)
 	if d.Forget {
 		r.ledger.forget(key)
 	} else {
 		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, judged: d.Judged, seen: d.Seen})
 	}
-	if s.Secret == pods.PodKey && !before.seen.Equal(d.Seen) {
+	if key.Key == pods.PodKey && !before.seen.Equal(d.Seen) {
 		r.tellSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))
 	}
-	if is, _ := d.Memory.Rotation(); r.partners.Rotated != nil && len(s.Pods) > 0 {
-		if was, _ := before.memory.Rotation(); was.Leaf != is.Leaf {
-			r.partners.Rotated.Enqueue(key)
+	if secret, ok := key.Key.Secret(); ok && r.partners.Rotated != nil {
+		is, _ := d.Memory.Rotation()
+		if was, _ := before.memory.Rotation(); was.Leaf != is.Leaf && len(r.cluster.Pods.Mounting(key)) > 0 {
+			r.partners.Rotated.Enqueue(types.NamespacedName{Namespace: key.Namespace, Name: secret})
 		}
 	}
 	for _, v := range d.Dial {
@@ -147,7 +162,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 		log.FromContext(ctx).Info("pods serve an older certificate than they should", "workloads", len(d.Notify), "leaf", d.Notify[0].Leaf, "since", d.Notify[0].Since)
 	}
 	for _, stale := range d.Notify {
-		r.events.servesOld(s.Namespace, stale)
+		r.events.servesOld(key.Namespace, stale)
 	}
 	if !slices.EqualFunc(before.stale, d.Stale, serving.StaleWorkload.Equal) {
 		r.partners.Restarts.EnqueueNamespace(key.Namespace)
@@ -161,7 +176,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, before f
 func (r *reconciler) tellSecrets(namespace string, services []*corev1.Service) {
 	told := map[string]bool{}
 	for _, svc := range services {
-		if secret, ok := api.PartIn(svc); ok && !told[secret] {
+		if secret, ok := state.PartIn(svc); ok && !told[secret] {
 			told[secret] = true
 			r.ledger.answered.Enqueue(types.NamespacedName{Namespace: namespace, Name: secret})
 		}

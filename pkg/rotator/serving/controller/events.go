@@ -43,6 +43,8 @@ func (w eventWriter) servesOld(namespace string, s serving.StaleWorkload) {
 	case s.ReadsOtherFiles:
 		action = actionMount
 		todo = "it is newer than that, so that it reads the certificate from other files than the volume's, or through a subPath, which never changes"
+	case s.Workload.Node():
+		todo = s.Workload.Advice(namespace, s.Pod)
 	case s.Workload.Bare():
 		todo = "it does not reload its files: recreate it"
 	}

@@ -26,7 +26,7 @@ func TestEventsOfOldCertificates(t *testing.T) {
 	web := pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
 	of := func(w pods.Workload, r api.OnRotate, readsOtherFiles bool) serving.StaleWorkload {
 		return serving.StaleWorkload{
-			Workload: w, Secret: "web-tls", Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: r, ReadsOtherFiles: readsOtherFiles,
+			Workload: w, Key: pods.SecretKey("web-tls"), Leaf: rotatortest.Leaf(2), Since: rotatortest.Noon, OnRotate: r, ReadsOtherFiles: readsOtherFiles,
 			Pods: 2, Pod: "web-a", PodUID: "uid-of-web-a", Service: "web", ServiceUID: "uid-of-web",
 		}
 	}
@@ -34,6 +34,8 @@ func TestEventsOfOldCertificates(t *testing.T) {
 	assert.Equal(t, found+"it does not reload its files: restart it: kubectl rollout restart deployment/web -n shop; annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically",
 		note(of(web, api.OnRotateReload, false)))
 	assert.Equal(t, found+"it does not reload its files: recreate it", note(of(pods.Workload{}, api.OnRotateReload, false)))
+	assert.Equal(t, found+"see whether the files on node cp-1 are those of the Secret, then have the node restart the static pod",
+		note(of(pods.Workload{APIVersion: "v1", Kind: "Node", Name: "cp-1"}, api.OnRotateReload, false)))
 	assert.Contains(t, note(of(web, api.OnRotateRestart, true)), "it is newer than that, so that it reads the certificate from other files")
 	assert.Empty(t, note(of(web, api.OnRotateRestart, false)), "the event about the restart reports it")
 	assert.Empty(t, note(of(web, api.OnRotateNone, false)))

@@ -13,14 +13,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// Ledger is what this process knows of the Secrets whose consumers it follows. What
-// must outlive it is in the Serving conditions.
+// Ledger is what this process knows of the Secrets whose consumers it follows, and of the
+// pods with keys of their own. What must outlive it is in the Serving conditions.
 type Ledger struct {
-	answered *cluster.Trigger // enqueues a Secret of which a pod has answered
+	answered *cluster.Trigger // enqueues a key of which a pod has answered
 	woken    *cluster.Trigger // enqueues a Secret of which a pod was woken
 
 	mu       sync.Mutex
-	secrets  map[types.NamespacedName]*followed
+	keys     map[pods.NamespacedKey]*followed
 	silences *probe.Silences
 }
 
@@ -34,78 +34,76 @@ type followed struct {
 	seen     serving.Seen
 }
 
-// podKeysOf is the key of the pods of a namespace that have keys of their own.
-func podKeysOf(namespace string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: pods.PodKey}
-}
-
 // NewLedger returns the ledger of a process that has just begun.
 func NewLedger(c *cluster.Cluster) *Ledger {
 	return &Ledger{
 		answered: cluster.NewTrigger("answers of pods", c.Delay),
 		woken:    cluster.NewTrigger("pods that were woken", min(c.Delay, rotationDelay)),
-		secrets:  map[types.NamespacedName]*followed{},
+		keys:     map[pods.NamespacedKey]*followed{},
 		silences: probe.NewSilences(),
 	}
 }
 
-// open returns a copy of what is known of the Secret, and follows it from now on.
-func (l *Ledger) open(key types.NamespacedName, now time.Time) followed {
+// open returns a copy of what is known of the key, and follows it from now on.
+func (l *Ledger) open(key pods.NamespacedKey, now time.Time) followed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.secrets[key]
+	f := l.keys[key]
 	if f == nil {
 		f = &followed{memory: serving.NewMemory(now)}
-		l.secrets[key] = f
+		l.keys[key] = f
 	}
 	out := *f
 	out.memory = f.memory.Clone()
 	return out
 }
 
-func (l *Ledger) follows(key types.NamespacedName) bool {
+func (l *Ledger) follows(key pods.NamespacedKey) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.secrets[key] != nil
+	return l.keys[key] != nil
 }
 
-// put replaces what is known of the Secret, but for answers that have come in
+// put replaces what is known of the key, but for answers that have come in
 // meanwhile.
-func (l *Ledger) put(key types.NamespacedName, f followed) {
+func (l *Ledger) put(key pods.NamespacedKey, f followed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if had := l.secrets[key]; had != nil {
+	if had := l.keys[key]; had != nil {
 		f.memory.TakeAnswers(had.memory)
 		f.judged = f.judged || had.judged
 	}
-	l.secrets[key] = &f
+	l.keys[key] = &f
 }
 
-func (l *Ledger) forget(key types.NamespacedName) {
+func (l *Ledger) forget(key pods.NamespacedKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.secrets, key)
+	delete(l.keys, key)
 }
 
-// Record takes in what a pod answered, and has its Secret looked at.
+// Record takes in what a pod answered, and has its key looked at.
 func (l *Ledger) Record(v probe.Visit, answers []probe.Answer) {
 	l.mu.Lock()
 	l.silences.Record(v, answers)
-	f := l.secrets[v.Secret]
+	var f *followed
+	if v.Of.Key != (pods.Key{}) { // else it was dialled for something else
+		f = l.keys[v.Of]
+	}
 	if f != nil {
 		f.memory.Record(v.Pod, answers)
 	}
 	l.mu.Unlock()
 	if f != nil {
-		l.answered.Enqueue(v.Secret)
+		l.answered.Enqueue(nameOf(v.Of))
 	}
 }
 
-// seen returns what was seen of the pods of a Secret.
-func (l *Ledger) seen(key types.NamespacedName) serving.Seen {
+// seen returns what was seen of the pods with the key.
+func (l *Ledger) seen(key pods.NamespacedKey) serving.Seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.secrets[key]; f != nil {
+	if f := l.keys[key]; f != nil {
 		return f.seen
 	}
 	return serving.Seen{}
@@ -113,12 +111,24 @@ func (l *Ledger) seen(key types.NamespacedName) serving.Seen {
 
 // podKeys returns the keys of all namespaces in which pods with keys of their own are
 // followed.
-func (l *Ledger) podKeys() []types.NamespacedName {
+func (l *Ledger) podKeys() []pods.NamespacedKey {
+	return l.which(func(key pods.NamespacedKey) bool { return key.Key == pods.PodKey })
+}
+
+// secretsIn returns the keys of the Secrets of a namespace that are followed.
+func (l *Ledger) secretsIn(namespace string) []pods.NamespacedKey {
+	return l.which(func(key pods.NamespacedKey) bool {
+		_, ok := key.Key.Secret()
+		return ok && key.Namespace == namespace
+	})
+}
+
+func (l *Ledger) which(is func(pods.NamespacedKey) bool) []pods.NamespacedKey {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var keys []types.NamespacedName
-	for key := range l.secrets {
-		if key.Name == pods.PodKey {
+	var keys []pods.NamespacedKey
+	for key := range l.keys {
+		if is(key) {
 			keys = append(keys, key)
 		}
 	}
@@ -147,7 +157,7 @@ func (l *Ledger) silent(all []*pods.Facts) map[types.UID]probe.Silence {
 // Secret, and has the pod dialled soon.
 func (l *Ledger) Woken(secret types.NamespacedName, pod types.UID, at time.Time) {
 	l.mu.Lock()
-	f := l.secrets[secret]
+	f := l.keys[ofSecret(secret)]
 	known := f != nil && f.memory.Woken(pod, at)
 	l.mu.Unlock()
 	if known {
@@ -160,7 +170,7 @@ func (l *Ledger) Woken(secret types.NamespacedName, pod types.UID, at time.Time)
 func (l *Ledger) Rotation(secret types.NamespacedName) (serving.Rotation, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f := l.secrets[secret]; f != nil {
+	if f := l.keys[ofSecret(secret)]; f != nil {
 		return f.memory.Rotation()
 	}
 	return serving.Rotation{}, false
@@ -170,7 +180,7 @@ func (l *Ledger) Rotation(secret types.NamespacedName) (serving.Rotation, bool) 
 func (l *Ledger) Serves(secret types.NamespacedName, pod types.UID, leaf string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.secrets[secret]
+	f := l.keys[ofSecret(secret)]
 	return f != nil && f.memory.Serves(pod, leaf)
 }
 
@@ -179,7 +189,7 @@ func (l *Ledger) Stale(namespace string) []serving.StaleWorkload {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []serving.StaleWorkload
-	for key, f := range l.secrets {
+	for key, f := range l.keys {
 		if key.Namespace == namespace {
 			out = append(out, f.stale...)
 		}
@@ -193,7 +203,7 @@ func (l *Ledger) AllStale() map[string][]serving.StaleWorkload {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := map[string][]serving.StaleWorkload{}
-	for key, f := range l.secrets {
+	for key, f := range l.keys {
 		if len(f.stale) > 0 {
 			out[key.Namespace] = append(out[key.Namespace], f.stale...)
 		}
@@ -201,10 +211,10 @@ func (l *Ledger) AllStale() map[string][]serving.StaleWorkload {
 	return out
 }
 
-// Judged reports whether this process knows of all stale workloads of the Secret.
-func (l *Ledger) Judged(key types.NamespacedName) bool {
+// Judged reports whether this process knows of all stale workloads of the key.
+func (l *Ledger) Judged(key pods.NamespacedKey) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f := l.secrets[key]
+	f := l.keys[key]
 	return f != nil && f.judged
 }

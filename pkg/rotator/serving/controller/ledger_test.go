@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -17,36 +20,36 @@ import (
 
 func TestLedger(t *testing.T) {
 	l := NewLedger(&cluster.Cluster{})
-	key := types.NamespacedName{Namespace: "shop", Name: "web-tls"}
+	key := pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}
 	answers := []probe.Answer{{Port: 8443, Kind: probe.TLS, Leaf: rotatortest.Leaf(2), At: rotatortest.Noon.Add(time.Hour)}}
 	of := func(pod string) probe.Visit {
-		return probe.Visit{Key: probe.Key{Secret: key, Pod: types.UID("uid-of-" + pod)}}
+		return probe.Visit{Key: probe.Key{Of: key, Pod: types.UID("uid-of-" + pod)}}
 	}
 	l.Record(of("a"), answers) // nobody follows it
 	assert.False(t, l.follows(key))
 
-	look := func(now time.Time, names ...string) (before followed, s serving.Situation, d serving.Decision) {
+	look := func(now time.Time, names ...string) (before followed, d serving.Decision) {
 		before = l.open(key, now)
-		s = serving.Situation{
-			Now: now, Namespace: "shop", Secret: "web-tls", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))},
+		s := serving.SecretSituation{Secret: "web-tls", Common: serving.Common{
+			Now: now, Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))},
 			Memory: before.memory, Pace: DefaultConfig().pace(),
-		}
+		}}
 		for _, name := range names {
 			s.Pods = append(s.Pods, pods.FactsOf(rotatortest.ReadyPod(name, "web")))
 		}
-		return before, s, serving.Decide(s)
+		return before, s.Decide()
 	}
-	_, _, d := look(rotatortest.Noon, "a", "b")
+	_, d := look(rotatortest.Noon, "a", "b")
 	assert.True(t, l.follows(key))
 	assert.False(t, d.Judged)
 	l.put(key, followed{memory: d.Memory, judged: d.Judged})
 	assert.False(t, l.Judged(key))
 
-	_, _, d = look(rotatortest.Noon.Add(time.Hour), "a")
+	_, d = look(rotatortest.Noon.Add(time.Hour), "a")
 	l.Record(of("a"), answers)
 	l.Record(of("replaced"), answers)
 	l.put(key, followed{memory: d.Memory, judged: d.Judged})
-	_, _, d = look(rotatortest.Noon.Add(time.Hour), "a")
+	_, d = look(rotatortest.Noon.Add(time.Hour), "a")
 	assert.Equal(t, 1, d.States["current"], "what came in meanwhile is kept")
 	assert.Empty(t, d.Dial, "it was first seen an hour ago, and has answered")
 	assert.True(t, d.Judged)
@@ -62,12 +65,35 @@ func TestLedger(t *testing.T) {
 func TestStaleWorkloadsOfAllSecrets(t *testing.T) {
 	l := NewLedger(&cluster.Cluster{})
 	put := func(namespace, secret string) serving.StaleWorkload {
-		stale := serving.StaleWorkload{Workload: pods.Workload{Kind: "Deployment", Name: "web"}, Secret: secret}
-		l.put(types.NamespacedName{Namespace: namespace, Name: secret}, followed{stale: []serving.StaleWorkload{stale}})
+		stale := serving.StaleWorkload{Workload: pods.Workload{Kind: "Deployment", Name: "web"}, Key: pods.SecretKey(secret)}
+		l.put(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}, followed{stale: []serving.StaleWorkload{stale}})
 		return stale
 	}
 	b, a, other := put("shop", "b"), put("shop", "a"), put("other", "x")
 	assert.Equal(t, []serving.StaleWorkload{a, b}, l.Stale("shop"))
 	assert.ElementsMatch(t, []serving.StaleWorkload{a, b}, l.AllStale()["shop"])
 	assert.Equal(t, []serving.StaleWorkload{other}, l.AllStale()["other"])
+}
+
+// A pod may be dialled for something else than its certificate (package correct): the
+// Services of no key are not looked at for that.
+func TestAnswersForSomethingElse(t *testing.T) {
+	l := NewLedger(&cluster.Cluster{})
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	require.NoError(t, l.answered.Start(t.Context(), queue))
+	for _, key := range []pods.Key{{}, pods.PodKey} {
+		l.open(pods.NamespacedKey{Namespace: "shop", Key: key}, rotatortest.Noon)
+		l.Record(probe.Visit{Key: probe.Key{Of: pods.NamespacedKey{Namespace: "shop", Key: key}, Pod: "a"}}, nil)
+	}
+	require.Equal(t, 1, queue.Len())
+	req, _ := queue.Get()
+	assert.Equal(t, podKeysOf("shop"), keyOf(req))
+}
+
+func TestKeysInTheQueue(t *testing.T) {
+	for _, key := range []pods.Key{{}, pods.PodKey, pods.SecretKey("web-tls")} {
+		of := pods.NamespacedKey{Namespace: "shop", Key: key}
+		assert.Equal(t, of, keyOf(requestOf(of)))
+	}
 }

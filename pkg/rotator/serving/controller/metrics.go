@@ -45,7 +45,7 @@ func (l *Ledger) tallies() map[string]tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := map[string]tally{}
-	for key, f := range l.secrets {
+	for key, f := range l.keys {
 		t, ok := out[key.Namespace]
 		if !ok {
 			t.states = map[serving.State]int{}

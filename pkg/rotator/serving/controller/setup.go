@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -24,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -47,8 +46,8 @@ type Partners struct {
 // for: the signer writes the conditions of several Services one after the other.
 const rotationDelay = 100 * time.Millisecond
 
-// Setup adds the controller. Its unit of work is a Secret, or the pods of a namespace that
-// have keys of their own (pods.PodKey).
+// Setup adds the controller. Its unit of work is a key: a Secret's, or those of the pods of
+// a namespace that have keys of their own.
 func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	if err := c.Services.IndexField(context.Background(), &corev1.Service{}, byPart, indexPart); err != nil {
 		return fmt.Errorf("index Services: %w", err)
@@ -70,26 +69,27 @@ func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	}, sources...)
 }
 
-// byPart finds the Services with a part in a Secret; under pods.PodKey those that ask for
-// a certificate; under partInNone those with a part in neither that still have a condition
-// Serving.
-const (
-	byPart     = "servingcert.part"
-	partInNone = "\x00none" // not a value that kubectl can give an annotation
-)
+// byPart finds the Services of a key: those with a part in a Secret; for pods.PodKey those
+// that ask for a certificate; for no Key those with a part in neither that still have a
+// condition Serving.
+const byPart = "servingcert.part"
 
 func indexPart(object client.Object) []string {
 	svc, ok := object.(*corev1.Service)
 	if !ok {
 		return nil
 	}
-	return partsOf(svc)
+	var parts []string
+	for _, key := range partsOf(svc) {
+		parts = append(parts, textOf(key))
+	}
+	return parts
 }
 
-func partsOf(svc *corev1.Service) []string {
-	var parts []string
-	if secret, ok := api.PartIn(svc); ok {
-		parts = append(parts, secret)
+func partsOf(svc *corev1.Service) []pods.Key {
+	var parts []pods.Key
+	if secret, ok := state.PartIn(svc); ok {
+		parts = append(parts, pods.SecretKey(secret))
 	}
 	if api.Asks(svc) {
 		parts = append(parts, pods.PodKey)
@@ -98,7 +98,7 @@ func partsOf(svc *corev1.Service) []string {
 		return parts
 	}
 	if svc.DeletionTimestamp == nil && api.Condition(svc, api.ConditionServing) != nil {
-		return []string{partInNone}
+		return []pods.Key{{}}
 	}
 	return nil
 }
@@ -108,11 +108,11 @@ func partsOf(svc *corev1.Service) []string {
 func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.Service, reconcile.Request] {
 	enqueue := func(q facts.Queue, delay time.Duration, services ...*corev1.Service) {
 		for _, svc := range services {
-			for _, secret := range partsOf(svc) {
-				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: svc.Namespace, Name: secret}}, delay)
+			for _, key := range partsOf(svc) {
+				q.AddAfter(requestOf(pods.NamespacedKey{Namespace: svc.Namespace, Key: key}), delay)
 			}
 			if key := podKeysOf(svc.Namespace); r.ledger.follows(key) { // which may count the pods of this one's Secret
-				q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+				q.AddAfter(requestOf(key), delay)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Service], q facts.Queue) {
 			before, after := e.ObjectOld, e.ObjectNew
-			if leaf, ok := api.LeafOf(after); ok && hasOther(before, leaf) {
+			if leaf, ok := state.LeafOf(after); ok && hasOther(before, leaf) {
 				enqueue(q, min(delay, rotationDelay), after)
 			}
 			if before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !maps.Equal(before.Annotations, after.Annotations) ||
@@ -139,24 +139,30 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 
 // hasOther reports whether the Service names another leaf, or none.
 func hasOther(svc *corev1.Service, leaf string) bool {
-	other, _ := api.LeafOf(svc)
+	other, _ := state.LeafOf(svc)
 	return other != leaf
 }
 
 // onPod enqueues the Secrets of a pod that came, went, or changed in what matters
-// here. Secrets that nobody follows are passed over: most Secrets that pods mount
-// hold no certificate.
+// here; of one that mirrors a static pod those of its namespace, since what it reads is not known.
+// Secrets that nobody follows are passed over: most Secrets that pods mount hold no certificate.
 func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
 	enqueue := func(q facts.Queue, f *pods.Facts) {
-		mounts := f.Mounts()
-		for _, secret := range mounts {
-			if key := (types.NamespacedName{Namespace: f.Namespace, Name: secret}); l.follows(key) {
-				q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+		if f.Template.Value().Mirror() {
+			for _, key := range l.secretsIn(f.Namespace) {
+				q.AddAfter(requestOf(key), delay)
+			}
+			return
+		}
+		secrets := f.Secrets()
+		for _, secret := range secrets {
+			if key := (pods.NamespacedKey{Namespace: f.Namespace, Key: pods.SecretKey(secret)}); l.follows(key) {
+				q.AddAfter(requestOf(key), delay)
 			}
 		}
 		// A Secret that a Service keeps is not followed by itself.
-		if key := podKeysOf(f.Namespace); slices.Contains(mounts, pods.PodKey) || len(mounts) > 0 && l.follows(key) {
-			q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+		if key := podKeysOf(f.Namespace); f.HasPodKey() || len(secrets) > 0 && l.follows(key) {
+			q.AddAfter(requestOf(key), delay)
 		}
 	}
 	return func(_ context.Context, q facts.Queue, before, after *pods.Facts) {
@@ -177,7 +183,7 @@ func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
 func onTrust(l *Ledger, delay time.Duration) handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request] {
 	enqueue := func(q facts.Queue) {
 		for _, key := range l.podKeys() {
-			q.AddAfter(reconcile.Request{NamespacedName: key}, delay)
+			q.AddAfter(requestOf(key), delay)
 		}
 	}
 	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{

@@ -12,18 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func servingPatch(svc *corev1.Service, want *metav1.Condition, now time.Time) ([]byte, error) {
-	return api.ConditionPatch(svc.UID, api.ConditionServing, api.Condition(svc, api.ConditionServing), want, nil, now)
+func servingPatch(svc *corev1.Service, want *state.Condition, now time.Time) ([]byte, error) {
+	return state.Patch(svc, api.ConditionServing, want, nil, now)
 }
 
 func TestServingPatch(t *testing.T) {
 	now := rotatortest.Noon.Add(time.Hour)
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	svc.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
-	apply := func(want *metav1.Condition) *corev1.Service {
+	apply := func(want *state.Condition) *corev1.Service {
 		patch, err := servingPatch(svc, want, now)
 		require.NoError(t, err)
 		require.NotNil(t, patch)
@@ -40,8 +41,8 @@ func TestServingPatch(t *testing.T) {
 		assert.Equal(t, api.Condition(svc, api.ConditionReady), api.Condition(patched, api.ConditionReady))
 		return patched
 	}
-	says := func(status metav1.ConditionStatus, message string) *metav1.Condition {
-		return &metav1.Condition{Type: api.ConditionServing, Status: status, Reason: "R", Message: message}
+	says := func(status metav1.ConditionStatus, message string) *state.Condition {
+		return state.Say(metav1.Condition{Type: api.ConditionServing, Status: status, Reason: "R", Message: message}, state.Serving{})
 	}
 	svc = apply(says(metav1.ConditionTrue, "a"))
 	assert.True(t, api.Condition(svc, api.ConditionServing).LastTransitionTime.Time.Equal(now))

@@ -26,11 +26,10 @@ type reconciler struct {
 // Reconcile looks at the pods that mount a Secret, or, without a name, the bundle of
 // a namespace.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	mounting := r.cluster.Pods.Mounting
-	if req.Name == "" {
-		mounting = func(namespace, _ string) []*pods.Facts { return r.cluster.Pods.In(namespace) }
+	concerned := r.cluster.Pods.In(req.Namespace)
+	if req.Name != "" {
+		concerned = r.cluster.Pods.Mounting(pods.NamespacedKey{Namespace: req.Namespace, Key: pods.SecretKey(req.Name)})
 	}
-	concerned := mounting(req.Namespace, req.Name)
 	if len(concerned) == 0 {
 		return reconcile.Result{}, nil
 	}
@@ -69,7 +68,7 @@ func (k *knowledge) trust(ctx context.Context) (wake.Trust, error) {
 func (k *knowledge) situation(pod *pods.Facts, trust wake.Trust) wake.Situation {
 	now := k.cluster.Now()
 	s := wake.Situation{Now: now, Pod: pod, Own: pod.Namespace == k.cluster.Namespace, Annotation: k.annotation(pod, now), Secrets: map[string]wake.Content{}}
-	for _, name := range pod.Mounts() {
+	for _, name := range pod.Secrets() {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		rotation, ok := k.partners.Rotation(key)
 		if !ok {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
@@ -124,7 +125,7 @@ func (c *Controller) refused(ctx context.Context, f *csr.Facts, r *csr.Request, 
 
 // sign has the certificate signed and writes it. What fails is tried again.
 func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d csr.Decision) error {
-	issued, err := signer.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
+	issued, err := issue.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
 	var chain []byte
 	if err == nil {
 		chain, err = csr.Certificate(d, issued)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
@@ -86,7 +87,7 @@ func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Dec
 // sign has the certificate signed and writes it. What fails is tried again: Failed would
 // be final for the pod.
 func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.Decision) error {
-	issued, err := signer.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
+	issued, err := issue.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
 	written := false
 	if err == nil {
 		written, err = c.answer(ctx, s.Request, podcert.Issued(issued, s.Now))

@@ -5,6 +5,7 @@
 //
 //	PUT /targets   a JSON list of handshake.Target: whom to follow from now on
 //	GET /report    what came of it, a handshake.Report
+//	POST /shake    a handshake.Target: one handshake or exchange; the answer is 200, or 502 with an error
 //	POST /fetch    a handshake.Request: one GET over HTTPS; the answer is a handshake.Response
 package main
 
@@ -48,6 +49,13 @@ func run(ctx context.Context, listen, bundle string, once bool, interval time.Du
 	mux.HandleFunc("PUT /targets", func(w http.ResponseWriter, r *http.Request) {
 		if targets, ok := read[[]handshake.Target](w, r); ok {
 			client.Follow(ctx, targets)
+		}
+	})
+	mux.HandleFunc("POST /shake", func(w http.ResponseWriter, r *http.Request) {
+		if target, ok := read[handshake.Target](w, r); ok {
+			if _, err := client.Shake(r.Context(), target); err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+			}
 		}
 	})
 	mux.HandleFunc("POST /fetch", func(w http.ResponseWriter, r *http.Request) {

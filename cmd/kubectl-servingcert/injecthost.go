@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/hostset"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+// hostFlags are what inject was asked about static pods.
+type hostFlags struct {
+	on    bool
+	dir   string
+	image string
+}
+
+func (f *hostFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.on, "host", false, "the Pods are static: they get their files from a directory of their node that hostsync fills, and refer to no object of the API")
+	fs.StringVar(&f.dir, "host-dir", "/etc/servingcert", "hostsync's --dir: the directory on nodes in which each static pod has one of its own")
+	fs.StringVar(&f.image, "hostsync-image", "ghcr.io/servingcert/hostsync", "image of hostsync, for -o hostsync")
+}
+
+func (f *hostFlags) validate(output string, live bool) error {
+	switch {
+	case !f.on && output == outputHostsync:
+		return usagef("-o %s requires --host", outputHostsync)
+	case f.on && live:
+		return usagef("--host and --live are mutually exclusive: give the Service with -f if its annotations are to count")
+	case !path.IsAbs(f.dir) || path.Clean(f.dir) != f.dir || f.dir == "/":
+		return usagef("--host-dir %q: must be an absolute path without trailing slash", f.dir)
+	}
+	if detail := api.CheckImage(f.image); detail != "" {
+		return usagef("--hostsync-image %q: %s", f.image, detail)
+	}
+	return nil
+}
+
+// files returns the directory on nodes, or "" for pods that are not static.
+func (f *hostFlags) files() string {
+	if !f.on {
+		return ""
+	}
+	return f.dir
+}
+
+// write prints the DaemonSet and the ConfigMap of each static pod that gets its files.
+func (f *hostFlags) write(w io.Writer, outcomes []preview.Outcome, table *programs.Table) error {
+	if table == nil {
+		builtin := programs.Builtin()
+		table = &builtin
+	}
+	for _, o := range outcomes {
+		if !o.Report.Injected() {
+			continue
+		}
+		if o.Report.PodKey {
+			return fmt.Errorf("Pod %s/%s: Service %s has %s: %s, of which the kubelet of a DaemonSet's pod would make one: write its volume by hand (docs/hosts.md)",
+				o.Namespace, o.Name, o.Report.Service, api.AnnotationKeySource, api.KeySourcePod)
+		}
+		config, set, err := hostset.Static{
+			Pod: o.Pod, Namespace: o.Namespace, Secret: o.Report.Secret, Service: o.Report.Service, Dir: f.dir, Image: f.image, Programs: *table,
+		}.Objects()
+		if err != nil {
+			return err
+		}
+		for _, object := range []any{config, set} {
+			if err := writeObject(w, object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeObject prints an object without a status.
+func writeObject(w io.Writer, object any) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(fields, "status")
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "---\n%s", text)
+	return err
+}

@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/proxy/clients"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// askedAtOnce is how many pods are asked at the same time.
+const askedAtOnce = 8
+
+// Clients asks the proxies of the Service's pods, each for at most the time, who spoke plaintext,
+// and reads who has which address.
+func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, each time.Duration) (judge.ClientsSituation, error) {
+	k := judge.ClientsSituation{Namespace: c.Namespace, Service: name}
+	svc, err := c.Client.CoreV1().Services(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return k, err
+	}
+	anyPlaintext := false
+	for _, p := range svc.Spec.Ports {
+		if asked, ok := api.ParseProxyPort(p.TargetPort.StrVal); ok {
+			k.Ports = append(k.Ports, asked.Name())
+			anyPlaintext = anyPlaintext || asked.Plaintext
+		}
+	}
+	if !anyPlaintext {
+		return k, fmt.Errorf("Service %s/%s has no port with targetPort sc-any-PORT: plaintext to its other ports does not pass a proxy, which could remember it", c.Namespace, name)
+	}
+	if len(svc.Spec.Selector) == 0 {
+		return k, fmt.Errorf("Service %s/%s has no selector: it is not known which pods are behind it", c.Namespace, name)
+	}
+	list, err := c.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(svc.Spec.Selector).String()})
+	if err != nil {
+		return k, fmt.Errorf("list pods: %w", err)
+	}
+	k.Pods = c.ask(ctx, forwarder{cfg, c.Client}, withProxy(list.Items), each)
+	k.Places, k.NotSeen, err = c.places(ctx)
+	return k, err
+}
+
+// withProxy returns the running pods that have a proxy. The others are no endpoints of its ports.
+func withProxy(all []corev1.Pod) []corev1.Pod {
+	var out []corev1.Pod
+	for i := range all {
+		pod := &all[i]
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if _, ok := api.ProxyOf(pod); ok {
+			out = append(out, *pod)
+		}
+	}
+	return out
+}
+
+// ask asks all pods. What one answers, or not, is in its ProxyPod.
+func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each time.Duration) []judge.ProxyPod {
+	out := make([]judge.ProxyPod, len(all))
+	var wg sync.WaitGroup
+	free := make(chan struct{}, askedAtOnce)
+	for i := range all {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			out[i].Name = all[i].Name
+			ctx, cancel := context.WithTimeoutCause(ctx, each, fmt.Errorf("no answer within %s", each))
+			defer cancel()
+			body, err := f.get(ctx, all[i].Namespace, all[i].Name, adminPort(&all[i]), clients.Path)
+			if err == nil {
+				out[i].Ports, err = clients.Parse(body)
+			}
+			if err != nil {
+				out[i].Err = err.Error()
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// adminPort returns the port on the loopback of the pod on which its proxy answers.
+func adminPort(pod *corev1.Pod) int {
+	p, _ := api.ProxyOf(pod)
+	return int(p.Admin)
+}
+
+// places returns who has which address, and what of it the user may not read.
+func (c *Cluster) places(ctx context.Context) (places []judge.Place, notSeen []string, err error) {
+	pods := func(namespace string) error {
+		return pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
+			return c.Client.CoreV1().Pods(namespace).List(ctx, o)
+		})).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+			places = append(places, placesOfPod(obj.(*corev1.Pod))...)
+			return nil
+		})
+	}
+	if err = pods(""); apierrors.IsForbidden(err) {
+		notSeen = append(notSeen, "pods of other namespaces: this user may not list them")
+		err = pods(c.Namespace)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("list pods: %w", err)
+	}
+	err = pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
+		return c.Client.CoreV1().Nodes().List(ctx, o)
+	})).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		places = append(places, placesOfNode(obj.(*corev1.Node))...)
+		return nil
+	})
+	if apierrors.IsForbidden(err) {
+		return places, append(notSeen, "nodes: this user may not list them"), nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return places, notSeen, nil
+}
+
+// placesOfPod returns the addresses of a pod that has a network of its own.
+func placesOfPod(pod *corev1.Pod) []judge.Place {
+	if pod.Spec.HostNetwork || pod.Status.StartTime == nil {
+		return nil
+	}
+	name := pod.Namespace + " Pod/" + pod.Name
+	if w := pods.FactsOf(pod).Template.Value().Workload; !w.Bare() {
+		name = pod.Namespace + " " + w.Kind + "/" + w.Name
+	}
+	var out []judge.Place
+	for _, ip := range pod.Status.PodIPs {
+		if address, err := netip.ParseAddr(ip.IP); err == nil {
+			out = append(out, judge.Place{Address: address.Unmap(), Name: name, Started: pod.Status.StartTime.Time})
+		}
+	}
+	return out
+}
+
+// placesOfNode returns the addresses from which a node, and what it hides behind its own address,
+// is seen: its own, and the first of each range of its pods, which is that of its bridge.
+func placesOfNode(node *corev1.Node) []judge.Place {
+	var out []judge.Place
+	for _, a := range node.Status.Addresses {
+		if address, err := netip.ParseAddr(a.Address); err == nil {
+			out = append(out, judge.Place{Address: address.Unmap(), Name: node.Name, Node: true})
+		}
+	}
+	for _, cidr := range node.Spec.PodCIDRs {
+		if prefix, err := netip.ParsePrefix(cidr); err == nil {
+			out = append(out, judge.Place{Address: prefix.Masked().Addr().Next(), Name: node.Name, Node: true})
+		}
+	}
+	return out
+}

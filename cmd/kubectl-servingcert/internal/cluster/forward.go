@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/servingcert/servingcert/pkg/proxy/clients"
+)
+
+// forwarder reaches ports of pods as kubectl port-forward does, with the rights of the user.
+type forwarder struct {
+	config *rest.Config
+	client kubernetes.Interface
+}
+
+// dialer returns what connects to the pod: SPDY in a WebSocket, or SPDY alone where the API server
+// or a proxy before it does not take that.
+func (f forwarder) dialer(namespace, pod string) (httpstream.Dialer, error) {
+	url := f.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, f.config)
+	if err != nil {
+		return nil, err
+	}
+	transport, upgrader, err := spdy.RoundTripperFor(f.config)
+	if err != nil {
+		return nil, err
+	}
+	plain := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	return portforward.NewFallbackDialerForStreaming(tunnel, plain, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}
+
+// connect returns a connection to the pod. A dialer takes no context: one that comes too late is
+// closed.
+func (f forwarder) connect(ctx context.Context, namespace, pod string) (httpstream.Connection, error) {
+	dialer, err := f.dialer(namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	type dialled struct {
+		conn httpstream.Connection
+		err  error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		conn, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+		done <- dialled{conn, err}
+	}()
+	select {
+	case d := <-done:
+		return d.conn, d.err
+	case <-ctx.Done():
+		go func() {
+			if d := <-done; d.err == nil {
+				_ = d.conn.Close() // nobody waits for it
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// get returns what the pod answers to a request for the path on a port of its loopback.
+func (f forwarder) get(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error) {
+	conn, err := f.connect(ctx, namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }() // all was read
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	body, err := exchange(conn, port, path)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return body, err
+}
+
+// maxMessage is how much is read of an error of the kubelet's.
+const maxMessage = 1 << 10
+
+// exchange makes one request over the two streams of a forwarded port.
+func exchange(conn httpstream.Connection, port int, path string) ([]byte, error) {
+	headers := http.Header{}
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	problems, err := conn.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	_ = problems.Close() // nothing is written to it
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := conn.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = data.Reset() }()
+	request := "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+	if _, err := io.WriteString(data, request); err != nil {
+		return nil, problemOr(problems, data, err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(io.LimitReader(data, 2*clients.MaxSize)), nil)
+	if err != nil {
+		return nil, problemOr(problems, data, err)
+	}
+	defer func() { _ = answer.Body.Close() }() // it was read
+	body, err := io.ReadAll(io.LimitReader(answer.Body, clients.MaxSize+1))
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("GET %s: %s", path, answer.Status)
+	}
+	return body, err
+}
+
+// problemOr returns what the kubelet says of a port that does not answer, or err.
+func problemOr(problems, data httpstream.Stream, err error) error {
+	_ = data.Reset() // the kubelet says it when the port is done with
+	message, readErr := io.ReadAll(io.LimitReader(problems, maxMessage))
+	if text := strings.TrimSpace(string(message)); readErr == nil && text != "" {
+		return errors.New(text)
+	}
+	return err
+}

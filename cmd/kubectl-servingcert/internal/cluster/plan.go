@@ -1,0 +1,287 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/servingcert/servingcert/pkg/plan"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// Plan returns the plan of the Services of a namespace, of all if it is "". Who refers to them is
+// looked for in all namespaces, or, where the user may not read those, in that one.
+func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options) (plan.Plan, error) {
+	p := planner{Cluster: c, ctx: ctx, namespace: namespace}
+	services, err := p.services()
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	namespaces, err := p.namespaces()
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	p.builder = plan.New(services, namespaces, opts)
+	for _, what := range p.unread {
+		p.builder.Unread(what)
+	}
+	for _, read := range []func() error{p.workloads, p.jobs, p.pods, p.configMaps, p.others} {
+		if err := read(); err != nil {
+			return plan.Plan{}, err
+		}
+	}
+	return p.builder.Plan(), nil
+}
+
+// planner reads what a plan is made of.
+type planner struct {
+	*Cluster
+	ctx       context.Context // it lives as long as one call
+	namespace string
+	builder   *plan.Builder
+	unread    []string
+}
+
+// list is a call of a client that lists objects of a namespace, or of all.
+type list func(namespace string, opts metav1.ListOptions) (runtime.Object, error)
+
+// each visits the objects of all namespaces. Where these may not be read, it visits those of the
+// one namespace, and takes note of it.
+func each[T runtime.Object](p *planner, what string, in list, visit func(T)) error {
+	page := func(namespace string) error {
+		return pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+			return in(namespace, opts)
+		})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+			if o, ok := obj.(T); ok {
+				visit(o)
+			}
+			return nil
+		})
+	}
+	return p.all(what, page)
+}
+
+// all calls page for all namespaces, or else for the one.
+func (p *planner) all(what string, page func(namespace string) error) error {
+	err := page("")
+	if !apierrors.IsForbidden(err) {
+		return about(what, err)
+	}
+	if p.namespace == "" {
+		p.builder.Unread(what + ": this user may not list them")
+		return nil
+	}
+	p.builder.Unread(what + " outside of namespace " + p.namespace + ": this user may not list them")
+	if err = page(p.namespace); apierrors.IsForbidden(err) {
+		p.builder.Unread(what + " of namespace " + p.namespace + ": this user may not list them")
+		return nil
+	}
+	return about(what, err)
+}
+
+func about(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("list %s: %w", what, err)
+	}
+	return nil
+}
+
+func (p *planner) services() ([]*corev1.Service, error) {
+	var out []*corev1.Service
+	err := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+		return p.Client.CoreV1().Services(p.namespace).List(p.ctx, opts)
+	})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		out = append(out, obj.(*corev1.Service))
+		return nil
+	})
+	return out, about("Services", err)
+}
+
+// namespaces reads which namespaces are opted in.
+func (p *planner) namespaces() ([]*corev1.Namespace, error) {
+	var out []*corev1.Namespace
+	var err error
+	if p.namespace != "" {
+		var ns *corev1.Namespace
+		if ns, err = p.Client.CoreV1().Namespaces().Get(p.ctx, p.namespace, metav1.GetOptions{}); err == nil {
+			out = append(out, ns)
+		}
+	} else {
+		err = pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+			return p.Client.CoreV1().Namespaces().List(p.ctx, opts)
+		})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+			out = append(out, obj.(*corev1.Namespace))
+			return nil
+		})
+	}
+	if apierrors.IsForbidden(err) {
+		p.unread = append(p.unread, "Namespaces: this user may not read them, so that it is not known which are opted in")
+		return nil, nil
+	}
+	return out, about("Namespaces", err)
+}
+
+func (p *planner) add(kind string, meta metav1.ObjectMeta, template corev1.PodTemplateSpec) {
+	p.builder.AddWorkload(plan.Workload{
+		Kind: kind, Namespace: meta.Namespace, Name: meta.Name,
+		Pod: &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec},
+	})
+}
+
+func (p *planner) workloads() error {
+	apps := p.Client.AppsV1()
+	err := each(p, "Deployments", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return apps.Deployments(ns).List(p.ctx, o)
+	},
+		func(d *appsv1.Deployment) { p.add("Deployment", d.ObjectMeta, d.Spec.Template) })
+	if err != nil {
+		return err
+	}
+	err = each(p, "StatefulSets", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return apps.StatefulSets(ns).List(p.ctx, o)
+	},
+		func(s *appsv1.StatefulSet) { p.add("StatefulSet", s.ObjectMeta, s.Spec.Template) })
+	if err != nil {
+		return err
+	}
+	return each(p, "DaemonSets", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return apps.DaemonSets(ns).List(p.ctx, o)
+	},
+		func(d *appsv1.DaemonSet) { p.add("DaemonSet", d.ObjectMeta, d.Spec.Template) })
+}
+
+// jobs reads what runs to its end: it serves nothing, but calls others.
+func (p *planner) jobs() error {
+	asJob := func(template corev1.PodTemplateSpec) corev1.PodTemplateSpec { // as the Job controller makes its pods
+		template.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job"}}
+		return template
+	}
+	batch := p.Client.BatchV1()
+	err := each(p, "CronJobs", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return batch.CronJobs(ns).List(p.ctx, o)
+	},
+		func(j *batchv1.CronJob) { p.add("CronJob", j.ObjectMeta, asJob(j.Spec.JobTemplate.Spec.Template)) })
+	if err != nil {
+		return err
+	}
+	return each(p, "Jobs", func(ns string, o metav1.ListOptions) (runtime.Object, error) { return batch.Jobs(ns).List(p.ctx, o) },
+		func(j *batchv1.Job) {
+			if metav1.GetControllerOf(j) == nil {
+				p.add("Job", j.ObjectMeta, asJob(j.Spec.Template))
+			}
+		})
+}
+
+// pods reads the pods that none of those made, one of each workload.
+func (p *planner) pods() error {
+	seen := map[string]bool{}
+	return each(p, "Pods", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return p.Client.CoreV1().Pods(ns).List(p.ctx, o)
+	}, func(pod *corev1.Pod) {
+		w := plan.Workload{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, Pod: pod}
+		if made := pods.FactsOf(pod).Template.Value().Workload; !made.Bare() {
+			w.Kind, w.Name = made.Kind, made.Name
+			id := w.Namespace + " " + w.String()
+			if made.Restartable() || made.Kind == "Job" || seen[id] {
+				return
+			}
+			seen[id] = true
+		}
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			p.builder.AddWorkload(w)
+		}
+	})
+}
+
+func (p *planner) configMaps() error {
+	return each(p, "ConfigMaps", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return p.Client.CoreV1().ConfigMaps(ns).List(p.ctx, o)
+	}, p.builder.AddConfigMap)
+}
+
+// resource is a kind of object that may refer to Services.
+type resource struct {
+	apiVersion, kind, plural string
+	cluster                  bool // its objects are in no namespace
+}
+
+// resources are those that plan.Builder reads. A cluster may lack some.
+var resources = []resource{
+	{"networking.k8s.io/v1", "Ingress", "ingresses", false},
+	{"gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", false},
+	{"gateway.networking.k8s.io/v1", "GRPCRoute", "grpcroutes", false},
+	{"gateway.networking.k8s.io/v1alpha2", "TCPRoute", "tcproutes", false},
+	{"gateway.networking.k8s.io/v1alpha2", "TLSRoute", "tlsroutes", false},
+	{"gateway.networking.k8s.io/v1alpha3", "BackendTLSPolicy", "backendtlspolicies", false},
+	{"gateway.networking.k8s.io/v1", "BackendTLSPolicy", "backendtlspolicies", false},
+	{"monitoring.coreos.com/v1", "ServiceMonitor", "servicemonitors", false},
+	{"route.openshift.io/v1", "Route", "routes", false},
+	{"apiregistration.k8s.io/v1", "APIService", "apiservices", true},
+	{"admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", true},
+	{"admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", true},
+	{"apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", true},
+}
+
+func (p *planner) others() error {
+	for _, r := range resources {
+		page := func(namespace string) error { return p.resource(r, namespace) }
+		var err error
+		if r.cluster {
+			if err = page(""); apierrors.IsForbidden(err) {
+				p.builder.Unread(r.plural + ": this user may not list them")
+				continue
+			}
+		} else {
+			err = p.all(r.plural, page)
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return about(r.plural, err)
+		}
+	}
+	return nil
+}
+
+// pageSize is how many objects are asked for at once.
+const pageSize = "500"
+
+// resource reads the objects of a resource as they are written.
+func (p *planner) resource(r resource, namespace string) error {
+	path := []string{"apis", r.apiVersion, r.plural}
+	if namespace != "" {
+		path = []string{"apis", r.apiVersion, "namespaces", namespace, r.plural}
+	}
+	var page struct {
+		Metadata metav1.ListMeta  `json:"metadata"`
+		Items    []map[string]any `json:"items"`
+	}
+	for {
+		raw, err := p.Client.Discovery().RESTClient().Get().AbsPath("/"+strings.Join(path, "/")).
+			Param("limit", pageSize).Param("continue", page.Metadata.Continue).DoRaw(p.ctx)
+		if err != nil {
+			return err
+		}
+		page.Items, page.Metadata = nil, metav1.ListMeta{}
+		if err := json.Unmarshal(raw, &page); err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			meta, _ := item["metadata"].(map[string]any)
+			o := plan.Object{APIVersion: r.apiVersion, Kind: r.kind, Content: item}
+			o.Namespace, _ = meta["namespace"].(string)
+			o.Name, _ = meta["name"].(string)
+			p.builder.AddObject(o)
+		}
+		if page.Metadata.Continue == "" {
+			return nil
+		}
+	}
+}

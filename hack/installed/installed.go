@@ -1,0 +1,237 @@
+// Package installed is a control plane with servingcert installed as deploy/ says: etcd,
+// kube-apiserver and kube-controller-manager on loopback, and beside them signer, rotators and
+// webhook as processes with the arguments, environment, ServiceAccounts and rights of their
+// Deployments. There is no node: a kubelet's part, to project the webhook's volume and to start
+// what ends again, is done here.
+package installed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/demo/kubelet"
+	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// patience is how long anything may take that is waited for, and poll is between two looks.
+const (
+	patience = 90 * time.Second
+	poll     = 50 * time.Millisecond
+)
+
+// Options says what is started.
+type Options struct {
+	Name  string               // of the field manager and of the directory
+	Log   io.Writer            // progress
+	Plane controlplane.Options // without Dir
+	// Flags follow those of a process's Deployment. Of a flag given twice the last counts.
+	Flags map[string][]string
+	Env   func() []string    // variables in addition to the Deployments'; nil: none
+	Via   func(*rest.Config) // changes how the processes reach the API server
+	Once  bool               // a process that ends is not started again
+	Pause time.Duration      // from the end of a process to its next start
+}
+
+// Cluster is a control plane with an installation.
+type Cluster struct {
+	Plane     *controlplane.ControlPlane
+	Admin     client.Client
+	Clientset kubernetes.Interface // of cluster-admin, without a time limit
+	Processes []*Process           // in the order in which they were started
+
+	options  Options
+	dir      string
+	stopping []func() error
+}
+
+// New returns a cluster with nothing in it. It has to be stopped, whatever fails.
+func New(o Options) (*Cluster, error) {
+	c := &Cluster{options: o}
+	var err error
+	if c.dir, err = os.MkdirTemp("", "servingcert-"+o.Name+"-"); err != nil {
+		return c, err
+	}
+	c.AtEnd(func() error { return os.RemoveAll(c.dir) })
+	return c, errors.Join(os.Mkdir(c.LogDir(), 0o700), os.Mkdir(c.Path("bin"), 0o700))
+}
+
+// Path returns a path below the cluster's directory.
+func (c *Cluster) Path(elem ...string) string {
+	return filepath.Join(append([]string{c.dir}, elem...)...)
+}
+
+// LogDir is where each process has its log, NAME.log.
+func (c *Cluster) LogDir() string { return c.Path("logs") }
+
+// CertDir is the volume that the webhook mounts.
+func (c *Cluster) CertDir() string { return c.Path("webhook-tls") }
+
+// AtEnd has Stop do something, before what was registered earlier.
+func (c *Cluster) AtEnd(do func() error) { c.stopping = append(c.stopping, do) }
+
+// Say reports progress.
+func (c *Cluster) Say(format string, args ...any) {
+	fmt.Fprintf(c.options.Log, "%s %s\n", time.Now().UTC().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
+
+// Build builds programs of cmd, and packages of other directories by their paths.
+func (c *Cluster) Build(ctx context.Context, packages ...string) error {
+	return process.Build(ctx, c.Path("bin"), nil, packages...)
+}
+
+// StartPlane starts the control plane.
+func (c *Cluster) StartPlane(ctx context.Context, more ...func(*controlplane.Options)) error {
+	o := c.options.Plane
+	o.Dir, o.ControllerManager, o.Log = c.Path("controlplane"), true, c.options.Log
+	for _, change := range more {
+		change(&o)
+	}
+	var err error
+	if c.Plane, err = controlplane.Start(ctx, o); err != nil {
+		return err
+	}
+	c.AtEnd(c.Plane.Stop)
+	if c.Admin, err = client.New(c.Plane.AdminConfig(), client.Options{}); err != nil {
+		return err
+	}
+	cfg := c.Plane.AdminConfig()
+	cfg.ContentType, cfg.Timeout = "application/vnd.kubernetes.protobuf", 0
+	c.Clientset, err = kubernetes.NewForConfig(cfg)
+	return err
+}
+
+// Install applies deploy/install.yaml.
+func (c *Cluster) Install(ctx context.Context) error {
+	return deploy.Apply(ctx, c.Admin, c.options.Name)
+}
+
+// WebhookAddress is where the API server looks for the webhook: its Service's ClusterIP, and that
+// with the port.
+func (c *Cluster) WebhookAddress(ctx context.Context) (host, address string, err error) {
+	service, err := c.Clientset.CoreV1().Services(api.DefaultNamespace).Get(ctx, "servingcert-webhook", metav1.GetOptions{})
+	if err != nil {
+		return "", "", err
+	}
+	host = service.Spec.ClusterIP
+	return host, net.JoinHostPort(host, fmt.Sprint(service.Spec.Ports[0].Port)), nil
+}
+
+// KeepVolume does what a kubelet does with the webhook's volume, and returns when it has the
+// certificate. Changes follow within a second, until Stop.
+func (c *Cluster) KeepVolume(ctx context.Context) error {
+	deployment, err := c.Clientset.AppsV1().Deployments(api.DefaultNamespace).Get(ctx, "servingcert-webhook", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	volume := kubelet.Mounted{Namespace: api.DefaultNamespace, Volume: deployment.Spec.Template.Spec.Volumes[0], Dir: c.CertDir()}
+	project := func(ctx context.Context) error {
+		_, err := volume.Project(ctx, c.Admin)
+		return err
+	}
+	if err := Until(ctx, "the webhook's Secret", project); err != nil {
+		return err
+	}
+	background, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for Sleep(background, time.Second) {
+			_ = project(background) // the next look may see it
+		}
+	}()
+	c.AtEnd(func() error { cancel(); <-done; return nil })
+	return nil
+}
+
+// AwaitCABundle waits until the API server trusts the webhook.
+func (c *Cluster) AwaitCABundle(ctx context.Context) error {
+	return Until(ctx, "caBundle of the webhook", func(ctx context.Context) error {
+		config, err := c.Clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "servingcert", metav1.GetOptions{})
+		if err == nil && len(config.Webhooks[0].ClientConfig.CABundle) == 0 {
+			err = errors.New("it is empty")
+		}
+		return err
+	})
+}
+
+// StopProcesses ends those that were started, at once: a webhook takes its time.
+func (c *Cluster) StopProcesses() error {
+	errs := make([]error, len(c.Processes))
+	var stopping sync.WaitGroup
+	for n, p := range c.Processes {
+		stopping.Go(func() { errs[n] = p.Stop() })
+	}
+	stopping.Wait()
+	return errors.Join(errs...)
+}
+
+// Stop ends everything, the newest first, and removes the files. The logs are copied first if
+// there is a directory for them.
+func (c *Cluster) Stop(logs string) error {
+	errs := []error{c.StopProcesses()}
+	if logs != "" {
+		errs = append(errs, c.copyLogs(logs))
+	}
+	for _, stop := range slices.Backward(c.stopping) {
+		errs = append(errs, stop())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) copyLogs(to string) error {
+	errs := []error{os.MkdirAll(to, 0o700)}
+	dirs := []string{c.LogDir()}
+	if c.Plane != nil {
+		dirs = append(dirs, c.Plane.LogDir())
+	}
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+		errs = append(errs, err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(file)), data, 0o600))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Until calls probe until it returns nil. The error says what was wrong last.
+func Until(ctx context.Context, what string, probe func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := probe(ctx)
+		if err == nil {
+			return nil
+		}
+		if !Sleep(ctx, poll) {
+			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		}
+	}
+}
+
+// Sleep reports whether ctx has not ended meanwhile.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

@@ -1,0 +1,48 @@
+// Command images builds the images of the project and writes them to files, without
+// docker: make images. kind load image-archive, ctr images import and docker load
+// read them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/hack/node/images"
+)
+
+func main() {
+	dir := pflag.String("dir", "bin/images", "where NAME.tar are written")
+	pflag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, *dir)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, dir string) error {
+	started := time.Now()
+	files, err := images.Project(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s  %.0f MB\n", filepath.ToSlash(file), float64(info.Size())/1e6)
+	}
+	fmt.Fprintf(out, "built in %.1f s\n", time.Since(started).Seconds())
+	return nil
+}

@@ -1,0 +1,172 @@
+// Package images makes container images without a registry and without docker, and
+// writes them to files that docker load, ctr images import and kind load
+// image-archive read.
+//
+//	image, err := images.OfBinary("example.com/web:v1", "bin/web", images.Config{})
+//	if err != nil { … }
+//	err = image.WriteFile("bin/images/web.tar")
+//
+// An image has one layer. Layers of an Image are not compressed: it is imported on the
+// machine that it was made on, and as often as its code changes. What a release
+// publishes is an Index: several architectures, OCI's media types, compressed layers.
+// Equal content gives an equal image, byte by byte: no file in it has a date.
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// User is whom the images run as, and their group: no one in particular, but not
+// root, so that runAsNonRoot holds.
+const User = "65532:65532"
+
+// Image is an image with its name.
+type Image struct {
+	ref   name.Tag
+	image v1.Image
+}
+
+// Config is what an image runs. The zero value of a field leaves it out.
+type Config struct {
+	Entrypoint []string
+	Cmd        []string
+	Env        []string
+	User       string // default: User
+	Labels     map[string]string
+	Created    time.Time // default: 1970
+}
+
+// OfBinary is an image from scratch that holds a static binary: the file bin/web becomes
+// /web, which is the entrypoint unless config has another. ref is the full name with a
+// tag.
+func OfBinary(ref, file string, config Config) (*Image, error) {
+	layer, entrypoint, err := binaryLayer(file)
+	if err != nil {
+		return nil, err
+	}
+	if config.Entrypoint == nil {
+		config.Entrypoint = entrypoint
+	}
+	return ofLayer(ref, layer, config)
+}
+
+// binaryLayer returns a layer that holds one program, and how it is started.
+func binaryLayer(file string) (layer []byte, entrypoint []string, err error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	path := "/" + filepath.Base(file)
+	archive := &bytes.Buffer{}
+	w := tar.NewWriter(archive)
+	if err := w.WriteHeader(&tar.Header{
+		Name: path[1:], Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+	}); err != nil {
+		return nil, nil, err
+	}
+	if _, err := w.Write(data); err != nil {
+		return nil, nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, nil, err
+	}
+	return archive.Bytes(), []string{path}, nil
+}
+
+// OfDir is an image from scratch that holds the files of a directory, owned by root, but
+// those that match one of the patterns of filepath.Match, which are relative to it.
+func OfDir(ref, dir string, config Config, leaveOut ...string) (*Image, error) {
+	layer := &bytes.Buffer{}
+	if err := writeDir(layer, dir, leaveOut...); err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	return ofLayer(ref, layer.Bytes(), config)
+}
+
+func ofLayer(ref string, layer []byte, config Config) (*Image, error) {
+	tag, err := name.NewTag(ref, name.StrictValidation)
+	if err != nil {
+		return nil, fmt.Errorf("image %q: %w", ref, err)
+	}
+	image, err := configured(empty.Image, static.NewLayer(layer, types.DockerUncompressedLayer), runtime.GOARCH, config)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", ref, err)
+	}
+	return &Image{ref: tag, image: image}, nil
+}
+
+// configured is the image base, which has no layer yet, with one layer and a configuration.
+func configured(base v1.Image, layer v1.Layer, arch string, config Config) (v1.Image, error) {
+	image, err := mutate.AppendLayers(base, layer)
+	if err != nil {
+		return nil, err
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", arch
+	if config.Created.IsZero() {
+		config.Created = time.Unix(0, 0)
+	}
+	file.Created = v1.Time{Time: config.Created.UTC()}
+	if config.User == "" {
+		config.User = User
+	}
+	file.Config = v1.Config{
+		User: config.User, Entrypoint: config.Entrypoint, Cmd: config.Cmd, Env: config.Env, Labels: config.Labels,
+	}
+	return mutate.ConfigFile(image, file)
+}
+
+// Ref is the image's name.
+func (i *Image) Ref() string { return i.ref.String() }
+
+// WriteFile writes the image as docker save does, under its name, whole or not at
+// all.
+func (i *Image) WriteFile(path string) error {
+	err := writeFile(path, func(w io.Writer) error { return tarball.Write(i.ref, i.image, w) })
+	if err != nil {
+		return fmt.Errorf("write image %s to %s: %w", i.ref, path, err)
+	}
+	return nil
+}
+
+// writeFile makes a file whole or not at all, and its directory if that is missing.
+func writeFile(path string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	if err := write(tmp); err != nil {
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

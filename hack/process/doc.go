@@ -1,0 +1,54 @@
+// Package process builds programs of this repository, runs them as a kubelet runs a container, and
+// reports what they use: the processes of tests and of all commands below hack.
+package process
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Soon is far longer than anything here takes on two cores that other packages'
+// tests share, and Tick is between two looks: each costs CPU of who looks and of who is asked.
+const (
+	Soon = time.Minute
+	Tick = 20 * time.Millisecond
+)
+
+// Build builds packages of the project into dir, each under its own name, with more flags of
+// go build.
+func Build(ctx context.Context, dir string, flags []string, packages ...string) error {
+	args := slices.Concat([]string{"build", "-o", dir + string(filepath.Separator)}, flags)
+	for _, pkg := range packages {
+		args = append(args, "github.com/servingcert/servingcert/"+pkg)
+	}
+	build := exec.CommandContext(ctx, "go", args...)
+	// Interrupted, go build ends its compilers; killed, it would leave them behind.
+	build.Cancel = func() error { return build.Process.Signal(os.Interrupt) }
+	build.WaitDelay = 5 * time.Second
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, ", "), err, out)
+	}
+	return nil
+}
+
+// FreeAddress returns a host:port of loopback that nobody listens on. It lies below the
+// ports that the kernel gives to clients (32768 on Linux): one of those could be taken by
+// any connection before the process that is to listen has started.
+func FreeAddress() (string, error) {
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
+	}
+	return "", fmt.Errorf("find a port that nobody listens on: %w", err)
+}

@@ -1,0 +1,55 @@
+package process
+
+import (
+	"context"
+	"net/http"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Families are metrics as scraped.
+type Families map[string]*dto.MetricFamily
+
+// Scrape reads the metrics at a URL.
+func Scrape(ctx context.Context, url string) (Families, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(response.Body)
+}
+
+// Sum adds the series of a counter or gauge whose labels hold the given pairs.
+func (m Families) Sum(name string, labels ...string) float64 {
+	var total float64
+	for _, series := range m[name].GetMetric() {
+		have := map[string]string{}
+		for _, l := range series.GetLabel() {
+			have[l.GetName()] = l.GetValue()
+		}
+		matches := true
+		for i := 0; i+1 < len(labels); i += 2 {
+			matches = matches && have[labels[i]] == labels[i+1]
+		}
+		if matches {
+			total += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+		}
+	}
+	return total
+}
+
+// Writes is how many requests that write a process has made.
+func (m Families) Writes() (n float64) {
+	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
+		n += m.Sum("rest_client_requests_total", "method", method)
+	}
+	return n
+}

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Limits are what the operator of a signer allows, and the defaults for a Service that
+// does not ask.
+type Limits struct {
+	DefaultDuration time.Duration
+	MinDuration     time.Duration
+	MaxDuration     time.Duration
+	ClusterDomain   string
+	// FormerDomains are former cluster domains. Services keep their names in them, as
+	// far as a certificate has room.
+	FormerDomains     []string
+	PermitDNSSuffixes []SuffixRule
+	PermitClusterIPs  bool
+	PermitRSA4096     bool
+	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs, whatever is
+	// asked for: when a Service is deleted its address may become another's at once.
+	ClusterIPDuration time.Duration
+}
+
+// DefaultLimits returns the limits of a signer that is started without flags.
+func DefaultLimits() Limits {
+	return Limits{
+		DefaultDuration:   720 * time.Hour,
+		MinDuration:       time.Hour,
+		MaxDuration:       2160 * time.Hour,
+		ClusterDomain:     "cluster.local",
+		ClusterIPDuration: 24 * time.Hour,
+	}
+}
+
+// Constraints returns the names that a CA for these limits may sign.
+func (l Limits) Constraints() pki.Constraints {
+	domains := []string{"svc", l.ClusterDomain}
+	for _, r := range l.PermitDNSSuffixes {
+		domains = append(domains, r.Suffix)
+	}
+	return pki.Constraints{PermittedDNS: domains, PermitIPs: l.PermitClusterIPs}.Normalize()
+}

@@ -1,0 +1,157 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// ProxyContainer is the name of the native sidecar that the webhook adds to a pod whose
+// Services ask for a proxy ([ParseProxyPort]).
+const ProxyContainer = "servingcert-proxy"
+
+// Flags of the proxy. Their values follow an equals sign.
+const (
+	ProxyFlagListen  = "--listen"        // a ProxyListener; may be repeated
+	ProxyFlagCertDir = "--cert-dir"      // the directory with tls.crt and tls.key
+	ProxyFlagAdmin   = "--admin-address" // IP:PORT
+)
+
+// A ProxyListener is one port on which a proxy listens.
+type ProxyListener struct {
+	// Name is the name of the port, for which a Service asks; see [ProxyPort].
+	Name string
+	// Port is where the proxy listens, and Upstream the port of the program.
+	Port, Upstream int32
+	// H2: of a client that offers both, HTTP/2 is selected before HTTP/1.1.
+	H2 bool
+	// V2: connections to the program begin with a header of the PROXY protocol, version 2.
+	V2 bool
+}
+
+// Options of a listener, after its ports.
+const (
+	listenH2 = "h2"
+	listenV2 = "proxy-v2"
+)
+
+// String returns the listener as the proxy's flag takes it:
+//
+//	NAME=PORT:UPSTREAM[,h2][,proxy-v2]
+func (l ProxyListener) String() string {
+	out := l.Name + "=" + strconv.Itoa(int(l.Port)) + ":" + strconv.Itoa(int(l.Upstream))
+	if l.H2 {
+		out += "," + listenH2
+	}
+	if l.V2 {
+		out += "," + listenV2
+	}
+	return out
+}
+
+// ParseProxyListener reads what String returns; false if it is something else.
+func ParseProxyListener(value string) (ProxyListener, bool) {
+	parts := strings.Split(value, ",")
+	name, ports, _ := strings.Cut(parts[0], "=")
+	port, upstream, _ := strings.Cut(ports, ":")
+	l := ProxyListener{Name: name, H2: slices.Contains(parts[1:], listenH2), V2: slices.Contains(parts[1:], listenV2)}
+	for i, text := range []string{port, upstream} {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return ProxyListener{}, false
+		}
+		*[]*int32{&l.Port, &l.Upstream}[i] = int32(n)
+	}
+	if _, ok := ParseProxyPort(name); !ok || l.String() != value {
+		return ProxyListener{}, false
+	}
+	return l, true
+}
+
+// Proxy is the proxy of a pod.
+type Proxy struct {
+	ContainerRef
+	Listeners []ProxyListener
+	// Admin is the port on which it answers its administrator, or 0.
+	Admin int32
+}
+
+// ProxyOf returns the proxy of a pod, by its spec: the native sidecar of that name which is
+// told to listen; false if there is none.
+func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if c.Name != ProxyContainer || c.RestartPolicy == nil || *c.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+			continue
+		}
+		p := Proxy{ContainerRef: ContainerRef{Container: c, Init: true, Index: i}}
+		for _, arg := range c.Args {
+			value, is := strings.CutPrefix(arg, ProxyFlagListen+"=")
+			if l, ok := ParseProxyListener(value); is && ok {
+				p.Listeners = append(p.Listeners, l)
+			}
+			if address, is := strings.CutPrefix(arg, ProxyFlagAdmin+"="); is {
+				n, _ := strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16)
+				p.Admin = int32(n)
+			}
+		}
+		return p, len(p.Listeners) > 0
+	}
+	return Proxy{}, false
+}
+
+// proxyTarget returns the proxy for which a targetPort asks, or false if it asks for none.
+func proxyTarget(target intstr.IntOrString) (ProxyPort, bool) {
+	if target.Type != intstr.String {
+		return ProxyPort{}, false
+	}
+	return ParseProxyPort(target.StrVal)
+}
+
+// UpstreamPort returns the port of the program as a targetPort: its number or its name.
+func (p ProxyPort) UpstreamPort() intstr.IntOrString {
+	if n, err := strconv.ParseUint(p.Upstream, 10, 16); err == nil {
+		return intstr.FromInt32(int32(n))
+	}
+	return intstr.FromString(p.Upstream)
+}
+
+// SpeaksH2 reports whether the Service's port says that what listens there speaks HTTP/2
+// without TLS (h2c), as gRPC does: by its appProtocol, or by the first word of its name.
+func SpeaksH2(p corev1.ServicePort) bool {
+	if p.AppProtocol != nil && (*p.AppProtocol == "kubernetes.io/h2c" || *p.AppProtocol == "grpc") {
+		return true
+	}
+	return strings.HasPrefix(p.Name, "grpc") || strings.HasPrefix(p.Name, "h2c")
+}
+
+// parseProxyProtocol parses AnnotationProxyProtocol.
+func parseProxyProtocol(s *Settings, v string) string {
+	if detail := cmp.Or(checkLength(v, maxProxyProtocol), checkCount(v, MaxProxyPorts, "ports")); detail != "" {
+		return detail
+	}
+	for entry := range strings.SplitSeq(v, ",") {
+		entry = strings.TrimSpace(entry)
+		port, err := strconv.ParseUint(entry, 10, 16)
+		if err != nil || port == 0 || strconv.FormatUint(port, 10) != entry {
+			return "must be a comma-separated list of numbers of ports, each from 1 to 65535"
+		}
+		if !slices.Contains(s.ProxyProtocol, int32(port)) {
+			s.ProxyProtocol = append(s.ProxyProtocol, int32(port))
+		}
+	}
+	return ""
+}
+
+// CheckImage returns what is wrong with the name of a container's image and what is allowed,
+// or "". It refuses what the API server or each container runtime refuses.
+func CheckImage(image string) string {
+	if image == "" || strings.ContainsFunc(image, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return "must be an image such as registry.example/servingcert/proxy@sha256:…, without spaces"
+	}
+	return ""
+}

@@ -1,0 +1,65 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/bounded"
+)
+
+// FuzzStates: whatever conditions say, with a state beside them or as an earlier version wrote
+// them, what is read is short, costs a number of times its size, and has no name that could not be
+// one.
+func FuzzStates(f *testing.F) {
+	leaf := strings.Repeat("0a", 32)
+	f.Add(`Secret "web-tls": names`+keptFact+`["a" "b"] (request abc, leaf sha256:`+leaf+`)`, "", api.ReasonRetained, "True")
+	f.Add(podKeysFact+"a, b and 3 more"+keptFact+`["c"] (proof x)`, "", api.ReasonPodKeys, "True")
+	f.Add(`servingcert.dev/duration: "x": no`+keptPairFact+`"web-tls" is kept`, "", api.ReasonNotOptedIn, "False")
+	f.Add("x (leaf sha256:"+leaf+" since 2026-05-01T12:00:00Z)", `{"v":1,"state":{"leaf":"`+leaf+`","since":"2026-05-01T12:00:00Z"}}`, "Serving", "Unknown")
+	f.Add("", `{"v":1,"state":[{"attempt":"0a0a0a0a0a0a0a0a","verdict":"withheld","workload":"Deployment/web","container":"app"}]}`, "", "True")
+	f.Add("", `{"v":1,"state":{"secret":"a","kept":[`+strings.Repeat(`"b",`, 8000)+`"c"],"names":["d"]}}`, "", "True")
+	for _, part := range []string{", ", "(", `" "`, keptFact + "[", keptFact + `["a" "a"`, "; ", secretFact} {
+		f.Add(strings.Repeat(part, (1<<20)/len(part)), strings.Repeat(`[`, 1<<15), api.ReasonPodKeys, "True")
+		f.Add(podKeysFact+strings.Repeat(part, api.MaxMessage/len(part))+")", "", api.ReasonPodKeys, "True")
+	}
+	f.Fuzz(func(t *testing.T, message, text, reason, status string) {
+		svc := &corev1.Service{}
+		for _, conditionType := range []string{api.ConditionReady, api.ConditionServing, api.ConditionFlags} {
+			svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: conditionType, Status: metav1.ConditionStatus(status), Reason: reason, Message: message})
+			if text != "" {
+				svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: conditionType + api.StateSuffix, Message: text})
+			}
+		}
+		var ready Ready
+		var flags Flags
+		read := func() {
+			ready, flags = ReadyOf(svc), FlagsOf(svc)
+			ServingOf(svc)
+			PartIn(svc)
+		}
+		size := len(message) + len(text)
+		if allocated, most := bounded.Allocated(read), uint64(512<<10+128*size)*bounded.RaceFactor; allocated > most {
+			t.Fatalf("%d bytes became %d", size, allocated)
+		}
+		if took, most := bounded.Time(read), 100*time.Millisecond+time.Duration(size)*10*time.Microsecond; took > most {
+			t.Fatalf("%d bytes took %s", size, took)
+		}
+		if ready.Leaf != "" && !api.IsFingerprint(ready.Leaf) || len(ready.Proof) > maxProof || len(ready.Kept) > api.MaxKept || len(ready.Names) > maxShown || len(flags) > MaxAttempts {
+			t.Fatalf("%v %v", ready, flags)
+		}
+		for _, name := range append(ready.Kept, ready.Secret) {
+			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
+				t.Fatalf("%q", ready)
+			}
+		}
+		again := ReadyOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: Say(metav1.Condition{Type: api.ConditionReady}, ready).Both()}})
+		if said := Say(metav1.Condition{Type: api.ConditionReady}, again); !Same(said, Say(metav1.Condition{Type: api.ConditionReady}, ready)) {
+			t.Fatalf("%v was read back as %v", ready, again)
+		}
+	})
+}

@@ -1,0 +1,155 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+var someLeaf = strings.Repeat("0a", 32)
+
+func with(conditions ...metav1.Condition) *corev1.Service {
+	return &corev1.Service{Status: corev1.ServiceStatus{Conditions: append([]metav1.Condition{{Type: "x"}}, conditions...)}}
+}
+
+func says[S State](conditionType, message string, s S) *corev1.Service {
+	return with(Say(metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Message: message}, s).Both()...)
+}
+
+// drawText draws a message: above all, what an earlier version would have read facts from.
+func drawText(t *rapid.T) string {
+	parts := rapid.SliceOf(rapid.OneOf(
+		rapid.String(),
+		rapid.SampledFrom([]string{"(", ")", `"`, `Secret "`, `": `, "leaf sha256:" + strings.Repeat("0b", 32), "request 1", " since 2026-05-01T12:00:00Z", keptFact + `["x"]`, podKeysFact}),
+	)).Draw(t, "text")
+	return strings.Join(parts, "")
+}
+
+func TestStatesReadBack(t *testing.T) {
+	name, leaf := rapid.StringMatching(`[a-z0-9][a-z0-9.-]{0,20}`), rapid.StringMatching(`[0-9a-f]{64}`)
+	names := rapid.SliceOfN(name, 1, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		want := Ready{
+			Secret: name.Draw(t, "secret"), Request: rapid.StringMatching(`[0-9a-f]{8,16}`).Draw(t, "request"), Leaf: leaf.Draw(t, "leaf"),
+			Kept: slices.Sorted(slices.Values(names.Draw(t, "kept"))), Names: names.Draw(t, "names"), Proof: rapid.StringMatching(`[A-Za-z0-9_-]{1,700}`).Draw(t, "proof"),
+		}
+		assert.Equal(t, want, ReadyOf(says(api.ConditionReady, drawText(t), want)))
+
+		since := time.Unix(rapid.Int64Range(1, 1<<33).Draw(t, "since"), 0).In(time.FixedZone("", 7200))
+		got, ok := ServingOf(says(api.ConditionServing, drawText(t), Serving{want.Leaf, since}))
+		assert.True(t, ok)
+		assert.Equal(t, Serving{want.Leaf, since.UTC()}, got)
+
+		flags := Flags{{
+			Attempt: rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "attempt"), Workload: "Deployment/web", Container: "app", Since: since.UTC(),
+			Verdict: rapid.SampledFrom([]Verdict{VerdictWithheld, VerdictCleared, VerdictSuspected}).Draw(t, "verdict"), OnTrial: rapid.Bool().Draw(t, "on trial"),
+		}}
+		assert.Equal(t, flags, FlagsOf(says(api.ConditionFlags, drawText(t), flags)))
+	})
+}
+
+// The form is what other versions read: it changes only with the version.
+func TestTheFormOfStates(t *testing.T) {
+	since := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for want, c := range map[string]*Condition{
+		`{"v":1,"state":{"secret":"web-tls","request":"abc","leaf":"` + someLeaf + `","kept":["a"],"names":["b"],"proof":"x"}}`: Say(metav1.Condition{},
+			Ready{Secret: "web-tls", Request: "abc", Leaf: someLeaf, Kept: []string{"a"}, Names: []string{"b"}, Proof: "x"}),
+		`{"v":1,"state":{}}`: Say(metav1.Condition{}, Ready{}),
+		`{"v":1,"state":{"leaf":"` + someLeaf + `","since":"2026-05-01T12:00:00Z"}}`: Say(metav1.Condition{}, Serving{someLeaf, since}),
+		`{"v":1,"state":[{"attempt":"0a","verdict":"withheld","workload":"Deployment/web","container":"app","since":"2026-05-01T12:00:00Z","onTrial":true}]}`: Say(metav1.Condition{},
+			Flags{{"0a", VerdictWithheld, "Deployment/web", "app", since, true}}),
+	} {
+		assert.Equal(t, want, c.State)
+	}
+}
+
+// What is no state of this version says nothing, and the message beside it is not read.
+func TestWhatIsNoStateSaysNothing(t *testing.T) {
+	former := `Secret "web-tls": names (leaf sha256:` + someLeaf + `)`
+	for _, text := range []string{
+		"", "x", "null", "[]", `{"v":2,"state":{"secret":"web-tls"}}`, `{"state":{"secret":"web-tls"}}`, `{"v":1,"state":{"secret":1}}`, `{"v":1,"state":{"secret":"web-tls"}} x`,
+		`{"v":1,"state":{"secret":"A b","leaf":"` + someLeaf + `"}}`, `{"v":1,"state":{"leaf":"` + strings.ToUpper(someLeaf) + `"}}`, `{"v":1,"state":{"kept":["A"],"names":["a b"],"proof":"a/b"}}`,
+		`{"v":1,"state":{"secret":"web-tls"}}` + strings.Repeat(" ", api.MaxMessage),
+	} {
+		svc := with(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: former}, metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: text})
+		r := ReadyOf(svc)
+		assert.Equal(t, Ready{Kept: r.Kept[:0], Names: r.Names[:0]}, r, "%.200s", text)
+	}
+	assert.Equal(t, Ready{}, ReadyOf(&corev1.Service{}))
+	later := `{"v":1,"more":true,"state":{"secret":"web-tls","later":[1]}}`
+	assert.Equal(t, Ready{Secret: "web-tls"}, ReadyOf(with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: later})), "fields may be added")
+}
+
+// A state has room for what the limits allow, and is read whole where a Service is reduced.
+func TestStatesHaveRoom(t *testing.T) {
+	long := strings.Repeat("a", 253)
+	r := Ready{Secret: long, Request: strings.Repeat("a", 64), Leaf: someLeaf, Proof: strings.Repeat("A", maxProof)}.
+		WithKept(slices.Repeat([]string{long}, 100)).WithNames(slices.Repeat([]string{long}, 100))
+	assert.Len(t, r.Names, maxShown)
+	assert.LessOrEqual(t, len(Say(metav1.Condition{}, r).State), api.MaxReadyState)
+	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{"web-tls"}, 100)).Kept, api.MaxKept)
+
+	var many Flags
+	for i := range MaxAttempts + 5 {
+		many = append(many, Attempt{Attempt: fmt.Sprintf("%016x", i), Verdict: VerdictSuspected, Workload: "Deployment/" + long, Container: strings.Repeat("a", 63), OnTrial: true})
+	}
+	got := FlagsOf(says(api.ConditionFlags, "", many))
+	assert.Equal(t, many[:MaxAttempts], got)
+	assert.LessOrEqual(t, len(Say(metav1.Condition{}, got).State), api.MaxMessage)
+}
+
+func TestWhatIsNoAttemptIsPassedOver(t *testing.T) {
+	good := Attempt{Attempt: "0a0a0a0a0a0a0a0a", Verdict: VerdictWithheld, Workload: "Deployment/web", Container: "app"}
+	bad := slices.Repeat([]Attempt{good}, 4)
+	bad[0].Attempt, bad[1].Verdict, bad[2].Workload, bad[3].Container = "0A0A0A0A0A0A0A0A", "kept", strings.Repeat("a", 400), strings.Repeat("a", 64)
+	assert.Equal(t, Flags{good}, FlagsOf(says(api.ConditionFlags, "", append(Flags(bad), good))))
+}
+
+func TestFlags(t *testing.T) {
+	f := Flags{{Attempt: "a", Verdict: VerdictWithheld, OnTrial: true}, {Attempt: "b", Verdict: VerdictWithheld}, {Attempt: "c", Verdict: VerdictCleared}, {Attempt: "d", Verdict: VerdictSuspected}}
+	assert.Equal(t, f[1:2], f.Established(), "neither on trial nor of another verdict")
+	assert.True(t, f.Withholds("a"))
+	assert.True(t, f.Withholds("b"))
+	assert.False(t, f.Withholds("c"))
+	assert.False(t, f.Withholds("d"))
+}
+
+func TestPartIn(t *testing.T) {
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		change func(*corev1.Service)
+		want   string
+	}{
+		"retained":                 {func(*corev1.Service) {}, "old-tls"},
+		"asks":                     {func(s *corev1.Service) { s.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} }, "web-tls"},
+		"asks for nothing":         {func(s *corev1.Service) { s.Annotations = map[string]string{api.AnnotationSecretName: ""} }, ""},
+		"issued, and asks no more": {func(s *corev1.Service) { s.Status.Conditions[1].Reason = "Issued" }, ""},
+		"names none":               {func(s *corev1.Service) { s.Status.Conditions[2].Message = `{"v":1,"state":{}}` }, ""},
+		"no condition":             {func(s *corev1.Service) { s.Status.Conditions = nil }, ""},
+		"being deleted":            {func(s *corev1.Service) { s.DeletionTimestamp = &now }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			retained := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonRetained}
+			svc := with(Say(retained, Ready{Secret: "old-tls"}).Both()...)
+			tt.change(svc)
+			got, _ := PartIn(svc)
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestHas(t *testing.T) {
+	r := Ready{Secret: "web-tls", Kept: []string{"old-tls"}}
+	assert.True(t, r.Has("web-tls"))
+	assert.True(t, r.Has("old-tls"))
+	assert.False(t, r.Has("x"))
+}

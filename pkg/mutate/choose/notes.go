@@ -1,0 +1,115 @@
+package choose
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+)
+
+// serviceNotes returns what the owner of the pod should know about the Services that
+// select it.
+func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c Choice) []rules.Note {
+	var notes []rules.Note
+	if c.NotServing {
+		notes = append(notes, rules.Note{Reason: rules.NotServing, Detail: unreached(pod, selecting[0].Service)})
+	}
+	if c.By == ByService && c.PodKey == nil { // a key of the pod's own has a certificate with all names
+		for _, s := range selecting {
+			if s.from != c.origin() {
+				notes = append(notes, rules.Note{Reason: rules.SeveralServices, Detail: whyPreferred(selecting[0].Service, s.Service)})
+				break
+			}
+		}
+	}
+	examined, tooLarge := 0, 0
+	for _, s := range all {
+		if err := api.CheckSize(s); err != nil && api.Asks(s) && c.By != ByPod {
+			if tooLarge++; tooLarge == 1 { // which may have selected the pod
+				notes = append(notes, rules.Note{Reason: rules.ServiceTooLarge, Detail: "Service " + s.Name + ": " + err.Error()})
+			}
+			continue
+		}
+		if !api.Asks(s) || !api.Selects(s, pod) {
+			continue
+		}
+		from := originOf(s)
+		impossible := from == (origin{})
+		if !impossible && from != c.origin() {
+			continue
+		}
+		if examined++; examined > maxExamined {
+			break
+		}
+		detail := refusal(s)
+		switch {
+		case impossible:
+			notes = append(notes, rules.Note{Reason: rules.ImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
+		case detail != "":
+			notes = append(notes, rules.Note{Reason: rules.ServiceRefused, Detail: "Service " + s.Name + ": " + detail})
+		}
+	}
+	return notes
+}
+
+// maxExamined bounds for how many of the Services that select one pod the webhook finds out
+// whether the signer refuses them. It only makes notes of that.
+const maxExamined = 32
+
+// unreached says which target ports of the Service the pod lacks.
+func unreached(pod *corev1.Pod, svc *corev1.Service) string {
+	targets := api.TLSTargets(svc)
+	if len(targets) == 0 {
+		return "Service " + svc.Name + " has no TCP port"
+	}
+	ports := make([]string, len(targets))
+	for i, t := range targets {
+		ports[i] = t.String()
+		if p, asks := api.ParseProxyPort(ports[i]); asks {
+			ports[i] += ", a proxy for port " + p.Upstream
+		}
+	}
+	detail := "Service " + svc.Name + ": targetPort " + rules.List(ports)
+	if api.OneShot(pod) {
+		return detail + ", pod of a Job or Helm hook"
+	}
+	return detail
+}
+
+// refusal returns why the signer issues no certificate for the Service, as far as the
+// webhook can know, or "". Either the Service asks for what no signer allows, or its
+// Ready condition is False. If that condition names a leaf, there is a certificate,
+// which only lacks some names so far.
+func refusal(svc *corev1.Service) string {
+	if _, err := api.Parse(svc, widestLimits(svc)); err != nil {
+		return err.Error()
+	}
+	_, hasLeaf := state.LeafOf(svc)
+	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse && !hasLeaf {
+		return cond.Reason + ": " + cond.Message
+	}
+	return ""
+}
+
+// widestLimits returns limits that allow the Service everything that any signer might:
+// its extra names, any duration, cluster IPs, any key algorithm. What they refuse, every signer refuses.
+func widestLimits(svc *corev1.Service) api.Limits {
+	limits := api.DefaultLimits()
+	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
+	limits.PermitRSA4096 = true
+	extra, err := api.ExtraNames(svc)
+	if err != nil {
+		return limits // every signer refuses the annotation
+	}
+	for _, name := range extra {
+		suffix := strings.TrimPrefix(name, "*.")
+		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
+	}
+	return limits
+}

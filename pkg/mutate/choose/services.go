@@ -1,0 +1,57 @@
+package choose
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// asker is a Service and what it asks for.
+type asker struct {
+	*corev1.Service
+	from origin
+}
+
+// askingServices returns the Services that ask for a Secret with a valid name.
+func askingServices(services []*corev1.Service) []asker {
+	asking := make([]asker, 0, len(services))
+	for _, s := range services {
+		from := originOf(s)
+		if from == (origin{}) {
+			continue
+		}
+		if from.secret == api.ConventionalSecretName && len(s.Spec.Selector) == 0 && api.CheckSize(s) == nil {
+			continue // refused by api.Parse: every pod in the namespace would get it
+		}
+		asking = append(asking, asker{s, from})
+	}
+	return asking
+}
+
+// selectingServices returns those of the Services that select the pod, the preferred first.
+// Of a namespace with many Services, few select one pod, and only those are compared.
+func selectingServices(asking []asker, pod *corev1.Pod) []asker {
+	var selecting []asker
+	for _, s := range asking {
+		if api.Selects(s.Service, pod) {
+			selecting = append(selecting, s)
+		}
+	}
+	slices.SortStableFunc(selecting, func(a, b asker) int { return preferred(a.Service, b.Service) })
+	return selecting
+}
+
+func issued(asking []asker, secret string) bool {
+	return slices.ContainsFunc(asking, func(s asker) bool { return s.from.secret == secret })
+}
+
+// servedBy returns those of the Services that select the pod whose traffic can reach it.
+func servedBy(pod *corev1.Pod, selecting []asker) []asker {
+	if len(selecting) == 0 {
+		return nil
+	}
+	reach := api.ReachOf(pod)
+	return slices.DeleteFunc(slices.Clone(selecting), func(s asker) bool { return !reach.Serves(s.Service) })
+}

@@ -1,0 +1,86 @@
+// Package commandline reads what a container runs, as far as its pod specifies it: which program
+// is behind wrappers such as tini, whether arguments that are appended reach it, and where they
+// belong. It is pure, and knows no program that serves: package programs does.
+//
+//	line := commandline.Of(container)
+//	if !line.IgnoresArguments() {
+//		at := line.End() // where flags go
+//	}
+package commandline
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Line is what a container runs, as far as the pod specifies it: command and then args.
+// Without a command, the image's ENTRYPOINT comes before it.
+type Line struct {
+	Tokens  []string
+	Command int // how many of the tokens are the command's
+}
+
+// Of returns the command line of the container.
+func Of(c *corev1.Container) Line {
+	return Line{slices.Concat(c.Command, c.Args), len(c.Command)}
+}
+
+// End returns the index at which flags are inserted: before a bare "--", after which
+// everything is positional, or else at the end.
+func (l Line) End() int {
+	start := l.Program()
+	if i := slices.Index(l.Tokens[start:], "--"); i >= 0 {
+		return start + i
+	}
+	return len(l.Tokens)
+}
+
+// Start returns the index at which flags are inserted that come before all arguments: after
+// the program, or before the arguments of an image whose command starts it. known reports
+// whether an executable is that of a known program.
+func (l Line) Start(known func(executable string) bool) int {
+	start := l.Program()
+	if start >= len(l.Tokens) {
+		return len(l.Tokens)
+	}
+	if start < l.Command || !strings.HasPrefix(l.Tokens[start], "-") && known(l.Tokens[start]) {
+		return start + 1
+	}
+	return start
+}
+
+// Without returns the command line without these tokens.
+func (l Line) Without(given []string) Line {
+	isGiven := func(t string) bool { return slices.Contains(given, t) }
+	command := slices.DeleteFunc(slices.Clone(l.Tokens[:l.Command]), isGiven)
+	args := slices.DeleteFunc(slices.Clone(l.Tokens[l.Command:]), isGiven)
+	return Line{append(command, args...), len(command)}
+}
+
+// Runs returns the base name of the executable, empty for what the image starts, and the word
+// after it if that says what it runs: a subcommand, or the script of an interpreter.
+func (l Line) Runs() (executable string, words []string) {
+	rest := l.Tokens[min(l.Program(), len(l.Tokens)):]
+	if l.Program() < l.Command {
+		executable, rest = path.Base(rest[0]), rest[1:]
+	}
+	interprets := executable != "" && (isShellName(executable) || slices.Contains(interpreters, executable))
+	for _, t := range rest {
+		switch {
+		case interprets && strings.HasPrefix(t, "-"): // an option of the interpreter
+		case interprets, subcommand.MatchString(t):
+			return executable, []string{t}
+		default:
+			return executable, nil
+		}
+	}
+	return executable, nil
+}
+
+// subcommand matches a word that says what a program of several does, and no value such as a
+// path, an address or a URL.
+var subcommand = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)

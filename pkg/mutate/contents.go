@@ -1,0 +1,90 @@
+package mutate
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
+)
+
+// needsOf returns what the programs need.
+func (in *input) needsOf(list []*programs.Program) volume.Files {
+	n := volume.Files{Formats: in.request.Formats & in.choice.Formats}
+	if len(list) > 0 {
+		n.Files, n.Config = map[string]string{}, map[string]string{}
+	}
+	for _, p := range list {
+		maps.Copy(n.Files, p.Files)
+		for name, content := range p.Config {
+			n.Config[name] = in.replace(content)
+		}
+		n.Formats |= p.Formats()
+	}
+	return n
+}
+
+// hasRoom reports whether the pod's annotations have room for the configuration files of all
+// programs that may get the certificate. The API server refuses a pod with more.
+func (in *input) hasRoom() bool {
+	var list []*programs.Program
+	for _, c := range in.targets {
+		if p := in.programOf(c.Container); p != nil {
+			list = append(list, p)
+		}
+	}
+	annotations := maps.Clone(in.pod.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for name, content := range in.needsOf(list).Config {
+		annotations[api.AnnotationFilePrefix+name] = content
+	}
+	return sizeOf(annotations) <= maxAnnotations
+}
+
+// volumeName is the name of the volume. If the name is taken, a number is appended.
+const volumeName = "servingcert"
+
+// contents returns what the volume of the pod's programs holds.
+func (in *input) contents(further volume.Files) volume.Contents {
+	c := volume.Contents{Issued: in.choice.Issued, Trust: in.request.Trust, TrustBundle: in.choice.TrustBundle, Files: further}
+	if in.choice.By != choose.ByNothing {
+		c.Pair = in.choice.Pair()
+	}
+	return c
+}
+
+// modeOfFiles returns the mode of the files in the volume.
+func (in *input) modeOfFiles() int32 {
+	if in.choice.By != choose.ByNothing && in.groupCanRead() {
+		return volume.ModeGroup
+	}
+	return volume.ModeAll
+}
+
+// groupCanRead reports whether the files need to be readable only by root and the pod's
+// group. The kubelet gives the files to the fsGroup if there is one. A program that changes
+// to another user cannot read what is root's.
+func (in *input) groupCanRead() bool {
+	podContext := in.pod.Spec.SecurityContext
+	if podContext != nil && podContext.FSGroup != nil {
+		return true
+	}
+	return !slices.ContainsFunc(in.targets, func(c api.ContainerRef) bool {
+		user := (*int64)(nil)
+		if podContext != nil {
+			user = podContext.RunAsUser
+		}
+		if c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil {
+			user = c.SecurityContext.RunAsUser
+		}
+		if user == nil || *user != 0 {
+			return true
+		}
+		p := in.programOf(c.Container)
+		return p != nil && p.DropsRoot
+	})
+}

@@ -1,0 +1,75 @@
+// Package rules lists why something is injected into a pod or not, and what each reason means to
+// people, as docs/injection.md shows it. It is pure, and decides nothing: package mutate and the
+// rooms below it find in a pod what a rule is about, and note it.
+//
+//	note := rules.Note{Reason: rules.NoArgs, Containers: []string{"web"}}
+//	fmt.Println(note) // container web: the container has neither command nor args, …
+package rules
+
+import "github.com/servingcert/servingcert/pkg/api"
+
+// Reason is why something was done or not. It is a label value of metrics and part of
+// audit annotations, from a small fixed set.
+type Reason string
+
+// All Reasons but those of formats, of which each has one; see [NoFormat]. They are part of the
+// contract.
+const (
+	Injected Reason = "Injected"
+
+	MirrorPod    Reason = api.ExemptMirrorPod
+	OptedOut     Reason = api.ExemptOptedOut
+	NotConcerned Reason = "NotConcerned"
+	NotServing   Reason = "NotServing"
+	Windows      Reason = api.ExemptWindows
+
+	SeveralServices    Reason = "SeveralServices"
+	ImpossibleSecret   Reason = "ImpossibleSecret"
+	ServiceRefused     Reason = "ServiceRefused"
+	ServiceTooLarge    Reason = "ServiceTooLarge"
+	UnknownAnnotation  Reason = "UnknownAnnotation"
+	NoCombined         Reason = "NoCombinedFile"
+	BadSetting         Reason = "BadSetting"
+	UnknownContainer   Reason = "UnknownContainer"
+	AmbiguousContainer Reason = "AmbiguousContainer"
+
+	MountPathTaken    Reason = "MountPathTaken"
+	MountPathReadOnly Reason = "MountPathReadOnly"
+	MountPathCovers   Reason = "MountPathCovers"
+
+	EnvAlreadySet Reason = "EnvAlreadySet"
+	EnvFrom       Reason = "EnvFrom"
+
+	NoArgs         Reason = "NoArgs"
+	InsistedArgs   Reason = "InsistedArgs"
+	ShellWrapper   Reason = "ShellWrapper"
+	FlagAlreadySet Reason = "FlagAlreadySet"
+
+	ProgramNeedsMore Reason = "ProgramNeedsMore"
+	ProgramNote      Reason = "ProgramNote"
+	OlderVersion     Reason = "OlderVersion"
+	UnknownVersion   Reason = "UnknownVersion"
+	PlaintextCall    Reason = "PlaintextCall"
+	UnknownProgram   Reason = "UnknownProgram"
+	UnaskedFlags     Reason = "UnaskedFlags"
+	FlagsWithheld    Reason = "FlagsWithheld"
+
+	ProxyPortDeclared Reason = "ProxyPortDeclared"
+	ProxyOtherSecret  Reason = "ProxyOtherSecret"
+	ProxyHostNetwork  Reason = "ProxyHostNetwork"
+	ProxyNameTaken    Reason = "ProxyNameTaken"
+	ProxyNoImage      Reason = "ProxyNoImage"
+	ProxyNoUpstream   Reason = "ProxyNoUpstream"
+	ProxyNotTCP       Reason = "ProxyNotTCP"
+	ProxyUpstreamTLS  Reason = "ProxyUpstreamTLS"
+	ProxyTooManyPorts Reason = "ProxyTooManyPorts"
+
+	ProxyProtocolUnused Reason = "ProxyProtocolUnused"
+
+	HTTPProbe Reason = "HTTPProbe"
+	TCPProbe  Reason = "TCPProbe"
+	GRPCProbe Reason = "GRPCProbe"
+	OtherPort Reason = "OtherPort"
+
+	StatusTooLarge Reason = "StatusTooLarge"
+)

@@ -1,0 +1,116 @@
+package rules
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
+)
+
+// Rule explains a Reason to people.
+type Rule struct {
+	Reason Reason
+	When   string // what was found
+	Then   string // what is done or not done
+	Do     string // what the pod's owner can do about it; empty if nothing
+	Silent bool   // there is no warning, because it is what the pod's owner wants
+	most   int    // how many characters of a detail are shown; 0 for maxDetail
+}
+
+// All returns all rules, in the order in which they apply to a pod. The caller must not change
+// them.
+func All() []Rule { return all }
+
+var all = slices.Concat([]Rule{
+	{Reason: MirrorPod, When: "the pod mirrors a static pod", Then: "the pod is not changed", Silent: true},
+	{Reason: OptedOut, When: "the pod has the label " + api.LabelInject + "=" + api.InjectDisabled, Then: "the pod is not changed", Silent: true},
+	{Reason: NotConcerned, When: "the pod names no Secret, no annotated Service selects it, and no conventional Secret applies", Then: "nothing is injected", Silent: true},
+	{Reason: NotServing, When: "no container declares the target port of the Service", Then: "the pod gets no certificate", Do: "if the pod serves TLS, declare the port in its container, or name the Secret in the pod's annotation " + api.AnnotationSecretName},
+	{Reason: Windows, When: "the pod runs on Windows nodes", Then: "nothing is injected", Do: "mount the certificate yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
+
+	{Reason: SeveralServices, When: "Services that select the pod ask for different Secrets", Then: "the pod gets that of the first Service, whose certificate lacks the names of the others", Do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
+	{Reason: ImpossibleSecret, When: "a Service that selects the pod asks for a Secret whose name is not valid", Then: "the Service is ignored", Do: "correct the Service"},
+	{Reason: ServiceRefused, When: "no new certificate is issued for the Service", Then: "the pod is injected, and waits for its certificate if there is none", Do: "correct the Service", most: 220},
+	{Reason: ServiceTooLarge, When: "a Service is larger than is allowed", Then: "it selects no pod, so that this one gets nothing for it", Do: "make the Service smaller, or name its Secret in the pod's annotation " + api.AnnotationSecretName, most: 400},
+	{Reason: UnknownAnnotation, When: "an annotation has no meaning on a pod", Then: "it is ignored", Do: "correct its key, or set it on the Service if it belongs there"},
+}, formatRules(), []Rule{
+	{Reason: BadSetting, When: "a setting of the Service or of the namespace is not valid", Then: "it is ignored", Do: "correct it there", most: 220},
+	{Reason: UnknownContainer, When: "the pod has no such container", Then: "nothing is injected for that name", Do: "correct " + api.AnnotationContainers},
+	{Reason: AmbiguousContainer, When: "cannot tell which container serves TLS", Then: "all containers get the files and the environment, none gets the flags", Do: "name the container in " + api.AnnotationContainers + ", or declare the Service's targetPort in its ports"},
+
+	{Reason: MountPathTaken, When: "another volume is mounted at the path", Then: "nothing is injected into the container", Do: "set " + api.AnnotationMountPath + " to another directory"},
+	{Reason: MountPathReadOnly, When: "the path is inside a read-only mount, where no directory can be created", Then: "nothing is injected into the container", Do: "set " + api.AnnotationMountPath + " to a directory outside it"},
+	{Reason: MountPathCovers, When: "the path would hide another mount", Then: "nothing is injected into the container", Do: "set " + api.AnnotationMountPath + " to a directory without other mounts"},
+
+	{Reason: EnvAlreadySet, When: "the container sets the variable itself", Then: "its own value is kept", Do: "remove the variable, or make sure that it points to the injected files"},
+	{Reason: EnvFrom, When: "the container has envFrom", Then: "an injected variable takes precedence over one of the same name in envFrom", Do: "to use the latter, set the variable in env, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
+
+	{Reason: NoArgs, When: "the container has neither command nor args, and args would replace those of its image", Then: "no flags are injected", Do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{Reason: InsistedArgs, When: "the pod asks for flags in a container with neither command nor args", Then: "the flags replace the arguments of its image", Do: "set its args if the image needs others"},
+	{Reason: ShellWrapper, When: "the container runs a shell or a task runner, which ignores appended arguments", Then: "no flags are injected", Do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
+	{Reason: FlagAlreadySet, When: "the container configures TLS itself", Then: "no flags are injected", Do: "remove its own flags or variables, or make sure that they point to the injected files"},
+	{Reason: ProgramNeedsMore, When: "the program needs more than flags and variables", Then: "it gets the files and the usual variables", Do: "see docs/programs.md", most: 220},
+	{Reason: ProgramNote, When: "the program is told to serve TLS", Then: "those who call it may have to change", Do: "see docs/programs.md", most: 220},
+	{Reason: OlderVersion, When: "the image's tag is that of a version that does not take its certificate in this way", Then: "it gets the files and the usual variables", Do: "use a newer version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if the tag means something else"},
+	{Reason: UnknownVersion, When: "the image's tag does not say whether its version takes the certificate in this way", Then: "it is told to serve TLS", Do: "use a tag with the version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{Reason: PlaintextCall, When: "a container of the pod calls the program without TLS, at the port that would serve TLS", Then: "it gets the files and the usual variables", Do: "change the address to https://, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{Reason: UnknownProgram, When: "the program is not known, and no flags were requested", Then: "it gets the files and the usual variables", Do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " on pod, Service or Namespace if it takes " + api.DefaultCertFlag + " and " + api.DefaultKeyFlag + ", name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag + ", or set mode: " + string(api.ModeEnv) + " if it takes none"},
+	{Reason: UnaskedFlags, When: "the program is not known, and no flags were requested", Then: "it gets them; if it exits because of them, new pods do not", Do: "set " + api.AnnotationMode + " to " + string(api.ModeArgs) + " if it knows them, or to " + string(api.ModeEnv) + " if not"},
+	{Reason: FlagsWithheld, When: "the program exited when it was given unrequested flags", Then: "no flags are injected", Do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if it knows them, or name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag},
+
+	{Reason: HTTPProbe, When: "an HTTP probe or hook uses the TLS port", Then: "it remains HTTP, and fails once the port serves TLS", Do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
+	{Reason: OtherPort, When: "the program serves TLS on another port than that of the Service", Then: "the Service's port does not serve TLS", Do: "change the Service's targetPort"},
+	{Reason: TCPProbe, When: "a TCP probe or hook uses the TLS port", Then: "it is not changed, and the server logs a failed handshake each time", Do: "use httpGet with scheme HTTPS"},
+	{Reason: GRPCProbe, When: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", Then: "it is not changed, and fails once the port serves TLS", Do: "use a port without TLS, or an exec probe that speaks TLS, such as grpc_health_probe -tls"},
+
+	{Reason: ProxyPortDeclared, When: "a container declares the port that would ask for a proxy", Then: "there is no proxy for it, as the program is taken to serve TLS there", Silent: true},
+	{Reason: ProxyOtherSecret, When: "a Service asks for a proxy with another Secret than the pod's", Then: "no port is added for it; under a name that it shares with another Service, its clients meet the certificate of that one", Do: "set " + api.AnnotationSecretName + " to the same Secret on both", most: 220},
+	{Reason: ProxyHostNetwork, When: "the pod is static, or uses the network of its node, where a proxy would listen on the node's addresses", Then: "it gets no proxy, and is no endpoint of the port", Do: "leave out hostNetwork, or have the program serve TLS itself"},
+	{Reason: ProxyNameTaken, When: "the pod has a container " + api.ProxyContainer + " that was not added for its Secret", Then: "it is left alone", Do: "rename or remove it; if the pod is a copy, copy its workload instead"},
+	{Reason: ProxyNoImage, When: "a Service asks for a proxy, and the webhook knows no image of one", Then: "the pod gets no proxy, and is no endpoint of the port", Do: "set --proxy-image of the webhook (values proxy.enabled and proxy.image of the chart)"},
+	{Reason: ProxyNoUpstream, When: "no container declares the port to which the proxy would forward", Then: "there is no proxy for it, and the pod is no endpoint of the port", Do: "declare the port in the program's container, or give its number in the Service's targetPort"},
+	{Reason: ProxyNotTCP, When: "the port to which the proxy would forward is not declared with protocol TCP", Then: "there is no proxy for it, and the pod is no endpoint of the port", Do: "correct the Service's targetPort, or the protocol"},
+	{Reason: ProxyUpstreamTLS, When: "the program itself is told to serve TLS on the port to which the proxy would forward", Then: "there is no proxy for it, and the pod is no endpoint of the port", Do: "let the Service's targetPort be the port of the program, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
+	{Reason: ProxyTooManyPorts, When: "the Services ask for a proxy on more ports than one has", Then: "there is no proxy for these, and the pod is no endpoint of the port", Do: "ask for " + strconv.Itoa(api.MaxProxyPorts) + " at most"},
+	{Reason: ProxyProtocolUnused, When: api.AnnotationProxyProtocol + " lists a port to which no proxy of the pod sends that header", Then: "the annotation has no effect on that port", Do: "list the number of the program's port to which targetPort sc-tls-PORT or sc-any-PORT of a Service leads"},
+
+	{Reason: StatusTooLarge, When: "the pod's annotations leave no room for the status", Then: "the pod is injected without " + api.AnnotationStatus, Do: "shorten the pod's annotations"},
+})
+
+// NoFormat is the Reason of a pod that asks for a format which its Secret does not hold:
+// NoCombined, and so for others.
+func NoFormat(f *formats.Format) Reason {
+	return Reason("No" + strings.ToUpper(f.Name[:1]) + f.Name[1:] + "File")
+}
+
+// formatRules returns the rule of each format.
+func formatRules() []Rule {
+	var out []Rule
+	for f := range formats.All().Formats() {
+		out = append(out, Rule{
+			Reason: NoFormat(f), When: "the pod asks for " + strings.Join(f.Files, " and ") + ", which its Secret does not hold",
+			Then: "it gets the other files", Do: "set " + AskFor(formats.Of(f)),
+		})
+	}
+	return out
+}
+
+// AskFor says how to ask for the formats.
+func AskFor(wanted formats.Set) string {
+	var annotations []string
+	for f := range wanted.Formats() {
+		annotations = append(annotations, api.FormatAnnotation(f)+`: "true"`)
+	}
+	return List(annotations) + " on the Service"
+}
+
+// Of returns the rule for the reason, without any text if there is none.
+func Of(r Reason) Rule {
+	i := slices.IndexFunc(all, func(rule Rule) bool { return rule.Reason == r })
+	if i < 0 {
+		return Rule{Reason: r}
+	}
+	return all[i]
+}

@@ -1,0 +1,194 @@
+package sidecar
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
+)
+
+const (
+	// pairVolume is the volume with the pair, for the proxy alone, and tokenVolume an
+	// empty one. A number is appended to a name that is taken.
+	pairVolume  = api.ProxyContainer
+	tokenVolume = api.ProxyContainer + "-token"
+	// tokenDirectory is where the API server mounts the token of the pod's ServiceAccount,
+	// unless something is mounted there.
+	tokenDirectory = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// user is the user of the proxy in pods whose user is root; elsewhere it is that of
+	// the pod or of the image, because some platforms assign users.
+	user = 65532
+)
+
+// extend appends the operations that make the proxy listen on more ports.
+func extend(proxy api.Proxy, wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
+	var missing []string
+	for _, l := range wanted {
+		if !slices.Contains(proxy.Listeners, l) {
+			missing = append(missing, listenFlag(l))
+		}
+	}
+	podpatch.Append(&patch, podpatch.Field(proxy.ContainerRef, "args"), len(proxy.Args), missing)
+	return patch
+}
+
+func listenFlag(l api.ProxyListener) string { return api.ProxyFlagListen + "=" + l.String() }
+
+// create appends the operations that add the proxy, after all other init containers: it does
+// not delay them, and they keep their places.
+func (w Wanted) create(wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
+	// The user of the proxy is not known, and nothing else mounts the volume: all may read it.
+	pair := volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
+	// The cluster autoscaler keeps nodes for pods with an emptyDir that is not in memory.
+	token := corev1.Volume{Name: volume.FreeName(w.Pod, tokenVolume)}
+	token.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
+	volumes := len(w.Pod.Spec.Volumes)
+	if slices.ContainsFunc(patch, func(o podpatch.Operation) bool { return o.Path == podpatch.Volumes }) {
+		volumes++ // the first, which creates the list
+	}
+	podpatch.Append(&patch, podpatch.Volumes, volumes, []corev1.Volume{pair, token})
+	podpatch.Append(&patch, podpatch.InitContainers, len(w.Pod.Spec.InitContainers), []corev1.Container{w.container(wanted, pair.Name, token.Name)})
+	return patch
+}
+
+// container returns the native sidecar.
+func (w Wanted) container(wanted []api.ProxyListener, pair, token string) corev1.Container {
+	always := corev1.ContainerRestartPolicyAlways
+	next := w.freePorts(api.Proxy{})
+	args := []string{
+		api.ProxyFlagCertDir + "=" + api.DefaultMountPath,
+		api.ProxyFlagAdmin + "=127.0.0.1:" + strconv.Itoa(int(next())),
+	}
+	for _, l := range wanted {
+		args = append(args, listenFlag(l))
+	}
+	// It listens once it has loaded the certificate. Until then the next container waits, and
+	// nothing of the program is asked, which would wait for that container.
+	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wanted[0].Port)}}
+	return corev1.Container{
+		Name: api.ProxyContainer, Image: w.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Args: args, RestartPolicy: &always,
+		Env:            []corev1.EnvVar{fromStatus("POD_IP", "status.podIP"), fromStatus("POD_IPS", "status.podIPs")},
+		Resources:      resources(w.Bare),
+		VolumeMounts:   []corev1.VolumeMount{{Name: pair, MountPath: api.DefaultMountPath, ReadOnly: true}, {Name: token, MountPath: tokenDirectory, ReadOnly: true}},
+		StartupProbe:   &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 1, FailureThreshold: 60},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: listens},
+
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext:          security(w.Bare),
+	}
+}
+
+func fromStatus(name, field string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}}}
+}
+
+// security returns a security context that the Pod Security Standard "restricted" accepts.
+func security(pod *corev1.Pod) *corev1.SecurityContext {
+	yes, no := true, false
+	s := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, RunAsNonRoot: &yes, ReadOnlyRootFilesystem: &yes,
+		Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	if c := pod.Spec.SecurityContext; c != nil && c.RunAsUser != nil && *c.RunAsUser == 0 {
+		id := int64(user)
+		s.RunAsUser = &id
+	}
+	return s
+}
+
+// share is what the proxy asks for of one resource.
+type share struct {
+	name corev1.ResourceName
+	// request is what it has where others have a request, limit where all have limits, and
+	// guaranteed is both in a pod of class Guaranteed.
+	request, limit, guaranteed resource.Quantity
+}
+
+var shares = []share{
+	{corev1.ResourceCPU, resource.MustParse("10m"), resource.MustParse("1"), resource.MustParse("200m")},
+	{corev1.ResourceMemory, resource.MustParse("32Mi"), resource.MustParse("256Mi"), resource.MustParse("128Mi")},
+}
+
+// resources returns the resources with which the pod keeps its class of service, and
+// with which a ResourceQuota and a HorizontalPodAutoscaler accept it that did so before: they
+// demand of each container what they count. What the pod asks for as a whole is for all its
+// containers, and may leave no room for more.
+func resources(pod *corev1.Pod) corev1.ResourceRequirements {
+	var out corev1.ResourceRequirements
+	if pod.Spec.Resources != nil {
+		return out
+	}
+	var all []corev1.ResourceRequirements
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			all = append(all, list[i].Resources)
+		}
+	}
+	guaranteed := !slices.ContainsFunc(all, func(r corev1.ResourceRequirements) bool { return !isGuaranteed(r) })
+	for _, share := range shares {
+		request, limit := share.request, share.limit
+		if guaranteed {
+			request, limit = share.guaranteed, share.guaranteed
+		}
+		has := func(l corev1.ResourceList) bool { _, ok := l[share.name]; return ok }
+		if slices.ContainsFunc(all, func(r corev1.ResourceRequirements) bool { return has(r.Requests) || has(r.Limits) }) {
+			set(&out.Requests, share.name, request)
+		}
+		if !slices.ContainsFunc(all, func(r corev1.ResourceRequirements) bool { return !has(r.Limits) }) {
+			set(&out.Limits, share.name, limit)
+		}
+	}
+	return out
+}
+
+func set(list *corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
+	if *list == nil {
+		*list = corev1.ResourceList{}
+	}
+	(*list)[name] = q
+}
+
+// isGuaranteed reports whether a container has limits on both, and requests no less. A limit
+// without a request is the request too.
+func isGuaranteed(r corev1.ResourceRequirements) bool {
+	return !slices.ContainsFunc(shares, func(s share) bool {
+		limit, limited := r.Limits[s.name]
+		request, requested := r.Requests[s.name]
+		return !limited || requested && request.Cmp(limit) != 0
+	})
+}
+
+// declare appends the operations that declare the names of the proxy's ports at ordinary
+// containers. What a container declares is for information, so the proxy may listen there;
+// and before Kubernetes 1.33, EndpointSlices are not filled from native sidecars. Of several
+// containers it is the one with the program's port.
+func (w Wanted) declare(wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
+	byContainer := make([][]corev1.ContainerPort, len(w.Pod.Spec.Containers))
+	for _, l := range wanted {
+		port := corev1.ContainerPort{Name: l.Name, ContainerPort: l.Port, Protocol: corev1.ProtocolTCP}
+		at, declared := 0, false
+		for i := len(w.Pod.Spec.Containers) - 1; i >= 0; i-- {
+			c := api.ContainerRef{Container: &w.Pod.Spec.Containers[i]}
+			declared = declared || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port.Name && p.ContainerPort == port.ContainerPort })
+			if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.ContainerPort == l.Upstream }) {
+				at = i
+			}
+		}
+		if !declared {
+			byContainer[at] = append(byContainer[at], port)
+		}
+	}
+	for i, ports := range byContainer {
+		c := api.ContainerRef{Container: &w.Pod.Spec.Containers[i], Index: i}
+		podpatch.Append(&patch, podpatch.Field(c, "ports"), len(c.Ports), ports)
+	}
+	return patch
+}

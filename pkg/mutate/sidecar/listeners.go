@@ -1,0 +1,127 @@
+package sidecar
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+)
+
+// firstPort is the number from which the proxy takes its ports: the first for the
+// administrator's, the next for those of the Services. It is fixed, because a NetworkPolicy
+// may have to name it. It is above the ports of the system and of the usual programs and
+// meshes, and below 30000: node ports come from there, and clients' own ports from 32768, one
+// of which could be in use when the proxy starts to listen.
+const firstPort = 15443
+
+// listeners returns on which ports the proxy is to listen, and why on no others. Those of the
+// proxy that is there keep their number.
+func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rules.Note) {
+	var refused []refusedPorts
+	next := w.freePorts(proxy)
+	if proxy.Container == nil {
+		next() // the administrator's
+	}
+	for _, p := range w.Ports {
+		upstream, reason := w.upstreamOf(p.ProxyPort)
+		if reason == "" && len(out) == api.MaxProxyPorts {
+			reason = rules.ProxyTooManyPorts
+		}
+		if reason != "" {
+			if i := slices.IndexFunc(refused, func(r refusedPorts) bool { return r.reason == reason }); i >= 0 {
+				refused[i].names = append(refused[i].names, p.Name())
+			} else {
+				refused = append(refused, refusedPorts{reason, []string{p.Name()}})
+			}
+			continue
+		}
+		l := api.ProxyListener{Name: p.Name(), Upstream: upstream, H2: p.H2, V2: slices.Contains(w.ProxyProtocol, upstream)}
+		if i := slices.IndexFunc(proxy.Listeners, func(have api.ProxyListener) bool { return have.Name == l.Name }); i >= 0 {
+			l = proxy.Listeners[i]
+		} else {
+			l.Port = next()
+		}
+		out = append(out, l)
+	}
+	for _, r := range refused {
+		notes = append(notes, rules.Note{Reason: r.reason, Detail: rules.List(r.names)})
+	}
+	return out, notes
+}
+
+// refusedPorts are ports for which there is no proxy, for one reason.
+type refusedPorts struct {
+	reason rules.Reason
+	names  []string
+}
+
+// freePorts returns a function that returns one number after another that no container
+// declares and nothing forwards to.
+func (w Wanted) freePorts(proxy api.Proxy) func() int32 {
+	taken := map[int32]bool{}
+	for _, list := range [][]corev1.Container{w.Bare.Spec.InitContainers, w.Bare.Spec.Containers} {
+		for i := range list {
+			for _, p := range list[i].Ports {
+				taken[p.ContainerPort] = true
+			}
+		}
+	}
+	for _, p := range w.Ports {
+		taken[p.UpstreamPort().IntVal] = true
+	}
+	for _, t := range w.Own {
+		taken[t.IntVal] = true
+	}
+	for _, l := range proxy.Listeners {
+		taken[l.Port] = true
+	}
+	if proxy.Container != nil {
+		taken[proxy.Admin] = true
+	}
+	port := int32(firstPort - 1)
+	return func() int32 {
+		for port++; taken[port]; port++ {
+		}
+		return port
+	}
+}
+
+// upstreamOf returns the number of the program's port to which the proxy forwards, or why it
+// does not.
+func (w Wanted) upstreamOf(p api.ProxyPort) (int32, rules.Reason) {
+	target := p.UpstreamPort()
+	var ofTCP, ofOther int32
+	for _, c := range api.RunningContainers(w.Bare) {
+		for _, port := range c.Ports {
+			if !leadsTo(target, port) {
+				continue
+			}
+			if cmp.Or(port.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				ofTCP = cmp.Or(ofTCP, port.ContainerPort)
+			} else {
+				ofOther = port.ContainerPort
+			}
+		}
+	}
+	switch number := cmp.Or(ofTCP, target.IntVal); {
+	case ofTCP == 0 && ofOther != 0:
+		return 0, rules.ProxyNotTCP
+	case number == 0, ofTCP == 0 && api.OneShot(w.Bare):
+		return 0, rules.ProxyNoUpstream
+	case w.ServesTLS(number):
+		return 0, rules.ProxyUpstreamTLS
+	default:
+		return number, ""
+	}
+}
+
+func leadsTo(target intstr.IntOrString, port corev1.ContainerPort) bool {
+	if target.Type == intstr.Int {
+		return target.IntVal == port.ContainerPort
+	}
+	return target.StrVal == port.Name
+}

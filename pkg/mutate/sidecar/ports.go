@@ -1,0 +1,89 @@
+package sidecar
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Port is a port of the Services that asks for a proxy.
+type Port struct {
+	api.ProxyPort
+	H2 bool // its clients speak HTTP/2
+}
+
+// Targets are the targetPorts of a Service that serve TLS in a pod.
+type Targets struct {
+	// Asked are those for which the pod gets a proxy, and Own those on which a program of the pod
+	// is to serve it itself.
+	Asked []Port
+	Own   []intstr.IntOrString
+	// Declared are those of Own whose name would ask for a proxy, but a container declares it.
+	Declared []string
+}
+
+// TargetsOf returns the Service's targetPorts that serve TLS in the pod, which is without its
+// proxy.
+func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
+	var t Targets
+	for _, target := range api.TLSTargets(svc) {
+		p, asks := api.ParseProxyPort(target.StrVal)
+		switch {
+		case !asks:
+			t.Own = append(t.Own, target)
+		case declaredName(pod, target.StrVal):
+			t.Own = append(t.Own, target)
+			t.Declared = append(t.Declared, target.StrVal)
+		default:
+			t.Asked = append(t.Asked, Port{p, slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+				return p.TargetPort == target && api.SpeaksH2(p)
+			})})
+		}
+	}
+	return t
+}
+
+// declaredName reports whether a container that runs as long as the pod does declares a TCP
+// port of that name.
+func declaredName(pod *corev1.Pod, name string) bool {
+	set := api.PortSetOf([]intstr.IntOrString{intstr.FromString(name)})
+	return slices.ContainsFunc(api.RunningContainers(pod), func(c api.ContainerRef) bool { return c.DeclaresAny(set) })
+}
+
+// Without returns the pod as it is without its proxy, so that a second pass decides as
+// the first did: the proxy's container and volumes are empty, and the names of its ports are
+// not declared. Every other container has the same place in its list.
+func Without(pod *corev1.Pod) *corev1.Pod {
+	proxy, ok := api.ProxyOf(pod)
+	if !ok {
+		return pod
+	}
+	out := *pod
+	out.Spec.InitContainers = slices.Clone(pod.Spec.InitContainers)
+	out.Spec.InitContainers[proxy.Index] = corev1.Container{}
+	out.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
+	for i, v := range out.Spec.Volumes {
+		isMounted := slices.ContainsFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+		if isMounted && strings.HasPrefix(v.Name, api.ProxyContainer) {
+			out.Spec.Volumes[i] = corev1.Volume{}
+		}
+	}
+	out.Spec.Containers = slices.Clone(pod.Spec.Containers)
+	for i := range out.Spec.Containers {
+		c := &out.Spec.Containers[i]
+		if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return isProxyPort(proxy, p) }) {
+			c.Ports = slices.DeleteFunc(slices.Clone(c.Ports), func(p corev1.ContainerPort) bool { return isProxyPort(proxy, p) })
+		}
+	}
+	return &out
+}
+
+// isProxyPort reports whether a port that a container declares is one on which the proxy
+// listens.
+func isProxyPort(proxy api.Proxy, p corev1.ContainerPort) bool {
+	return slices.ContainsFunc(proxy.Listeners, func(l api.ProxyListener) bool { return l.Name == p.Name && l.Port == p.ContainerPort })
+}

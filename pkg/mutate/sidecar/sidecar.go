@@ -1,0 +1,109 @@
+// Package sidecar adds to a pod the proxy for which Services ask: a native sidecar that terminates TLS
+// on ports of its own and forwards to ports of the pod's programs. It is pure. Package
+// [github.com/servingcert/servingcert/pkg/proxy] is what runs in it.
+//
+//	asked := sidecar.TargetsOf(service, sidecar.Without(pod)).Asked
+//	patch, proxy, notes := sidecar.Wanted{Pod: pod, Bare: sidecar.Without(pod), Ports: asked}.Add(nil)
+package sidecar
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
+)
+
+// Wanted is the proxy that a pod is to have.
+type Wanted struct {
+	// Pod is the pod, and Bare what [Without] returns for it.
+	Pod, Bare *corev1.Pod
+	// Ports are those that ask for a proxy.
+	Ports []Port
+	// Own are the targetPorts on which the pod's programs serve TLS themselves, and ServesTLS
+	// reports whether a program does on a port, because of what it was given.
+	Own       []intstr.IntOrString
+	ServesTLS func(port int32) bool
+	// ProxyProtocol are the ports of programs to which a new listener sends a header of the PROXY
+	// protocol.
+	ProxyProtocol []int32
+	Pair          volume.Pair
+	Image         string // empty if it is not known
+}
+
+// Add appends the operations that add the proxy, or what a proxy that is there lacks, and returns
+// its container and why it does not listen on some ports. If it is to listen on none, there is no
+// container and at least one note.
+func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []rules.Note) {
+	proxy, exists := api.ProxyOf(w.Pod)
+	if note, refused := w.refuse(proxy, exists); refused {
+		return patch, api.ContainerRef{}, []rules.Note{note}
+	}
+	wanted, notes := w.listeners(proxy)
+	notes = append(notes, Unused(w.ProxyProtocol, wanted)...)
+	if len(wanted) == 0 {
+		return patch, api.ContainerRef{}, notes
+	}
+	if exists {
+		patch = extend(proxy, wanted, patch)
+	} else {
+		patch = w.create(wanted, patch)
+		proxy.ContainerRef = api.ContainerRef{Container: &corev1.Container{Name: api.ProxyContainer}, Init: true, Index: len(w.Pod.Spec.InitContainers)}
+	}
+	return w.declare(wanted, patch), proxy.ContainerRef, notes
+}
+
+// Unused returns a note about the ports to which a header of the PROXY protocol is asked for, and
+// no listener sends it; nothing if there are none.
+func Unused(ports []int32, listeners []api.ProxyListener) []rules.Note {
+	var unused []string
+	for _, port := range ports {
+		if !slices.ContainsFunc(listeners, func(l api.ProxyListener) bool { return l.V2 && l.Upstream == port }) {
+			unused = append(unused, strconv.Itoa(int(port)))
+		}
+	}
+	if len(unused) == 0 {
+		return nil
+	}
+	return []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: rules.List(unused)}}
+}
+
+// refusal keeps the proxy out of a pod, or leaves one that is there as it is.
+type refusal struct {
+	reason  rules.Reason
+	applies func(w Wanted, proxy api.Proxy, exists bool) bool
+}
+
+var refusals = []refusal{
+	{rules.ProxyHostNetwork, func(w Wanted, _ api.Proxy, _ bool) bool { return w.Bare.Spec.HostNetwork || w.Pair.Host != "" }},
+	{rules.ProxyNameTaken, func(w Wanted, proxy api.Proxy, exists bool) bool {
+		if exists {
+			return !w.servesPair(proxy)
+		}
+		isNamed := func(c corev1.Container) bool { return c.Name == api.ProxyContainer }
+		return slices.ContainsFunc(w.Pod.Spec.InitContainers, isNamed) || slices.ContainsFunc(w.Pod.Spec.Containers, isNamed)
+	}},
+	{rules.ProxyNoImage, func(w Wanted, _ api.Proxy, exists bool) bool { return !exists && w.Image == "" }},
+}
+
+// refuse returns why nothing is added for any port, or false.
+func (w Wanted) refuse(proxy api.Proxy, exists bool) (rules.Note, bool) {
+	for _, check := range refusals {
+		if check.applies(w, proxy, exists) {
+			return rules.Note{Reason: check.reason}, true
+		}
+	}
+	return rules.Note{}, false
+}
+
+// servesPair reports whether the proxy has the pair that was chosen for the pod.
+func (w Wanted) servesPair(proxy api.Proxy) bool {
+	return slices.ContainsFunc(w.Pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && w.Pair.In(v.Projected.Sources) && volume.Mounted(proxy.Container, v.Name, api.DefaultMountPath)
+	})
+}

@@ -1,0 +1,171 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
+)
+
+func service(targets ...string) *corev1.Service {
+	svc := &corev1.Service{}
+	for i, target := range targets {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: int32(443 + i), TargetPort: intstr.FromString(target)})
+	}
+	return svc
+}
+
+func podWith(ports ...corev1.ContainerPort) *corev1.Pod {
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Ports: ports}}}}
+}
+
+func wantedOf(pod *corev1.Pod, svc *corev1.Service) Wanted {
+	bare := Without(pod)
+	targets := TargetsOf(svc, bare)
+	return Wanted{
+		Pod: pod, Bare: bare, Ports: targets.Asked, Own: targets.Own, ServesTLS: func(int32) bool { return false },
+		Pair: volume.Pair{Secret: "web-tls"}, Image: "registry.example/servingcert-proxy:v1",
+	}
+}
+
+// TestTargets: a name that a container declares is that of its own program.
+func TestTargets(t *testing.T) {
+	targets := TargetsOf(service("sc-tls-8080", "sc-any-9090", "https"), podWith(corev1.ContainerPort{Name: "sc-any-9090", ContainerPort: 1}))
+	assert.Equal(t, []Port{{ProxyPort: api.ProxyPort{Upstream: "8080"}}}, targets.Asked)
+	assert.Equal(t, []intstr.IntOrString{intstr.FromString("sc-any-9090")}, targets.Own, "beside ports that say TLS, https on 445 does not count")
+	assert.Equal(t, []string{"sc-any-9090"}, targets.Declared)
+}
+
+// TestAdd: ports are given from the first on, past those that are taken, and a second pass
+// changes nothing.
+func TestAdd(t *testing.T) {
+	pod := podWith(corev1.ContainerPort{ContainerPort: 8080}, corev1.ContainerPort{ContainerPort: firstPort + 1})
+	svc := service("sc-tls-8080")
+	patch, proxy, notes := wantedOf(pod, svc).Add(nil)
+	assert.Empty(t, notes)
+	assert.Equal(t, api.ProxyContainer, proxy.Name)
+
+	raw, err := json.Marshal(pod)
+	require.NoError(t, err)
+	operations, err := patch.JSON()
+	require.NoError(t, err)
+	decoded, err := jsonpatch.DecodePatch(operations)
+	require.NoError(t, err)
+	raw, err = decoded.Apply(raw)
+	require.NoError(t, err)
+	after := &corev1.Pod{}
+	require.NoError(t, json.Unmarshal(raw, after))
+	added, ok := api.ProxyOf(after)
+	require.True(t, ok)
+	assert.Equal(t, int32(firstPort), added.Admin)
+	assert.Equal(t, []api.ProxyListener{{Name: "sc-tls-8080", Port: firstPort + 2, Upstream: 8080}}, added.Listeners)
+	bare := Without(after)
+	assert.Equal(t, pod.Spec.Containers, bare.Spec.Containers)
+	assert.Equal(t, []corev1.Volume{{}, {}}, bare.Spec.Volumes)
+
+	again, proxy, notes := wantedOf(after, svc).Add(nil)
+	assert.Empty(t, again)
+	assert.Empty(t, notes)
+	assert.Equal(t, api.ProxyContainer, proxy.Name)
+}
+
+// TestProxyProtocol: the header is sent to the program's ports that are listed, whichever name
+// leads there. A listener that is there keeps what it does.
+func TestProxyProtocol(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	pod := podWith(corev1.ContainerPort{Name: "http", ContainerPort: 8080}, corev1.ContainerPort{Name: "proxied", ContainerPort: 8081})
+	w := wantedOf(pod, service("sc-tls-proxied", "sc-any-8081", "sc-tls-http", "sc-tls-9090"))
+	w.ProxyProtocol = []int32{8081, 9090, 7070}
+	sends := func(proxy api.Proxy) (names []string) {
+		listeners, _ := w.listeners(proxy)
+		for _, l := range listeners {
+			if l.V2 {
+				names = append(names, l.Name)
+			}
+		}
+		return names
+	}
+	assert.Equal(t, []string{"sc-tls-proxied", "sc-any-8081", "sc-tls-9090"}, sends(api.Proxy{}))
+	_, _, notes := w.Add(nil)
+	assert.Equal(t, []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: "7070"}}, notes)
+
+	pod.Spec.Volumes = []corev1.Volume{volume.New(pod, "pair", []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)}
+	pod.Spec.InitContainers = []corev1.Container{{
+		Name: api.ProxyContainer, RestartPolicy: &always,
+		Args:         []string{"--admin-address=127.0.0.1:15443", "--listen=sc-tls-proxied=15444:8081", "--listen=sc-tls-http=15445:8080,proxy-v2", "--listen=sc-any-8081=15446:8081"},
+		VolumeMounts: []corev1.VolumeMount{{Name: "pair", MountPath: api.DefaultMountPath}},
+	}}
+	proxy, ok := api.ProxyOf(pod)
+	require.True(t, ok)
+	assert.Equal(t, []string{"sc-tls-http", "sc-tls-9090"}, sends(proxy))
+	patch, _, notes := w.Add(nil)
+	assert.Equal(t, []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: "8081, 7070"}}, notes)
+	assert.Equal(t, "--listen=sc-tls-9090=15447:9090,proxy-v2", patch[0].Value)
+}
+
+// TestPortsOfProgramsStayFree: also one on which a program serves TLS itself and that no container
+// declares.
+func TestPortsOfProgramsStayFree(t *testing.T) {
+	w := wantedOf(podWith(), service("sc-tls-8080"))
+	w.Own = []intstr.IntOrString{intstr.FromInt32(firstPort + 1)}
+	listeners, _ := w.listeners(api.Proxy{})
+	require.Len(t, listeners, 1)
+	assert.EqualValues(t, firstPort+2, listeners[0].Port)
+}
+
+// TestUser: the proxy has the user of the pod, unless that is root.
+func TestUser(t *testing.T) {
+	root, own := int64(0), int64(1000)
+	pod := podWith()
+	assert.Nil(t, security(pod).RunAsUser)
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &own}
+	assert.Nil(t, security(pod).RunAsUser)
+	pod.Spec.SecurityContext.RunAsUser = &root
+	assert.EqualValues(t, user, *security(pod).RunAsUser)
+}
+
+// TestRefusals: each leaves the pod without a proxy, and says why.
+func TestRefusals(t *testing.T) {
+	var many []string
+	for i := range api.MaxProxyPorts + 1 {
+		many = append(many, fmt.Sprintf("sc-tls-%d", 8000+i))
+	}
+	for _, tt := range []struct {
+		reason rules.Reason
+		ports  []string
+		change func(pod *corev1.Pod, w *Wanted)
+	}{
+		{rules.ProxyHostNetwork, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.HostNetwork = true }},
+		{rules.ProxyNameTaken, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Name = api.ProxyContainer }},
+		{rules.ProxyNoImage, nil, func(_ *corev1.Pod, w *Wanted) { w.Image = "" }},
+		{rules.ProxyNoUpstream, []string{"sc-tls-web"}, func(*corev1.Pod, *Wanted) {}},
+		{rules.ProxyNotTCP, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }},
+		{rules.ProxyUpstreamTLS, nil, func(_ *corev1.Pod, w *Wanted) { w.ServesTLS = func(port int32) bool { return port == 8080 } }},
+		{rules.ProxyTooManyPorts, many, func(*corev1.Pod, *Wanted) {}},
+	} {
+		pod := podWith(corev1.ContainerPort{ContainerPort: 8080})
+		if tt.ports == nil {
+			tt.ports = []string{"sc-tls-8080"}
+		}
+		w := wantedOf(pod, service(tt.ports...))
+		tt.change(pod, &w)
+		patch, proxy, notes := w.Add(nil)
+		require.Len(t, notes, 1, tt.reason)
+		assert.Equal(t, tt.reason, notes[0].Reason)
+		if tt.reason == rules.ProxyTooManyPorts {
+			assert.Equal(t, many[api.MaxProxyPorts], notes[0].Detail)
+			continue // the others have one
+		}
+		assert.Empty(t, patch, tt.reason)
+		assert.Nil(t, proxy.Container, tt.reason)
+	}
+}

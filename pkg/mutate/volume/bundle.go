@@ -1,0 +1,49 @@
+package volume
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// bundle returns the source of a volume with the CA bundle, in a file of that name: the
+// ConfigMap of the namespace, or the cluster's ClusterTrustBundle if trustBundle. Without
+// required, the pod starts also if there is none.
+//
+// The ClusterTrustBundle is projected by its signer: of one that is projected by name and
+// has a signer, kubelets use what they read up to 5 minutes ago (kubernetes#141439).
+func bundle(path string, trustBundle, required bool) corev1.VolumeProjection {
+	if trustBundle {
+		signer := api.SignerName
+		return corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{
+			SignerName: &signer, LabelSelector: &metav1.LabelSelector{}, // empty selects all, nil none
+			Path: path, Optional: optional(!required),
+		}}
+	}
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
+		Items:                []corev1.KeyToPath{{Key: api.BundleKey, Path: path}},
+		Optional:             optional(!required),
+	}}
+}
+
+// hasBundle reports whether a source of a volume has the CA bundle in a file of that
+// name, from either object: the webhook's flag may have changed since the first pass.
+func hasBundle(s corev1.VolumeProjection, path string) bool {
+	if b := s.ClusterTrustBundle; b != nil {
+		byName := b.Name != nil && *b.Name == api.TrustBundleName
+		bySigner := b.SignerName != nil && *b.SignerName == api.SignerName &&
+			b.LabelSelector != nil && len(b.LabelSelector.MatchLabels)+len(b.LabelSelector.MatchExpressions) == 0
+		return (byName || bySigner) && b.Path == path
+	}
+	if s.ConfigMap == nil || s.ConfigMap.Name != api.BundleName {
+		return false
+	}
+	if path == api.BundleKey {
+		return projects(s.ConfigMap.Items, path)
+	}
+	return slices.Contains(s.ConfigMap.Items, corev1.KeyToPath{Key: api.BundleKey, Path: path})
+}

@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+)
+
+// Options are what is known beyond the objects.
+type Options struct {
+	// ClusterDomain is that of Services; "cluster.local" if empty.
+	ClusterDomain string
+	// Config is what the webhook was told.
+	choose.Config
+	// OpenShift is true if OpenShift's annotations are obeyed too.
+	OpenShift bool
+}
+
+// Workload is what makes pods, or a pod that nothing made.
+type Workload struct {
+	Kind, Namespace, Name string
+	Pod                   *corev1.Pod // or what its template describes
+}
+
+// String returns KIND/NAME.
+func (w Workload) String() string { return w.Kind + "/" + w.Name }
+
+// Builder collects what a Plan is made of.
+type Builder struct {
+	opts       Options
+	index      *index
+	namespaces map[string]*corev1.Namespace
+	workloads  []Workload
+	byLabel    map[label][]int // the workloads with a label
+	users      map[key][]string
+	secured    map[string]bool // Services that a BackendTLSPolicy names: NAMESPACE/NAME, or NAMESPACE/NAME:PORTNAME
+	unread     []string
+}
+
+// label is one label of the pods of a namespace.
+type label struct{ namespace, key, value string }
+
+// New returns a Builder for the Services. A namespace that is not among the namespaces is not
+// known: it may be opted in.
+func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Options) *Builder {
+	if opts.OpenShift {
+		services = slices.Clone(services)
+		for i, svc := range services {
+			services[i] = api.Translate(svc)
+		}
+	}
+	b := &Builder{
+		opts: opts, index: newIndex(services, opts.ClusterDomain), namespaces: map[string]*corev1.Namespace{},
+		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{},
+	}
+	for _, ns := range namespaces {
+		b.namespaces[ns.Name] = ns
+	}
+	for _, svc := range services {
+		b.addService(svc)
+	}
+	return b
+}
+
+// Unread takes note of something that could not be read.
+func (b *Builder) Unread(what string) { b.unread = append(b.unread, what) }
+
+// AddWorkload takes note of what a workload runs, and of whom it refers to.
+func (b *Builder) AddWorkload(w Workload) {
+	for k, v := range w.Pod.Labels {
+		l := label{w.Namespace, k, v}
+		b.byLabel[l] = append(b.byLabel[l], len(b.workloads))
+	}
+	b.workloads = append(b.workloads, w)
+	b.referencesOf(w)
+	for name := range configMapsOf(w.Pod) {
+		k := key{w.Namespace, name}
+		if len(b.users[k]) < maxUsers && !slices.Contains(b.users[k], w.String()) {
+			b.users[k] = append(b.users[k], w.String())
+		}
+	}
+}
+
+// maxUsers is how many workloads that use a ConfigMap are listed.
+const maxUsers = 20
+
+// behind returns the workloads that the Service selects.
+func (b *Builder) behind(svc *corev1.Service) []Workload {
+	var candidates []int
+	first := true
+	for k, v := range svc.Spec.Selector { // the shortest list that holds all of them
+		if list := b.byLabel[label{svc.Namespace, k, v}]; first || len(list) < len(candidates) {
+			candidates, first = list, false
+		}
+	}
+	var out []Workload
+	for _, i := range candidates {
+		if w := b.workloads[i]; api.Selects(svc, w.Pod) && !api.OneShot(w.Pod) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// optedIn returns whether the namespace is opted in, and whether that is known.
+func (b *Builder) optedIn(namespace string) (in, known bool) {
+	ns := b.namespaces[namespace]
+	if ns == nil {
+		return true, false
+	}
+	return ns.Labels[api.LabelInject] == api.InjectEnabled, true
+}
+
+// known returns what the webhook would know of a namespace with these Services only.
+func (b *Builder) known(namespace string, services ...*corev1.Service) choose.Known {
+	k := choose.Known{
+		Services: services, Namespace: map[string]string{},
+		Config: b.opts.Config,
+	}
+	if ns := b.namespaces[namespace]; ns != nil {
+		maps.Copy(k.Namespace, ns.Annotations)
+	}
+	return k
+}

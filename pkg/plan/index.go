@@ -1,0 +1,175 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// key names an object in a namespace.
+type key struct{ namespace, name string }
+
+// index finds Services by the names that clients use.
+type index struct {
+	services      map[key]*entry
+	byNamespace   map[string][]*entry
+	clusterDomain string
+}
+
+// entry is a Service, and what was found of it.
+type entry struct {
+	svc        *corev1.Service
+	references []Reference
+	seen       map[string]bool
+	more       int
+	toMove     int // of those that are not in references
+}
+
+func newIndex(services []*corev1.Service, clusterDomain string) *index {
+	x := &index{services: make(map[key]*entry, len(services)), byNamespace: map[string][]*entry{}, clusterDomain: cmp.Or(clusterDomain, "cluster.local")}
+	for _, svc := range services {
+		k := key{svc.Namespace, svc.Name}
+		if x.services[k] != nil { // the same manifest twice
+			continue
+		}
+		e := &entry{svc: svc, seen: map[string]bool{}}
+		x.services[k] = e
+		x.byNamespace[svc.Namespace] = append(x.byNamespace[svc.Namespace], e)
+	}
+	return x
+}
+
+// host returns the Service that a host names for a client in the namespace, or nil. sure is true
+// for a name below "svc", which can name nothing else.
+func (x *index) host(host, namespace string) (e *entry, sure bool) {
+	host = strings.TrimSuffix(host, "."+x.clusterDomain)
+	host, sure = strings.CutSuffix(host, ".svc")
+	labels := strings.Split(host, ".")
+	n := len(labels)
+	switch {
+	case sure && n >= 2: // with a pod's hostname before it, if it is headless
+		return x.services[key{labels[n-1], labels[n-2]}], true
+	case sure:
+		return nil, false
+	case n == 1:
+		return x.services[key{namespace, host}], false
+	case n == 2:
+		if e := x.services[key{labels[1], labels[0]}]; e != nil {
+			return e, false
+		}
+		return x.headless(key{namespace, labels[1]}), false
+	case n == 3:
+		return x.headless(key{labels[2], labels[1]}), false
+	}
+	return nil, false
+}
+
+func (x *index) headless(k key) *entry {
+	if e := x.services[k]; e != nil && api.IsHeadless(e.svc) {
+		return e
+	}
+	return nil
+}
+
+// port returns the port of the Service that a client dials by a number, or 0.
+func (e *entry) port(number int32) int32 {
+	for _, p := range e.svc.Spec.Ports {
+		if p.Port == number {
+			return number
+		}
+	}
+	if !api.IsHeadless(e.svc) {
+		return 0
+	}
+	for _, p := range e.svc.Spec.Ports { // a headless Service maps no ports
+		if p.TargetPort.Type == intstr.Int && p.TargetPort.IntVal == number {
+			return p.Port
+		}
+	}
+	return 0
+}
+
+// named returns the number of the port with the name, or 0.
+func (e *entry) named(name string) int32 {
+	for _, p := range e.svc.Spec.Ports {
+		if p.Name == name {
+			return p.Port
+		}
+	}
+	return 0
+}
+
+// only returns the Service's port if it has one, else 0.
+func (e *entry) only() int32 {
+	if len(e.svc.Spec.Ports) == 1 {
+		return e.svc.Spec.Ports[0].Port
+	}
+	return 0
+}
+
+// add takes note of a reference, at most once, and lists at most MaxReferences.
+func (e *entry) add(r Reference) {
+	id := strings.Join([]string{string(r.Via), r.Kind, r.Namespace, r.Name, r.Where, r.Address}, "\x00")
+	switch {
+	case e.seen[id]:
+	case len(e.references) < MaxReferences:
+		e.seen[id] = true
+		r.Address = api.Shorten(r.Address, maxAddress)
+		e.references = append(e.references, r)
+	default:
+		e.more++
+		if r.mustMove() {
+			e.toMove++
+		}
+	}
+}
+
+// mustMove reports whether the reference has to change before plaintext can go.
+func (r Reference) mustMove() bool { return r.Speaks == SpeaksPlaintext && !r.Via.Stays() }
+
+// finding is where a text is that may hold addresses: a reference without what it refers to.
+type finding struct {
+	Reference
+	// whole: a text that is nothing but the name of a Service counts, as that of a variable
+	// WEB_HOST.
+	whole bool
+}
+
+// refer takes note of the Services that a text names for a client in the namespace.
+func (x *index) refer(f finding, text string) {
+	if f.whole && len(text) <= maxHost && !strings.ContainsAny(text, ".:/ ") {
+		if e := x.services[key{f.Namespace, text}]; e != nil {
+			f.Address, f.Port, f.Speaks = text, e.only(), SpeaksUnknown
+			e.add(f.Reference)
+		}
+		return
+	}
+	eachAddress(text, func(a address) {
+		e, sure := x.host(a.host, f.Namespace)
+		if e == nil {
+			return
+		}
+		r := f.Reference
+		p := protocolOf(a.scheme)
+		r.Address, r.Port, r.Speaks = a.text, e.port(cmp.Or(a.port, p.port)), p.speaks
+		if a.scheme == "" && !sure && r.Port == 0 {
+			return // a word, or a file
+		}
+		if r.Port == 0 && a.port == 0 && p.port == 0 {
+			r.Port = e.only()
+		}
+		e.add(r)
+	})
+}
+
+// namesHost reports whether a variable, or the key of a ConfigMap, is named as those that hold
+// a host.
+func namesHost(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+	return len(words) > 0 && slices.Contains([]string{"host", "hostname", "addr", "address", "server", "endpoint", "url", "hosts", "servers"}, words[len(words)-1])
+}

@@ -1,0 +1,276 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+)
+
+// target returns the targetPort, which is the port's own number if it is not said.
+func target(p corev1.ServicePort) intstr.IntOrString {
+	if p.TargetPort == (intstr.IntOrString{}) {
+		return intstr.FromInt32(p.Port)
+	}
+	return p.TargetPort
+}
+
+// behind is a workload behind a port of a Service, and where the port leads to in it.
+type behind struct {
+	Workload
+	port int32
+}
+
+// leadsTo returns the workloads that the port leads to.
+func leadsTo(port intstr.IntOrString, workloads []Workload) []behind {
+	var out []behind
+	for _, w := range workloads {
+		if port.Type == intstr.Int {
+			out = append(out, behind{w, port.IntVal})
+			continue
+		}
+		for _, c := range api.RunningContainers(w.Pod) {
+			if n, ok := declared(c.Container, port.StrVal); ok {
+				out = append(out, behind{w, n})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// port judges one port of a Service. inside are the calls of pods to the port of their own.
+func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Workload) (out Port, inside []Reference) {
+	to := target(p)
+	out = Port{Name: p.Name, Port: p.Port, Target: to.String(), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Today: TodayUnknown}
+	if asked, ok := api.ParseProxyPort(to.StrVal); ok && to.Type == intstr.String {
+		out.Today, out.By = TodayProxy, "the proxy for port "+asked.Upstream
+		if asked.Plaintext {
+			out.Today = TodayAny
+		}
+		return out, nil
+	}
+	servers := leadsTo(to, workloads)
+	switch {
+	case out.Protocol != string(corev1.ProtocolTCP):
+		out.Today, out.ProxyNot = TodayPlaintext, "it is "+out.Protocol+", and only TCP is served"
+		return out, nil
+	case len(workloads) == 0:
+		out.ProxyNot = "no workload that was read has the labels of its selector"
+		if len(svc.Spec.Selector) == 0 {
+			out.ProxyNot = "the Service has no selector"
+		}
+		return out, nil
+	case len(servers) == 0:
+		out.ProxyNot = "no container declares the port " + to.StrVal
+		return out, nil
+	}
+	for _, w := range servers {
+		inside = append(inside, w.insideCalls(w.port)...)
+	}
+	out.Native = b.native(svc, p, servers, &out)
+	if out.Today == TodayUnknown {
+		out.Today, out.By = declaredToday(p, servers, inside)
+	}
+	if out.Today == TodayPlaintext {
+		out.proxy(svc, p, servers)
+	}
+	return out, inside
+}
+
+// declaredToday returns what a port speaks whose program nothing is known of.
+func declaredToday(p corev1.ServicePort, servers []behind, inside []Reference) (Today, string) {
+	for _, r := range inside {
+		if r.Via == ViaProbe && r.Speaks == SpeaksTLS {
+			return TodayOwn, r.Where + " is HTTPS"
+		}
+	}
+	names := []string{p.Name}
+	if p.AppProtocol != nil {
+		names = append(names, *p.AppProtocol)
+	}
+	for _, name := range names {
+		if api.PortSaysTLS(name, 0) {
+			return TodayDeclared, "the Service calls it " + name
+		}
+	}
+	if api.PortSaysTLS("", p.Port) && servers[0].port != 80 && servers[0].port != 8080 {
+		return TodayDeclared, fmt.Sprintf("its number is %d", p.Port)
+	}
+	return TodayPlaintext, ""
+}
+
+// proxy fills in the targetPort that asks for the proxy, or why there can be none.
+func (out *Port) proxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) {
+	upstream := fmt.Sprint(servers[0].port)
+	for _, w := range servers {
+		request, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+		switch reason := api.Exempt(w.Pod, request); {
+		case w.Pod.Spec.HostNetwork:
+			out.ProxyNot = w.String() + " uses the node's network, whose loopback others share"
+		case reason == api.ExemptWindows:
+			out.ProxyNot = w.String() + " runs on Windows"
+		case reason == api.ExemptOptedOut:
+			out.ProxyNot = w.String() + " has the label " + api.LabelInject + "=" + api.InjectDisabled
+		case w.port != servers[0].port:
+			upstream = p.TargetPort.StrVal
+		}
+		if out.ProxyNot != "" {
+			return
+		}
+	}
+	asked := api.ProxyPort{Upstream: upstream}
+	if _, ok := api.ParseProxyPort(asked.Name()); !ok {
+		out.ProxyNot = fmt.Sprintf("port %q is another number in some workloads, and its name does not fit into sc-tls-PORT: use a name of at most 8 characters", upstream)
+		return
+	}
+	out.Proxy = asked.Name()
+	if protocol := inProtocol[servers[0].port]; protocol != "" {
+		out.Notes = append(out.Notes, protocol+" negotiates TLS inside its protocol: only clients that begin with TLS can use the port")
+	}
+	if api.IsHeadless(svc) {
+		out.Notes = append(out.Notes, "the Service is headless: clients that resolve its name dial the pods themselves, at the number in its EndpointSlice")
+	}
+	if svc.Spec.Type == corev1.ServiceTypeNodePort || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		out.Notes = append(out.Notes, "the Service is of type "+string(svc.Spec.Type)+": the new port is reached from outside too")
+	}
+}
+
+// inProtocol are protocols that begin without TLS, by their usual port.
+var inProtocol = map[int32]string{25: "SMTP", 587: "SMTP", 21: "FTP", 110: "POP3", 143: "IMAP", 389: "LDAP", 3306: "MySQL", 4222: "NATS"}
+
+// single returns a copy of the Service with only that port, which asks for a certificate.
+func single(svc *corev1.Service, p corev1.ServicePort) *corev1.Service {
+	out := svc.DeepCopy()
+	out.Spec.Ports = []corev1.ServicePort{p}
+	if !api.Asks(out) {
+		if out.Annotations == nil {
+			out.Annotations = map[string]string{}
+		}
+		out.Annotations[api.AnnotationSecretName] = svc.Name + "-tls"
+	}
+	return out
+}
+
+// native returns what the webhook would do for the containers behind the port, if the Service had
+// no other, and fills in Today where that says it.
+func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []behind, out *Port) *Native {
+	in, _ := b.optedIn(svc.Namespace)
+	asks := in && api.Asks(svc) && !besideProxy(svc, p, servers)
+	hypothetical := b.known(svc.Namespace, single(svc, p))
+	possible, details, breaks := true, []string{}, []string{}
+	for _, w := range servers {
+		_, report, err := mutate.Mutate(w.Pod, hypothetical)
+		if err != nil {
+			return &Native{Detail: w.String() + ": " + err.Error()}
+		}
+		v := verdictOf(report)
+		possible = possible && v.serves
+		switch {
+		case v.own == "":
+		case !saysTLS.MatchString(v.own):
+			out.Notes = appendNew(out.Notes, w.String()+" sets "+v.own+", by which it may serve TLS already: see what its port speaks")
+		case out.Today == TodayUnknown:
+			out.Today, out.By = TodayOwn, w.String()+" sets "+v.own
+		}
+		for _, d := range v.details {
+			details = appendNew(details, w.String()+": "+d)
+		}
+		for _, d := range v.breaks {
+			breaks = appendNew(breaks, w.String()+": "+d)
+		}
+	}
+	n := &Native{Possible: possible, Detail: strings.Join(details, "; "), Breaks: breaks}
+	if possible && asks && out.Today == TodayUnknown {
+		out.Today, out.By = TodayTLS, n.Detail
+	}
+	return n
+}
+
+// besideProxy reports whether the program behind the port gets no certificate of its own, because
+// the Service asks for a proxy before it, and nobody asks for its flags.
+func besideProxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) bool {
+	asksFlags := func(annotations map[string]string) bool {
+		settings, _ := api.ParseSettings(annotations) // a mistake in them is for doctor and analyze
+		return settings.Mode == api.ModeArgs || settings.NamesFlags()
+	}
+	if asksFlags(svc.Annotations) || slices.ContainsFunc(servers, func(w behind) bool { return asksFlags(w.Pod.Annotations) }) {
+		return false
+	}
+	return slices.ContainsFunc(svc.Spec.Ports, func(other corev1.ServicePort) bool {
+		asked, ok := api.ParseProxyPort(other.TargetPort.StrVal)
+		return ok && (asked.Upstream == fmt.Sprint(servers[0].port) || asked.Upstream == p.TargetPort.StrVal)
+	})
+}
+
+// saysTLS matches options and variables that are about TLS by their names. Others that the webhook leaves to the
+// program's owner, such as redis-server's --port or a configuration file, may be about something else.
+var saysTLS = regexp.MustCompile(`(?i)tls|ssl|https|cert|secure`)
+
+func appendNew(all []string, s string) []string {
+	const most = 5
+	if slices.Contains(all, s) || len(all) == most {
+		return all
+	}
+	return append(all, s)
+}
+
+// verdict is what a report of the webhook says of a port.
+type verdict struct {
+	serves          bool
+	own             string // a flag or variable by which the program's owner configures TLS, or may
+	details, breaks []string
+}
+
+// Reasons of the webhook that say why a container does not get what makes it serve TLS.
+var refusals = []rules.Reason{
+	rules.ProgramNeedsMore, rules.OlderVersion, rules.UnknownProgram, rules.NoArgs, rules.ShellWrapper, rules.FlagsWithheld, rules.OtherPort,
+	rules.AmbiguousContainer, rules.UnknownContainer, rules.MountPathTaken, rules.MountPathReadOnly, rules.MountPathCovers, rules.FlagAlreadySet, rules.PlaintextCall,
+}
+
+// callers are those that say who would fail, or may.
+var callers = []rules.Reason{rules.PlaintextCall, rules.ProgramNote, rules.GRPCProbe, rules.TCPProbe, rules.HTTPProbe}
+
+func verdictOf(r mutate.Report) verdict {
+	var v verdict
+	for _, c := range r.Containers {
+		parts := strings.Split(c.Parts(), ",")
+		if slices.Contains(parts, "flags") || slices.Contains(parts, "variables") {
+			v.serves = true
+			v.details = append(v.details, "container "+c.Name+" gets "+c.Parts())
+		}
+	}
+	for _, n := range r.Notes {
+		text := strings.Join(strings.Fields(cmp.Or(n.Detail, n.String())), " ")
+		if len(n.Containers) > 0 && n.Detail != "" {
+			text = "container " + strings.Join(n.Containers, ", ") + ": " + text
+		}
+		switch n.Reason {
+		case rules.FlagAlreadySet:
+			v.own = api.Shorten(n.Detail, maxAddress)
+		case rules.OtherPort:
+			v.serves = false
+		}
+		if slices.Contains(refusals, n.Reason) {
+			v.details = append(v.details, string(n.Reason)+": "+api.Shorten(text, maxDetail))
+		}
+		if slices.Contains(callers, n.Reason) {
+			v.breaks = append(v.breaks, string(n.Reason)+": "+api.Shorten(text, maxDetail))
+		}
+	}
+	if len(v.details) == 0 {
+		v.details = []string{string(r.Reason) + ": " + r.Explain()}
+	}
+	return v
+}
+
+// maxDetail is how much of a reason is shown, in characters.
+const maxDetail = 240

@@ -1,0 +1,200 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// graph says which Services call which, by the workloads behind them.
+type graph struct {
+	behind map[string][]key        // the Services that a workload is behind: NAMESPACE KIND/NAME
+	refers map[key]map[string]bool // the workloads that refer to a Service
+}
+
+func newGraph() graph { return graph{map[string][]key{}, map[key]map[string]bool{}} }
+
+func (g graph) add(k key, s Service, workloads []Workload) {
+	for _, w := range workloads {
+		id := w.Namespace + " " + w.String()
+		g.behind[id] = append(g.behind[id], k)
+	}
+	if s.Way == WayDone || s.Way == WayNone {
+		return
+	}
+	callers := map[string]bool{}
+	for _, r := range s.References {
+		if r.Via == ViaEnv || r.Via == ViaArgs {
+			callers[r.Namespace+" "+r.Kind+"/"+r.Name] = true
+		}
+		for _, w := range r.UsedBy {
+			callers[r.Namespace+" "+w] = true
+		}
+	}
+	g.refers[k] = callers
+}
+
+// order numbers the waves. A Service waits for those that its workloads call; where they wait for
+// each other, the one with the fewest that it waits for goes first.
+func (g graph) order(services []Service) {
+	waits := map[key]map[key]bool{}
+	for i := range services {
+		if s := &services[i]; s.Way != WayDone && s.Way != WayNone {
+			waits[key{s.Namespace, s.Name}] = map[key]bool{}
+		}
+	}
+	blocks := map[key][]key{}
+	for callee, callers := range g.refers {
+		for w := range callers {
+			for _, caller := range g.behind[w] {
+				if waits[caller] != nil && caller != callee && !waits[caller][callee] {
+					waits[caller][callee] = true
+					blocks[callee] = append(blocks[callee], caller)
+				}
+			}
+		}
+	}
+	waves := map[key]int{}
+	for wave := 1; len(waits) > 0; wave++ {
+		for _, k := range next(waits) {
+			waves[k] = wave
+			delete(waits, k)
+			for _, caller := range blocks[k] {
+				delete(waits[caller], k)
+			}
+		}
+	}
+	for i := range services {
+		services[i].Wave = waves[key{services[i].Namespace, services[i].Name}]
+	}
+}
+
+// next returns the Services that wait for nobody, or else the one that waits for the fewest.
+func next(waits map[key]map[key]bool) []key {
+	var free []key
+	var first key
+	for k, waiting := range waits {
+		if len(waiting) == 0 {
+			free = append(free, k)
+		}
+		if first == (key{}) || cmp.Or(cmp.Compare(len(waiting), len(waits[first])), compareKeys(k, first)) < 0 {
+			first = k
+		}
+	}
+	if len(free) == 0 {
+		return []key{first}
+	}
+	return free
+}
+
+// steps fills in what a person does. labelled: the namespace is known to be opted in.
+func (s *Service) steps(labelled bool) {
+	add := func(what string, command ...string) {
+		for i, arg := range command {
+			command[i] = quoted(arg)
+		}
+		s.Steps = append(s.Steps, Step{what, strings.Join(command, " ")})
+	}
+	if s.Patch != nil {
+		if !labelled {
+			add("opt the namespace in, once", "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
+		}
+		what := "annotate the Service"
+		if s.Patch.Spec != nil {
+			what = "add the port " + s.Patch.added()
+		}
+		add(what, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
+		for _, w := range s.Workloads {
+			kind, name, _ := strings.Cut(w, "/")
+			if api.Restartable(kind) {
+				add("roll out "+w, "kubectl", "rollout", "restart", strings.ToLower(kind)+"/"+name, "-n", s.Namespace)
+			} else {
+				add("replace the pods of " + w)
+			}
+		}
+	}
+	if s.Way != WayPort && s.Way != WayMove {
+		return
+	}
+	if s.ToMove > 0 {
+		add("move " + plural(s.ToMove, "plaintext reference") + " to " + s.securely())
+	}
+	if n := s.unclear(); n > 0 {
+		add("check " + plural(n, "address") + " without a scheme for plaintext")
+	}
+	if slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
+		add("see who still speaks plaintext", "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	}
+	add("take plaintext away (docs/tls-beside-plaintext.md)")
+}
+
+// securely are the addresses with TLS.
+func (s *Service) securely() string {
+	var out []string
+	for _, p := range s.Ports {
+		if asked, ok := api.ParseProxyPort(p.Target); ok && asked.Name() == p.Target {
+			out = append(out, fmt.Sprintf("%s.%s.svc:%d", s.Name, s.Namespace, p.Port))
+		}
+	}
+	if s.Patch != nil && s.Patch.Spec != nil {
+		for _, p := range s.Patch.Spec.Ports {
+			if _, ok := api.ParseProxyPort(fmt.Sprint(p.TargetPort)); ok {
+				out = append(out, fmt.Sprintf("%s.%s.svc:%d", s.Name, s.Namespace, p.Port))
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// unclear counts the references that do not say what they speak.
+func (s *Service) unclear() (n int) {
+	for _, r := range s.References {
+		if r.Speaks == SpeaksUnknown {
+			n++
+		}
+	}
+	return n
+}
+
+// quoted returns an argument as a shell reads it. Whoever wrote a manifest chose the names in it.
+func quoted(arg string) string {
+	if strings.IndexFunc(arg, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./=:,", r)
+	}) < 0 && arg != "" {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// merge returns the patch as kubectl patch takes it.
+func (p *Patch) merge() string {
+	body := map[string]any{}
+	if p.Metadata.Annotations != nil {
+		body["metadata"] = map[string]any{"annotations": p.Metadata.Annotations}
+	}
+	if p.Spec != nil {
+		body["spec"] = p.Spec
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // it is made of texts and numbers
+	}
+	return string(text)
+}
+
+// added lists the ports that the patch adds: NUMBER (targetPort NAME).
+func (p *Patch) added() string {
+	var out []string
+	for _, port := range p.Spec.Ports {
+		if name, ok := port.TargetPort.(string); ok {
+			if _, ok := api.ParseProxyPort(name); ok {
+				out = append(out, fmt.Sprintf("%d to %s", port.Port, name))
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,53 @@
+package page
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/plan"
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+func rendered(t *testing.T, manifests string) string {
+	t.Helper()
+	docs, err := preview.Parse("shop.yaml", []byte(manifests))
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, Write(&b, plan.OfManifests(docs, "", plan.Options{}), "shop.yaml"))
+	return b.String()
+}
+
+// TestThePageNeedsNothingElse: it makes no request, and each Service is on it.
+func TestThePageNeedsNothingElse(t *testing.T) {
+	in, err := os.ReadFile("../testdata/shop.yaml")
+	require.NoError(t, err)
+	html := rendered(t, string(in))
+	assert.NotRegexp(t, `(?i)\b(src|href|action|srcset)=|@import|url\(|<script|<link`, html)
+	for _, name := range []string{"ready/beside", "ready/grafana", "shop/redis", "shop/api", "shop/web", "shop/agent", "shop/outside"} {
+		assert.Contains(t, html, `<span class="name">`+name+`</span>`)
+	}
+	assert.NotContains(t, html, "admin:secret", "passwords of addresses are not shown")
+	assert.Len(t, regexp.MustCompile(`<details`).FindAllString(html, -1), 9)
+}
+
+// TestEachWordIsThere: a way or a protocol without words would be empty on the page.
+func TestEachWordIsThere(t *testing.T) {
+	for _, w := range plan.Ways() {
+		assert.NotEmpty(t, words[w].badge, w)
+	}
+	assert.Len(t, todays, 7)
+}
+
+// TestNamesAreNotMarkup: manifests are written by anybody.
+func TestNamesAreNotMarkup(t *testing.T) {
+	html := rendered(t, `{apiVersion: v1, kind: Service, metadata: {name: "<script>alert(1)</script>"}, spec: {selector: {a: "<b>"}, ports: [{port: 80, name: "<i>"}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: "<img>", labels: {a: "<b>"}}, spec: {containers: [{name: "<u>", image: i}]}}`)
+	assert.NotRegexp(t, `<(script|b>|i>|img|u>)[^0-9]`, strings.ReplaceAll(html, "<b>1</b>", ""))
+	assert.Contains(t, html, "&lt;script&gt;")
+}

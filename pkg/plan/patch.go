@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Patch is a Service with nothing but what is to be added, for kubectl apply --server-side and
+// for kubectl patch.
+type Patch struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Metadata   PatchMetadata `json:"metadata"`
+	Spec       *PatchSpec    `json:"spec,omitempty"`
+}
+
+// PatchMetadata names the Service, and holds the annotation that it lacks.
+type PatchMetadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// PatchSpec holds the ports that the Service lacks, and the name of one that lacks it.
+type PatchSpec struct {
+	Ports []PatchPort `json:"ports"`
+}
+
+// PatchPort is a port. Ports are merged by number and protocol.
+type PatchPort struct {
+	Name       string `json:"name"`
+	Port       int32  `json:"port"`
+	Protocol   string `json:"protocol"`
+	TargetPort any    `json:"targetPort,omitempty"`
+}
+
+func patchOf(svc *corev1.Service, s *Service) *Patch {
+	p := &Patch{APIVersion: "v1", Kind: "Service", Metadata: PatchMetadata{Name: s.Name, Namespace: s.Namespace}}
+	if !api.Asks(svc) {
+		p.Metadata.Annotations = map[string]string{s.request.annotation: s.request.value}
+	}
+	if s.Way != WayPort {
+		return p
+	}
+	p.Spec = &PatchSpec{}
+	taken := takenBy(svc)
+	for i, have := range s.Ports {
+		if have.Proxy == "" || taken.targets[have.Proxy] {
+			continue
+		}
+		taken.targets[have.Proxy] = true
+		if have.Name == "" { // the API server wants names where there are several ports
+			have.Name = taken.name("http")
+			p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: have.Name, Port: have.Port, Protocol: "TCP", TargetPort: value(target(svc.Spec.Ports[i]))})
+		}
+		p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: taken.name(secureName(have.Name)), Port: taken.port(have.Port), Protocol: "TCP", TargetPort: have.Proxy})
+	}
+	return p
+}
+
+// applied returns the Service with what the patch adds; the Service itself if p is nil.
+func (p *Patch) applied(svc *corev1.Service) *corev1.Service {
+	if p == nil {
+		return svc
+	}
+	out := svc.DeepCopy()
+	if out.Annotations == nil {
+		out.Annotations = map[string]string{}
+	}
+	maps.Copy(out.Annotations, p.Metadata.Annotations)
+	if p.Spec != nil {
+		for _, port := range p.Spec.Ports {
+			out.Spec.Ports = append(out.Spec.Ports, corev1.ServicePort{Name: port.Name, Port: port.Port, TargetPort: intstr.Parse(fmt.Sprint(port.TargetPort))})
+		}
+	}
+	return out
+}
+
+func value(t intstr.IntOrString) any {
+	if t.Type == intstr.String {
+		return t.StrVal
+	}
+	return t.IntVal
+}
+
+// secureName is the name of the port beside one. Names that begin with grpc or h2c say that the
+// program speaks HTTP/2, and go on to say it.
+func secureName(name string) string {
+	switch first, rest, _ := strings.Cut(name, "-"); {
+	case first == "http" && rest == "", first == "web" && rest == "":
+		return "https"
+	case first == "http":
+		return "https-" + rest
+	}
+	return name + "-tls"
+}
+
+// taken are the names, numbers and targets of a Service's ports.
+type taken struct {
+	names, targets map[string]bool
+	numbers        map[int32]bool
+}
+
+func takenBy(svc *corev1.Service) taken {
+	t := taken{map[string]bool{}, map[string]bool{}, map[int32]bool{}}
+	for _, p := range svc.Spec.Ports {
+		t.names[p.Name], t.numbers[p.Port] = true, true
+	}
+	return t
+}
+
+// maxPortName is the length of the longest name of a Service's port.
+const maxPortName = 63
+
+func (t taken) name(want string) string {
+	name := want[:min(len(want), maxPortName)]
+	for i := 2; t.names[name]; i++ {
+		suffix := fmt.Sprintf("-%d", i)
+		name = want[:min(len(want), maxPortName-len(suffix))] + suffix
+	}
+	t.names[name] = true
+	return name
+}
+
+// secure are the ports that protocols have with TLS.
+var secure = map[int32]int32{80: 443, 8080: 8443, 6379: 6380, 5672: 5671, 1883: 8883, 389: 636, 25: 465, 143: 993, 110: 995}
+
+// port returns a number beside another: the usual one, else 443, 8443, or one that is 10000 more.
+func (t taken) port(of int32) int32 {
+	const last = 65535
+	for _, n := range []int32{secure[of], 443, 8443, of + 10000} {
+		if n > 0 && n <= last && !t.numbers[n] {
+			t.numbers[n] = true
+			return n
+		}
+	}
+	n := int32(10443)
+	for t.numbers[n] {
+		n++
+	}
+	t.numbers[n] = true
+	return n
+}

@@ -1,0 +1,229 @@
+package plan
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+var update = flag.Bool("update", false, "write the expected output")
+
+func planOf(t testing.TB, manifests string) Plan {
+	t.Helper()
+	docs, err := preview.Parse("shop.yaml", []byte(manifests))
+	require.NoError(t, err)
+	return OfManifests(docs, "", Options{})
+}
+
+func TestGolden(t *testing.T) {
+	in, err := os.ReadFile("testdata/shop.yaml")
+	require.NoError(t, err)
+	got, err := yaml.Marshal(planOf(t, string(in)))
+	require.NoError(t, err)
+	const file = "testdata/shop.plan.yaml"
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(want), string(got), "run with -update, and read the difference")
+}
+
+// many returns the manifests of n workloads, each with a Service, a ConfigMap and an Ingress,
+// that call each other.
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `---
+apiVersion: v1
+kind: Service
+metadata: {name: s%[1]d, namespace: n%[2]d, labels: {app: s%[1]d}}
+spec: {selector: {app: s%[1]d}, ports: [{name: http, port: 80, targetPort: http}, {name: metrics, port: 9090}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: s%[1]d, namespace: n%[2]d}
+spec:
+  template:
+    metadata: {labels: {app: s%[1]d}}
+    spec:
+      containers:
+      - name: app
+        image: registry.example/s%[1]d:1
+        args: [--upstream=http://s%[3]d.n%[4]d.svc, --self=http://localhost:8080]
+        env: [{name: A, value: "http://s%[5]d"}, {name: B, value: "tcp://s%[5]d:9090"}]
+        ports: [{name: http, containerPort: 8080}, {containerPort: 9090}]
+        readinessProbe: {httpGet: {port: http}}
+        volumeMounts: [{name: config, mountPath: /etc/app}]
+      - {name: sidecar, image: grafana/grafana:11}
+      volumes: [{name: config, configMap: {name: s%[1]d}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: s%[1]d, namespace: n%[2]d}
+data:
+  config: "%[6]s"
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: s%[1]d, namespace: n%[2]d}
+spec: {defaultBackend: {service: {name: s%[1]d, port: {number: 80}}}}
+`, i, i%20, (i*7+3)%n, (i*7+3)%n%20, (i+20)%n, strings.Repeat("x.y http://s0.n0:80 ", 100))
+	}
+	return b.String()
+}
+
+// TestBounded: references are listed up to a limit, and all are counted.
+func TestBounded(t *testing.T) {
+	p := planOf(t, many(300))
+	i := slices.IndexFunc(p.Services, func(s Service) bool { return s.Name == "s0" })
+	s0 := p.Services[i]
+	assert.Len(t, s0.References, MaxReferences)
+	assert.Positive(t, s0.MoreReferences)
+	assert.GreaterOrEqual(t, s0.ToMove, 300, "a ConfigMap of each refers to it")
+}
+
+// TestNobodyGoesBeforeThoseItCalls: but where they call each other in a circle.
+func TestNobodyGoesBeforeThoseItCalls(t *testing.T) {
+	waves := func(calls map[string][]string) map[string]int {
+		var b strings.Builder
+		for name, callees := range calls {
+			fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Service, metadata: {name: %[1]s}, spec: {selector: {app: %[1]s}, ports: [{port: 80}]}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: %[1]s, labels: {app: %[1]s}}, spec: {containers: [{name: c, image: i, args: [", name)
+			for _, c := range callees {
+				fmt.Fprintf(&b, "'http://%s', ", c)
+			}
+			b.WriteString("]}]}}\n")
+		}
+		out := map[string]int{}
+		for _, s := range planOf(t, b.String()).Services {
+			out[s.Name] = s.Wave
+		}
+		return out
+	}
+	assert.Equal(t, map[string]int{"a": 3, "b": 2, "c": 1, "d": 1}, waves(map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": {"c"}, "d": nil}))
+	circle := waves(map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a"}})
+	assert.Equal(t, map[string]int{"a": 1, "c": 2, "b": 3}, circle)
+	rapid.Check(t, func(t *rapid.T) {
+		names := []string{"a", "b", "c", "d", "e"}
+		calls := map[string][]string{}
+		for i, name := range names {
+			calls[name] = nil
+			for _, callee := range names[:i] { // no circle
+				if rapid.Bool().Draw(t, name+callee) {
+					calls[name] = append(calls[name], callee)
+				}
+			}
+		}
+		got := waves(calls)
+		for caller, callees := range calls {
+			for _, callee := range callees {
+				if got[caller] <= got[callee] {
+					t.Fatalf("%v: %v", calls, got)
+				}
+			}
+		}
+	})
+}
+
+// TestTwice: the plan of what was patched asks for nothing more.
+func TestTwice(t *testing.T) {
+	in, err := os.ReadFile("testdata/shop.yaml")
+	require.NoError(t, err)
+	docs, err := preview.Parse("shop.yaml", in)
+	require.NoError(t, err)
+	first := OfManifests(docs, "", Options{})
+	patches := map[string]*Patch{}
+	for _, s := range first.Services {
+		patches[s.Namespace+"/"+s.Name] = s.Patch
+	}
+	var b strings.Builder
+	for _, d := range docs {
+		for _, o := range d.Objects("default") {
+			if patch := patches[o.Namespace+"/"+o.Name]; o.Kind == "Service" && patch != nil {
+				require.NoError(t, json.Unmarshal([]byte(patched(t, o.Content, patch)), &o.Content))
+			}
+			raw, err := json.Marshal(o.Content)
+			require.NoError(t, err)
+			b.Write(raw)
+			b.WriteString("\n---\n")
+		}
+	}
+	second := planOf(t, b.String())
+	for _, s := range second.Services {
+		assert.NotEqual(t, WayPort, s.Way, s.Name)
+		if patches[s.Namespace+"/"+s.Name] != nil {
+			assert.Equal(t, WayMove, s.Way, s.Name)
+			assert.Nil(t, s.Patch)
+		}
+	}
+	assert.Equal(t, first.Totals.References, second.Totals.References, "nobody was broken, and nobody has moved")
+}
+
+// patched is what the API server makes of a Service and a patch.
+func patched(t *testing.T, svc map[string]any, patch *Patch) string {
+	original, err := json.Marshal(svc)
+	require.NoError(t, err)
+	out, err := strategicpatch.StrategicMergePatch(original, []byte(patch.merge()), &corev1.Service{})
+	require.NoError(t, err)
+	return string(out)
+}
+
+// TestNamesAreQuoted: whoever wrote a manifest does not write the command.
+func TestNamesAreQuoted(t *testing.T) {
+	assert.Equal(t, "a/b-c=d", quoted("a/b-c=d"))
+	assert.Equal(t, "''", quoted(""))
+	assert.Equal(t, `'x'\''; rm -rf /'`, quoted("x'; rm -rf /"))
+	for _, s := range planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: "a b;c"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{name: "x'y", port: 80}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: "p", labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}`).Services {
+		require.NotEmpty(t, s.Steps)
+		for _, step := range s.Steps {
+			if strings.HasPrefix(step.Command, "kubectl patch") {
+				assert.Contains(t, step.Command, `kubectl patch service 'a b;c' -n default -p '{`)
+				assert.Contains(t, step.Command, `x'\''y-tls`)
+			}
+		}
+	}
+}
+
+// TestOptionsThatMayMeanTLS: of those that the webhook leaves to the owner, only a name that is about TLS says that a port
+// speaks it.
+func TestOptionsThatMayMeanTLS(t *testing.T) {
+	for args, want := range map[string]Today{
+		"redis-server, --port, '6379'":                  TodayPlaintext,
+		"redis-server, --tls-cluster, 'yes'":            TodayOwn,
+		"redis-server, --port, '0', --tls-port, '6379'": TodayOwn,
+	} {
+		p := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: kv}, spec: {selector: {a: b}, ports: [{name: kv, port: 80, targetPort: 6379}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: kv, labels: {a: b}}, spec: {containers: [{name: c, image: "redis:7", command: [`+args+`]}]}}`).Services[0].Ports[0]
+		assert.Equal(t, want, p.Today, args)
+		assert.Equal(t, want == TodayPlaintext, p.Proxy != "", args)
+		assert.Equal(t, want == TodayPlaintext, strings.Contains(strings.Join(p.Notes, "\n"), "Pod/kv sets port, by which it may serve TLS already"), args)
+	}
+}
+
+// BenchmarkPlan: 2000 workloads, each with a Service, a ConfigMap and an Ingress, from their manifests.
+func BenchmarkPlan(b *testing.B) {
+	text := []byte(many(2000))
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		docs, err := preview.Parse("many.yaml", text)
+		require.NoError(b, err)
+		assert.Len(b, OfManifests(docs, "", Options{}).Services, 2000)
+	}
+}

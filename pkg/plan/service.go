@@ -1,0 +1,238 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Plan returns the plan of all Services.
+func (b *Builder) Plan() Plan {
+	p := Plan{Services: []Service{}, Unread: b.unread, Totals: Totals{Ways: map[Way]int{}}}
+	edges := newGraph()
+	var services []*corev1.Service
+	behind := map[key][]Workload{}
+	for _, k := range slices.SortedFunc(maps.Keys(b.index.services), compareKeys) {
+		svc := b.index.services[k].svc
+		services, behind[k] = append(services, svc), b.behind(svc)
+	}
+	asked := requests(services, behind)
+	for _, svc := range services {
+		k := key{svc.Namespace, svc.Name}
+		p.Services = append(p.Services, b.service(b.index.services[k], behind[k], asked[k]))
+	}
+	b.withhold(p.Services, behind)
+	for i := range p.Services {
+		s := &p.Services[i]
+		in, known := b.optedIn(s.Namespace)
+		s.steps(in && known)
+		k := key{s.Namespace, s.Name}
+		edges.add(k, *s, behind[k])
+		p.Totals.add(*s)
+	}
+	edges.order(p.Services)
+	slices.SortStableFunc(p.Services, func(a, b Service) int {
+		return cmp.Or(cmp.Compare(last(a.Wave), last(b.Wave)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return p
+}
+
+// Only returns the plan of the Services with these names, NAME or NAMESPACE/NAME, and an error if
+// there is none of a name.
+func (p Plan) Only(names []string) (Plan, error) {
+	out := Plan{Services: []Service{}, Unread: p.Unread, Totals: Totals{Ways: map[Way]int{}}}
+	found := map[string]bool{}
+	for _, s := range p.Services {
+		wanted := false
+		for _, name := range []string{s.Name, s.Namespace + "/" + s.Name} {
+			wanted = wanted || slices.Contains(names, name)
+			found[name] = true
+		}
+		if wanted {
+			out.Services = append(out.Services, s)
+			out.Totals.add(s)
+		}
+	}
+	for _, name := range names {
+		if !found[name] {
+			return Plan{}, fmt.Errorf("Service %q: not found", name)
+		}
+	}
+	return out, nil
+}
+
+func (t *Totals) add(s Service) {
+	t.Services++
+	t.Ways[s.Way]++
+	t.References += s.ToMove
+}
+
+// last puts Services of which nothing is to be done behind the others.
+func last(wave int) int {
+	if wave == 0 {
+		return 1 << 30
+	}
+	return wave
+}
+
+func compareKeys(a, b key) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+}
+
+// service returns the plan of one Service, without its steps and its place in the order.
+func (b *Builder) service(e *entry, workloads []Workload, asked request) Service {
+	svc := e.svc
+	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked}
+	if c := api.Condition(svc, api.ConditionServing); c != nil {
+		s.Serving = c.Reason
+	}
+	for _, w := range workloads {
+		s.Workloads = append(s.Workloads, w.String())
+	}
+	for _, p := range svc.Spec.Ports {
+		port, inside := b.port(svc, p, workloads)
+		if port.Today == TodayTLS && s.Serving == api.ServingPlaintext {
+			port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" says that it serves no TLS"
+		}
+		for _, r := range inside {
+			r.Port = p.Port
+			e.add(r)
+		}
+		s.Ports = append(s.Ports, port)
+	}
+	s.besides()
+	b.refer(&s, e)
+	s.conclude(e)
+	return s
+}
+
+// conclude fills in the way, what is to be added to the Service, and how many references are to change.
+func (s *Service) conclude(e *entry) {
+	s.Way, s.Why, s.Patch, s.Secret = "", "", nil, ""
+	s.choose(e.svc)
+	if s.Way == WayPort || s.Way == WayNative {
+		s.Patch = patchOf(e.svc, s)
+	}
+	if s.Patch != nil || api.Asks(e.svc) {
+		s.Secret = s.request.secret()
+	}
+	s.ToMove = e.toMove
+	for _, r := range s.References {
+		i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Port == r.Port })
+		if r.mustMove() && (i < 0 || s.Ports[i].Today == TodayPlaintext && s.Ports[i].ProxyNot == "") {
+			s.ToMove++
+		}
+	}
+}
+
+// besides finds the ports whose program is served with TLS on another port of the Service.
+func (s *Service) besides() {
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		for _, other := range s.Ports {
+			asked, ok := api.ParseProxyPort(other.Target)
+			if p.Today != TodayPlaintext || !ok {
+				continue
+			}
+			own, _ := api.ParseProxyPort(p.Proxy)
+			if asked.Upstream == p.Target || asked.Upstream == own.Upstream {
+				p.Beside, p.Proxy = other.Port, ""
+			}
+		}
+	}
+}
+
+// refer fills in who refers to the Service.
+func (b *Builder) refer(s *Service, e *entry) {
+	id := s.Namespace + "/" + s.Name
+	s.MoreReferences = e.more
+	for _, r := range e.references {
+		if r.Via == ViaConfigMap {
+			r.UsedBy = b.users[key{r.Namespace, r.Name}]
+		}
+		i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Port == r.Port })
+		if r.Via == ViaRoute && r.Speaks == SpeaksPlaintext && r.Kind != "Route" &&
+			(b.secured[id] || i >= 0 && b.secured[id+":"+s.Ports[i].Name]) {
+			r.Speaks = SpeaksTLS
+		}
+		s.References = append(s.References, r)
+	}
+	slices.SortStableFunc(s.References, func(a, b Reference) int {
+		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Where, b.Where))
+	})
+	for i := range s.Ports { // what fails if the program served TLS itself
+		if n := s.Ports[i].Native; n != nil && s.Ports[i].Today == TodayPlaintext {
+			n.addBreaks(s.References, s.Ports[i].Port)
+		}
+	}
+}
+
+// urgency orders references: those that must change first.
+func urgency(r Reference) int {
+	switch {
+	case r.mustMove():
+		return 0
+	case r.Speaks == SpeaksUnknown:
+		return 1
+	case r.Speaks == SpeaksPlaintext:
+		return 2
+	}
+	return 3
+}
+
+// addBreaks adds who would fail. Probes are not among them: the webhook makes them HTTPS.
+func (n *Native) addBreaks(references []Reference, port int32) {
+	count := 0
+	for _, r := range references {
+		if r.Speaks == SpeaksPlaintext && r.Port == port && r.Via != ViaProbe {
+			count++
+		}
+	}
+	if count > 0 {
+		n.Breaks = append(n.Breaks, plural(count, "plaintext reference"))
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if strings.HasSuffix(what, "s") {
+		what += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// choose fills in the Way, and why where there is none.
+func (s *Service) choose(svc *corev1.Service) {
+	is := func(f func(Port) bool) bool { return slices.ContainsFunc(s.Ports, f) }
+	switch {
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		s.Way, s.Why = WayNone, "it is an alias of "+svc.Spec.ExternalName
+	case len(s.Ports) == 0:
+		s.Way, s.Why = WayNone, "it has no port"
+	case is(func(p Port) bool { return p.Proxy != "" }):
+		s.Way = WayPort
+	case is(func(p Port) bool { return p.Beside != 0 || p.Today == TodayAny }):
+		s.Way = WayMove
+	case !api.Asks(svc) && is(func(p Port) bool { return p.Today == TodayDeclared && p.Native != nil && p.Native.Possible }):
+		s.Way = WayNative
+	case is(func(p Port) bool { return p.Today.Secure() }) && !is(func(p Port) bool { return p.Protocol == "TCP" && !p.Today.Secure() }):
+		s.Way = WayDone
+	default:
+		s.Way = WayNone
+		var why []string
+		for _, p := range s.Ports {
+			if p.ProxyNot != "" {
+				why = appendNew(why, p.ProxyNot)
+			}
+		}
+		s.Why = strings.Join(why, "; ")
+	}
+}

@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+)
+
+// A pod has one certificate, so only the Services that ask for the same one lead to it with TLS.
+
+// request is the annotations by which a Service asks for a certificate.
+type request struct{ annotation, value string }
+
+// requestOf returns what the Service asks for, and the zero value if it asks for nothing.
+func requestOf(svc *corev1.Service) request {
+	if api.WantsPodKeys(svc) {
+		return request{api.AnnotationKeySource, string(api.KeySourcePod)}
+	}
+	if name, ok := api.Wants(svc); ok {
+		return request{api.AnnotationSecretName, name}
+	}
+	return request{}
+}
+
+// String returns the annotation as it is written in a manifest.
+func (r request) String() string { return r.annotation + ": " + r.value }
+
+// secret returns the name of the Secret; empty if there is none.
+func (r request) secret() string {
+	if r.annotation == api.AnnotationSecretName {
+		return r.value
+	}
+	return ""
+}
+
+// requests returns what each Service asks for, or is to ask for. Services that select the same workloads
+// are to ask for the same: what one of them asks for already, else a Secret named after the one
+// that has a ClusterIP and the shortest name. That Secret has the names of all, and its key is in no
+// more pods than before.
+func requests(services []*corev1.Service, behind map[key][]Workload) map[key]request {
+	sharing := map[string][]*corev1.Service{}
+	for _, svc := range services {
+		k := key{svc.Namespace, svc.Name}
+		names := []string{svc.Namespace}
+		for _, w := range behind[k] {
+			names = append(names, w.String())
+		}
+		if len(names) == 1 {
+			names = append(names, "", svc.Name) // it shares nothing
+		}
+		slices.Sort(names[1:])
+		group := strings.Join(names, "\n")
+		sharing[group] = append(sharing[group], svc)
+	}
+	out := map[key]request{}
+	for _, group := range sharing {
+		first := slices.MinFunc(group, compareLeaders)
+		proposed := requestOf(first)
+		if proposed == (request{}) {
+			proposed = request{api.AnnotationSecretName, first.Name + "-tls"}
+		}
+		for _, svc := range group {
+			r := requestOf(svc)
+			if r == (request{}) {
+				r = proposed
+			}
+			out[key{svc.Namespace, svc.Name}] = r
+		}
+	}
+	return out
+}
+
+// compareLeaders orders Services of the same pods: the first says what the others are to ask for.
+func compareLeaders(a, b *corev1.Service) int {
+	rank := func(s *corev1.Service) int {
+		switch {
+		case api.Asks(s):
+			return 0
+		case !api.IsHeadless(s):
+			return 1
+		}
+		return 2
+	}
+	if c := rank(a) - rank(b); c != 0 {
+		return c
+	}
+	if c := len(a.Name) - len(b.Name); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// withhold proposes no proxy to a Service whose pods all take the certificate of another one, as
+// the webhook chooses it, and notes it where some do.
+func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
+	asking := map[string][]*Service{} // by namespace and workload
+	pods := map[string]Workload{}
+	for i := range services {
+		s := &services[i]
+		svc := b.index.services[key{s.Namespace, s.Name}].svc
+		if s.Patch == nil && !api.Asks(svc) {
+			continue
+		}
+		for _, w := range behind[key{s.Namespace, s.Name}] {
+			id := s.Namespace + "/" + w.String()
+			asking[id], pods[id] = append(asking[id], s), w
+		}
+	}
+	lost := map[*Service][]loss{}
+	for _, id := range slices.Sorted(maps.Keys(asking)) {
+		for s, to := range b.losers(pods[id], asking[id]) {
+			lost[s] = append(lost[s], loss{pods[id].String(), to})
+		}
+	}
+	for s, losses := range lost {
+		s.withhold(losses, b.index.services[key{s.Namespace, s.Name}])
+	}
+}
+
+// loss is a workload whose pods take the certificate of another Service.
+type loss struct {
+	workload string
+	to       *Service
+}
+
+// losers returns those of the Services of which the workload's pods will not take the certificate, and whose
+// they take instead.
+func (b *Builder) losers(w Workload, services []*Service) map[*Service]*Service {
+	if !slices.ContainsFunc(services, func(s *Service) bool { return s.request != services[0].request }) {
+		return nil
+	}
+	var asking []*corev1.Service
+	for _, s := range services {
+		asking = append(asking, s.Patch.applied(b.index.services[key{s.Namespace, s.Name}].svc))
+	}
+	podRequest, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+	choice := choose.Secret(w.Pod, podRequest, b.known(w.Namespace, asking...))
+	i := slices.IndexFunc(services, func(s *Service) bool { return s.Name == choice.Service })
+	if i < 0 {
+		return nil
+	}
+	out := map[*Service]*Service{}
+	for _, s := range services {
+		if s.request != services[i].request {
+			out[s] = services[i]
+		}
+	}
+	return out
+}
+
+// withhold takes back what was proposed to the Service if it would reach no pod with TLS.
+func (s *Service) withhold(losses []loss, e *entry) {
+	if s.Patch == nil {
+		return // it asks already: condition Serving and the webhook's notes say it
+	}
+	first := losses[0]
+	why := fmt.Sprintf("the pods of %s take the certificate of Service %s, which selects them too: set %s in both Services", first.workload, first.to.Name, first.to.request)
+	if podKeys := (request{api.AnnotationKeySource, string(api.KeySourcePod)}); first.to.request != podKeys {
+		why += ", or " + podKeys.String()
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		switch {
+		case p.Proxy == "":
+		case len(losses) == len(s.Workloads):
+			p.Proxy, p.ProxyNot = "", why
+		default:
+			p.Notes = append(p.Notes, why)
+		}
+	}
+	if len(losses) == len(s.Workloads) {
+		s.conclude(e)
+	}
+}

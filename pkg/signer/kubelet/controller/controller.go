@@ -1,0 +1,129 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer/kubelet"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
+)
+
+// Controller answers requests of kubelets. Setup makes it.
+type Controller struct {
+	config   Config
+	pace     *pace.Pace
+	requests *requests.Followed[*kubelet.Facts]
+	nodes    *facts.Informer[*kubelet.Node]
+	answers  certificatesclient.CertificateSigningRequestInterface
+	waiting  *waiting
+}
+
+// Reconcile answers one request, or says what is missing.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
+	if !now {
+		return reconcile.Result{RequeueAfter: after}, nil
+	}
+	object, err := c.answers.Get(ctx, f.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("read CertificateSigningRequest %s: %w", f.Name, err)
+	case object.UID != f.UID:
+		return reconcile.Result{}, nil // the cache will show it
+	}
+	s := c.gather(kubelet.RequestOf(object))
+	d := c.decide(&s)
+	if err := c.act(ctx, f, object, d); err != nil {
+		return reconcile.Result{}, fmt.Errorf("CertificateSigningRequest %s: %w", f.Name, err)
+	}
+	if d.NextAt.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
+}
+
+// gather collects the situation, all of it from caches.
+func (c *Controller) gather(r *kubelet.Request) kubelet.Situation {
+	s := kubelet.Situation{Now: c.config.Clock(), Request: r, Allowed: c.config.Allowed, Others: map[string][]string{}}
+	name, ok := r.NodeName()
+	if !ok {
+		return s
+	}
+	s.Node = c.nodes.Get(types.NamespacedName{Name: name})
+	for _, claim := range r.Asked().Claims() {
+		for _, node := range c.nodes.ByIndex(byClaim, claim) {
+			if node.Name != name {
+				s.Others[claim] = append(s.Others[claim], node.Name)
+			}
+		}
+	}
+	return s
+}
+
+// decide decides, and once more with the time at which the limits let the request be approved.
+func (c *Controller) decide(s *kubelet.Situation) kubelet.Decision {
+	d := kubelet.Decide(*s)
+	if d.Verdict == kubelet.Approve {
+		if s.Slot = c.pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
+			d = kubelet.Decide(*s) // a slot that is there changes nothing
+		}
+	}
+	return d
+}
+
+func (c *Controller) act(ctx context.Context, f *kubelet.Facts, object *certificatesv1.CertificateSigningRequest, d kubelet.Decision) error {
+	switch d.Verdict {
+	case kubelet.Wait:
+		c.waiting.put(f, d.Reason)
+		c.requests.Waits(f, 1, regarding(object), d.Reason, d.Message)
+	case kubelet.Approve, kubelet.Deny:
+		return c.answer(ctx, f, object, d)
+	case kubelet.Ignore:
+	}
+	return nil
+}
+
+// answer writes the condition that approves or denies the request, if it is still the one that
+// was decided about.
+func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certificatesv1.CertificateSigningRequest, d kubelet.Decision) error {
+	object = object.DeepCopy()
+	object.Status.Conditions = append(object.Status.Conditions, kubelet.Approval(d))
+	written, err := c.answers.UpdateApproval(ctx, f.Name, object, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // deleted, or written by another; the cache will show it
+	case err != nil:
+		return fmt.Errorf("write the answer: %w", err)
+	}
+	c.requests.Wrote(f, written.ResourceVersion)
+	if d.Verdict == kubelet.Approve {
+		c.requests.Issued(f)
+		log.FromContext(ctx).Info("serving certificate of a kubelet approved", "user", object.Spec.Username)
+		return nil
+	}
+	c.requests.Failed(d.Reason)
+	c.requests.Say(f, regarding(object), d.Reason, d.Message)
+	log.FromContext(ctx).Info("serving certificate of a kubelet denied", "user", object.Spec.Username, "reason", d.Reason)
+	return nil
+}
+
+// regarding is the request as an event refers to it. Events on objects without a namespace are
+// in namespace default.
+func regarding(o *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
+	return &certificatesv1.CertificateSigningRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
+	}
+}

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/signer/kubelet"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
+)
+
+// Config is everything that the controller needs from outside.
+type Config struct {
+	// Allowed is what the operator says that nodes have.
+	Allowed    kubelet.Allowed
+	Workers    int
+	Clock      func() time.Time
+	Registerer prometheus.Registerer
+}
+
+// byClaim finds Nodes by a name or an address, byTenant the requests that wait, by who asks.
+const (
+	byClaim  = "claim"
+	byTenant = "tenant"
+)
+
+// Setup adds the controller to the manager. It runs on the leader.
+func Setup(mgr manager.Manager, cfg Config) error {
+	clientset, err := requests.Clientset(mgr)
+	if err != nil {
+		return fmt.Errorf("client for requests of kubelets: %w", err)
+	}
+	nodes, err := facts.NewInformer(facts.Options[*corev1.Node, *kubelet.Node]{
+		Objects:    toolscache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, fields.Everything()),
+		Example:    &corev1.Node{},
+		Derive:     kubelet.NodeOf,
+		Indexers:   map[string]func(*kubelet.Node) []string{byClaim: (*kubelet.Node).Claims},
+		LeaderOnly: true,
+	})
+	if err != nil {
+		return fmt.Errorf("cache of Nodes: %w", err)
+	}
+	informer, err := facts.NewInformer(facts.Options[*certificatesv1.CertificateSigningRequest, *kubelet.Facts]{
+		Objects:    requests.Of(clientset.CertificatesV1().RESTClient(), "certificatesigningrequests", kubelet.SignerName),
+		Example:    &certificatesv1.CertificateSigningRequest{},
+		Derive:     kubelet.FactsOf,
+		Indexers:   map[string]func(*kubelet.Facts) []string{byTenant: func(f *kubelet.Facts) []string { return []string{f.Tenant()} }},
+		LeaderOnly: true,
+	})
+	if err != nil {
+		return fmt.Errorf("cache of requests of kubelets: %w", err)
+	}
+	for _, i := range []manager.Runnable{nodes, informer} {
+		if err := mgr.Add(i); err != nil {
+			return err
+		}
+	}
+	metrics, err := newMetrics(cfg.Registerer)
+	if err != nil {
+		return err
+	}
+	c := &Controller{config: cfg, pace: pace.New(kubelet.Rates()), nodes: nodes, answers: clientset.CertificatesV1().CertificateSigningRequests()}
+	if c.waiting, err = newWaiting(cfg.Registerer, informer); err != nil {
+		return err
+	}
+	informer.Handle(func(before, after *kubelet.Facts) {
+		if before != nil && (after == nil || !after.IsPending()) {
+			c.waiting.forget(before.UID)
+		}
+	})
+	c.requests = requests.NewFollowed(requests.Config{Workers: cfg.Workers, Pace: c.pace, Clock: cfg.Clock}, informer, mgr.GetEventRecorder("servingcert-signer"), metrics)
+	// Before the Nodes are known, each request would be one of a node that is not there.
+	changes := nodes.Source("nodes", func(_ context.Context, q facts.Queue, before, after *kubelet.Node) {
+		if after != nil && !after.SameAddresses(before) {
+			requests.Enqueue(q, informer.ByIndex(byTenant, kubelet.TenantOf(after.Name)))
+		}
+	})
+	ctrl, err := c.requests.ControllerOf(mgr, "kubelet-serving-requests", c, changes)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(ctrl)
+}

@@ -1,0 +1,262 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/e2e/attempts"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
+)
+
+const protocolsNamespace = "e2e-protocols"
+
+// speaker is a program of scene protocols, which is run as it is without TLS.
+type speaker struct {
+	name, image string
+	port        int
+	// mixed: its port for TLS takes plaintext too.
+	mixed   bool
+	command []string
+	// exchanges are what clients do over TLS; the first of them also without.
+	exchanges []string
+}
+
+var speakers = []speaker{
+	{"nginx", "nginx", 8080, false, []string{"/usr/sbin/nginx", "-e", "stderr", "-c", "/files/nginx.conf"}, []string{"http"}},
+	{"redis", "plaintext", 6379, true, []string{"redis-server", "--port", "6379", "--save", "", "--protected-mode", "no", "--dir", "/tmp"}, []string{"redis"}},
+	{"postgres", "plaintext", 5432, false, []string{
+		"sh", "-c", "initdb -D /tmp/data -U postgres --pwfile=/files/password --no-sync >/dev/null && " +
+			"exec postgres -D /tmp/data -h '*' -c hba_file=/files/pg_hba.conf -c unix_socket_directories=/tmp",
+	}, []string{"postgres", "postgres-sslrequest"}},
+	{"grpc", "talk", 9000, false, []string{"/talk", "grpc", ":9000"}, []string{"grpc"}},
+	{"websocket", "talk", 8080, true, []string{"/talk", "websocket", ":8080"}, []string{"websocket"}},
+	{"node", "plaintext", 8080, false, []string{"node", "/files/server.js"}, []string{"http"}},
+	{"wrapped", "script", 8080, true, []string{"sh", "-c", "echo hello > /tmp/index.html; exec python3 -m http.server 8080 --directory /tmp"}, []string{"http"}},
+	{"scratch", "server", 8080, false, []string{"/server", "--plain", "--listen=:8080"}, []string{"http"}},
+}
+
+// protocolsScene: programs that know nothing of TLS get it beside plaintext by a port of their
+// Service, while clients go on without it; and it is taken away again.
+func protocolsScene() *scene {
+	s := &scene{name: "protocols", about: "eight programs of six protocols, unchanged: TLS beside plaintext, there and back", manifest: "protocols.yaml"}
+	s.up = func(t *testing.T, c *cluster) {
+		start := time.Now()
+		c.speak(t, false)
+		c.exchange(t, plaintextTargets())
+		c.speak(t, true)
+		c.exchange(t, slices.Concat(plaintextTargets(), tlsTargets()))
+		for _, p := range speakers {
+			eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
+				return c.says(ctx, protocolsNamespace, p.name, api.ConditionServing, "True", api.ServingCurrent)
+			})
+		}
+		c.apply(t, "protocolsclients.yaml")
+		eventually(t, starting, "psql and redis-cli", c.protocolsClientsSucceed)
+		s.note(fmt.Sprintf("they served TLS %s after they were made without it; psql and redis-cli verified them", seconds(time.Since(start))))
+	}
+	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		c.protocolsServe(t, func(served handshake.Served, leaf string) bool { return served.Leaf == leaf })
+	}
+	s.succeeded = func(t *testing.T, c *cluster) {
+		c.protocolsServe(t, func(served handshake.Served, _ string) bool { return isOfGeneration(served.Issuer, "2") })
+		s.note("rollout, renewal, succession: " + c.exchanged(t))
+		if c.machine != nil {
+			s.note(c.proxyKilled(t, speakers[len(speakers)-1]))
+		}
+		c.exchange(t, plaintextTargets())
+		c.speak(t, false)
+		s.note("and back: " + c.exchanged(t))
+	}
+	return s
+}
+
+// speak has all programs run, whose Services have a port for TLS or not, and rolls them out.
+func (c *cluster) speak(t *testing.T, tls bool) {
+	t.Helper()
+	for _, p := range speakers {
+		port, name := strconv.Itoa(p.port), "sc-tls-"
+		if p.mixed {
+			name = "sc-any-"
+		}
+		command, err := json.Marshal(p.command)
+		require.NoError(t, err)
+		replaced := []string{"e2e-server", "e2e-" + p.image, "[/server]", string(command), "name: program", "name: " + p.name, "app: program", "app: " + p.name}
+		if tls {
+			replaced = append(replaced, "sc-tls-8080", name+port)
+		} else {
+			replaced = append(replaced, "annotations: {servingcert.dev/secret-name: program-tls}", "annotations: {}", "    - {name: tls, port: 443, targetPort: sc-tls-8080}\n", "")
+		}
+		c.apply(t, "protocolsprogram.yaml", append(replaced, "targetPort: 8080", "targetPort: "+port, "containerPort: 8080", "containerPort: "+port)...)
+	}
+	_, err := c.run(t.Context(), c.tools.kubectl, "rollout", "restart", "--namespace", protocolsNamespace, "deployment")
+	require.NoError(t, err)
+	eventually(t, starting, "the programs", func(ctx context.Context) error { return c.rolledOut(ctx, protocolsNamespace, "") })
+	eventually(t, starting, "the pods from before are gone", func(ctx context.Context) error {
+		all, err := c.clients.CoreV1().Pods(protocolsNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
+		if err == nil && len(all.Items) != len(speakers) {
+			err = fmt.Errorf("there are %d pods; want %d", len(all.Items), len(speakers))
+		}
+		return err
+	})
+	pods, err := c.pods(t.Context(), protocolsNamespace, nil)
+	require.NoError(t, err)
+	for i := range pods {
+		if pods[i].Labels["app"] != "" {
+			_, has := api.ProxyOf(&pods[i])
+			assert.Equal(t, tls, has, "pod %s has a proxy", pods[i].Name)
+		}
+	}
+}
+
+func plaintextTargets() (all []handshake.Target) {
+	for _, p := range speakers {
+		all = append(all, p.target(80, p.exchanges[0], true))
+	}
+	return all
+}
+
+// tlsTargets are the ports for TLS, without it too where they are for both.
+func tlsTargets() (all []handshake.Target) {
+	for _, p := range speakers {
+		for _, exchange := range p.exchanges {
+			all = append(all, p.target(443, exchange, false))
+		}
+		if p.mixed {
+			all = append(all, p.target(443, p.exchanges[0], true))
+		}
+	}
+	return all
+}
+
+func (p speaker) target(port int, exchange string, plaintext bool) handshake.Target {
+	s := server{namespace: protocolsNamespace, service: p.name}
+	return handshake.Target{Address: net.JoinHostPort(s.name()+".cluster.local.", strconv.Itoa(port)), Name: s.name(), Exchange: exchange, Plaintext: plaintext}
+}
+
+// exchange fails the test unless the client's exchange with each of the targets succeeds. It then
+// goes on with them, and with no others.
+func (c *cluster) exchange(t *testing.T, targets []handshake.Target) {
+	t.Helper()
+	for _, target := range targets {
+		eventually(t, settling, fmt.Sprintf("%+v", target), func(ctx context.Context) error { return c.ask(ctx, exchanging, http.MethodPost, "shake", target) })
+	}
+	require.NoError(t, c.ask(t.Context(), exchanging, http.MethodPut, "targets", targets))
+}
+
+// protocolsServe fails the test unless what the client was served last is as it has to be, given
+// the leaf that is in the Secret, and no container was restarted for it.
+func (c *cluster) protocolsServe(t *testing.T, asItHasToBe func(served handshake.Served, leaf string) bool) {
+	t.Helper()
+	eventually(t, propagating, "the programs' proxies", func(ctx context.Context) error {
+		report, err := c.report(ctx, exchanging)
+		errs := []error{err}
+		for _, p := range speakers {
+			leaf, err := c.currentLeaf(ctx, protocolsNamespace, p.name)
+			errs = append(errs, err)
+			for _, exchange := range p.exchanges {
+				account, _ := report.Of(p.target(443, exchange, false))
+				if latest := account.Latest(); !asItHasToBe(latest, leaf) {
+					errs = append(errs, fmt.Errorf("%s, %s: served %.12s of %q; want %.12s", p.name, exchange, latest.Leaf, latest.Issuer, leaf))
+				}
+			}
+		}
+		return errors.Join(errs...)
+	})
+	for _, p := range speakers {
+		processes, err := c.processesOf(t.Context(), server{namespace: protocolsNamespace, service: p.name})
+		require.NoError(t, err)
+		for pod, restarts := range processes {
+			assert.Zero(t, restarts, "restarts of pod %s of %s", pod, p.name)
+		}
+	}
+}
+
+// exchanged fails the test if one exchange failed since the first began. It returns how many
+// there were.
+func (c *cluster) exchanged(t *testing.T) string {
+	t.Helper()
+	report, err := c.report(t.Context(), exchanging)
+	require.NoError(t, err)
+	of := map[bool]int{}
+	for _, account := range report.Accounts {
+		of[account.Target.Plaintext] += account.Handshakes
+		assert.NotZero(t, account.Handshakes, "%+v", account.Target)
+		for _, f := range account.Failures[:min(3, len(account.Failures))] {
+			t.Errorf("%+v: %d of %d failed, at %s after %s: %s", account.Target, account.Failed, account.Handshakes, f.At.Format(time.RFC3339Nano), f.Took, f.Err)
+		}
+	}
+	_, failed := report.Totals()
+	assert.Zero(t, failed)
+	return fmt.Sprintf("%d exchanges in TLS and %d in plaintext by %d clients, %d failed", of[false], of[true], len(report.Accounts), failed)
+}
+
+// proxyKilled kills the proxy of a program's only pod, while the client goes on with the other
+// programs. It fails the test unless the kubelet starts the proxy again, and the program goes on. It
+// returns for how long new connections failed.
+func (c *cluster) proxyKilled(t *testing.T, p speaker) string {
+	t.Helper()
+	others := slices.DeleteFunc(slices.Concat(plaintextTargets(), tlsTargets()), func(target handshake.Target) bool {
+		return target.Name == p.target(0, "", false).Name
+	})
+	require.NoError(t, c.ask(t.Context(), exchanging, http.MethodPut, "targets", others))
+	pods, err := c.pods(t.Context(), protocolsNamespace, map[string]string{"app": p.name})
+	require.NoError(t, err)
+	require.Len(t, pods, 1)
+	pids, err := processesIn(pods[0].UID, "proxy")
+	require.NoError(t, err)
+	require.NoError(t, kill9(pids))
+	var group sync.WaitGroup
+	longest := [2]time.Duration{}
+	for i, target := range []handshake.Target{p.target(443, p.exchanges[0], false), p.target(80, p.exchanges[0], true)} {
+		group.Go(func() {
+			const settled = 30 // a tenth of a second each
+			var all []attempts.Attempt
+			for end := time.Now().Add(settling); attempts.AcceptedLast(all) < settled; time.Sleep(100 * time.Millisecond) {
+				at := time.Now()
+				err := c.ask(t.Context(), exchanging, http.MethodPost, "shake", target)
+				all = append(all, attempts.Attempt{At: at, Refused: err != nil})
+				if !assert.True(t, at.Before(end), "%+v: %v", target, err) {
+					return
+				}
+			}
+			longest[i] = attempts.Sum(all).Longest
+		})
+	}
+	group.Wait()
+	pods, err = c.pods(t.Context(), protocolsNamespace, map[string]string{"app": p.name})
+	require.NoError(t, err)
+	require.Len(t, pods, 1)
+	assert.EqualValues(t, 1, pods[0].Status.InitContainerStatuses[0].RestartCount, "restarts of the proxy")
+	assert.EqualValues(t, 0, pods[0].Status.ContainerStatuses[0].RestartCount, "restarts of the program")
+	return fmt.Sprintf("the proxy of %s killed, its only pod: TLS failed for %s, plaintext for %s", p.name, seconds(longest[0]), seconds(longest[1]))
+}
+
+// protocolsClientsSucceed is nil if both clients of the Job have had their answer.
+func (c *cluster) protocolsClientsSucceed(ctx context.Context) error {
+	job := &batchv1.Job{}
+	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: protocolsNamespace, Name: "clients"}, job); err != nil {
+		return err
+	}
+	if job.Status.Succeeded == 0 {
+		return fmt.Errorf("succeeded: %d, failed: %d, conditions %v", job.Status.Succeeded, job.Status.Failed, job.Status.Conditions)
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// staticScene: kube-scheduler as a static pod, which can refer to no Secret, serves the certificate
+// of an annotated Service. hostsync keeps its files; nobody restarts it.
+func staticScene() *scene {
+	scheduler := server{namespace: "e2e-static", service: "scheduler", secret: "scheduler-tls", port: 10359, reloads: true}
+	return &scene{
+		name: "static", about: "kube-scheduler as a static pod, from files that hostsync keeps", manifest: "static.yaml",
+		servers: []server{scheduler},
+		leftOut: func(c *cluster) string {
+			if c.machine == nil {
+				return "writes files on the node"
+			}
+			return ""
+		},
+		up: func(t *testing.T, c *cluster) {
+			c.startStatic(t, scheduler)
+			c.starts(t, scheduler, "/healthz", "ok")
+		},
+		renewed: func(t *testing.T, c *cluster, _ before) { c.serves(t, scheduler, "/healthz", "ok") },
+		last: func(t *testing.T, c *cluster) { // a kubelet keeps what is in the directory, whatever is deleted
+			require.NoError(t, os.Remove(c.manifestOf(scheduler)))
+			eventually(t, starting, "the static pod is gone", func(ctx context.Context) error {
+				pods, err := c.clients.CoreV1().Pods(scheduler.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + scheduler.service})
+				if err == nil && len(pods.Items) > 0 {
+					err = fmt.Errorf("there is still pod %s", pods.Items[0].Name)
+				}
+				return err
+			})
+		},
+	}
+}
+
+// ofNode is a path in the node's directory.
+func (c *cluster) ofNode(elem ...string) string {
+	return filepath.Join(append([]string{filepath.Dir(c.machine.LogDir())}, elem...)...)
+}
+
+// manifestOf is the file from which the node's kubelet runs a static pod.
+func (c *cluster) manifestOf(s server) string { return c.ofNode("manifests", s.service+".yaml") }
+
+// startStatic does as docs/hosts.md says: first what fills the directory, then the manifest.
+func (c *cluster) startStatic(t *testing.T, s server) {
+	t.Helper()
+	files, stores := c.ofNode("host-files"), c.ofNode("certificates")
+	require.NoError(t, os.MkdirAll(files, 0o700))
+	kubeconfig, err := os.ReadFile(c.machine.Kubeconfig())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(files, "scheduler.conf"), kubeconfig, 0o600))
+	manifest, err := manifests.ReadFile("manifests/staticpod.yaml")
+	require.NoError(t, err)
+	plain := filepath.Join(t.TempDir(), "scheduler.yaml")
+	require.NoError(t, os.WriteFile(plain, []byte(strings.ReplaceAll(string(manifest), "/host-files", files)), 0o600))
+
+	node := &corev1.Node{}
+	nodes := &corev1.NodeList{}
+	require.NoError(t, c.admin.List(t.Context(), nodes))
+	*node = nodes.Items[0]
+	label := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
+	require.NoError(t, c.admin.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, label)))
+	webhook, err := c.clients.AppsV1().Deployments("servingcert-system").Get(t.Context(), "servingcert-webhook", metav1.GetOptions{})
+	require.NoError(t, err)
+	image := strings.Replace(webhook.Spec.Template.Spec.Containers[0].Image, "/webhook:", "/hostsync:", 1)
+
+	inject := func(args ...string) string {
+		out, err := c.run(t.Context(), c.tools.plugin, append([]string{"inject", "--host", "--host-dir", stores, "-f", plain}, args...)...)
+		require.NoError(t, err)
+		return out
+	}
+	set := filepath.Join(t.TempDir(), "hostsync.yaml")
+	require.NoError(t, os.WriteFile(set, []byte(inject("-o", "hostsync", "--hostsync-image", image)), 0o600))
+	_, err = c.run(t.Context(), c.tools.kubectl, "apply", "-f", set)
+	require.NoError(t, err)
+	eventually(t, starting, "hostsync has written the certificate", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(stores, s.service, "current", "tls.crt"))
+		return err
+	})
+	at := c.manifestOf(s)
+	require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
+	require.NoError(t, os.WriteFile(at+".tmp", []byte(inject()), 0o600))
+	require.NoError(t, os.Rename(at+".tmp", at))
+}

@@ -1,0 +1,55 @@
+// Command talk is a server that speaks gRPC, with the services that clients expect of any such
+// server, or one that echoes what comes over a WebSocket. It knows nothing of TLS.
+//
+//	talk grpc|websocket HOST:PORT
+package main
+
+import (
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+)
+
+func main() { log.Fatal(run(os.Args[1:])) }
+
+func run(args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: talk grpc|websocket HOST:PORT")
+	}
+	listener, err := net.Listen("tcp", args[1])
+	if err != nil {
+		return err
+	}
+	if args[0] == "grpc" {
+		server := grpc.NewServer()
+		grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+		reflection.Register(server)
+		return server.Serve(listener)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: 5 * time.Second}
+	return server.Serve(listener)
+}
+
+// echo sends back what it receives until the client ends it.
+func echo(w http.ResponseWriter, r *http.Request) {
+	conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+	if err != nil {
+		return // the client was told
+	}
+	defer func() { _ = conn.Close() }() // the client has ended it
+	for {
+		kind, message, err := conn.ReadMessage()
+		if err != nil || conn.WriteMessage(kind, message) != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package kubelet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// kubelet is a node and its address. Those of one test have addresses of their own.
+type kubelet struct{ name, ip string }
+
+func newKubelet(ip string) kubelet { return kubelet{"worker-" + utilrand.String(6), ip} }
+
+func (k kubelet) dns() string { return k.name + ".nodes.example.com" }
+
+// register makes the Node, which reports its addresses and more.
+func (k kubelet) register(t *testing.T, more ...corev1.NodeAddress) {
+	t.Helper()
+	node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { // its addresses are the next test's
+		assert.NoError(t, admin.CoreV1().Nodes().Delete(context.Background(), k.name, metav1.DeleteOptions{}))
+	})
+	k.report(t, node, more...)
+}
+
+func (k kubelet) report(t *testing.T, node *corev1.Node, more ...corev1.NodeAddress) {
+	t.Helper()
+	node.Status.Addresses = append([]corev1.NodeAddress{
+		{Type: corev1.NodeHostName, Address: k.name}, {Type: corev1.NodeInternalDNS, Address: k.dns()}, {Type: corev1.NodeInternalIP, Address: k.ip},
+	}, more...)
+	_, err := admin.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	require.NoError(t, err)
+}
+
+// template is what the kubelet asks for, changed.
+func (k kubelet) template(change ...func(*x509.CertificateRequest)) *x509.CertificateRequest {
+	r := &x509.CertificateRequest{
+		Subject:  pkix.Name{CommonName: "system:node:" + k.name, Organization: []string{"system:nodes"}},
+		DNSNames: []string{k.name, k.dns()}, IPAddresses: []net.IP{net.ParseIP(k.ip)},
+	}
+	for _, c := range change {
+		c(r)
+	}
+	return r
+}
+
+// asks makes the request, as the user that it is, and with the key.
+func asks(t *testing.T, user rest.ImpersonationConfig, key any, template *x509.CertificateRequest, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	require.NoError(t, err)
+	o := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeletServingSignerName, Request: issue.EncodeCSR(der),
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+	for _, c := range change {
+		c(o)
+	}
+	config := rest.CopyConfig(plane.AdminConfig())
+	config.Impersonate = user
+	as, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	o, err = as.CertificatesV1().CertificateSigningRequests().Create(t.Context(), o, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return o
+}
+
+// user is how the API server knows the kubelet. Group system:masters lets it make requests that
+// the Node authorizer has no rule for.
+func (k kubelet) user() rest.ImpersonationConfig {
+	return rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes", "system:masters"}}
+}
+
+func newKey(t *testing.T) any {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	return key
+}
+
+// becomes waits until the request has a condition of the kind, and returns it as it is then.
+func becomes(t *testing.T, o *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) (*certificatesv1.CertificateSigningRequest, certificatesv1.CertificateSigningRequestCondition) {
+	t.Helper()
+	var condition certificatesv1.CertificateSigningRequestCondition
+	harness.Eventually(t, func() (err error) {
+		if o, err = admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		for _, condition = range o.Status.Conditions {
+			if condition.Type == kind {
+				return nil
+			}
+		}
+		return fmt.Errorf("request %s: not %s: %v", o.Name, kind, o.Status.Conditions)
+	})
+	return o, condition
+}
+
+// issued waits until kube-controller-manager has signed the request.
+func issued(t *testing.T, o *certificatesv1.CertificateSigningRequest) *x509.Certificate {
+	t.Helper()
+	_, condition := becomes(t, o, certificatesv1.CertificateApproved)
+	assert.Equal(t, "NodeAddresses", condition.Reason)
+	harness.Eventually(t, func() (err error) {
+		o, err = admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
+		if err == nil && len(o.Status.Certificate) == 0 {
+			err = fmt.Errorf("request %s is not signed", o.Name)
+		}
+		return err
+	})
+	chain, err := pki.ParseCertificates(o.Status.Certificate)
+	require.NoError(t, err)
+	return chain[0]
+}
+
+// says waits for an event on the request.
+func says(t *testing.T, o *certificatesv1.CertificateSigningRequest, reason string) (note string) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		list, err := admin.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Regarding.UID == o.UID && e.Reason == reason {
+				note = e.Note
+				return nil
+			}
+		}
+		return fmt.Errorf("request %s has no event %s", o.Name, reason)
+	})
+	return note
+}
+
+// A kubelet's request is approved, and kube-controller-manager signs it.
+func TestAKubeletGetsItsCertificate(t *testing.T) {
+	startSigner(t, approving...)
+	k := newKubelet("10.0.0.1")
+	k.register(t, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "fd00::1"})
+	leaf := issued(t, asks(t, k.user(), newKey(t), k.template(func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.ParseIP("fd00::1")) })))
+	assert.Equal(t, "system:node:"+k.name, leaf.Subject.CommonName)
+	assert.ElementsMatch(t, []string{k.name, k.dns()}, leaf.DNSNames)
+	assert.Len(t, leaf.IPAddresses, 2)
+	assert.Equal(t, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, leaf.ExtKeyUsage)
+	again := asks(t, k.user(), newKey(t), k.template())
+	assert.NotEqual(t, leaf.SerialNumber, issued(t, again).SerialNumber, "it may ask again")
+}
+
+// What is not yet true waits with its reason, and is approved once it is.
+func TestARequestOfAKubeletWaits(t *testing.T) {
+	startSigner(t, approving...)
+	k := newKubelet("10.0.0.2")
+	o := asks(t, k.user(), newKey(t), k.template())
+	assert.Equal(t, fmt.Sprintf("there is no Node %q", k.name), says(t, o, "NodeNotFound"))
+	k.register(t)
+	issued(t, o)
+
+	o = asks(t, k.user(), newKey(t), k.template(func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.ParseIP("10.0.0.3")) }))
+	assert.Contains(t, says(t, o, "AddressNotReported"), `does not report ["10.0.0.3"] among its addresses`)
+	node, err := admin.CoreV1().Nodes().Get(t.Context(), k.name, metav1.GetOptions{})
+	require.NoError(t, err)
+	k.report(t, node, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "10.0.0.3"})
+	issued(t, o)
+
+	another := newKubelet("10.0.0.2")
+	another.register(t)
+	o = asks(t, another.user(), newKey(t), another.template())
+	assert.Equal(t, fmt.Sprintf("10.0.0.2: Node %q has it too", k.name), says(t, o, "AddressClaimedTwice"))
+}
+
+// Whatever a stolen node asks for is denied with the reason.
+func TestAStolenNodesRequests(t *testing.T) {
+	startSigner(t, approving...)
+	victim, k := newKubelet("10.0.0.4"), newKubelet("10.0.0.5")
+	victim.register(t)
+	k.register(t, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.96.0.1"}, corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: "web.shop.svc"})
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is refused
+	require.NoError(t, err)
+	isCA, err := asn1.Marshal(struct{ CA bool }{true})
+	require.NoError(t, err)
+	account := rest.ImpersonationConfig{UserName: "system:serviceaccount:default:default", Groups: []string{"system:masters"}}
+	type change = func(*x509.CertificateRequest)
+	for name, c := range map[string]struct {
+		as     rest.ImpersonationConfig
+		key    any
+		change change
+		usages []certificatesv1.KeyUsage
+		reason string
+	}{
+		"another node's name in CN":    {k.user(), nil, func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:" + victim.name }, nil, "InvalidSubject"},
+		"another node's address":       {k.user(), nil, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.ParseIP(victim.ip)} }, nil, "AddressOfAnotherNode"},
+		"another node's DNS name":      {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{victim.dns()} }, nil, "AddressOfAnotherNode"},
+		"another node's host name":     {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{victim.name} }, nil, "NameNotPermitted"},
+		"a wildcard":                   {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{"*.nodes.example.com"} }, nil, "InvalidName"},
+		"an address outside, reported": {k.user(), nil, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.ParseIP("10.96.0.1")} }, nil, "NameNotPermitted"},
+		"a Service's name, reported":   {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{"web.shop.svc"} }, nil, "NameNotPermitted"},
+		"a URI":                        {k.user(), nil, func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} }, nil, "InvalidRequest"},
+		"an email address":             {k.user(), nil, func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@example.com"} }, nil, "InvalidRequest"},
+		"an organization more": {k.user(), nil, func(r *x509.CertificateRequest) {
+			r.Subject.Organization = []string{"system:nodes", "system:authenticated"}
+		}, nil, "InvalidSubject"},
+		"a client certificate": {k.user(), nil, nil, []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}, "InvalidUsages"},
+		"CA:true": {k.user(), nil, func(r *x509.CertificateRequest) {
+			r.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: isCA}}
+		}, nil, "InvalidRequest"},
+		"a weak key":          {k.user(), weak, nil, nil, "UnsupportedKeyType"},
+		"as a ServiceAccount": {account, nil, nil, nil, "NotANode"},
+		"too many names":      {k.user(), nil, func(r *x509.CertificateRequest) { r.IPAddresses = make33() }, nil, "InvalidName"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := c.key
+			if key == nil {
+				key = newKey(t)
+			}
+			template := k.template()
+			if c.change != nil {
+				c.change(template)
+			}
+			o := asks(t, c.as, key, template, func(o *certificatesv1.CertificateSigningRequest) {
+				if c.usages != nil {
+					o.Spec.Usages = c.usages
+				}
+			})
+			answered, condition := becomes(t, o, certificatesv1.CertificateDenied)
+			assert.Equal(t, c.reason, condition.Reason, condition.Message)
+			assert.Empty(t, answered.Status.Certificate)
+			assert.Equal(t, condition.Message, says(t, o, c.reason))
+		})
+	}
+}
+
+func make33() (ips []net.IP) {
+	for i := range byte(33) {
+		ips = append(ips, net.IPv4(10, 0, 0, 100+i))
+	}
+	return ips
+}
+
+// Without the flag nothing is answered, and what a person has answered is left alone with it.
+func TestOnlyWithTheFlag(t *testing.T) {
+	k := newKubelet("10.0.0.6")
+	k.register(t)
+	denied := asks(t, k.user(), newKey(t), k.template())
+	denied.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: "ByHand"}}
+	_, err := admin.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), denied.Name, denied, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	waiting := asks(t, k.user(), newKey(t), k.template())
+	t.Run("without", func(t *testing.T) {
+		startSigner(t)
+		harness.Eventually(t, func() error { // it works: it has a CA
+			_, err := admin.CoreV1().ConfigMaps("servingcert-system").Get(t.Context(), "servingcert-ca-status", metav1.GetOptions{})
+			return err
+		})
+		o, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), waiting.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		assert.Empty(t, o.Status.Conditions)
+	})
+	startSigner(t, approving...)
+	issued(t, waiting)
+	o, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), denied.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Len(t, o.Status.Conditions, 1)
+	assert.Equal(t, "ByHand", o.Status.Conditions[0].Reason)
+}
+
+// withoutTheRight returns an error unless the signer may not approve what kubelets ask for, as it
+// is without the manifest.
+func withoutTheRight(ctx context.Context, account *rest.Config) error {
+	c, err := kubernetes.NewForConfig(account)
+	if err != nil {
+		return err
+	}
+	for _, a := range []authorizationv1.ResourceAttributes{
+		{Group: "certificates.k8s.io", Resource: "signers", Name: "kubernetes.io/kubelet-serving", Verb: "approve"},
+		{Resource: "nodes", Verb: "list"},
+	} {
+		review, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
+		}, metav1.CreateOptions{})
+		if err == nil && review.Status.Allowed {
+			err = errors.New("the signer may " + a.Verb + " " + a.Resource + " without the manifest")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Who has the signer's token approves nothing but what nodes ask to serve with.
+func TestWhatAStolenSignerCannotApprove(t *testing.T) {
+	config, err := plane.ServiceAccountConfig(t.Context(), "servingcert-system", "servingcert-signer")
+	require.NoError(t, err)
+	stolen, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	k := newKubelet("10.0.0.7")
+	account := rest.ImpersonationConfig{UserName: "system:serviceaccount:default:default", Groups: []string{"system:masters"}}
+	client := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+	approve := func(o *certificatesv1.CertificateSigningRequest) error {
+		o, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		o.Status.Conditions = append(o.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Stolen"})
+		_, err = stolen.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), o.Name, o, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	for name, c := range map[string]struct {
+		o    *certificatesv1.CertificateSigningRequest
+		says string
+	}{
+		"of a ServiceAccount": {asks(t, account, newKey(t), k.template()), "only for nodes"},
+		"for a client":        {asks(t, k.user(), newKey(t), k.template(), func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Usages = client }), "only with usages of a serving certificate"},
+		"of another signer": {asks(t, k.user(), newKey(t), k.template(), func(o *certificatesv1.CertificateSigningRequest) {
+			o.Spec.SignerName, o.Spec.Usages = certificatesv1.KubeAPIServerClientSignerName, client
+		}), "not permitted to approve requests with signerName"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			harness.Eventually(t, func() error { // the API server learns of a policy by a watch
+				err := approve(c.o)
+				if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+					return errors.Join(errors.New("not refused"), err)
+				}
+				assert.ErrorContains(t, err, c.says)
+				return nil
+			})
+		})
+	}
+	assert.NoError(t, approve(asks(t, k.user(), newKey(t), k.template())), "that is what the right is for")
+}
