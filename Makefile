@@ -107,6 +107,11 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^$$' -fuzz '^FuzzFirstBytes$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy/server
 	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
 
+.PHONY: fips
+fips: ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not approve
+	GODEBUG=fips140=only go test ./pkg/pki ./pkg/ca ./pkg/signer/issue ./pkg/signer/podcert/... ./pkg/signer/controller
+	GODEBUG=fips140=only go test -run '^TestCFSSL(Differs|Errors)' ./pkg/signer/cfssl
+
 .PHONY: chart-test
 chart-test: ## the Helm chart: lint, each value, the overlays, and that deploy/ is as it renders
 	go test -C hack/chart ./...

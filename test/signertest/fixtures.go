@@ -6,7 +6,6 @@ package signertest
 import (
 	"crypto"
 	"crypto/rand"
-	"crypto/sha1" // RFC 5280, 4.2.1.2, method 1
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -114,7 +113,11 @@ func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certifica
 		f(template, &signing)
 	}
 	if template.SubjectKeyId == nil {
-		template.SubjectKeyId = sha1KeyID(template.PublicKey)
+		id, err := keyID(template.PublicKey)
+		if err != nil {
+			return nil, err
+		}
+		template.ExtraExtensions = append(template.ExtraExtensions, id)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, signing.Certificate, template.PublicKey, signing.Key)
 	if err != nil {
@@ -123,21 +126,14 @@ func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certifica
 	return x509.ParseCertificate(der)
 }
 
-// sha1KeyID is the key identifier that most CAs use, cfssl among them.
-func sha1KeyID(pub crypto.PublicKey) []byte {
-	der, err := x509.MarshalPKIXPublicKey(pub)
+// keyID identifies the key, after the other extensions, where the signer has it.
+func keyID(pub crypto.PublicKey) (pkix.Extension, error) {
+	id, err := pki.KeyID(pub)
 	if err != nil {
-		return nil
+		return pkix.Extension{}, err
 	}
-	var info struct {
-		Algorithm asn1.RawValue
-		Key       asn1.BitString
-	}
-	if _, err := asn1.Unmarshal(der, &info); err != nil {
-		return nil
-	}
-	sum := sha1.Sum(info.Key.Bytes)
-	return sum[:]
+	value, err := asn1.Marshal(id)
+	return pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 14}, Value: value}, err
 }
 
 // WantedBy returns what the Services ask for together.

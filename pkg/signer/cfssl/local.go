@@ -2,7 +2,12 @@ package cfssl
 
 import (
 	"context"
+	"crypto/fips140"
 	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -20,8 +25,11 @@ const (
 	profileServingRSA = "serving-rsa"
 )
 
+// subjectKeyID is the extension that identifies a certificate's key (RFC 5280, 4.2.1.2).
+const subjectKeyID = "2.5.29.14"
+
 // servingPolicy is what cfssl may sign: serving certificates, with nothing from
-// the CSR but its key. The default profile has no usages, so that a profile
+// the CSR but its key, and with an identifier of the key that is given. The default profile has no usages, so that a profile
 // name that is not here is refused instead of falling back to cfssl's default
 // (server and client, for a year). The expiry of a profile is demanded by
 // cfssl and never used: every request says when it starts and ends.
@@ -32,12 +40,14 @@ const servingPolicy = `{
       "` + profileServing + `": {
         "usages": ["digital signature", "server auth"],
         "expiry": "1h",
-        "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true}
+        "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true},
+        "allowed_extensions": ["` + subjectKeyID + `"]
       },
       "` + profileServingRSA + `": {
         "usages": ["digital signature", "key encipherment", "server auth"],
         "expiry": "1h",
-        "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true}
+        "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true},
+        "allowed_extensions": ["` + subjectKeyID + `"]
       }
     }
   }
@@ -71,8 +81,18 @@ func NewLocal() (issue.Sign, error) {
 }
 
 // signLeaf has signer sign the request and reads what it answers.
+//
+// cfssl always computes an identifier of the key with SHA-1. The certificate has the one that is
+// given instead, but GODEBUG=fips140=only would end the process at the computation.
 func signLeaf(signer cfsslsigner.Signer, request issue.SigningRequest) (*x509.Certificate, error) {
-	answer, err := signer.Sign(cfsslRequest(request))
+	wire := cfsslRequest(request)
+	id, err := keyIDExtension(request.CSR)
+	if err != nil {
+		return nil, err
+	}
+	wire.Extensions = []cfsslsigner.Extension{id}
+	var answer []byte
+	fips140.WithoutEnforcement(func() { answer, err = signer.Sign(wire) })
 	if err != nil {
 		return nil, fmt.Errorf("cfssl: %w", err)
 	}
@@ -104,4 +124,25 @@ func cfsslRequest(request issue.SigningRequest) cfsslsigner.SignRequest {
 		NotBefore: request.NotBefore,
 		NotAfter:  request.NotAfter,
 	}
+}
+
+// keyIDExtension identifies the key of the CSR as the CA's key is identified, by SHA-256 (RFC 7093).
+func keyIDExtension(csr []byte) (ext cfsslsigner.Extension, err error) {
+	block, _ := pem.Decode(csr)
+	if block == nil {
+		return ext, errors.New("the CSR is not PEM")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return ext, fmt.Errorf("parse CSR: %w", err)
+	}
+	id, err := pki.KeyID(parsed.PublicKey)
+	if err != nil {
+		return ext, err
+	}
+	value, err := asn1.Marshal(id)
+	if err != nil {
+		return ext, fmt.Errorf("key id: %w", err)
+	}
+	return cfsslsigner.Extension{ID: config.OID{2, 5, 29, 14}, Value: hex.EncodeToString(value)}, nil
 }

@@ -153,17 +153,27 @@ func TestCFSSLRefusesAnUnknownProfile(t *testing.T) {
 	}
 }
 
+func decoded(t *testing.T, text []byte) []byte {
+	block, _ := pem.Decode(text)
+	require.NotNil(t, block)
+	return block.Bytes
+}
+
 func TestCFSSLErrors(t *testing.T) {
 	request := requestFor(t, pki.ECDSAP256, &x509.CertificateRequest{})
-	request.CSR = []byte("no CSR")
-	_, err := cfsslSign(t)(context.Background(), testCA(t), request)
-	require.ErrorContains(t, err, "cfssl: ")
+	noCSR, changed := request, request
+	noCSR.CSR = []byte("no CSR")
+	changed.CSR = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: decoded(t, request.CSR)})
+	for want, request := range map[string]issue.SigningRequest{"the CSR is not PEM": noCSR, "cfssl: ": changed} {
+		_, err := cfsslSign(t)(context.Background(), testCA(t), request)
+		require.ErrorContains(t, err, want)
+	}
 
-	for _, answer := range []string{"", "not a cert", string(request.CSR)} {
+	for _, answer := range []string{"", "not a cert", "no CSR"} {
 		_, err := signLeaf(answers{cert: []byte(answer)}, request)
 		assert.ErrorContains(t, err, "the answer of cfssl is not a certificate")
 	}
-	_, err = signLeaf(answers{err: assert.AnError}, request)
+	_, err := signLeaf(answers{err: assert.AnError}, request)
 	assert.ErrorIs(t, err, assert.AnError)
 }
 
