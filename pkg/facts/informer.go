@@ -70,7 +70,7 @@ type Informer[T Object] struct {
 	leaderOnly bool
 }
 
-// holder is a store, in whatever form it holds the facts.
+// holder is a store of facts of whatever objects.
 type holder[T Object] interface {
 	toolscache.ReflectorStore
 	get(key types.NamespacedName) T
@@ -82,20 +82,10 @@ type holder[T Object] interface {
 
 // NewInformer returns an Informer, which watches once it is started.
 func NewInformer[O runtime.Object, T Object](o Options[O, T]) (*Informer[T], error) {
-	same := func(facts T) T { return facts }
-	return NewPacked(o, same, same)
-}
-
-// NewPacked returns an Informer that keeps facts as pack returns them: for facts that are
-// many, seldom read, and smaller in that form. Whatever reads them gets a copy.
-func NewPacked[O runtime.Object, T Object, P any](o Options[O, T], pack func(T) P, unpack func(P) T) (*Informer[T], error) {
 	if o.Objects == nil || o.Derive == nil {
 		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
 	}
-	s := &store[O, T, P]{
-		derive: o.Derive, pack: pack, unpack: unpack, room: o.Room,
-		items: map[name]P{}, indices: map[string]*index[T]{},
-	}
+	s := &store[O, T]{derive: o.Derive, room: o.Room, items: map[name]T{}, indices: map[string]*index[T]{}}
 	for by, values := range o.Indexers {
 		s.indices[by] = newIndex(values)
 	}

@@ -13,14 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// store holds the facts of objects O, of type T, in the form P, and tells handlers of each
-// change. A reflector fills it. client-go's own store keeps a set for every value of an
+// store holds the facts of objects O, of type T, and tells handlers of each change. A reflector fills it. client-go's own store keeps a set for every value of an
 // index, which for values that are nearly unique is larger than the facts, and queues every
 // change twice before a handler sees it.
-type store[O any, T Object, P any] struct {
+type store[O any, T Object] struct {
 	derive func(O) T
-	pack   func(T) P
-	unpack func(P) T
 	room   Room[O, T]
 
 	// changes is held while a change is made and its handlers run, so that each handler sees
@@ -29,7 +26,7 @@ type store[O any, T Object, P any] struct {
 	handlers []change[T]
 
 	mu      sync.RWMutex
-	items   map[name]P
+	items   map[name]T
 	indices map[string]*index[T]
 	synced  bool
 }
@@ -38,28 +35,25 @@ type store[O any, T Object, P any] struct {
 // initial is true of what was there when the store, or whoever handles its changes, started.
 type change[T Object] func(before, after T, initial bool)
 
-var _ toolscache.TransformingStore = (*store[any, *metav1.PartialObjectMetadata, any])(nil)
+var _ toolscache.TransformingStore = (*store[any, *metav1.PartialObjectMetadata])(nil)
 
-// packed is what is kept of an object until it is in the store: a reflector collects the
+// derived is the facts of an object until they are in the store: a reflector collects the
 // objects that are there when it starts.
-type packed[P any] struct {
-	key   types.NamespacedName
-	value P
-}
+type derived[T Object] struct{ facts T }
 
 // GetObjectMeta makes the reflector know the object by its name.
-func (p *packed[P]) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}
+func (d derived[T]) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: d.facts.GetNamespace(), Name: d.facts.GetName()}
 }
 
 // GetObjectKind makes it an object of a list.
-func (p *packed[P]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (d derived[T]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
 // DeepCopyObject makes it an object of a list, which nobody changes.
-func (p *packed[P]) DeepCopyObject() runtime.Object { return p }
+func (d derived[T]) DeepCopyObject() runtime.Object { return d }
 
 // factsOf returns what is kept of an object.
-func (s *store[O, T, P]) factsOf(original O) T {
+func (s *store[O, T]) factsOf(original O) T {
 	facts := s.derive(original)
 	if s.room.Accounts != nil && !s.room.Accounts.Admit(any(original).(metav1.Object), func() int64 { return s.room.Size(original, facts) }) {
 		return s.room.Reduce(facts)
@@ -68,21 +62,20 @@ func (s *store[O, T, P]) factsOf(original O) T {
 }
 
 // Transformer implements toolscache.TransformingStore.
-func (s *store[O, T, P]) Transformer() toolscache.TransformFunc {
+func (s *store[O, T]) Transformer() toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if original, ok := object.(O); ok {
-			facts := s.factsOf(original)
-			return &packed[P]{client.ObjectKeyFromObject(facts), s.pack(facts)}, nil
+			return derived[T]{s.factsOf(original)}, nil
 		}
-		return object, nil // packed already
+		return object, nil // derived already
 	}
 }
 
 // Add implements toolscache.ReflectorStore.
-func (s *store[O, T, P]) Add(object any) error { return s.Update(object) }
+func (s *store[O, T]) Add(object any) error { return s.Update(object) }
 
 // Update implements toolscache.ReflectorStore.
-func (s *store[O, T, P]) Update(object any) error {
+func (s *store[O, T]) Update(object any) error {
 	original, ok := object.(O)
 	if !ok {
 		return fmt.Errorf("unexpected %T", object)
@@ -90,13 +83,13 @@ func (s *store[O, T, P]) Update(object any) error {
 	after := s.factsOf(original)
 	s.changes.Lock()
 	defer s.changes.Unlock()
-	s.put(client.ObjectKeyFromObject(after), s.pack(after), after)
+	s.put(client.ObjectKeyFromObject(after), after)
 	return nil
 }
 
 // Delete implements toolscache.ReflectorStore. Handlers get the facts of the object as it was
 // deleted, whose resource version is that of the deletion.
-func (s *store[O, T, P]) Delete(object any) error {
+func (s *store[O, T]) Delete(object any) error {
 	original, ok := object.(O)
 	if !ok {
 		return fmt.Errorf("unexpected %T", object)
@@ -115,7 +108,7 @@ func (s *store[O, T, P]) Delete(object any) error {
 }
 
 // Replace implements toolscache.ReflectorStore: what is there is what is listed.
-func (s *store[O, T, P]) Replace(objects []any, _ string) error {
+func (s *store[O, T]) Replace(objects []any, _ string) error {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	listed := make(map[types.NamespacedName]bool, len(objects))
@@ -124,13 +117,14 @@ func (s *store[O, T, P]) Replace(objects []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		p, ok := object.(*packed[P])
+		d, ok := object.(derived[T])
 		if !ok {
 			return fmt.Errorf("unexpected %T", object)
 		}
 		objects[i] = nil // it need not be kept until all are in the store
-		listed[p.key] = true
-		s.put(p.key, p.value, s.unpack(p.value))
+		key := client.ObjectKeyFromObject(d.facts)
+		listed[key] = true
+		s.put(key, d.facts)
 	}
 	for _, key := range s.keys(metav1.NamespaceAll) {
 		if !listed[key] {
@@ -146,10 +140,10 @@ func (s *store[O, T, P]) Replace(objects []any, _ string) error {
 }
 
 // Resync implements toolscache.ReflectorStore: nothing changes by itself.
-func (s *store[O, T, P]) Resync() error { return nil }
+func (s *store[O, T]) Resync() error { return nil }
 
 // put keeps the facts of an object and tells it, unless nothing has changed.
-func (s *store[O, T, P]) put(key types.NamespacedName, value P, after T) {
+func (s *store[O, T]) put(key types.NamespacedName, after T) {
 	before := s.get(key)
 	var none T
 	if before != none && before.GetResourceVersion() == after.GetResourceVersion() && before.GetUID() == after.GetUID() &&
@@ -161,13 +155,13 @@ func (s *store[O, T, P]) put(key types.NamespacedName, value P, after T) {
 	for _, index := range s.indices {
 		index.change(named, before, after)
 	}
-	s.items[named] = value
+	s.items[named] = after
 	s.mu.Unlock()
 	s.tell(before, after)
 }
 
 // remove removes an object, and returns its facts and whether it was there.
-func (s *store[O, T, P]) remove(key types.NamespacedName) (before T, there bool) {
+func (s *store[O, T]) remove(key types.NamespacedName) (before T, there bool) {
 	var none T
 	if before = s.get(key); before == none {
 		return before, false
@@ -181,7 +175,7 @@ func (s *store[O, T, P]) remove(key types.NamespacedName) (before T, there bool)
 	return before, true
 }
 
-func (s *store[O, T, P]) tell(before, after T) {
+func (s *store[O, T]) tell(before, after T) {
 	initial := !s.hasSynced()
 	for _, handler := range s.handlers {
 		handler(before, after, initial)
@@ -189,7 +183,7 @@ func (s *store[O, T, P]) tell(before, after T) {
 }
 
 // handle calls the handler for each object, and from then on for each change.
-func (s *store[O, T, P]) handle(handler change[T]) {
+func (s *store[O, T]) handle(handler change[T]) {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	var none T
@@ -199,25 +193,21 @@ func (s *store[O, T, P]) handle(handler change[T]) {
 	s.handlers = append(s.handlers, handler)
 }
 
-func (s *store[O, T, P]) hasSynced() bool {
+func (s *store[O, T]) hasSynced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.synced
 }
 
 // get returns the facts of an object, or the zero T.
-func (s *store[O, T, P]) get(key types.NamespacedName) (facts T) {
+func (s *store[O, T]) get(key types.NamespacedName) T {
 	s.mu.RLock()
-	value, ok := s.items[nameOf(key)]
-	s.mu.RUnlock()
-	if !ok {
-		return facts
-	}
-	return s.unpack(value)
+	defer s.mu.RUnlock()
+	return s.items[nameOf(key)]
 }
 
 // keys returns the keys of the objects in a namespace; of all if it is metav1.NamespaceAll.
-func (s *store[O, T, P]) keys(namespace string) []types.NamespacedName {
+func (s *store[O, T]) keys(namespace string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all, in := namespace == metav1.NamespaceAll, unique.Make(namespace)
@@ -234,7 +224,7 @@ func (s *store[O, T, P]) keys(namespace string) []types.NamespacedName {
 }
 
 // found returns the keys of the objects for which an index has the value.
-func (s *store[O, T, P]) found(by, value string) []types.NamespacedName {
+func (s *store[O, T]) found(by, value string) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	index, ok := s.indices[by]

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,20 +17,13 @@ import (
 
 type metadata = *metav1.PartialObjectMetadata
 
-// newTestStore keeps of a Secret its labels, each of which it finds it by, as text.
-func newTestStore() *store[*corev1.Secret, metadata, string] {
-	return &store[*corev1.Secret, metadata, string]{
+// newTestStore keeps of a Secret its labels, each of which it finds it by.
+func newTestStore() *store[*corev1.Secret, metadata] {
+	return &store[*corev1.Secret, metadata]{
 		derive: func(s *corev1.Secret) metadata {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, UID: s.UID, ResourceVersion: s.ResourceVersion, Finalizers: slices.Sorted(maps.Keys(s.Labels))}}
 		},
-		pack: func(m metadata) string {
-			return strings.Join(append([]string{m.Namespace, m.Name, string(m.UID), m.ResourceVersion}, m.Finalizers...), "|")
-		},
-		unpack: func(packed string) metadata {
-			parts := strings.Split(packed, "|")
-			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: parts[0], Name: parts[1], UID: types.UID(parts[2]), ResourceVersion: parts[3], Finalizers: parts[4:]}}
-		},
-		items:   map[name]string{},
+		items:   map[name]metadata{},
 		indices: map[string]*index[metadata]{"label": newIndex(func(m metadata) []string { return m.Finalizers })},
 	}
 }
@@ -50,7 +42,7 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, version := newTestStore(), 0
 		want := map[types.NamespacedName]*corev1.Secret{}
-		told := map[types.NamespacedName]string{} // by a handler from the beginning
+		told := map[types.NamespacedName]metadata{} // by a handler from the beginning
 		count := 0
 		s.handle(func(before, after metadata, _ bool) {
 			count++
@@ -66,8 +58,8 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 			}
 			delete(told, key)
 			if after != nil {
-				told[key] = s.pack(after)
-				require.Equal(t, s.pack(after), s.pack(s.get(key)), "the store is as the handler is told")
+				told[key] = after
+				require.Same(t, after, s.get(key), "the store is as the handler is told")
 			}
 		})
 		draw := func() *corev1.Secret {
@@ -116,9 +108,9 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 				require.Len(t, told, len(want))
 				byLabel := map[string][]string{}
 				for key, o := range want {
-					packed := s.pack(s.derive(o))
-					require.Equal(t, packed, s.pack(s.get(key)))
-					require.Equal(t, packed, told[key])
+					facts := s.derive(o)
+					require.Equal(t, facts, s.get(key))
+					require.Equal(t, facts, told[key])
 					for l := range o.Labels {
 						byLabel[l] = append(byLabel[l], key.String())
 					}

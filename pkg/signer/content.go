@@ -173,7 +173,7 @@ func (c Content) Facts(before *SecretFacts, ca *pki.Authority) *SecretFacts {
 	if c.issued == nil {
 		f.Immutable, f.Leaf, f.Pair = before.Immutable, before.Leaf, before.Pair
 		f.Empty, f.Defect, f.Detail = before.Empty, before.Defect, before.Detail
-		f.TakeVerification(before)
+		f.verified = before.verified
 		return f
 	}
 	f.Leaf, f.Pair = leafFacts(c.issued.Leaf, ca.Chain), pairDigest(c.issued.Pair())

@@ -65,13 +65,10 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 }
 
 // TakeVerification takes over who signed the leaf, which is the same in both, so
-// that its signature is not checked again.
+// that its signature is not checked again. Facts that are reduced have none, and get none: a
+// cache may hold them.
 func (f *SecretFacts) TakeVerification(from *SecretFacts) {
-	switch {
-	case from.verified == nil:
-	case f.verified == nil:
-		f.verified = from.verified
-	default:
+	if f.verified != nil && from.verified != nil {
 		f.verified.Store(from.verified.Load())
 	}
 }

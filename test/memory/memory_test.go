@@ -49,7 +49,7 @@ func processes(accounts *facts.Accounts, share api.Share) map[string]func(*corev
 	}
 	return map[string]func(*corev1.Service) any{
 		"signer": func(svc *corev1.Service) any {
-			return signer.PackService(reduced(svc, api.StripService(svc, signer.Keep(svc))))
+			return reduced(svc, api.StripService(svc, signer.Keep(svc)))
 		},
 		"rotator": func(svc *corev1.Service) any { return reduced(svc, strip(cluster.ServiceTransform(false), svc)) },
 		"webhook": func(svc *corev1.Service) any { return strip(inWebhook, svc) },

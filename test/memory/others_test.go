@@ -120,7 +120,7 @@ func TestMemoryOfOthers(t *testing.T) {
 		"Secret of the signer's, in the signer": each(t, 30, largestSecret(t), func(s *corev1.Secret) any {
 			f := signer.FactsOf(s, api.DefaultInstance)
 			require.NotEmpty(t, f.Leaf.DNSNames)
-			return f.Pack()
+			return f
 		}),
 		"other Secret, in the signer: name, UID, and the names of Services that own it, the first 8": each(t, 30, metadata, transformed(facts.KeepOwners)),
 		"Secret `serving-cert`, in the signer and the webhook: name and UID":                         each(t, 30, metadata, transformed(facts.KeepIdentity)),

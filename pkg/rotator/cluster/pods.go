@@ -37,7 +37,7 @@ func newPods(rest toolscache.Getter, share api.Share) (*Pods, error) {
 
 func newPodsFrom(lw toolscache.ListerWatcher, share api.Share) (*Pods, error) {
 	accounts := facts.NewAccounts("Pod", share)
-	informer, err := facts.NewPacked(facts.Options[*corev1.Pod, *pods.Facts]{
+	informer, err := facts.NewInformer(facts.Options[*corev1.Pod, *pods.Facts]{
 		Objects: lw, Example: &corev1.Pod{}, Derive: pods.FactsOf,
 		Indexers: map[string]func(*pods.Facts) []string{
 			byNamespace: func(f *pods.Facts) []string { return []string{f.Namespace} },
@@ -64,7 +64,7 @@ func newPodsFrom(lw toolscache.ListerWatcher, share api.Share) (*Pods, error) {
 			Reduce:   (*pods.Facts).Reduce,
 			Reduced:  (*pods.Facts).Reduced,
 		},
-	}, pods.Pack, pods.Unpack)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func TestWhatIsKeptOfOnePod(t *testing.T) {
 		assert.LessOrEqual(t, kept(f), MaxKept)
 		assert.GreaterOrEqual(t, max(f.Size(), ordinary), int64(kept(f)), "what is reserved")
 		assert.LessOrEqual(t, kept(f.Reduce()), kept(FactsOf(rotatortest.Pod()))+1<<10)
-		assert.True(t, Unpack(Pack(f.Reduce())).Reduced())
+		assert.True(t, f.Reduce().Reduced())
 		assert.False(t, f.Reduced())
 	}
 }

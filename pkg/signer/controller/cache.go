@@ -77,7 +77,7 @@ func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatche
 // newSecretCache returns a cache of the facts of our Secrets. Of what this process wrote, wrote
 // has the facts already. Those for which there is no room are read when they are needed.
 func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *facts.Written[*signer.SecretFacts], accounts *facts.Accounts) (*facts.Informer[*signer.SecretFacts], error) {
-	return facts.NewPacked(facts.Options[*corev1.Secret, *signer.SecretFacts]{
+	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
 		Objects: secrets,
 		Example: &corev1.Secret{},
 		Derive: func(secret *corev1.Secret) *signer.SecretFacts {
@@ -90,5 +90,5 @@ func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *fa
 			Reduce:   (*signer.SecretFacts).Reduce,
 			Reduced:  func(f *signer.SecretFacts) bool { return f.Reduced },
 		},
-	}, (*signer.SecretFacts).Pack, signer.PackedSecret.Unpack)
+	})
 }

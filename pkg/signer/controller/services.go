@@ -13,7 +13,7 @@ import (
 )
 
 // Services is the cache of Services, stripped to what a request depends on. What it
-// returns are copies.
+// returns must not be changed.
 type Services struct {
 	*facts.Informer[*corev1.Service]
 }
@@ -30,13 +30,13 @@ const (
 
 func newServices(lw toolscache.ListerWatcher, openShift bool, room facts.Room[*corev1.Service, *corev1.Service]) (*Services, error) {
 	strip := facts.StrippedService(openShift, signer.Keep)
-	informer, err := facts.NewPacked(facts.Options[*corev1.Service, *corev1.Service]{
+	informer, err := facts.NewInformer(facts.Options[*corev1.Service, *corev1.Service]{
 		Objects:  lw,
 		Example:  &corev1.Service{},
 		Derive:   strip,
 		Room:     room,
 		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService},
-	}, signer.PackService, signer.PackedService.Unpack)
+	})
 	return &Services{informer}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -91,7 +92,7 @@ func sameBesideStatus(before, after *corev1.Service) bool {
 		svc.ResourceVersion, svc.Status = "", corev1.ServiceStatus{}
 		svc.Annotations = signer.ForeignAnnotations(svc)
 	}
-	return signer.PackService(&a) == signer.PackService(&b)
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // namespaceHandler enqueues every Secret of a namespace that was opted in or out, and ends
