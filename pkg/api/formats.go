@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,14 +10,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// FormatAnnotation returns the annotation of a Service or a pod that asks for the format.
-func FormatAnnotation(f *formats.Format) string { return Domain + "/" + f.Annotation }
-
-// FormatAnnotations returns those of all formats, in the order of the list.
+// FormatAnnotations returns the annotations of a Service or a pod that ask for formats: the one
+// that lists them, and those of single formats, in the order of the list.
 func FormatAnnotations() []string {
-	var keys []string
+	keys := []string{AnnotationFormats}
 	for f := range formats.All().Formats() {
-		keys = append(keys, FormatAnnotation(f))
+		if f.Annotation != "" {
+			keys = append(keys, Domain+"/"+f.Annotation)
+		}
 	}
 	return keys
 }
@@ -23,68 +25,164 @@ func FormatAnnotations() []string {
 // asksForFormat reports whether the annotation is one of those. Caches ask it of every annotation.
 func asksForFormat(key string) bool {
 	name, ok := strings.CutPrefix(key, Domain+"/")
+	if !ok {
+		return false
+	}
 	for f := range formats.All().Formats() {
-		if ok && name == f.Annotation {
+		if f.Annotation != "" && name == f.Annotation {
 			return true
 		}
 	}
-	return false
+	return key == AnnotationFormats
+}
+
+// Variables returns the environment variables that every container may get.
+func Variables() []string {
+	names := []string{EnvCertFile, EnvKeyFile, EnvCAFile}
+	for f := range formats.All().Formats() {
+		if f.Variable != "" {
+			names = append(names, f.Variable)
+		}
+	}
+	return append(names, EnvKeystorePassword)
 }
 
 // FormatsOf returns the formats that the Service asks for in its Secret, and those of which it
 // says what is not allowed, so that nobody knows whether pods need them; Parse refuses it.
 func FormatsOf(svc *corev1.Service) (asked, mistaken formats.Set) {
-	for f := range formats.All().Formats() {
-		switch wanted, err := wantsFormat(svc, f); {
-		case err != nil:
-			mistaken |= formats.Of(f)
-		case wanted:
-			asked |= formats.Of(f)
+	for _, key := range FormatAnnotations() {
+		if value, ok := svc.Annotations[key]; ok {
+			set, detail := parseFormats(key, value)
+			if asked |= set; detail != "" {
+				mistaken |= formatsBy(key)
+			}
 		}
 	}
-	return asked, mistaken
+	return asked, mistaken &^ asked
 }
 
-// wantsFormat reports whether the Service asks for the format: false if it has no such
-// annotation, and a *FieldError if its value is wrong.
-func wantsFormat(svc *corev1.Service, f *formats.Format) (bool, error) {
-	key := FormatAnnotation(f)
-	value, ok := svc.Annotations[key]
-	if !ok {
-		return false, nil
+// formatsBy returns the formats for which the annotation can ask.
+func formatsBy(key string) formats.Set {
+	if key == AnnotationFormats {
+		return formats.All()
 	}
-	wanted, err := parseBool(value)
-	if err != nil {
-		return false, &FieldError{key, value, err.Error()}
-	}
-	return wanted, nil
-}
-
-// requestFormats returns a step of Parse for each format.
-func requestFormats() []requestStep {
-	var steps []requestStep
+	var set formats.Set
 	for f := range formats.All().Formats() {
+		if key == Domain+"/"+f.Annotation {
+			set |= formats.Of(f)
+		}
+	}
+	return set
+}
+
+// parseFormats returns the formats for which the annotation asks, and what is wrong with its
+// value, or "".
+func parseFormats(key, value string) (set formats.Set, detail string) {
+	if key != AnnotationFormats {
+		wanted, err := parseBool(value)
+		if err != nil {
+			return 0, err.Error()
+		}
+		if wanted {
+			set = formatsBy(key)
+		}
+		return set, ""
+	}
+	if detail := checkLength(value, maxValue); detail != "" {
+		return 0, detail
+	}
+	for _, word := range splitNames(value) {
+		if f := formatOf(word); f != nil {
+			set |= formats.Of(f)
+		} else if detail == "" {
+			detail = unknownFormat(word)
+		}
+	}
+	return set, detail
+}
+
+// formatOf returns the format that the word asks for, or nil.
+func formatOf(word string) *formats.Format {
+	for f := range formats.All().Formats() {
+		if f.Word == word {
+			return f
+		}
+	}
+	return nil
+}
+
+func unknownFormat(word string) string {
+	var words []string
+	for f := range formats.All().Formats() {
+		words = append(words, f.Word)
+	}
+	slices.Sort(words)
+	reason := "is not a format"
+	if word == "jks" || strings.HasSuffix(word, ".jks") {
+		reason = "is not written: Java reads " + formats.KeystoreFile + " (Java 8 since 8u301, Java 11 since 11.0.12)"
+	}
+	return fmt.Sprintf("%q %s: must be a comma-separated list of %s", Shorten(word, maxShownValue), reason, strings.Join(words, ", "))
+}
+
+// PasswordOf returns the password of the files that the Service asks for in its Secret: empty if
+// none of them has one, or if what it says is not allowed.
+func PasswordOf(svc *corev1.Service) string {
+	if asked, _ := FormatsOf(svc); asked&formats.Encrypted() == 0 {
+		return ""
+	}
+	switch value, ok := svc.Annotations[AnnotationKeystorePassword]; {
+	case !ok:
+		return formats.DefaultPassword
+	case formats.CheckPassword(value) != "":
+		return ""
+	default:
+		return value
+	}
+}
+
+// hidden is what an error shows of a password.
+func hidden(password string) string { return fmt.Sprintf("%d bytes", len(password)) }
+
+// requestFormats returns a step of Parse for each annotation.
+func requestFormats() []requestStep {
+	steps := []requestStep{(*Request).parsePassword}
+	for _, key := range FormatAnnotations() {
 		steps = append(steps, func(r *Request, svc *corev1.Service, _ Limits) error {
-			wanted, err := wantsFormat(svc, f)
-			if wanted {
-				r.Formats |= formats.Of(f)
+			value, ok := svc.Annotations[key]
+			if !ok {
+				return nil
 			}
-			return err
+			set, detail := parseFormats(key, value)
+			if refused := set &^ formats.CredentialBundles(); detail == "" && r.KeySource == KeySourcePod && refused != 0 {
+				detail = strings.Join(refused.Files(), " and ") + " cannot be made of a key that never leaves its pod: must be with " + AnnotationKeySource + ": " + string(KeySourceSecret)
+			}
+			if detail != "" {
+				return &FieldError{key, value, detail}
+			}
+			r.Formats |= set
+			return nil
 		})
 	}
 	return steps
 }
 
+func (r *Request) parsePassword(svc *corev1.Service, _ Limits) error {
+	if value, ok := svc.Annotations[AnnotationKeystorePassword]; ok {
+		if detail := formats.CheckPassword(value); detail != "" {
+			return &FieldError{AnnotationKeystorePassword, hidden(value), detail}
+		}
+	}
+	r.Password = PasswordOf(svc)
+	return nil
+}
+
 // podFormats returns the annotations of pods that ask for a format.
 func podFormats() []podAnnotation {
 	var annotations []podAnnotation
-	for f := range formats.All().Formats() {
-		annotations = append(annotations, podAnnotation{FormatAnnotation(f), func(r *PodRequest, v string) string {
-			var wanted bool
-			detail := setBool(&wanted, v)
-			if wanted {
-				r.Formats |= formats.Of(f)
-			}
+	for _, key := range FormatAnnotations() {
+		annotations = append(annotations, podAnnotation{key, func(r *PodRequest, v string) string {
+			set, detail := parseFormats(key, v)
+			r.Formats |= set
 			return detail
 		}})
 	}

@@ -33,8 +33,8 @@ const (
 	LabelInjected = Domain + "/injected"
 )
 
-// Annotations of a Service. AnnotationSecretName and AnnotationCombinedPEM are also
-// annotations of a pod.
+// Annotations of a Service. AnnotationSecretName, AnnotationCombinedPEM and AnnotationFormats are
+// also annotations of a pod.
 const (
 	AnnotationSecretName    = Domain + "/secret-name"
 	AnnotationDuration      = Domain + "/duration"
@@ -45,6 +45,12 @@ const (
 	// AnnotationCombinedPEM, "true", asks for CombinedKey in the Secret, and on a pod for
 	// that file beside the others.
 	AnnotationCombinedPEM = Domain + "/" + formats.CombinedAnnotation
+	// AnnotationFormats lists formats by their words, comma-separated: on a Service those that
+	// are asked for in the Secret, on a pod those whose files it gets beside the others.
+	AnnotationFormats = Domain + "/formats"
+	// AnnotationKeystorePassword is the password of formats that have one; see
+	// formats.DefaultPassword. The signer writes it on the Secret too.
+	AnnotationKeystorePassword = Domain + "/keystore-password"
 )
 
 // Annotations of a pod (or of a pod template). Those of Settings may be on a Service or a
@@ -160,6 +166,8 @@ const (
 	EnvCertFile = "TLS_CERT_FILE"
 	EnvKeyFile  = "TLS_PRIVATE_KEY_FILE"
 	EnvCAFile   = "TLS_CA_FILE"
+	// EnvKeystorePassword is beside the variables of formats, which pkg/formats lists.
+	EnvKeystorePassword = "TLS_KEYSTORE_PASSWORD"
 )
 
 // Defaults of a pod's annotations.

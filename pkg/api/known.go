@@ -31,7 +31,7 @@ func (p Place) Annotations() []string {
 		return slices.Concat([]string{
 			AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames,
 			AnnotationClusterIPs, AnnotationRenewAfter,
-		}, FormatAnnotations(), settingKeys())
+		}, FormatAnnotations(), []string{AnnotationKeystorePassword}, settingKeys())
 	case OnPod:
 		keys := make([]string, len(podAnnotations))
 		for i, a := range podAnnotations {

@@ -43,6 +43,8 @@ type Request struct {
 	// certificate that was issued before it is replaced.
 	RenewAfter time.Time
 	Formats    formats.Set // that the Service asks for in the Secret beside the pair
+	// Password is that of the Formats, empty if none of them has one.
+	Password string
 }
 
 // FieldError reports an annotation or a field whose value is not allowed.

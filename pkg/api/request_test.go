@@ -122,17 +122,62 @@ func TestWants(t *testing.T) {
 	assert.False(t, ok, "a Service that is being deleted asks for nothing")
 }
 
-// A Service asks for a format with "true", and anything but that and "false" is a mistake.
+// A Service asks for formats by their words, and for one of them also with "true"; anything else
+// is a mistake, which does not take back what is right.
 func TestFormatsOf(t *testing.T) {
-	asked, mistaken := FormatsOf(service())
-	assert.Zero(t, asked|mistaken)
-	assert.Equal(t, AnnotationCombinedPEM, FormatAnnotation(&formats.Combined))
-	for f := range formats.All().Formats() {
-		for value, isMistake := range map[string]bool{"true": false, "false": false, "yes": true, "": true, "True": true, "1": true} {
-			asked, mistaken := FormatsOf(service(FormatAnnotation(f), value))
-			assert.Equal(t, value == "true", asked.Has(f), "%s %q", f.Name, value)
-			assert.Equal(t, isMistake, mistaken.Has(f), "%s %q", f.Name, value)
+	const all = formats.Set(1<<3 - 1)
+	require.Equal(t, all, formats.All())
+	combined, keystore, der := formats.Of(&formats.Combined), formats.Of(&formats.Keystore), formats.Of(&formats.DER)
+	for _, c := range []struct {
+		key, value      string
+		asked, mistaken formats.Set
+	}{
+		{AnnotationCombinedPEM, "true", combined, 0},
+		{AnnotationCombinedPEM, "false", 0, 0},
+		{AnnotationCombinedPEM, "yes", 0, combined},
+		{AnnotationCombinedPEM, "", 0, combined},
+		{AnnotationCombinedPEM, "True", 0, combined},
+		{AnnotationFormats, "keystore.p12", keystore, 0},
+		{AnnotationFormats, " der, combined.pem,keystore.p12,der ", all, 0},
+		{AnnotationFormats, "der,tls-combined.pem", der, combined | keystore},
+		{AnnotationFormats, "", 0, all},
+		{AnnotationFormats, "der,", der, combined | keystore},
+		{AnnotationFormats, "true", 0, all},
+		{AnnotationFormats, strings.Repeat("der,", 30) + "der", 0, all},
+		{AnnotationSecretName, "der", 0, 0},
+	} {
+		asked, mistaken := FormatsOf(service(c.key, c.value))
+		assert.Equal(t, c.asked, asked, "%s %q", c.key, c.value)
+		assert.Equal(t, c.mistaken, mistaken, "%s %q", c.key, c.value)
+	}
+}
+
+// The password counts for files that have one, and what is not allowed is nowhere repeated.
+func TestPasswords(t *testing.T) {
+	for _, c := range []struct{ formats, password, want, wrong string }{
+		{"keystore.p12", "-", formats.DefaultPassword, ""},
+		{"keystore.p12", "s3cret!", "s3cret!", ""},
+		{"der", "s3cret!", "", ""},
+		{"keystore.p12", "short", "", `"5 bytes": must be 6 to 128 bytes`},
+		{"keystore.p12", strings.Repeat("x", 129), "", `"129 bytes": must be 6 to 128 bytes`},
+		{"keystore.p12", strings.Repeat("x", 1000), "", `"1000 bytes": must be 6 to 128 bytes`},
+		{"keystore.p12", "with space", "", "printable ASCII"},
+		{"keystore.p12", "$(TLS_CA_FILE)", "", "printable ASCII"},
+		{"keystore.p12", "päßword", "", "printable ASCII"},
+	} {
+		svc := service(AnnotationFormats, c.formats)
+		if c.password != "-" {
+			svc.Annotations[AnnotationKeystorePassword] = c.password
 		}
+		assert.Equal(t, c.want, PasswordOf(svc), c.password)
+		r, err := Parse(svc, permissive())
+		if c.wrong == "" {
+			require.NoError(t, err)
+			assert.Equal(t, c.want, r.Password)
+			continue
+		}
+		require.ErrorContains(t, err, c.wrong)
+		assert.NotContains(t, err.Error(), c.password)
 	}
 }
 
@@ -147,6 +192,10 @@ func TestParseRefuses(t *testing.T) {
 		want       string
 	}{
 		{name: "duration in words", annotation: AnnotationDuration, value: "abc", want: "must be a Go duration between 1h and 2160h, such as 720h"},
+		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of combined.pem, der, keystore.p12`},
+		{name: "no formats", annotation: AnnotationFormats, value: "", want: `"" is not a format`},
+		{name: "JKS", annotation: AnnotationFormats, value: "keystore.jks", want: `"keystore.jks" is not written: Java reads keystore.p12 (Java 8 since 8u301, Java 11 since 11.0.12)`},
+		{name: "a keystore of a key that a pod makes", annotation: AnnotationFormats, value: "combined.pem,keystore.p12", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "keystore.p12 cannot be made of a key that never leaves its pod"},
 		{name: "no duration", annotation: AnnotationDuration, value: "", want: "must be a Go duration"},
 		{name: "days", annotation: AnnotationDuration, value: "30d", want: "must be a Go duration"},
 		{name: "a negative duration", annotation: AnnotationDuration, value: "-1h", want: "must be between 1h and 2160h"},
@@ -336,7 +385,7 @@ func TestWhatIsParsedIsPermittedByTheCA(t *testing.T) {
 		if rapid.Bool().Draw(t, "headless") {
 			svc.Spec.ClusterIP, svc.Spec.ClusterIPs = corev1.ClusterIPNone, []string{corev1.ClusterIPNone}
 		}
-		r, err := Parse(svc, limits)
+		r, err := Parse(svc, permissive())
 		if err != nil {
 			var field *FieldError
 			require.ErrorAs(t, err, &field)

@@ -23,11 +23,14 @@ type Wanted struct {
 	Params      Params
 	RenewAfter  time.Time   // the latest that any Service asks for
 	Formats     formats.Set // that any Service asks for in the Secret beside the pair
+	// Password is that of the Formats, as the oldest Service has it that asks for one with a
+	// password; empty if none does.
+	Password string
 }
 
 // Hash returns 16 hex digits that identify the request in a condition's message. They
 // do not depend on RenewAfter, which says when and not what, nor on FormerNames,
-// which nobody asks for, nor on Formats, which do not change the certificate.
+// which nobody asks for, nor on Formats and Password, which do not change the certificate.
 func (w Wanted) Hash() string {
 	return hashOf(struct {
 		DNSNames []string
@@ -131,6 +134,7 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 		w.FormerNames = union(w.FormerNames, formerNames(svc, limits), cmp.Compare[string])
 		asked, _ := FormatsOf(svc)
 		w.Formats |= asked
+		w.Password = cmp.Or(w.Password, PasswordOf(svc))
 	}
 	return w
 }
@@ -140,6 +144,7 @@ func (w Wanted) with(r Request) Wanted {
 	w.DNSNames, w.IPs = union(w.DNSNames, r.DNSNames, cmp.Compare[string]), union(w.IPs, r.IPs, netip.Addr.Compare)
 	w.FormerNames = union(w.FormerNames, r.FormerNames, cmp.Compare[string])
 	w.Formats |= r.Formats
+	w.Password = cmp.Or(w.Password, r.Password)
 	if r.RenewAfter.After(w.RenewAfter) {
 		w.RenewAfter = r.RenewAfter
 	}
@@ -154,6 +159,9 @@ func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
 	}
 	if d := r.Asked.Duration; d != 0 && d != wanted.Params.Duration {
 		return &FieldError{AnnotationDuration, hours(d), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", hours(wanted.Params.Duration), r.SecretName, first.Name)}
+	}
+	if r.Password != "" && wanted.Password != "" && r.Password != wanted.Password {
+		return &FieldError{AnnotationKeystorePassword, hidden(r.Password), fmt.Sprintf("must be that of the older Services that share Secret %q, such as %q", r.SecretName, first.Name)}
 	}
 	if n := len(union(wanted.DNSNames, r.DNSNames, cmp.Compare[string])); n > MaxNames {
 		return &FieldError{AnnotationSecretName, r.SecretName, fmt.Sprintf("the Services that share this Secret would have %d names together: must be at most %d", n, MaxNames)}

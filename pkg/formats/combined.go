@@ -15,7 +15,9 @@ const (
 // cert-manager's output format CombinedPEM has the same order.
 var Combined = Format{
 	Name:             "combined",
+	Word:             "combined.pem",
 	Annotation:       CombinedAnnotation,
+	Variable:         "TLS_COMBINED_FILE",
 	Files:            []string{CombinedFile},
 	PrivateKey:       true,
 	CredentialBundle: true,

@@ -18,12 +18,19 @@ type Format struct {
 	// Name is a word of lower-case letters. A program's entry says {NAME} for the path of the
 	// first of the Files.
 	Name string
-	// Annotation asks for the format where it is "true". The domain before it is pkg/api's.
+	// Word asks for the format in an annotation that lists formats.
+	Word string
+	// Annotation asks for the format where it is "true", and is empty for most: it was there
+	// before the one that lists formats. The domain before it is pkg/api's.
 	Annotation string
+	// Variable is the environment variable with the path of the first of the Files; empty for none.
+	Variable string
 	// Files are the keys of the Secret, and the names of the files in a volume.
 	Files []string
 	// PrivateKey is true if one of the Files holds the private key.
 	PrivateKey bool
+	// Password is true if the Files are encrypted with that of the Pair.
+	Password bool
 	// CredentialBundle is true if a kubelet that makes a pod's key writes the file: that of
 	// podCertificate's credentialBundlePath.
 	CredentialBundle bool
@@ -36,11 +43,15 @@ type Format struct {
 }
 
 // Pair is what is under tls.crt and tls.key of a Secret, in PEM: the certificate with what is
-// served after it, and its key.
-type Pair struct{ Cert, Key []byte }
+// served after it, and its key; and with which password files of it are encrypted, empty for
+// [DefaultPassword].
+type Pair struct {
+	Cert, Key []byte
+	Password  string
+}
 
 // list is the list. A Set has a bit for each, so its order means nothing outside a process.
-var list = []*Format{&Combined}
+var list = []*Format{&Combined, &Keystore, &DER}
 
 // Set is a set of formats.
 type Set uint16
@@ -55,6 +66,16 @@ func Of(formats ...*Format) (s Set) {
 
 // All returns the set of all formats.
 func All() Set { return 1<<len(list) - 1 }
+
+// Encrypted returns the formats that have a password.
+func Encrypted() (s Set) {
+	for f := range All().Formats() {
+		if f.Password {
+			s |= Of(f)
+		}
+	}
+	return s
+}
 
 // CredentialBundles returns the formats that a kubelet makes; there is at most one.
 func CredentialBundles() (s Set) {

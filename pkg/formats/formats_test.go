@@ -44,9 +44,16 @@ func TestNamesOfFormats(t *testing.T) {
 	}
 	for f := range All().Formats() {
 		assert.Regexp(t, "^[a-z]+$", f.Name)
-		assert.Regexp(t, "^[a-z-]+$", f.Annotation)
+		assert.Regexp(t, "^[a-z-]*$", f.Annotation)
+		assert.Regexp(t, `^[a-z0-9.]+$`, f.Word)
+		assert.Regexp(t, "^(TLS_[A-Z]+_FILE)?$", f.Variable)
 		assert.NotEmpty(t, f.Files)
-		names := []string{"name " + f.Name, "annotation " + f.Annotation}
+		names := []string{"name " + f.Name, "word " + f.Word}
+		for kind, name := range map[string]string{"annotation ": f.Annotation, "variable ": f.Variable} {
+			if name != "" {
+				names = append(names, kind+name)
+			}
+		}
 		for _, file := range f.Files {
 			assert.NotEmpty(t, file)
 			names = append(names, "file "+file)

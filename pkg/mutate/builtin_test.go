@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
@@ -20,7 +21,7 @@ import (
 // what its entry says, in a pod that keeps every property, and no other program's.
 func TestEveryProgram(t *testing.T) {
 	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationCombinedPEM: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: "combined.pem,keystore.p12"}},
 		Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"app": "web"},
 			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)}},
@@ -57,7 +58,7 @@ func TestEveryProgram(t *testing.T) {
 // that is nothing, more than every container gets.
 func checkGiven(t *testing.T, p *programs.Program, c *corev1.Container, status string) {
 	t.Helper()
-	in := &input{settings: api.DefaultSettings()}
+	in := &input{settings: api.DefaultSettings(), choice: choose.Choice{Password: formats.DefaultPassword}}
 	for _, f := range p.Flags {
 		assert.Contains(t, append(c.Args, c.Command...), in.replace(f))
 	}

@@ -81,7 +81,7 @@ func (w workload) outcome(t *testing.T) string {
 		svc.Annotations[api.AnnotationMode] = w.Mode
 	}
 	if w.Combined {
-		svc.Annotations[api.AnnotationCombinedPEM] = "true"
+		svc.Annotations[api.AnnotationFormats] = "combined.pem,keystore.p12"
 	}
 	c := corev1.Container{
 		Name: "web", Image: w.Image, Command: w.Command, Args: w.Args, Ports: []corev1.ContainerPort{{ContainerPort: w.Port}},

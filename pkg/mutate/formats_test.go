@@ -1,7 +1,9 @@
 package mutate
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,7 +22,7 @@ import (
 func TestAFormatThatTheSecretDoesNotHold(t *testing.T) {
 	assert.Equal(t, rules.NoCombined, rules.NoFormat(&formats.Combined))
 	for f := range formats.All().Formats() {
-		ask := map[string]string{api.AnnotationSecretName: "web-tls", api.FormatAnnotation(f): "true"}
+		ask := map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: f.Word, api.AnnotationKeystorePassword: "s3cret!"}
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: ask},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "example.com/web"}}},
@@ -36,6 +38,11 @@ func TestAFormatThatTheSecretDoesNotHold(t *testing.T) {
 				assert.Equal(t, held, projectsFile(volume, file), file)
 			}
 			assert.True(t, projectsFile(volume, corev1.TLSPrivateKeyKey), f.Name)
+			env := patched(t, pod, patch).Spec.Containers[0].Env
+			if f.Variable != "" {
+				assert.Equal(t, held, slices.Contains(env, corev1.EnvVar{Name: f.Variable, Value: api.DefaultMountPath + "/" + f.Files[0]}), f.Name)
+			}
+			assert.Equal(t, held && f.Password, slices.Contains(env, corev1.EnvVar{Name: api.EnvKeystorePassword, Value: "s3cret!"}), f.Name)
 		}
 	}
 }
@@ -47,4 +54,29 @@ func projectsFile(volume *corev1.ProjectedVolumeSource, file string) bool {
 		}
 	}
 	return false
+}
+
+// A program that only a person can tell which file to read says how the file comes.
+func TestAProgramThatNeedsMoreNamesItsFormat(t *testing.T) {
+	ask := map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: formats.Combined.Word}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: ask}}
+	for asks, want := range map[bool]string{
+		false: `Write "bind :8443 ssl crt /etc/servingcert/tls-combined.pem" in a frontend of haproxy.cfg. For the file set servingcert.dev/formats: combined.pem on the Service and on the pod.`,
+		true:  `Write "bind :8443 ssl crt /etc/servingcert/tls-combined.pem" in a frontend of haproxy.cfg.`,
+	} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "haproxy:3"}}},
+		}
+		if asks {
+			pod.Annotations = ask
+		}
+		patch, _, err := Mutate(pod, choose.Known{Services: []*corev1.Service{svc}})
+		require.NoError(t, err)
+		var said api.InjectionStatus
+		require.NoError(t, json.Unmarshal([]byte(patched(t, pod, patch).Annotations[api.AnnotationStatus]), &said))
+		notes := strings.Join(said.Notes, "\n")
+		assert.Contains(t, notes, want)
+		assert.Equal(t, asks, !strings.Contains(notes, "For the file set"), notes)
+	}
 }

@@ -107,7 +107,11 @@ func noteContext(in *input, report *Report) {
 	}
 	if in.choice.By != choose.ByNothing {
 		for f := range (in.request.Formats &^ in.choice.Formats).Formats() {
-			report.note(rules.Note{Reason: rules.NoFormat(f)})
+			note := rules.Note{Reason: rules.NoFormat(f)}
+			if in.choice.PodKey != nil {
+				note.Detail = "a kubelet that makes the key does not write it: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret)
+			}
+			report.note(note)
 		}
 	}
 	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {

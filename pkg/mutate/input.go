@@ -129,6 +129,8 @@ func (in *input) placeholder(text string) (value string, ok bool) {
 		return in.file(api.BundleKey), true
 	case programs.Dir:
 		return path.Dir(in.file(corev1.TLSCertKey)), true
+	case programs.Password:
+		return in.choice.Password, true
 	}
 	for f := range formats.All().Formats() {
 		if text == programs.Placeholder(f) {
@@ -152,6 +154,14 @@ func (in *input) environment() []corev1.EnvVar {
 			{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
 			{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
 			ca,
+		}
+		for f := range (in.request.Formats & in.choice.Formats).Formats() {
+			if f.Variable != "" {
+				in.env = append(in.env, corev1.EnvVar{Name: f.Variable, Value: in.file(f.Files[0])})
+			}
+			if f.Password {
+				in.env = append(in.env, corev1.EnvVar{Name: api.EnvKeystorePassword, Value: in.choice.Password})
+			}
 		}
 	}
 	return in.env

@@ -50,6 +50,7 @@ func withoutPair(t *testing.T, pod *corev1.Pod) string {
 // notSwitched are the goldens in which more than the source of the pair changes with
 // the annotation, and why.
 var notSwitched = map[string]string{
+	"combined-not-in-the-secret":    "a kubelet writes the file, so there is a variable for it",
 	"proxy-other-secret":            "the ports of both Services have a certificate then",
 	"trap04-volume-there":           "the volume that is there is of the Secret",
 	"trap08-sidecar-added-later":    "so is the one of the first pass",

@@ -58,7 +58,11 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, rules.Note) {
 func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason rules.Reason, detail string) {
 	switch {
 	case !p.Takes():
-		return rules.ProgramNeedsMore, in.replace(p.None)
+		do := in.replace(p.None)
+		if missing := p.NoneFormats() &^ (in.request.Formats & in.choice.Formats); missing != 0 && in.choice.Host == "" {
+			do += " For the file set " + rules.AskFor(missing) + " and on the pod."
+		}
+		return rules.ProgramNeedsMore, do
 	case !in.asked && in.table().Fits(p, c.Image) == programs.FitNo:
 		return rules.OlderVersion, "must be " + p.Since + " or newer"
 	}

@@ -55,6 +55,9 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 			c.Annotations[api.AnnotationRenewedAfter] = issued.RenewedAfter.Format(time.RFC3339)
 		}
 	}
+	if p := c.passwordOf(s, d); p != s.Secret.password() || p != "" {
+		c.Annotations[api.AnnotationKeystorePassword] = p
+	}
 	if s.OpenShift {
 		maps.Copy(c.Annotations, openShiftOnSecret(d.Members, c.notAfter(s.Secret)))
 	}
@@ -90,8 +93,31 @@ func (c Content) toMake(f *SecretFacts) formats.Set {
 	if c.issued != nil {
 		return c.Formats
 	}
-	return c.Formats &^ f.Formats
+	held := f.Formats
+	if f.password() != c.password() {
+		held &^= formats.Encrypted()
+	}
+	return c.Formats &^ held
 }
+
+// passwordOf returns what the annotation with the password is to be: empty for
+// formats.DefaultPassword, and where no file has one.
+func (c Content) passwordOf(s Situation, d Decision) string {
+	if c.Formats&formats.Encrypted() == 0 {
+		return ""
+	}
+	p := d.Asked.Password
+	if p == "" { // nobody says it validly: what the files have
+		p = s.Secret.password()
+	}
+	if p == formats.DefaultPassword || formats.CheckPassword(p) != "" {
+		return ""
+	}
+	return p
+}
+
+// password is that of the formats.
+func (c Content) password() string { return c.Annotations[api.AnnotationKeystorePassword] }
 
 // NeedsPair reports whether the content can be written over the Secret only after
 // WithPair: files of a format have to change, and the pair stays. Its bytes are in the
@@ -102,7 +128,7 @@ func (c Content) NeedsPair(f *SecretFacts) bool { return c.issued == nil && c.to
 // fails on any other version of the Secret than that of its facts, so the result is
 // written beside this pair or not at all. The error is a format that cannot be made of the pair.
 func (c Content) WithPair(secret *corev1.Secret) (Content, error) {
-	files, err := c.Formats.Make(pairIn(secret))
+	files, err := c.Formats.Make(pairIn(secret, c.password()))
 	if err != nil {
 		return Content{}, err
 	}
@@ -176,7 +202,7 @@ func (c Content) Facts(before *SecretFacts, ca *pki.Authority) *SecretFacts {
 		f.verified = before.verified
 		return f
 	}
-	f.Leaf, f.Pair = leafFacts(c.issued.Leaf, ca.Chain), pairDigest(c.issued.Pair())
+	f.Leaf, f.Pair = leafFacts(c.issued.Leaf, ca.Chain), pairDigest(c.issued.Pair(""))
 	f.verified = &atomic.Pointer[verification]{}
 	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true, signer: ca.Certificate})
 	return f
@@ -193,7 +219,7 @@ func (f *SecretFacts) WrittenAs(answer *metav1.ObjectMeta) *SecretFacts {
 
 // secretAnnotations are the keys of all annotations that contentOf may return, and so
 // those that are remembered of a Secret.
-var secretAnnotations = append([]string{api.AnnotationRenewedAfter}, openShiftSecretKeys...)
+var secretAnnotations = append([]string{api.AnnotationRenewedAfter, api.AnnotationKeystorePassword}, openShiftSecretKeys...)
 
 // changedAnnotations returns what has to be written of annotations to make them the
 // wanted ones: nil for one that has to be removed.

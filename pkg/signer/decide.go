@@ -116,7 +116,7 @@ type Decision struct {
 // that cannot be made of it.
 func (d Decision) With(s Situation, issued issue.Issued) (Content, error) {
 	c := contentOf(s, d, &issued)
-	files, err := c.Formats.Make(issued.Pair())
+	files, err := c.Formats.Make(issued.Pair(c.password()))
 	maps.Copy(c.Data, files)
 	return c, err
 }

@@ -82,7 +82,7 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 // is taken from there. It may hold another: somebody's admission webhook may have changed it.
 func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) *SecretFacts {
 	f := factsBesidePair(secret, instance)
-	pair := pairIn(secret)
+	pair := pairIn(secret, f.password())
 	if wrote != nil && wrote.Defect == "" && wrote.verified != nil && wrote.Pair == f.Pair {
 		f.Leaf, f.verified = wrote.Leaf, wrote.verified
 	} else {
@@ -94,9 +94,17 @@ func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) 
 	return f
 }
 
-// pairIn returns what the Secret has under the keys of the pair.
-func pairIn(secret *corev1.Secret) formats.Pair {
-	return formats.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]}
+// pairIn returns what the Secret has under the keys of the pair, and the password for files of it.
+func pairIn(secret *corev1.Secret, password string) formats.Pair {
+	return formats.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey], Password: password}
+}
+
+// password is that of the Secret's files that have one, empty for formats.DefaultPassword.
+func (f *SecretFacts) password() string {
+	if f == nil {
+		return ""
+	}
+	return f.Annotations[api.AnnotationKeystorePassword]
 }
 
 // pairDigest identifies the pair, but for a newline at the end of the key.
@@ -129,7 +137,7 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 		}
 	}
 	slices.Sort(f.Other)
-	f.Pair = pairDigest(pairIn(secret))
+	f.Pair = pairDigest(pairIn(secret, ""))
 	return f
 }
 

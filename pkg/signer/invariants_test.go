@@ -137,11 +137,15 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 				require.Equal(t, value, w.secret.Labels[key])
 			}
 		}
-		require.Equal(t, annotations, w.secret.Annotations)
+		password := w.secret.Annotations[api.AnnotationKeystorePassword]
+		require.Equal(t, annotations, withAnnotations(w.secret.Annotations, map[string]string{api.AnnotationKeystorePassword: ""}))
 		require.Equal(t, api.DefaultInstance, w.secret.Labels[api.LabelManagedBy])
 		_, hasCombined := w.secret.Data[api.CombinedKey]
 		require.Equal(t, d.Wanted.Formats.Has(&formats.Combined), hasCombined)
-		require.Len(t, w.secret.Data, map[bool]int{false: 2, true: 3}[hasCombined])
+		require.Len(t, w.secret.Data, 2+len(d.Wanted.Formats.Files()))
+		if d.Issues() {
+			require.Equal(t, d.Wanted.Formats, formats.HeldIn(w.secret.Data, pairIn(w.secret, password)))
+		}
 		if hasCombined {
 			file := w.secret.Data[api.CombinedKey]
 			_, err := tls.X509KeyPair(file, file)

@@ -20,7 +20,7 @@ func Keep(svc *corev1.Service) api.Keep {
 			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter, api.AnnotationKeySource,
 		},
 	}
-	keep.Annotations = append(keep.Annotations, api.FormatAnnotations()...)
+	keep.Annotations = append(append(keep.Annotations, api.AnnotationKeystorePassword), api.FormatAnnotations()...)
 	if api.OpenShiftAnnotation(svc) != "" {
 		keep.Annotations = append(append(keep.Annotations, api.TranslatedFrom), openShiftServiceKeys...)
 	}

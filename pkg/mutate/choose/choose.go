@@ -103,6 +103,8 @@ type Choice struct {
 	Attempts state.Flags
 	// Formats are what the Secret has beside the pair.
 	Formats formats.Set
+	// Password is that of the Formats; empty if none of them has one.
+	Password string
 	// Proxied are the ports for which the Services ask for a proxy.
 	Proxied []sidecar.Port
 }
@@ -162,23 +164,27 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		c.Host, c.NoPodKeys = path.Join(known.HostFiles, pod.Name), false
 		return c
 	}
-	c.Formats = c.formatsOf(asking)
+	c.Formats, c.Password = c.formatsOf(asking)
 	return c
 }
 
 // formatsOf returns the formats that the pair has beside it: those that a kubelet makes, or that
-// any Service asks for in the Secret.
-func (c *Choice) formatsOf(asking []asker) (held formats.Set) {
+// any Service asks for in the Secret; and the password, of several Services' that of the oldest.
+func (c *Choice) formatsOf(asking []asker) (held formats.Set, password string) {
 	if c.PodKey != nil {
-		return formats.CredentialBundles()
+		return formats.CredentialBundles(), ""
 	}
+	var oldest *corev1.Service
 	for _, s := range asking {
 		if s.from == c.origin() {
 			asked, _ := api.FormatsOf(s.Service)
 			held |= asked
+			if p := api.PasswordOf(s.Service); p != "" && (oldest == nil || api.OlderFirst(s.Service, oldest) < 0) {
+				oldest, password = s.Service, p
+			}
 		}
 	}
-	return held
+	return held, password
 }
 
 // addServices adds what the Services that ask for a certificate, and those of them that select the

@@ -116,7 +116,7 @@ func given(p *Program) string {
 		lines = append(lines, "only with an fsGroup")
 	}
 	for f := range p.Formats().Formats() {
-		lines = append(lines, "only with `"+api.FormatAnnotation(f)+": \"true\"` on the Service")
+		lines = append(lines, "only with `"+api.AnnotationFormats+": "+f.Word+"` on the Service")
 	}
 	if p.Note != "" {
 		lines = append(lines, cell(p.Note))

@@ -15,6 +15,7 @@ import (
 //	{cert} {key} {ca}  the files tls.crt, tls.key and ca.crt
 //	{combined}         one file with the key and then the chain, and so for other formats
 //	{dir}              the directory of the files
+//	{password}         that of {keystore}
 type Program struct {
 	Name string `yaml:"program"`
 	// Images are the last parts of the names of image repositories, such as
@@ -142,6 +143,16 @@ func (p *Program) Formats() (used formats.Set) {
 		}
 	}
 	return used
+}
+
+// NoneFormats returns the formats of which None has the placeholder.
+func (p *Program) NoneFormats() (named formats.Set) {
+	for f := range formats.All().Formats() {
+		if strings.Contains(p.None, Placeholder(f)) {
+			named |= formats.Of(f)
+		}
+	}
+	return named
 }
 
 // texts yields all texts in which placeholders are replaced.

@@ -25,6 +25,8 @@ const (
 	Key  = "{key}"
 	CA   = "{ca}"
 	Dir  = "{dir}"
+	// Password is that of files which have one.
+	Password = "{password}"
 )
 
 // Placeholder returns the placeholder of the first file of the format.
@@ -39,7 +41,7 @@ var placeholders, serving = func() (all, serving []string) {
 			serving = append(serving, Placeholder(f))
 		}
 	}
-	return append(all, Dir), append(serving, Dir)
+	return append(all, Dir, Password), append(serving, Dir)
 }()
 
 var (
@@ -203,7 +205,7 @@ func (p *Program) checkEnv(add func(field, format string, args ...any)) {
 		switch {
 		case len(validation.IsEnvVarName(v.Name)) > 0:
 			add("env", "%q: not the name of a variable", v.Name)
-		case slices.Contains([]string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}, v.Name):
+		case slices.Contains(api.Variables(), v.Name):
 			add("env", "%q: is set in every container", v.Name)
 		case v.loadsCode():
 			add("env", "%q: a program may load code because of it: must be a variable by which it is told its certificate", v.Name)

@@ -99,11 +99,11 @@ func formatRules() []Rule {
 
 // AskFor says how to ask for the formats.
 func AskFor(wanted formats.Set) string {
-	var annotations []string
+	var words []string
 	for f := range wanted.Formats() {
-		annotations = append(annotations, api.FormatAnnotation(f)+`: "true"`)
+		words = append(words, f.Word)
 	}
-	return List(annotations) + " on the Service"
+	return api.AnnotationFormats + ": " + strings.Join(words, ",") + " on the Service"
 }
 
 // Of returns the rule for the reason, without any text if there is none.

@@ -12,7 +12,7 @@ import (
 )
 
 // standard are the variables that each container gets, whatever is tried with it.
-var standard = []string{api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile}
+var standard = api.Variables()
 
 // nameReader reads the names of flags and variables of a pod's containers. Together they
 // are at most maxNames.

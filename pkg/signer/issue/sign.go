@@ -44,8 +44,10 @@ type Issued struct {
 	RenewedAfter time.Time
 }
 
-// Pair is the certificate and its key.
-func (i *Issued) Pair() formats.Pair { return formats.Pair{Cert: i.CertPEM, Key: i.KeyPEM} }
+// Pair is the certificate and its key, and the password for files of it.
+func (i *Issued) Pair(password string) formats.Pair {
+	return formats.Pair{Cert: i.CertPEM, Key: i.KeyPEM, Password: password}
+}
 
 // RefusedError is a certificate that was signed and then found to be other than
 // what was requested. Trying again with the same request gives the same answer.

@@ -15,6 +15,7 @@ const (
 	noFlag       = "not a valid flag name"
 	noTime       = "not a valid time: must be RFC 3339"
 	oneOfModes   = `must be "args", "env" or "mount"`
+	oneOfFormats = "must be a comma-separated list of combined.pem, der, keystore.p12"
 	absolutePath = "must be the absolute path of a separate directory"
 	wouldHide    = "would hide"
 	nothingIn    = "nothing can be mounted in"
@@ -63,6 +64,15 @@ func serviceCases() []annotationCase {
 	return append(cases, []annotationCase{
 		{on: "Service", key: api.AnnotationClusterIPs, value: "true", left: true}, // by --permit-cluster-ips
 		{on: "Service", key: api.AnnotationCombinedPEM, value: "true"},
+		{on: "Service", key: api.AnnotationFormats, value: "combined.pem, der,keystore.p12"},
+		{on: "Service", key: api.AnnotationFormats, value: "", words: oneOfFormats},
+		{on: "Service", key: api.AnnotationFormats, value: "keystore.jks", words: oneOfFormats},
+		{on: "Service", key: api.AnnotationFormats, value: strings.Repeat("der,", 16) + "der", words: "servingcert.dev/formats"},
+		{on: "Service", key: api.AnnotationKeystorePassword, value: "s3cret!"},
+		{on: "Service", key: api.AnnotationKeystorePassword, value: "short", words: "must be 6 to 128 bytes"},
+		{on: "Service", key: api.AnnotationKeystorePassword, value: strings.Repeat("x", 129), words: "must be 6 to 128 bytes"},
+		{on: "Service", key: api.AnnotationKeystorePassword, value: "with space", words: "printable ASCII"},
+		{on: "Service", key: api.AnnotationKeystorePassword, value: "$(TLS_CA_FILE)", words: "printable ASCII"},
 		{on: "Service", key: api.AnnotationKeyAlgorithm, value: "RSA4096", left: true}, // by --permit-rsa4096
 		{on: "Service", key: api.AnnotationKeySource, value: "pod"},
 		{on: "Service", key: api.AnnotationKeySource, value: "secret"},
@@ -273,6 +283,8 @@ func podCases() []annotationCase {
 			{on: on, key: api.AnnotationOnRotate, value: "restart"},
 			{on: on, key: api.AnnotationOnRotate, value: "none"},
 			{on: on, key: api.AnnotationOnRotate, value: "Restart", words: `must be "reload", "restart" or "none"`},
+			{on: on, key: api.AnnotationFormats, value: "keystore.p12"},
+			{on: on, key: api.AnnotationFormats, value: "p12", words: oneOfFormats},
 			{on: on, key: api.AnnotationCombinedPEM, value: "true"},
 			{on: on, key: api.AnnotationCombinedPEM, value: "1", words: trueOrFalse},
 			{on: on, key: api.AnnotationTrust, value: "true"},

@@ -73,6 +73,7 @@ var known = map[string]map[string]string{
 	"Service": settings(map[string]string{
 		api.AnnotationSecretName: "web-tls", api.AnnotationDuration: "1h", api.AnnotationKeyAlgorithm: "ED25519", api.AnnotationExtraDNSNames: "a.example.com",
 		api.AnnotationClusterIPs: "true", api.AnnotationRenewAfter: "2026-01-31T12:00:00Z", api.AnnotationCombinedPEM: "true",
+		api.AnnotationFormats: "keystore.p12", api.AnnotationKeystorePassword: "s3cret!",
 	}),
 	"Deployment": settings(map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationOnRotate: "none", api.AnnotationTrust: "true", api.AnnotationStatus: "{}", api.AnnotationLeaf: "x"}),
 	"ConfigMap":  {api.AnnotationInjectCABundle: "true"},

@@ -52,7 +52,7 @@ func TestAProgramWithAConfigurationFile(t *testing.T) {
 func TestEveryProgramIsAccepted(t *testing.T) {
 	ns := namespace(t, enabled)
 	svc := webService("web")
-	svc.Annotations[api.AnnotationCombinedPEM] = "true"
+	svc.Annotations[api.AnnotationFormats] = "combined.pem,keystore.p12"
 	createService(t, t, ns, svc)
 	c, _ := clientWithWarnings(t) // which are as many as programs
 	group := int64(1000)
