@@ -141,8 +141,10 @@ func TestFloods(t *testing.T) {
 						answer(w, r)
 					})
 					regular := s.from("127.0.0.1")
-					_, err := s.get(regular)
-					require.NoError(t, err)
+					for range 2 { // an answer may come before the server is done with the first request
+						_, err := s.get(regular)
+						require.NoError(t, err)
+					}
 					f := s.flood(t, connections, peers, sends)
 					if what != "headers" { // these are closed as they come
 						harness.Eventually(t, func() error { // a connection is made before the server accepts it
