@@ -111,6 +111,10 @@ func (n *Node) managerArgs() []string {
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file="+n.path("pki", "serviceaccount.key"),
 		"--root-ca-file="+n.path("pki", "ca.crt"),
+		"--cluster-signing-cert-file="+n.path("pki", "ca.crt"),
+		"--cluster-signing-key-file="+n.path("pki", signingKey),
+		// A kubelet has it renewed after six to nine minutes.
+		"--cluster-signing-duration=10m",
 	)
 }
 
@@ -152,6 +156,7 @@ func (n *Node) kubeletArgs() []string {
 		"--config=" + n.path("config", "kubelet.yaml"),
 		"--kubeconfig=" + n.kubeconfig(controlplane.Kubelet),
 		"--root-dir=" + n.path("kubelet"),
+		"--cert-dir=" + n.path("kubelet", "pki"),
 		"--hostname-override=" + nodeName,
 		"--node-ip=" + n.NodeIP.String(),
 	}

@@ -18,10 +18,16 @@ import (
 // kube-apiserver vouches for its callers to aggregated API servers: whoever has a
 // certificate of that CA may claim to be anyone.
 
+// signingKey is the key of the CA, with which kube-controller-manager signs what was approved.
+const signingKey = "cluster-signing.key"
+
 // writeCredentials makes keys, certificates and kubeconfigs.
 func (n *Node) writeCredentials() error {
 	ca, err := certs.New(n.path("pki"), "ca", "servingcert node CA")
 	if err != nil {
+		return err
+	}
+	if err := ca.WriteKey(n.path("pki", signingKey)); err != nil {
 		return err
 	}
 	if err := n.writeServing(ca); err != nil {

@@ -27,12 +27,13 @@ func TestScenes(t *testing.T) {
 	c := the
 	install := &scene{name: "install", about: "deploy/install.yaml as it is, two replicas each"}
 	succession := &scene{name: "succession", about: "a whole forced CA succession under load"}
+	kubelet := kubeletScene()
 	reboot := &scene{name: "reboot", about: "control plane and servingcert killed, part by part, under load"}
 	unwoken := &scene{name: "unwoken", about: "how soon a rotation is served, woken and not", onlyNamed: true}
 	distrust := &scene{name: "distrust", about: "a CA whose key was stolen: for how long pods are refused"}
 	logs := &scene{name: "logs", about: "no private key in any, nor in etcd but in Secrets; nothing forbidden to servingcert"}
 	all := scenes()
-	shown = append(append([]*scene{install}, all...), succession, reboot, unwoken, distrust, logs)
+	shown = append(append([]*scene{install, kubelet}, all...), succession, reboot, unwoken, distrust, logs)
 	if c.machine == nil {
 		reboot.left = "needs the machine of the control plane"
 	}
@@ -53,6 +54,7 @@ func TestScenes(t *testing.T) {
 	if install.failed {
 		t.FailNow()
 	}
+	kubelet.step(t, func(t *testing.T) { c.kubeletAsks(t, kubelet) })
 	together(t, "up", all, func(t *testing.T, s *scene) {
 		c.apply(t, s.manifest)
 		s.up(t, c)
@@ -118,6 +120,7 @@ func TestScenes(t *testing.T) {
 			s.step(t, func(t *testing.T) { s.last(t, c) })
 		}
 	}
+	kubelet.step(t, func(t *testing.T) { kubelet.note(c.kubeletRenews(t)) })
 	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) })
 	logs.step(t, func(t *testing.T) {
 		logs.note(c.checkLogs(t, true))

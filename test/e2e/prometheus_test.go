@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,8 +64,10 @@ func (c *cluster) prometheusPod(ctx context.Context, name string) (*corev1.Pod, 
 // startPrometheus starts both.
 func (c *cluster) startPrometheus(t *testing.T) {
 	t.Helper()
-	jobs, err := promtest.OfPodMonitors(c.readerToken(t))
+	token := c.readerToken(t)
+	jobs, err := promtest.OfPodMonitors(token)
 	require.NoError(t, err)
+	jobs = append(jobs, ofStaticPod(token))
 	config, err := promtest.Config("2s", jobs, "/etc/prometheus/config/rules.yaml")
 	require.NoError(t, err)
 	alerts, err := os.ReadFile("../../deploy/alerts.yaml")
@@ -75,6 +78,42 @@ func (c *cluster) startPrometheus(t *testing.T) {
 	c.applySecret(t, plain, map[string]any{"prometheus.yaml": string(plainConfig(t))})
 	c.apply(t, "prometheusservers.yaml")
 	eventually(t, starting, "Prometheus", func(ctx context.Context) error { return c.rolledOut(ctx, prometheusNamespace, "") })
+}
+
+// staticPod is the job that scrapes the static pod of scene static.
+const staticPod = "kube-scheduler"
+
+// ofStaticPod is the job of docs/hosts.md: the name of the Service, the bundle, and a token. The
+// Prometheus of the scenes is built without the discovery by DNS that the page has.
+func ofStaticPod(token string) promtest.Job {
+	const name = "scheduler.e2e-static.svc"
+	return promtest.Job{
+		"job_name": staticPod, "scheme": "https",
+		"authorization":  map[string]any{"credentials": token},
+		"tls_config":     map[string]any{"ca_file": "/etc/prometheus/certs/1_servingcert-system_servingcert-ca.crt_ca.crt", "server_name": name},
+		"static_configs": []any{map[string]any{"targets": []string{name + ".cluster.local:443"}}},
+	}
+}
+
+// scrapesStaticPod is nil if Prometheus has scraped it, or if there is none as its scene is left out.
+func (c *cluster) scrapesStaticPod(ctx context.Context) error {
+	err := c.admin.Get(ctx, client.ObjectKey{Namespace: "e2e-static", Name: "scheduler"}, &corev1.Service{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	targets, errOfTargets := c.prometheus(operated).Targets(ctx)
+	if err := errors.Join(err, errOfTargets); err != nil {
+		return err
+	}
+	for _, target := range targets {
+		if target.ScrapePool == staticPod {
+			if target.Health != "up" {
+				return fmt.Errorf("%s is %s: %s", target.ScrapeURL, target.Health, target.LastError)
+			}
+			return nil
+		}
+	}
+	return errors.New("Prometheus has no target " + staticPod)
 }
 
 // plainConfig is that of docs/operations.md, and beside it what must be refused: scrapes without a token, and with trust

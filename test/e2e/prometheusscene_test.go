@@ -28,6 +28,7 @@ func prometheusScene() *scene {
 	var begun time.Time
 	scraped := func(t *testing.T, c *cluster) {
 		eventually(t, settling, "every replica is scraped", func(ctx context.Context) error { return c.scrapesAll(ctx, operated, "podMonitor/") })
+		eventually(t, starting, "the static pod is scraped", c.scrapesStaticPod)
 	}
 	s.up = func(t *testing.T, c *cluster) {
 		begun = time.Now()

@@ -17,13 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// staticScene: kube-scheduler as a static pod, which can refer to no Secret, serves the certificate
-// of an annotated Service. hostsync keeps its files; nobody restarts it.
+// staticScene: kube-scheduler and kube-controller-manager as static pods, which can refer to no Secret,
+// serve the certificates of annotated Services. hostsync keeps their files; nobody restarts them.
 func staticScene() *scene {
 	scheduler := server{namespace: "e2e-static", service: "scheduler", secret: "scheduler-tls", port: 10359, reloads: true}
+	manager := server{namespace: "e2e-static", service: "manager", secret: "manager-tls", port: 10357, reloads: true}
+	all := []server{scheduler, manager}
 	return &scene{
-		name: "static", about: "kube-scheduler as a static pod, from files that hostsync keeps", manifest: "static.yaml",
-		servers: []server{scheduler},
+		name: "static", about: "kube-scheduler and kube-controller-manager as static pods, from files that hostsync keeps", manifest: "static.yaml",
+		servers: all,
 		leftOut: func(c *cluster) string {
 			if c.machine == nil {
 				return "writes files on the node"
@@ -31,21 +33,34 @@ func staticScene() *scene {
 			return ""
 		},
 		up: func(t *testing.T, c *cluster) {
-			c.startStatic(t, scheduler)
-			c.starts(t, scheduler, "/healthz", "ok")
+			for _, s := range all {
+				c.startStatic(t, s)
+				c.starts(t, s, "/healthz", "ok")
+			}
 		},
-		renewed: func(t *testing.T, c *cluster, _ before) { c.serves(t, scheduler, "/healthz", "ok") },
+		renewed: func(t *testing.T, c *cluster, _ before) {
+			for _, s := range all {
+				c.serves(t, s, "/healthz", "ok")
+			}
+		},
 		last: func(t *testing.T, c *cluster) { // a kubelet keeps what is in the directory, whatever is deleted
-			require.NoError(t, os.Remove(c.manifestOf(scheduler)))
-			eventually(t, starting, "the static pod is gone", func(ctx context.Context) error {
-				pods, err := c.clients.CoreV1().Pods(scheduler.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + scheduler.service})
-				if err == nil && len(pods.Items) > 0 {
-					err = fmt.Errorf("there is still pod %s", pods.Items[0].Name)
-				}
-				return err
-			})
+			for _, s := range all {
+				c.endStatic(t, s)
+			}
 		},
 	}
+}
+
+func (c *cluster) endStatic(t *testing.T, s server) {
+	t.Helper()
+	require.NoError(t, os.Remove(c.manifestOf(s)))
+	eventually(t, starting, "the static pod is gone", func(ctx context.Context) error {
+		pods, err := c.clients.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + s.service})
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("there is still pod %s", pods.Items[0].Name)
+		}
+		return err
+	})
 }
 
 // ofNode is a path in the node's directory.
@@ -63,10 +78,10 @@ func (c *cluster) startStatic(t *testing.T, s server) {
 	require.NoError(t, os.MkdirAll(files, 0o700))
 	kubeconfig, err := os.ReadFile(c.machine.Kubeconfig())
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(files, "scheduler.conf"), kubeconfig, 0o600))
-	manifest, err := manifests.ReadFile("manifests/staticpod.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(files, "host.conf"), kubeconfig, 0o600))
+	manifest, err := manifests.ReadFile("manifests/static" + s.service + ".yaml")
 	require.NoError(t, err)
-	plain := filepath.Join(t.TempDir(), "scheduler.yaml")
+	plain := filepath.Join(t.TempDir(), s.service+".yaml")
 	require.NoError(t, os.WriteFile(plain, []byte(strings.ReplaceAll(string(manifest), "/host-files", files)), 0o600))
 
 	node := &corev1.Node{}

@@ -61,7 +61,7 @@ func ours(ctx context.Context, out string) error {
 
 // kubernetes are programs that users run.
 func kubernetes(ctx context.Context, out string) error {
-	names := []string{controlplane.KubeScheduler, controlplane.MetricsServer}
+	names := []string{controlplane.KubeScheduler, controlplane.KubeControllerManager, controlplane.MetricsServer}
 	binaries, err := controlplane.Binaries(ctx, os.Stderr, names...)
 	if err != nil {
 		return err
