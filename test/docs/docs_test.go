@@ -58,11 +58,46 @@ func TestNamedTestsExist(t *testing.T) {
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	headings := map[string]map[string]bool{}
 	for _, path := range files(t, ".md") {
-		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
-			_, err := os.Stat(filepath.Join(root, filepath.Dir(path), m[1]))
+		headings[path] = headingsOf(read(t, path))
+	}
+	for path := range headings {
+		for _, m := range link.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
+			to, anchor := path, m[2]
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(path), m[1])
+			}
+			_, err := os.Stat(filepath.Join(root, to))
 			assert.NoError(t, err, "%s links to %s", path, m[1])
+			if anchor != "" && headings[to] != nil {
+				assert.True(t, headings[to][anchor], "%s links to %s#%s, which is no heading", path, m[1], anchor)
+			}
+		}
+	}
+}
+
+func withoutCode(page string) string {
+	return regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page, "")
+}
+
+// headingsOf returns the anchors that GitHub gives a page's headings.
+func headingsOf(page string) map[string]bool {
+	found := map[string]bool{}
+	link, other := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`), regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(withoutCode(page), -1) {
+		text := strings.ToLower(link.ReplaceAllString(strings.TrimSpace(m[1]), "$1"))
+		found[strings.ReplaceAll(other.ReplaceAllString(text, ""), " ", "-")] = true
+	}
+	return found
+}
+
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	index := read(t, "docs/README.md")
+	for _, path := range files(t, ".md") {
+		if name := filepath.Base(path); filepath.Dir(path) == "docs" && name != "README.md" {
+			assert.Contains(t, index, "("+name+")", "docs/README.md does not list %s", path)
 		}
 	}
 }
