@@ -1,0 +1,78 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/servingcert/servingcert/test/hosttest"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// What a real file system refuses, because it is full or read-only, changes nothing; the next attempt
+// succeeds. To mount one takes root.
+func TestAFileSystemThatRefuses(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts a file system")
+	}
+	root := t.TempDir()
+	require.NoError(t, unix.Mount("tmpfs", root, "tmpfs", 0, "size=256k"))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	now := time.Now()
+	ca := rotatortest.NewCA(t, 1, now)
+	st := open(t, root, spec())
+	holds := func(id string) {
+		t.Helper()
+		held, err := st.Load()
+		require.NoError(t, err)
+		require.Equal(t, id, held.Here.Content.ID)
+		_, err = pairAt(filepath.Join(root, "web", currentLink))
+		require.NoError(t, err)
+	}
+	was := hosttest.Content(t, st.spec, ca, now, name)
+	require.NoError(t, change(st, was))
+
+	next := hosttest.Content(t, st.spec, ca, now, name)
+	require.NoError(t, fill(filepath.Join(root, "rest")))
+	require.ErrorIs(t, change(st, next), unix.ENOSPC)
+	holds(was.ID)
+	require.NoError(t, os.Remove(filepath.Join(root, "rest")))
+	require.NoError(t, change(st, next))
+	holds(next.ID)
+
+	// It cannot become read-only while the store has its lock.
+	st.Close()
+	require.NoError(t, remount(root, unix.MS_RDONLY))
+	st, err := Open(root, spec(), time.Now)
+	if err == nil {
+		err = st.Lock(t.Context(), nil)
+		st.Close()
+	}
+	require.ErrorIs(t, err, unix.EROFS)
+	_, err = pairAt(filepath.Join(root, "web", currentLink))
+	require.NoError(t, err)
+	require.NoError(t, remount(root, 0))
+	st = open(t, root, spec())
+	holds(next.ID)
+}
+
+// fill writes until there is no room.
+func fill(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	return nil
+}
+
+func remount(path string, flags uintptr) error {
+	return unix.Mount("", path, "", unix.MS_REMOUNT|flags, "size=256k")
+}
