@@ -41,7 +41,7 @@ LINT := $(BIN)/golangci-lint
 OURS := . hack/chart hack/node hack/release test/e2e
 # All of them: the tools, Kubernetes, what pods of the node run, cfssl's servers, programs that take a
 # certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
-MODULES := $(OURS) hack/tools hack/controlplane/build hack/controlplane/build/1.30 \
+MODULES := $(OURS) hack/tools hack/prose hack/controlplane/build hack/controlplane/build/1.30 \
 	hack/controlplane/build/1.33 hack/controlplane/build/1.36 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
 	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards hack/scrapeconfig \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
@@ -71,11 +71,13 @@ test-oldest: controlplane-binaries test-programs cfssl-servers cert-manager helm
 	$(call run-tests,$(ON_CONTROLPLANE))
 
 # run-tests also prints what was skipped because the version is too old, which go test does not
-# of a package that passed; so the results of another run do not do. go vet is run by make lint.
+# of a package that passed; so the results of another run do not do. make lint runs vet's checks.
+# With GOGC=400 tests, compilers and linkers collect garbage less often: a sixth of the CPU, for 1.5
+# times the memory. Programs that tests start have the default.
 SKIPPED := $(BIN)/skipped
 define run-tests
 @mkdir -p $(BIN) && rm -f $(SKIPPED)
-SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) SERVINGCERT_CONTROLPLANE_GOGC=400 \
+SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 \
 	go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
 	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
 endef
@@ -103,6 +105,7 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
 	go test -run '^$$' -fuzz '^FuzzName$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
 	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/kubelet
+	go test -run '^$$' -fuzz '^FuzzBegin$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/starttls
 	go test -run '^$$' -fuzz '^FuzzLook$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy
 	go test -run '^$$' -fuzz '^FuzzFirstBytes$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy/server
 	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
@@ -128,8 +131,8 @@ examples: ## the servers of docs/serving-from-a-program.md, each through a renew
 # The regular expression in RUN matches names of programs.
 RUN ?=
 .PHONY: programs
-programs: controlplane-binaries ## programs with the flags, variables and files that the webhook gives them, renewed (Debian, root); RUN=redis for some
-	go test -tags programs -count 1 -timeout 20m -parallel 8 -v -run '^TestPrograms$$/^each$$/$(RUN)' ./test/programs
+programs: controlplane-binaries ## programs with the flags, variables and files that the webhook gives them, renewed, and servers that begin without TLS (Debian, root); RUN=redis for some
+	go test -tags programs -count 1 -timeout 20m -parallel 8 -v -run '^Test(Programs|StartTLS)$$/^each$$/$(RUN)' ./test/programs
 
 .PHONY: upgrade-test
 upgrade-test: controlplane-binaries ## from the version before to this one and back, while pods are created; needs git and the history
@@ -147,10 +150,17 @@ gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, k
 
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
-	@for dir in $(OURS); do echo "golangci-lint and go vet in $$dir"; (cd $$dir && $(LINT) run && go vet ./...); done
+	@for dir in $(OURS); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run); done
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
 	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
 	go test -C hack/scrapeconfig ./...
+
+# Decisions and changes are history, and what is generated is mended where it is made.
+PROSE := $(filter-out CHANGELOG.md docs/programs.md docs/reference-generated.md docs/chart.md docs/checks.md docs/cli.md, $(wildcard *.md docs/*.md deploy/*.md))
+.PHONY: prose
+prose: ## the pages keep to the rules in hack/prose, by vale: short sentences, an actor, words of the glossary; PROSE=docs/faq.md for some
+	@go build -C hack/prose -o $(BIN)/vale tool
+	$(BIN)/vale --config hack/prose/vale.ini --output line $(PROSE)
 
 .PHONY: fmt
 fmt: $(LINT) ## format the code and sort its imports
@@ -279,6 +289,25 @@ release-sign: ## sign images and checksums of bin/release and attest the images'
 release-publish: ## make the release of tag VERSION on GitHub, with the files of bin/release; needs gh
 	gh release create "$(VERSION)" --verify-tag --title "$(VERSION)" $(if $(findstring -,$(VERSION)),--prerelease) \
 		--notes-file $(RELEASE)/release-notes.md $(RELEASE)/*
+
+NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+.PHONY: website
+website: ## the pages of docs/ as a website, into website/dist/; needs npm
+	cd website && $(NPM_CI) && npm run build
+
+.PHONY: website-releases
+website-releases: ## the same, and the pages of each release (tags v*) below /TAG/; BASE=/servingcert/ if the site is not at its host's root
+	cd website && $(NPM_CI) && ./releases.sh
+
+.PHONY: website-publish
+website-publish: ## push website/dist/ to branch gh-pages of $$GITHUB_REPOSITORY, with $$TOKEN
+	cd website/dist && touch .nojekyll && git init --quiet --initial-branch gh-pages && git add --all && \
+		git -c user.name=website -c user.email=website@localhost commit --quiet --message "The website of $$GITHUB_SHA" && \
+		git push --quiet --force "https://x-access-token:$$TOKEN@github.com/$$GITHUB_REPOSITORY" gh-pages
+
+.PHONY: website-check
+website-check: website ## lint the Markdown, look at each page in a browser, as on a desktop and a phone, and search; needs $$CHROMIUM, or /usr/bin/chromium
+	cd website && npm run lint && npm run check
 
 .PHONY: clean
 clean: ## remove what was built here; Go's caches and the control plane's stay

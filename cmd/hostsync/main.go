@@ -8,19 +8,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/servingcert/servingcert/cmd/internal/version"
+	"github.com/servingcert/servingcert/cmd/internal/command"
+	"github.com/servingcert/servingcert/cmd/internal/port"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 	"github.com/servingcert/servingcert/pkg/hostfiles/hostsync"
 	"github.com/servingcert/servingcert/pkg/hostfiles/store"
@@ -30,20 +28,12 @@ const about = `hostsync copies the certificate in a directory, such as the volum
 each in one step that cannot be half done, and has the programs that read them take it up. What is
 there stays if the source is worse, or gone.`
 
-const usage = `Usage:
-  hostsync --config FILE [flags]                 keep the stores until it is stopped
+const usage = `  hostsync --config FILE [flags]                 keep the stores until it is stopped
   hostsync --config FILE --once [flags]          do what can be done now, and end
   hostsync check-config --config FILE [flags]    say what is wrong with a configuration
   hostsync remove --store NAME [flags]           take a store away, and put back what was there before it
   hostsync ready [flags]                         ask the hostsync that runs whether all stores are well
 `
-
-// Exit codes, as of the other processes.
-const (
-	exitOK    = 0
-	exitError = 1 // it ran and failed, or a store needs attention
-	exitUsage = 2 // a flag or its value, or the configuration is wrong: nothing was done
-)
 
 // Config is all that flags and environment say.
 type Config struct {
@@ -124,51 +114,22 @@ var commands = map[string]func(c *Config, stdout io.Writer) error{
 }
 
 func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
-	c, command := &Config{}, ""
+	c, name := &Config{}, ""
 	if len(args) > 0 && commands[args[0]] != nil {
-		command, args = args[0], args[1:]
+		name, args = args[0], args[1:]
 	}
-	fs := pflag.NewFlagSet("hostsync", pflag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.SortFlags = false
-	c.register(fs)
-	shown := fs.Bool("version", false, "print the version, and do nothing else")
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		_, _ = fmt.Fprintf(stdout, "%s\n\n%s\nFlags:\n%s", about, usage, fs.FlagUsagesWrapped(100))
-		return exitOK
-	case err == nil && *shown:
-		_, _ = fmt.Fprintf(stdout, "hostsync %s\n", version.Get())
-		return exitOK
-	case err == nil && fs.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q: only check-config, remove and ready are commands", fs.Arg(0))
-	case err == nil:
-		err = c.validate(command, getenv)
-	}
-	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "hostsync: %v (hostsync --help lists commands and flags)\n", err)
-		return exitUsage
-	}
-	if command != "" {
-		err = commands[command](c, stdout)
-	} else {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		defer stop()
-		err = c.keep(ctx, slog.New(slog.NewTextHandler(stderr, nil)))
-	}
-	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "hostsync: %v\n", err)
-		return exitError
-	}
-	return exitOK
+	return command.Main(args, stdout, stderr, command.Command{
+		Name: "hostsync", About: about, Usage: usage, Flags: c.register,
+		Arguments: "only check-config, remove and ready are commands",
+		Validate:  func() error { return c.validate(name, getenv) },
+		Run: func(ctx context.Context) error {
+			if name != "" {
+				return commands[name](c, stdout)
+			}
+			return c.keep(ctx, slog.New(slog.NewTextHandler(stderr, nil)))
+		},
+	})
 }
-
-// Bounds of the server for /metrics and /readyz.
-const (
-	httpTimeout = 10 * time.Second
-	httpHeaders = 8 << 10
-)
 
 func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
 	s := hostsync.New(hostsync.Config{Stores: c.stores, Root: c.Dir, Host: c.Host, Once: c.Once, Clock: time.Now, Log: log})
@@ -181,16 +142,11 @@ func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
 		}
 		return nil
 	}
-	listener, err := net.Listen("tcp", c.Address)
-	if err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := port.Small(s.Handler(), log).Serve(ctx, c.Address); err != nil {
 		return fmt.Errorf("--address: %w", err)
 	}
-	server := &http.Server{
-		Handler: s.Handler(), MaxHeaderBytes: httpHeaders, ReadTimeout: httpTimeout, WriteTimeout: httpTimeout, IdleTimeout: httpTimeout,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
-	go func() { _ = server.Serve(listener) }()
-	defer server.Close()
 	return s.Run(ctx)
 }
 
@@ -227,16 +183,22 @@ func remove(c *Config, stdout io.Writer) error {
 	return err
 }
 
+// Bounds of what ready waits for and reads.
+const (
+	readyTimeout = 10 * time.Second
+	maxAnswer    = 8 << 10
+)
+
 // ready prints what the hostsync that runs says about its readiness: as the probe of a pod, its kubelet
 // shows the text in an event.
 func ready(c *Config, stdout io.Writer) error {
-	client := &http.Client{Timeout: httpTimeout}
+	client := &http.Client{Timeout: readyTimeout}
 	response, err := client.Get("http://" + c.Address + "/readyz")
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, httpHeaders))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return err
 	}

@@ -2,14 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"fmt"
-	mathrand "math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +17,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/cmd/internal/command"
+	"github.com/servingcert/servingcert/hack/flood"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -53,21 +56,21 @@ func TestUsage(t *testing.T) {
 		"remove --store=/":                       `--store: "/": must be 1 to 63 lower-case letters`,
 	} {
 		code, stdout, stderr := call(strings.Fields(args)...)
-		assert.Equal(t, exitUsage, code, args)
+		assert.Equal(t, command.ExitUsage, code, args)
 		assert.Contains(t, stderr, "hostsync: "+want, args)
 		assert.Equal(t, 1, strings.Count(stderr, "\n"), args)
 		assert.Empty(t, stdout, args)
 	}
 	code, help, _ := call("--help")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, command.ExitOK, code)
 	for _, word := range []string{"check-config", "remove", "ready", "--config", "--dir", "--from", "--address", "--host", "--once", "--store", "--version"} {
 		require.Contains(t, help, word)
 	}
 	code, text, _ := call("--version")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, command.ExitOK, code)
 	require.True(t, strings.HasPrefix(text, "hostsync "))
 	code, text, stderr := call("check-config", "--config="+good, "--from=/from/")
-	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, command.ExitOK, code, stderr)
 	require.Equal(t, "store web: pair from /from; action: none\n", text)
 }
 
@@ -116,17 +119,17 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "stores:\n- {name: web, path: %s}\n", path), 0o600))
 	require.NoError(t, os.MkdirAll(path, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(path, "mine"), nil, 0o600))
-	flags := []string{"--dir=" + dir, "--address=" + freeAddress(t)}
+	flags := []string{"--dir=" + dir, fmt.Sprint("--address=127.0.0.1:", process.PortFor(t, "127.0.0.1"))}
 	keeping := append([]string{"--config=" + config, "--from=" + from}, flags...)
 	// does runs the program to its end.
 	does := func(want int, args ...string) (output string) {
 		t.Helper()
 		out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
-		if want == exitOK {
+		if want == command.ExitOK {
 			require.NoError(t, err, "%s", out)
 		}
 		var exit *exec.ExitError
-		if want != exitOK {
+		if want != command.ExitOK {
 			require.ErrorAs(t, err, &exit)
 			require.Equal(t, want, exit.ExitCode(), "%s", out)
 		}
@@ -135,12 +138,12 @@ func TestProgram(t *testing.T) {
 	once := append([]string{"--once"}, keeping...)
 	remove := append([]string{"remove", "--store=web"}, flags...)
 	ready := append([]string{"ready"}, flags...)
-	require.Contains(t, does(exitError, once...), "store web: SourceMissing: "+from+": ")
+	require.Contains(t, does(command.ExitError, once...), "store web: SourceMissing: "+from+": ")
 	require.FileExists(t, filepath.Join(path, "mine"))
 	ca := rotatortest.NewCA(t, 1, time.Now())
 	files := hosttest.Files(t, ca, ca.Issue(t, time.Now(), "web.shop.svc"))
 	hosttest.Write(t, from, files)
-	does(exitOK, once...)
+	does(command.ExitOK, once...)
 	holds := func() {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(path, "tls.crt"))
@@ -149,7 +152,7 @@ func TestProgram(t *testing.T) {
 	}
 	holds()
 
-	require.Contains(t, does(exitError, ready...), "connection refused")
+	require.Contains(t, does(command.ExitError, ready...), "connection refused")
 	cmd := exec.CommandContext(t.Context(), binary, keeping...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -163,40 +166,41 @@ func TestProgram(t *testing.T) {
 		}, 20*time.Second, 20*time.Millisecond, want)
 	}
 	says("ok\n")
+	t.Run("while its port is flooded", func(t *testing.T) {
+		const connections = 200 // more than are taken
+		f := &flood.Flood{Target: strings.TrimPrefix(flags[1], "--address="), Connections: connections, Sends: flood.Header(1 << 20), Pause: time.Second}
+		ctx, stop := context.WithCancel(t.Context())
+		var flooding sync.WaitGroup
+		flooding.Go(func() { f.Run(ctx) })
+		defer flooding.Wait()
+		defer stop()
+		require.Eventually(t, func() bool { return f.Opened() >= connections }, 20*time.Second, 10*time.Millisecond)
+		for range 5 {
+			says("ok\n")
+		}
+		require.Eventually(t, func() bool { return f.Held() <= 64 }, 20*time.Second, 10*time.Millisecond, "connections are open")
+	})
 	files.Cert, files.Key = nil, nil
 	hosttest.Write(t, from, files)
 	says("hostsync: store web: SourceMissing: " + from + ": tls.crt and tls.key: must both exist; certificate ")
 	require.FileExists(t, filepath.Join(path, "tls.crt"), "what is there stays")
-	require.Contains(t, does(exitError, remove...), `--store: "web": another process keeps this store`)
+	require.Contains(t, does(command.ExitError, remove...), `--store: "web": another process keeps this store`)
 	second := exec.CommandContext(t.Context(), binary, keeping...)
 	out, err = second.CombinedOutput()
 	require.Error(t, err)
-	require.Equal(t, exitError, second.ProcessState.ExitCode())
+	require.Equal(t, command.ExitError, second.ProcessState.ExitCode())
 	require.Contains(t, string(out), "hostsync: --address: ")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), stderr.String())
 	require.NotContains(t, stderr.String(), "PRIVATE")
 
-	require.Equal(t, "put back "+path+"\nremoved store web\n", does(exitOK, remove...))
+	require.Equal(t, "put back "+path+"\nremoved store web\n", does(command.ExitOK, remove...))
 	require.FileExists(t, filepath.Join(path, "mine"))
 	require.NoFileExists(t, filepath.Join(path, "tls.crt"))
-	require.Contains(t, does(exitError, remove...), `--store: "web": `+dir+" has no store of that name")
+	require.Contains(t, does(command.ExitError, remove...), `--store: "web": `+dir+" has no store of that name")
 	// A directory of someone else's, in which names are as in a store.
 	foreign := filepath.Join(dir, "web", "current")
 	require.NoError(t, os.MkdirAll(foreign, 0o755))
-	require.Contains(t, does(exitError, remove...), `--store: "web": `+dir+" has no store of that name")
+	require.Contains(t, does(command.ExitError, remove...), `--store: "web": `+dir+" has no store of that name")
 	require.DirExists(t, foreign)
-}
-
-// freeAddress returns one that no client is given by the system: those are above.
-func freeAddress(t *testing.T) string {
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+mathrand.IntN(20_000)))
-		if err == nil {
-			require.NoError(t, l.Close())
-			return l.Addr().String()
-		}
-	}
-	require.Fail(t, "no port is free")
-	return ""
 }

@@ -19,14 +19,23 @@ func helpOf(cmd *cobra.Command) string {
 		return verbHelp(cmd)
 	}
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\nCommands:\n", cmd.Short, plugged) // a Builder does not fail
+	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, plugged, commandsOf(cmd)) // a Builder does not fail
+	_, _ = fmt.Fprintf(&b, "\n%s COMMAND --help lists the flags of a command, and\n%s options those of all.\n", plugged, plugged)
+	return b.String()
+}
+
+// commandsOf lists the subcommands, "" if there is none.
+func commandsOf(cmd *cobra.Command) string {
+	var b strings.Builder
 	for _, c := range cmd.Commands() {
 		if listed(c) {
 			_, _ = fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
 		}
 	}
-	_, _ = fmt.Fprintf(&b, "\n%s COMMAND --help lists the flags of a command, and\n%s options those of all.\n", plugged, plugged)
-	return b.String()
+	if b.Len() == 0 {
+		return ""
+	}
+	return "Commands:\n" + b.String()
 }
 
 func verbHelp(cmd *cobra.Command) string {
@@ -37,6 +46,9 @@ func verbHelp(cmd *cobra.Command) string {
 	text += fmt.Sprintf("\nUsage:\n  %s\n", cmd.UseLine())
 	if cmd.HasExample() {
 		text += "\nExamples:\n" + indented(cmd.Example)
+	}
+	if commands := commandsOf(cmd); commands != "" {
+		text += "\n" + commands
 	}
 	if flags := flagsOf(cmd); flags != "" {
 		text += "\nFlags:\n" + flags

@@ -78,8 +78,8 @@ func (f *hostFlags) write(w io.Writer, outcomes []preview.Outcome, table *progra
 			continue
 		}
 		if o.Report.PodKey {
-			return fmt.Errorf("Pod %s/%s: Service %s has %s: %s, of which the kubelet of a DaemonSet's pod would make one: write its volume by hand (docs/hosts.md)",
-				o.Namespace, o.Name, o.Report.Service, api.AnnotationKeySource, api.KeySourcePod)
+			return fmt.Errorf("Pod %s/%s: Service %s has %s: %s, so that its certificate is signed only for pods that it selects, which a DaemonSet of hostsync is not: set %s, or write the DaemonSet by hand (docs/hosts.md#a-key-for-each-host)",
+				o.Namespace, o.Name, o.Report.Service, api.AnnotationKeySource, api.KeySourcePod, api.AnnotationSecretName)
 		}
 		config, set, err := hostset.Static{
 			Pod: o.Pod, Namespace: o.Namespace, Secret: o.Report.Secret, Service: o.Report.Service, Dir: f.dir, Image: f.image, Programs: *table,

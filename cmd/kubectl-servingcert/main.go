@@ -52,6 +52,7 @@ func (p *plugin) verbs() []*cobra.Command {
 		p.analyzeCommand(),
 		p.planCommand(),
 		p.clientsCommand(),
+		p.migrateCommand(),
 		p.versionCommand(),
 	}
 }

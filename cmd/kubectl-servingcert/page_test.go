@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,13 +23,10 @@ func TestThePageOfTheCommands(t *testing.T) {
 	intro, err := os.ReadFile("testdata/cli.md")
 	require.NoError(t, err)
 	page := string(intro)
-	for _, cmd := range root.Commands() {
-		if !listed(cmd) {
-			continue
-		}
-		page += fmt.Sprintf("\n## %s\n\n```\n%s```\n", cmd.Name(), verbHelp(cmd))
+	for _, cmd := range allCommands(root) {
+		page += fmt.Sprintf("\n## %s\n\n```text\n%s```\n", strings.TrimPrefix(cmd.CommandPath(), root.CommandPath()+" "), verbHelp(cmd))
 		if cmd.Name() == "options" {
-			page += "\n```\n" + root.PersistentFlags().FlagUsagesWrapped(flagWidth) + "```\n"
+			page += "\n```text\n" + root.PersistentFlags().FlagUsagesWrapped(flagWidth) + "```\n"
 		}
 	}
 	if *update {
@@ -39,17 +37,27 @@ func TestThePageOfTheCommands(t *testing.T) {
 	assert.Equal(t, page, string(written), "go test ./cmd/kubectl-servingcert -run Page -update")
 }
 
+// allCommands are those that help lists, each before its subcommands.
+func allCommands(root *cobra.Command) (all []*cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if listed(cmd) {
+			all = append(append(all, cmd), allCommands(cmd)...)
+		}
+	}
+	return all
+}
+
 // TestEachCommandHasAnExample: help begins with what most people want.
 func TestEachCommandHasAnExample(t *testing.T) {
-	for _, cmd := range newRoot(&plugin{kube: newConnection()}).Commands() {
-		assert.True(t, cmd.Example != "" || cmd.Name() == "options", cmd.Name())
+	for _, cmd := range allCommands(newRoot(&plugin{kube: newConnection()})) {
+		assert.True(t, cmd.Example != "" || cmd.Name() == "migrate" || cmd.Name() == "options", cmd.Name())
 	}
 }
 
 // TestEachFlagWithChoicesIsCompleted: whoever presses Tab after -o sees what it takes.
 func TestEachFlagWithChoicesIsCompleted(t *testing.T) {
 	root := newRoot(&plugin{kube: newConnection()})
-	for _, cmd := range root.Commands() {
+	for _, cmd := range allCommands(root) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Name != "output" && f.Name != "namespace" && f.Name != "system-namespace" {
 				return

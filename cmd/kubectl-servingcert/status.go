@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // statusFlags are what status was asked.
@@ -112,8 +113,10 @@ func validSelector(selector string) error {
 // report is what status shows.
 type report struct {
 	header
-	CA       *judge.CAStatus    `json:"ca,omitempty"`    // nil: the user may not read it
-	Trust    *judge.TrustStatus `json:"trust,omitempty"` // nil: the rotator has written none
+	CA       *judge.CAStatus    `json:"ca,omitempty"`       // nil: the user may not read it
+	Trust    *judge.TrustStatus `json:"trust,omitempty"`    // nil: the rotator has written none
+	Clients  []judge.OldClients `json:"clients,omitempty"`  // that may hold an older CA bundle
+	Kubelets *api.KubeletStatus `json:"kubelets,omitempty"` // nil: the rotator reports none, or the user may not read it
 	Services []judge.Service    `json:"services"`
 	detailed bool               // one Service was asked for: with the messages of its conditions
 }
@@ -179,6 +182,12 @@ func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *repor
 	}
 	ca := judge.ParseCA(cm.Data)
 	r.CA = &ca
-	r.Trust, err = c.Trust(ctx, f.system)
+	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
+		return err
+	}
+	if r.Clients, err = c.OldClients(ctx, f.system); err != nil {
+		return err
+	}
+	r.Kubelets, err = c.Kubelets(ctx, f.system)
 	return err
 }

@@ -43,6 +43,12 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 		writeCA(*r.CA, row, now)
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
+	if r.Kubelets != nil {
+		writeKubelets(*r.Kubelets, row)
+	}
+	for _, o := range r.Clients {
+		row("Clients", "%s", o)
+	}
 	if err := new(table).write(f.screen, lines...); err != nil {
 		return err
 	}
@@ -63,7 +69,7 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 }
 
 // headings are the words above the table that are painted.
-var headings = map[string]style{"Problem": bad, "Warning": doubt}
+var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": doubt}
 
 // remarks returns the paragraphs below the table.
 func (r *report) remarks() []string {
@@ -109,6 +115,20 @@ func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now t
 	}
 	for _, warning := range s.Warnings {
 		row("Warning", "%s", warning)
+	}
+}
+
+// maxKubelets is how many nodes are shown whose kubelet needs attention.
+const maxKubelets = 8
+
+func writeKubelets(s api.KubeletStatus, row func(name, format string, args ...any)) {
+	row("Kubelets", "%d of %d serve the certificates that they were issued", s.Nodes-s.Count, s.Nodes)
+	shown := min(len(s.Kubelets), maxKubelets)
+	for _, k := range s.Kubelets[:shown] {
+		row("", "Node %s: %s, since %s", k.Node, k.Message, clock(&k.Since))
+	}
+	if more := s.Count - shown; more > 0 {
+		row("", "and %d more: ConfigMap %s", more, api.KubeletStatusName)
 	}
 }
 

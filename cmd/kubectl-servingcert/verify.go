@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // verifyFlags are what verify was asked.
@@ -22,6 +25,7 @@ type verifyFlags struct {
 	namespace, system, address string
 	output                     string
 	timeout                    time.Duration
+	starttls                   string
 	name                       string
 }
 
@@ -41,6 +45,7 @@ kubectl servingcert verify web --address localhost:8443`,
 			f := verifyFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Service")
 			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
+			fs.StringVar(&f.starttls, "starttls", "", "what comes before TLS at the address: "+strings.Join(starttls.Protocols(), ", ")+"; by default what annotation "+api.AnnotationProbe+" or the name of the Service's port says")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
 			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)
@@ -63,6 +68,9 @@ func (f *verifyFlags) validate(args []string) error {
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
+	if f.starttls != "" && !starttls.Protocol(f.starttls).Known() {
+		return usagef("--starttls %q: must be one of %s", f.starttls, strings.Join(starttls.Protocols(), ", "))
+	}
 	if f.address != "" {
 		if host, port, err := net.SplitHostPort(f.address); err != nil || host == "" || port == "" {
 			return usagef("--address %q: must be HOST:PORT", f.address)
@@ -84,7 +92,8 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	}
 	if seen.Address = f.address; f.address != "" {
 		seen.Dialled = true
-		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, f.timeout)
+		_, port, _ := net.SplitHostPort(f.address) // validate has done so
+		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
 	}
 	return f.write(seen.Service.Proxy, judge.Verify(seen, now))
 }
@@ -92,8 +101,8 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 // fetch returns the certificates that a server shows for a name, by the dial with
 // which the rotator judges pods. Nothing is trusted here: they are judged
 // afterwards, whatever they are.
-func fetch(ctx context.Context, address, host string, timeout time.Duration) ([]*x509.Certificate, error) {
-	outcome := dial.Dial(ctx, address, host, timeout)
+func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) ([]*x509.Certificate, error) {
+	outcome := dial.Dial(ctx, address, host, protocol, timeout)
 	return outcome.Chain, outcome.Err
 }
 

@@ -26,13 +26,13 @@ func TestFetchAsTheRotator(t *testing.T) {
 			change(server.TLS)
 			server.StartTLS()
 			t.Cleanup(server.Close)
-			shown, err := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", 20*time.Second)
+			shown, err := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", "", 20*time.Second)
 			require.NoError(t, err)
 			assert.Equal(t, []*x509.Certificate{server.Certificate()}, shown)
 		})
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	_, err := fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", 20*time.Second)
+	_, err := fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", "", 20*time.Second)
 	assert.Error(t, err)
 }

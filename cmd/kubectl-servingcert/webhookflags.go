@@ -18,6 +18,7 @@ type webhookFlags struct {
 	defaultMode string
 	unknown     string
 	trustSource string
+	publicRoots bool
 	proxyImage  string
 	programs    string // a file with a table of programs
 }
@@ -34,6 +35,7 @@ func (f *webhookFlags) add(fs *pflag.FlagSet) {
 // addPods adds the flags that decide what else a pod gets.
 func (f *webhookFlags) addPods(fs *pflag.FlagSet) {
 	fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
+	fs.BoolVar(&f.publicRoots, "public-roots", false, "the webhook's --public-roots")
 	fs.StringVar(&f.proxyImage, "proxy-image", "ghcr.io/servingcert/proxy", "the webhook's --proxy-image")
 }
 
@@ -58,7 +60,7 @@ func (f *webhookFlags) validate() error {
 func (f *webhookFlags) config() (choose.Config, error) {
 	config := choose.Config{
 		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown),
-		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, ProxyImage: f.proxyImage,
+		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, ProxyImage: f.proxyImage,
 	}
 	if f.programs == "" {
 		return config, nil

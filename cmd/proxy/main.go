@@ -7,18 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/servingcert/servingcert/cmd/internal/version"
+	"github.com/servingcert/servingcert/cmd/internal/command"
+	"github.com/servingcert/servingcert/cmd/internal/port"
 	"github.com/servingcert/servingcert/pkg/proxy"
 	"github.com/servingcert/servingcert/pkg/proxy/server"
 )
@@ -29,13 +26,6 @@ whose port has a targetPort named sc-tls-PORT, or sc-any-PORT, which accepts pla
 
 It listens once the certificate exists, and follows it as it is renewed. The program is reached at
 127.0.0.1, then at ::1, then at the pod's addresses in the environment variable POD_IPS or POD_IP.`
-
-// Exit codes, as of the other processes.
-const (
-	exitOK    = 0
-	exitError = 1 // it ran and failed
-	exitUsage = 2 // a flag or its value is wrong: nothing was started
-)
 
 // Config is all that flags and environment say.
 type Config struct {
@@ -101,58 +91,22 @@ func (c *Config) validate(getenv func(string) string) error {
 
 func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	c := &Config{}
-	fs := pflag.NewFlagSet("proxy", pflag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.SortFlags = false
-	c.register(fs)
-	shown := fs.Bool("version", false, "print the version, and do nothing else")
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, pflag.ErrHelp):
-		_, _ = fmt.Fprintf(stdout, "%s\n\nUsage:\n  proxy [flags]\n\nFlags:\n%s", about, fs.FlagUsagesWrapped(100))
-		return exitOK
-	case err == nil && *shown:
-		_, _ = fmt.Fprintf(stdout, "proxy %s\n", version.Get())
-		return exitOK
-	case err == nil && fs.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q: only flags are allowed", fs.Arg(0))
-	case err == nil:
-		err = c.validate(getenv)
-	}
-	if err != nil {
-		line := strings.Join(strings.Fields(err.Error()), " ")
-		_, _ = fmt.Fprintf(stderr, "proxy: %s (proxy --help lists the flags)\n", line)
-		return exitUsage
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := c.serve(ctx, slog.New(slog.NewTextHandler(stderr, nil))); err != nil {
-		_, _ = fmt.Fprintf(stderr, "proxy: %v\n", err)
-		return exitError
-	}
-	return exitOK
+	return command.Main(args, stdout, stderr, command.Command{
+		Name: "proxy", About: about, Flags: c.register,
+		Validate: func() error { return c.validate(getenv) },
+		Run:      func(ctx context.Context) error { return c.serve(ctx, slog.New(slog.NewTextHandler(stderr, nil))) },
+	})
 }
-
-// Bounds of the server for /metrics, which only this pod and port-forward reach.
-const (
-	adminTimeout = 10 * time.Second
-	adminHeaders = 8 << 10
-)
 
 func (c *Config) serve(ctx context.Context, log *slog.Logger) error {
 	c.Limits.MaxConnections = proxy.Connections(c.Limits.MaxConnections, descriptors(), useMemory())
 	s := server.New(server.Config{
 		Ports: c.ports, CertDir: c.CertDir, Upstream: c.upstream, Limits: c.Limits, Clock: time.Now, Log: log,
 	})
-	listener, err := net.Listen("tcp", c.AdminAddress)
-	if err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := port.Small(s.Handler(), log).Serve(ctx, c.AdminAddress); err != nil {
 		return fmt.Errorf("--admin-address: %w", err)
 	}
-	admin := &http.Server{
-		Handler: s.Handler(), MaxHeaderBytes: adminHeaders, ReadTimeout: adminTimeout, WriteTimeout: adminTimeout, IdleTimeout: adminTimeout,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-	}
-	go func() { _ = admin.Serve(listener) }()
-	defer admin.Close()
 	return s.Run(ctx)
 }

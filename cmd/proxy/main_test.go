@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +25,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/cmd/internal/command"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
@@ -51,18 +52,18 @@ func TestUsage(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(strings.Fields(c.args), func(name string) string { return c.env[name] }, &stdout, &stderr)
-		assert.Equal(t, exitUsage, code, c.args)
+		assert.Equal(t, command.ExitUsage, code, c.args)
 		assert.Contains(t, stderr.String(), "proxy: "+c.want, c.args)
 		assert.Equal(t, 1, strings.Count(stderr.String(), "\n"))
 		assert.Empty(t, stdout.String())
 	}
 	var stdout bytes.Buffer
-	require.Equal(t, exitOK, run([]string{"--help"}, os.Getenv, &stdout, io.Discard))
+	require.Equal(t, command.ExitOK, run([]string{"--help"}, os.Getenv, &stdout, io.Discard))
 	for _, flag := range []string{"--listen", "--cert-dir", "--admin-address", "--max-connections", "--handshake-timeout", "--first-byte-timeout", "--idle-timeout", "--drain-time", "--version"} {
 		require.Contains(t, stdout.String(), flag)
 	}
 	stdout.Reset()
-	require.Equal(t, exitOK, run([]string{"--version"}, os.Getenv, &stdout, io.Discard))
+	require.Equal(t, command.ExitOK, run([]string{"--version"}, os.Getenv, &stdout, io.Discard))
 	require.True(t, strings.HasPrefix(stdout.String(), "proxy "))
 }
 
@@ -121,7 +122,7 @@ func TestProgram(t *testing.T) {
 		}
 	}()
 	writePair(t, dir)
-	port, admin := freePort(t), freePort(t)
+	port, admin := int(process.PortFor(t, "")), int(process.PortFor(t, ""))
 	start := func() (cmd *exec.Cmd, stderr *bytes.Buffer) {
 		cmd, stderr = exec.Command(binary, fmt.Sprintf("--listen=sc-tls-web=%d:%d", port, program.Addr().(*net.TCPAddr).Port), "--cert-dir="+dir, fmt.Sprintf("--admin-address=127.0.0.1:%d", admin)), &bytes.Buffer{}
 		cmd.Stderr = stderr
@@ -162,9 +163,9 @@ func TestProgram(t *testing.T) {
 	second := exec.Command(binary, cmd.Args[1:]...) // on a port that is taken
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
-	require.Equal(t, exitError, second.ProcessState.ExitCode())
+	require.Equal(t, command.ExitError, second.ProcessState.ExitCode())
 	require.Contains(t, string(out), "--admin-address: ")
-	second = exec.Command(binary, append(cmd.Args[1:], fmt.Sprintf("--admin-address=127.0.0.1:%d", freePort(t)))...)
+	second = exec.Command(binary, append(cmd.Args[1:], fmt.Sprintf("--admin-address=127.0.0.1:%d", int(process.PortFor(t, ""))))...)
 	out, err = second.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), fmt.Sprintf("proxy: --listen sc-tls-web: port %d cannot be listened on, is it a port of the program?", port))
@@ -177,19 +178,6 @@ func build(t *testing.T, dir string) (binary string) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return binary
-}
-
-// freePort returns a port that no client is given by the system: those are above.
-func freePort(t *testing.T) int {
-	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", 10_000+mathrand.IntN(20_000)))
-		if err == nil {
-			require.NoError(t, l.Close())
-			return l.Addr().(*net.TCPAddr).Port
-		}
-	}
-	require.Fail(t, "no port is free")
-	return 0
 }
 
 func writePair(t *testing.T, dir string) {

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // TestProxyProtocol: a program that reads the PROXY protocol, version 2, is told the address of
@@ -28,8 +30,8 @@ func TestProxyProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, upstream := t.TempDir(), program(t)
 			writePair(t, dir)
-			strict, both := freePort(t), freePort(t)
-			cmd := exec.CommandContext(t.Context(), build(t, dir), "--cert-dir="+dir, fmt.Sprintf("--admin-address=127.0.0.1:%d", freePort(t)),
+			strict, both := int(process.PortFor(t, "")), int(process.PortFor(t, ""))
+			cmd := exec.CommandContext(t.Context(), build(t, dir), "--cert-dir="+dir, fmt.Sprintf("--admin-address=127.0.0.1:%d", int(process.PortFor(t, ""))),
 				fmt.Sprintf("--listen=sc-tls-web=%d:%d,proxy-v2", strict, upstream), fmt.Sprintf("--listen=sc-any-web=%d:%d,proxy-v2", both, upstream))
 			cmd.Stderr = os.Stderr
 			require.NoError(t, cmd.Start())
@@ -147,7 +149,7 @@ func nginx(t *testing.T) (port int) {
 		t.Skip("nginx is not installed")
 	}
 	dir := t.TempDir()
-	port = freePort(t)
+	port = int(process.PortFor(t, ""))
 	config := fmt.Sprintf(`daemon off; error_log stderr; pid %[1]s/pid; events {}
 http {
   access_log off; default_type text/plain;

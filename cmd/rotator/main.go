@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"net/url"
@@ -19,6 +21,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/trust"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 )
 
@@ -60,6 +63,8 @@ type Config struct {
 	Common *process.Common
 	// Controllers are the names of the concerns that this process runs.
 	Controllers []string
+	// PublicRoots is the file of Trust.PublicRoots; empty for none.
+	PublicRoots string
 	Trust       trustcontroller.Config
 	Rotator     rotator.Config
 }
@@ -82,6 +87,10 @@ func command() process.Command {
 				"kinds of target to keep the CA bundle in: one or more of "+strings.Join(cfg.Trust.Targets, ", ")+"; each needs permission to get, list, watch and patch it")
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
 				"honor OpenShift's annotation "+api.OpenShiftInjectCABundle+" too; the rotator does not start in a cluster where service-ca runs")
+			fs.StringVar(&cfg.PublicRoots, "public-roots", "",
+				"file with public roots, in PEM: ConfigMaps that ask for it by annotation "+api.AnnotationFormats+" or "+api.AnnotationTrust+" get a bundle with these and the CA's; it is read once, at the start (default: there is no such bundle)")
+			fs.BoolVar(&cfg.Trust.BackendTLS, "backend-tls-policies", cfg.Trust.BackendTLS,
+				"make a BackendTLSPolicy of the Gateway API for each Service that is annotated "+api.AnnotationBackendTLSPolicy+": \"true\"; needs the permissions of deploy/policies/backend-tls-policies.yaml")
 			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "maximum number of targets of each kind to write at the same time")
 			fs.BoolVar(&cfg.Rotator.Serving.Verify, "verify-consumers", cfg.Rotator.Serving.Verify,
 				"dial the pods that mount an issued certificate, to see whether they serve it; if false, condition "+api.ConditionServing+" is unknown and nothing is restarted")
@@ -96,6 +105,10 @@ func command() process.Command {
 			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
 			fs.StringSliceVar(&cfg.Rotator.Probe.PodCIDRs, "pod-cidrs", cfg.Rotator.Probe.PodCIDRs,
 				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses, and those of clouds' metadata services. A loopback or link-local range, or a metadata service, must be named by itself")
+			fs.BoolVar(&cfg.Rotator.Kubelets.Enabled, "verify-kubelets", cfg.Rotator.Kubelets.Enabled,
+				"dial the kubelets, each --verify-interval, to see whether they serve the certificates that they were issued; requires --node-cidrs")
+			fs.StringSliceVar(&cfg.Rotator.Kubelets.NodeCIDRs, "node-cidrs", cfg.Rotator.Kubelets.NodeCIDRs,
+				"ranges of IP addresses that nodes, and nothing else, have; for --verify-kubelets, which dials no other addresses")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
 				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
 			fs.BoolVar(&cfg.Rotator.Correct.Enabled, "correct-flags", cfg.Rotator.Correct.Enabled,
@@ -106,10 +119,30 @@ func command() process.Command {
 			cfg.Trust.Namespace, cfg.Rotator.Cluster.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
 			cfg.Rotator.Cluster.OpenShift = cfg.Trust.OpenShift
 			cfg.Rotator.Cluster.ObjectMemory = cfg.Common.ObjectMemory.Value()
-			return errors.Join(validateConcerns(cfg.Controllers), cfg.Trust.Validate(), cfg.Rotator.Validate())
+			return errors.Join(validateConcerns(cfg.Controllers), cfg.readPublicRoots(), cfg.Trust.Validate(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },
 	}
+}
+
+// readPublicRoots reads the file with public roots, if there is one.
+func (c *Config) readPublicRoots() error {
+	if c.PublicRoots == "" {
+		return nil
+	}
+	file, err := os.Open(c.PublicRoots)
+	if err != nil {
+		return fmt.Errorf("--public-roots: %w", err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, trust.MaxPublicRoots+1))
+	if err != nil {
+		return fmt.Errorf("--public-roots: %w", err)
+	}
+	if c.Trust.PublicRoots, err = trust.ParsePublicRoots(data); err != nil {
+		return fmt.Errorf("--public-roots: %q: %w: must be a file with root certificates in PEM, without private keys or text, and of at most %d KiB", c.PublicRoots, err, trust.MaxPublicRoots>>10)
+	}
+	return nil
 }
 
 // apiServer returns the addresses of the API server that a kubeconfig's or the pod's own

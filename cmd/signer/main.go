@@ -47,9 +47,11 @@ type Config struct {
 	Suffixes    []string // --permit-dns-suffix as given
 	CADuration  time.Duration
 	CASoak      time.Duration
+	CAClients   bool
 	CAReissue   time.Duration
 	CAGrace     time.Duration // --ca-refusal-grace
 	Remote      remoteFlags
+	Issuer      issuerFlags
 	Workers     int
 	PodDuration time.Duration
 	Rates       pace.Rates
@@ -102,12 +104,14 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within "+
 		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by its name within "+api.KubeletUpdatesByName.String())
 	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
+	fs.BoolVar(&c.CAClients, "ca-wait-for-clients", false, "keep an older root in the bundle, and, for --ca-refusal-grace at most, a new generation without a cross-certificate from signing, as long as pods that have the CA bundle were started before it had the new root; the rotator counts them. A root that expires is not kept")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
 	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
 	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
 	c.Remote.register(fs)
+	c.Issuer.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
 	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret, or one pod by requests, gets at once, whatever the reason; 0: no limit")
 	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret, or one pod, after that")
@@ -139,6 +143,9 @@ func (c *Config) validate() error {
 		return err
 	}
 	if err := c.Kubelets.validate(c.Limits.ClusterDomain); err != nil {
+		return err
+	}
+	if err := c.Issuer.validate(&c.Remote); err != nil {
 		return err
 	}
 	return c.Remote.validate(c.clock)
@@ -187,14 +194,15 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 	return cacontroller.Config{
 		Namespace: c.Common.Namespace,
 		Parameters: ca.Parameters{
-			CADuration:   c.CADuration,
-			MaxDuration:  c.Limits.MaxDuration,
-			Soak:         c.CASoak,
-			RefusalGrace: c.CAGrace,
-			Reissue:      c.CAReissue,
-			Constraints:  c.constraints,
-			Domain:       c.Common.ClusterDomain,
-			ClusterID:    c.ClusterID,
+			CADuration:     c.CADuration,
+			MaxDuration:    c.Limits.MaxDuration,
+			Soak:           c.CASoak,
+			RefusalGrace:   c.CAGrace,
+			WaitForClients: c.CAClients,
+			Reissue:        c.CAReissue,
+			Constraints:    c.constraints,
+			Domain:         c.Common.ClusterDomain,
+			ClusterID:      c.ClusterID,
 		},
 		Clock:      c.clock,
 		CheckClock: skew.Check,

@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
@@ -167,30 +170,46 @@ func (f *remoteFlags) readClientCertificate() error {
 // signing is what signs.
 type signing struct {
 	sign issue.Sign
+	// issue has a CA sign that may take long; nil: sign does.
+	issue func(context.Context, types.NamespacedName, *pki.Authority, api.Wanted, time.Time) (issue.Issued, error)
 	// available returns why sign would fail at once; nil: it never does.
 	available func(*pki.Authority) error
 	// candidate asks which the remote CA is now; nil: there is no remote CA.
 	candidate func(context.Context) (ca.Candidate, error)
 }
 
-// signer returns what signs.
-func (f *remoteFlags) signer() (signing, error) {
-	local, err := cfssl.NewLocal()
-	if err != nil || !f.enabled() {
-		return signing{sign: local}, err
+// whileRemote is available for a CA whose key is not here.
+func whileRemote(available func() error) func(*pki.Authority) error {
+	return func(ca *pki.Authority) error {
+		if ca.Key != nil {
+			return nil
+		}
+		return available()
 	}
+}
+
+// signer returns what signs.
+func (c *Config) signer(mgr manager.Manager) (signing, error) {
+	local, err := cfssl.NewLocal()
+	switch {
+	case err != nil:
+		return signing{}, err
+	case c.Issuer.enabled():
+		return c.issuerSigner(mgr, local)
+	case c.Remote.enabled():
+		return c.Remote.signer(local)
+	}
+	return signing{sign: local}, nil
+}
+
+// signer returns what signs if the CA is on cfssl servers.
+func (f *remoteFlags) signer(local issue.Sign) (signing, error) {
 	remote, err := cfssl.NewRemote(f.config)
 	if err != nil {
 		return signing{}, err
 	}
-	available := func(ca *pki.Authority) error {
-		if ca.Key != nil {
-			return nil
-		}
-		return remote.Available()
-	}
 	logged := "" // the last warnings: the CA's controller asks again and again
-	return signing{sign: byKey(local, remote.Sign), available: available, candidate: func(ctx context.Context) (ca.Candidate, error) {
+	return signing{sign: byKey(local, remote.Sign), available: whileRemote(remote.Available), candidate: func(ctx context.Context) (ca.Candidate, error) {
 		info, err := remote.Info(ctx)
 		if err != nil {
 			return ca.Candidate{}, err

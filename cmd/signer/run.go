@@ -32,7 +32,7 @@ func run(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	signs, err := cfg.Remote.signer()
+	signs, err := cfg.signer(mgr)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func run(ctx context.Context, cfg *Config) error {
 		return authority.Authority()
 	}
 	issuing.Interim = authority.Interim
-	issuing.Sign, issuing.Available = signs.sign, signs.available
+	issuing.Sign, issuing.Issue, issuing.Available = signs.sign, signs.issue, signs.available
 	if issuer, err = signercontroller.Setup(mgr, issuing); err != nil {
 		return err
 	}

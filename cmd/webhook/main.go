@@ -45,6 +45,8 @@ type Config struct {
 	UnknownPrograms string
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource string
+	// PublicRoots is true if the rotator writes the public roots beside the CA bundle.
+	PublicRoots bool
 	// ProxyImage is the image of the proxy that pods get whose Services ask for one.
 	ProxyImage string
 	// ShutdownDelay is how long the webhook answers after it was told to end.
@@ -70,6 +72,8 @@ func command() process.Command {
 			fs.StringVar(&cfg.UnknownPrograms, "unknown-programs", string(api.UnknownProgramsFiles), "what a program that is not known gets in mode args where nobody asks for flags: files (files and environment) or flags (also "+api.DefaultCertFlag+" and "+api.DefaultKeyFlag+", with which most exit)")
 			fs.StringVar(&cfg.TrustSource, "trust-source", string(api.TrustFromConfigMap),
 				"object from which pods get the CA bundle: configmap ("+api.BundleName+" of their namespace) or clustertrustbundle ("+api.TrustBundleName+"), which all API servers and kubelets need to have: of Kubernetes 1.37, or with feature gates ClusterTrustBundle and ClusterTrustBundleProjection")
+			fs.BoolVar(&cfg.PublicRoots, "public-roots", false,
+				"the rotator is configured with public roots, so that ConfigMap "+api.BundleName+" of Namespaces annotated "+api.AnnotationTrust+": "+string(api.TrustEnv)+" has them too; only then pods get the variables that replace what a program trusts")
 			fs.StringVar(&cfg.ProxyImage, "proxy-image", "", "image of the proxy that terminates TLS in pods whose Services have a targetPort sc-tls-PORT or sc-any-PORT; best with its digest, as NAME@sha256:… (default: pods get no proxy, and a warning)")
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 			fs.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "file with the CAs, in PEM, of which the API server must present a client certificate; it is loaded again when it changes (default: no certificate is demanded)")

@@ -53,8 +53,8 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
 		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), UnknownPrograms: api.UnknownPrograms(cfg.UnknownPrograms), TrustSource: api.TrustSource(cfg.TrustSource),
-		ProxyImage: cfg.ProxyImage,
-		Share:      cfg.Common.Share(), Kept: kept, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
+		PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage,
+		Share: cfg.Common.Share(), Kept: kept, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func (b *bench) runFloor(ctx context.Context, f floor) (measure.Phase, error) {
 		}
 		defer stop()
 	}
-	m, err := b.begin(ctx, nil)
+	m, err := b.Begin(ctx, nil)
 	if err != nil {
 		return measure.Phase{}, err
 	}

@@ -7,15 +7,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // options are what may be asked of a run.
@@ -46,13 +44,7 @@ func main() {
 	pflag.StringVar(&o.profile, "profile", "", "directory for profiles of the signer, CPU and live heap; it measures the rounds alone then")
 	pflag.IntVar(&o.reviews, "reviews", 0, "annotated Services beside which the webhook is to review pods, instead of the signer's work")
 	pflag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
+	process.Main("bench", func(ctx context.Context) error { return run(ctx, o) })
 }
 
 func run(ctx context.Context, o options) (err error) {
@@ -65,12 +57,12 @@ func run(ctx context.Context, o options) (err error) {
 	if o.reviews > 0 {
 		what = "webhook"
 	}
-	measure.Step("building the %s", what)
+	process.Step("building the %s", what)
 	binary, err := o.build(ctx, dir, what)
 	if err != nil {
 		return err
 	}
-	measure.Step("starting etcd and kube-apiserver")
+	process.Step("starting etcd and kube-apiserver")
 	cluster, err := measure.Start(ctx, dir, controlplane.Options{
 		Features:           []controlplane.Feature{controlplane.PodCertificates},
 		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},

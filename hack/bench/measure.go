@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/measure"
 	"github.com/servingcert/servingcert/hack/measure/requests"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -55,11 +55,11 @@ func (b *bench) run(ctx context.Context) error {
 		b.report(r)
 		return nil
 	}
-	measure.Step("%d Services one by one", b.single)
+	process.Step("%d Services one by one", b.single)
 	if r.p50, r.p99, err = b.oneByOne(ctx); err != nil {
 		return fmt.Errorf("one by one: %w", err)
 	}
-	measure.Step("restarting the signer with %d certificates", b.n)
+	process.Step("restarting the signer with %d certificates", b.n)
 	if r.warm, err = b.restart(ctx); err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
@@ -69,7 +69,7 @@ func (b *bench) run(ctx context.Context) error {
 	if r.warmForeign, err = b.restart(ctx); err != nil {
 		return fmt.Errorf("restart: %w", err)
 	}
-	measure.Step("new Services and deleted Secrets while %d certificates are replaced", b.n)
+	process.Step("new Services and deleted Secrets while %d certificates are replaced", b.n)
 	if r.backlog, err = b.behindRenewals(ctx); err != nil {
 		return fmt.Errorf("behind renewals: %w", err)
 	}
@@ -84,7 +84,7 @@ func (b *bench) run(ctx context.Context) error {
 
 // runRequests measures the answers to requests alone, beside N certificates.
 func (b *bench) runRequests(ctx context.Context) error {
-	measure.Step("issuing %d certificates", b.n)
+	process.Step("issuing %d certificates", b.n)
 	if _, err := b.issueFromCold(ctx); err != nil {
 		return err
 	}
@@ -111,15 +111,6 @@ func (b *bench) startSigner(ctx context.Context) (*measure.Process, error) {
 		return nil, err
 	}
 	return b.RunSigner(ctx, b.binary, b.workers)
-}
-
-// begin starts to measure a phase. signer is the process that works, nil if it is the
-// bench alone.
-func (b *bench) begin(ctx context.Context, signer *measure.Process) (*measure.Meter, error) {
-	if signer == nil {
-		return b.Begin(ctx, nil)
-	}
-	return b.Begin(ctx, map[string]*measure.Process{measure.TheSigner: signer})
 }
 
 // clear leaves the cluster as it was: what the floor made is not to be in the
@@ -170,8 +161,7 @@ func (b *bench) oneByOne(ctx context.Context) (p50, p99 time.Duration, err error
 		}
 		took = append(took, time.Since(start))
 	}
-	slices.Sort(took)
-	return took[len(took)/2], took[len(took)*99/100], p.Stop()
+	return measure.Quantile(took, 0.5), measure.Quantile(took, 0.99), p.Stop()
 }
 
 // restart starts the signer on what it has issued, lets it look at everything,
@@ -193,7 +183,7 @@ func (b *bench) restart(ctx context.Context) (measure.Usage, error) {
 }
 
 func (b *bench) makeForeign(ctx context.Context) error {
-	measure.Step("%d foreign Secrets of 1 MB", b.foreign)
+	process.Step("%d foreign Secrets of 1 MB", b.foreign)
 	data := make([]byte, 1_000_000)
 	return b.each(ctx, b.foreign, func(ctx context.Context, i int) error {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "foreign", Name: measure.Name(i)}, Data: map[string][]byte{"data": data}}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ func (b *bench) report(r results) {
 	if b.profile != "" {
 		return // nothing else was measured
 	}
-	last := r.rounds[len(r.rounds)-1].cold.total
+	last := r.rounds[len(r.rounds)-1].cold.Total
 	row("API writes per certificate (POST + PATCH + PUT)", fmt.Sprintf("%.3f", last.Writes/float64(b.n)), "2")
 	row("API reads per certificate (GET, lists and watches included)", fmt.Sprintf("%.3f", last.Reads/float64(b.n)), "0")
 	row("events written", fmt.Sprintf("%d", last.Events), "0")
@@ -53,16 +52,16 @@ func (b *bench) reportRates(row func(what, measured, budget string), r results) 
 	}
 	kinds = append(kinds, kind{"signer: from its first certificate to its last condition", func(r round) measure.Phase { return r.cold.Phase }})
 	for _, k := range kinds {
-		row(k.what+", per second", of(r.rounds, func(r round) float64 { return k.of(r).Rate() }).format("%.0f"), "")
+		row(k.what+", per second", measure.Of(r.rounds, func(r round) float64 { return k.of(r).Rate() }).Format("%.0f"), "")
 	}
 	for i, f := range floors {
-		ratio := of(r.rounds, func(r round) float64 { return r.cold.Rate() / r.floors[i].Rate() })
-		row("signer's ratio to: "+f.what, ratio.format("%.2f"), f.budget)
+		ratio := measure.Of(r.rounds, func(r round) float64 { return r.cold.Rate() / r.floors[i].Rate() })
+		row("signer's ratio to: "+f.what, ratio.Format("%.2f"), f.budget)
 	}
 	last := len(floors) - 1
 	for i, f := range floors[:last] {
-		ratio := of(r.rounds, func(r round) float64 { return r.floors[last].Rate() / r.floors[i].Rate() })
-		row("ratio of that with the cryptography to: "+f.what, ratio.format("%.2f"), "")
+		ratio := measure.Of(r.rounds, func(r round) float64 { return r.floors[last].Rate() / r.floors[i].Rate() })
+		row("ratio of that with the cryptography to: "+f.what, ratio.Format("%.2f"), "")
 	}
 	for _, k := range kinds {
 		var phases []measure.Phase
@@ -72,7 +71,7 @@ func (b *bench) reportRates(row func(what, measured, budget string), r results) 
 		row("CPU a certificate, ms: "+k.what, cpuOf(phases...), "")
 	}
 	for _, k := range kinds {
-		row("bytes in etcd a certificate: "+k.what, of(r.rounds, func(r round) float64 { return k.of(r).Stored / float64(k.of(r).N) }).format("%.0f"), "")
+		row("bytes in etcd a certificate: "+k.what, measure.Of(r.rounds, func(r round) float64 { return k.of(r).Stored / float64(k.of(r).N) }).Format("%.0f"), "")
 	}
 }
 
@@ -82,7 +81,7 @@ func cpuOf(phases ...measure.Phase) string {
 	var each []string
 	for _, process := range []string{controlplane.KubeAPIServer, controlplane.Etcd, measure.TheBench, measure.TheSigner} {
 		if _, ran := phases[0].CPU[process]; ran {
-			each = append(each, fmt.Sprintf("%s %.2f", process, of(phases, func(p measure.Phase) float64 { return p.CPUEach(process) }).median()))
+			each = append(each, fmt.Sprintf("%s %.2f", process, measure.Of(phases, func(p measure.Phase) float64 { return p.CPUEach(process) }).Median()))
 		}
 	}
 	return strings.Join(each, ", ")
@@ -90,21 +89,20 @@ func cpuOf(phases ...measure.Phase) string {
 
 // reportSigner prints what the signer itself needs.
 func (b *bench) reportSigner(row func(what, measured, budget string), r results) {
-	inSigner := of(r.rounds, func(r round) float64 { return r.cold.CPUEach(measure.TheSigner) })
-	row("cryptography of a certificate alone: key, CSR, cfssl, one verification", of(r.rounds, func(r round) float64 { return ms(r.bare) }).format("%.2f")+" ms", "")
-	row("CPU a certificate in the signer", inSigner.format("%.2f")+" ms", "")
-	row("  as a multiple of its cryptography", of(r.rounds, func(r round) float64 { return r.cold.CPUEach(measure.TheSigner) / ms(r.bare) }).format("%.2f"), "≤ 2.0")
-	row("  the part of it that collects garbage", of(r.rounds, func(r round) float64 { return 100 * r.cold.gcShare() }).format("%.0f")+" %", "≤ 10 %")
-	row("live heap a certificate", of(r.rounds, func(r round) float64 { return r.cold.heapEach() / 1024 }).format("%.1f")+" KiB", "")
-	row(fmt.Sprintf("peak RSS issuing %d", b.n), of(r.rounds, func(r round) float64 { return r.cold.total.Peak / (1 << 20) }).format("%.1f")+" MiB", "≤ 150 MiB (at 10 000)")
-	row("signer: from its start to its first certificate", of(r.rounds, func(r round) float64 { return r.cold.started.Seconds() }).format("%.1f")+" s", "")
+	inSigner := measure.Of(r.rounds, func(r round) float64 { return r.cold.CPUEach(measure.TheSigner) })
+	row("cryptography of a certificate alone: key, CSR, cfssl, one verification", measure.Of(r.rounds, func(r round) float64 { return ms(r.bare) }).Format("%.2f")+" ms", "")
+	row("CPU a certificate in the signer", inSigner.Format("%.2f")+" ms", "")
+	row("  as a multiple of its cryptography", measure.Of(r.rounds, func(r round) float64 { return r.cold.CPUEach(measure.TheSigner) / ms(r.bare) }).Format("%.2f"), "≤ 2.0")
+	row("  the part of it that collects garbage", measure.Of(r.rounds, func(r round) float64 { return 100 * r.cold.gcShare() }).Format("%.0f")+" %", "≤ 10 %")
+	row("live heap a certificate", measure.Of(r.rounds, func(r round) float64 { return r.cold.heapEach() / 1024 }).Format("%.1f")+" KiB", "")
+	row(fmt.Sprintf("peak RSS issuing %d", b.n), measure.Of(r.rounds, func(r round) float64 { return r.cold.Total.Peak / (1 << 20) }).Format("%.1f")+" MiB", "≤ 150 MiB (at 10 000)")
+	row("signer: from its start to its first certificate", measure.Of(r.rounds, func(r round) float64 { return r.cold.Started.Seconds() }).Format("%.1f")+" s", "")
 }
 
 // reportBacklog prints for how long others wait behind renewals.
 func (b *bench) reportBacklog(row func(what, measured, budget string), r backlog) {
 	worst := func(took []time.Duration) string {
-		sorted := slices.Sorted(slices.Values(took))
-		return fmt.Sprintf("%.0f / %.0f ms", ms(sorted[len(sorted)/2]), ms(sorted[len(sorted)-1]))
+		return fmt.Sprintf("%.0f / %.0f ms", ms(measure.Quantile(took, 0.5)), ms(measure.Quantile(took, 1)))
 	}
 	row("all certificates of a namespace are replaced: renewals in the queue", fmt.Sprintf("%.0f (%.1f s)", r.queued, r.took.Seconds()), "")
 	row(fmt.Sprintf("  meanwhile, a new Service of it → Secret there, median / longest of %d", len(r.made)), worst(r.made), "1000 ms")

@@ -6,16 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +44,7 @@ const (
 // reviewed is what it took to create pods.
 type reviewed struct {
 	measure.Phase
-	created    []time.Duration // from when each was due until it was there, sorted
+	created    []time.Duration // from when each was due until it was there
 	seen, took histogram
 }
 
@@ -66,7 +61,7 @@ func (b *bench) runReviews(ctx context.Context) error {
 	if err := errors.Join(b.MakeNamespace(ctx, "plain", nil), b.MakeNamespace(ctx, api.DefaultNamespace, nil)); err != nil {
 		return err
 	}
-	measure.Step("%d annotated Services with their Secrets", b.reviews)
+	process.Step("%d annotated Services with their Secrets", b.reviews)
 	certPEM, keyPEM, err := pair()
 	if err != nil {
 		return err
@@ -96,12 +91,12 @@ func (b *bench) runReviews(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	measure.Step("%d pods a second that are not reviewed, for %s", podsPerSecond, creating)
+	process.Step("%d pods a second that are not reviewed, for %s", podsPerSecond, creating)
 	plain, err := b.createPods(ctx, hook, func(int) string { return "plain" })
 	if err != nil {
 		return err
 	}
-	measure.Step("%d pods a second that are injected, for %s", podsPerSecond, creating)
+	process.Step("%d pods a second that are injected, for %s", podsPerSecond, creating)
 	injected, err := b.createPods(ctx, hook, namespaceOf)
 	if err != nil {
 		return err
@@ -219,7 +214,6 @@ func (b *bench) createPods(ctx context.Context, hook *measure.Process, namespace
 	if r.Phase, err = m.End(ctx, n); err != nil {
 		return r, err
 	}
-	slices.Sort(r.created)
 	seenAfter, tookAfter, err := b.histograms(ctx, hook)
 	r.seen, r.took = seenAfter.since(seen), tookAfter.since(took)
 	return r, err
@@ -232,64 +226,12 @@ func (b *bench) histograms(ctx context.Context, hook *measure.Process) (seen, to
 	if err != nil {
 		return seen, took, fmt.Errorf("metrics of the API server: %w", err)
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	ofServer, err := parser.TextToMetricFamilies(bytes.NewReader(data))
+	ofServer, err := process.ParseMetrics(bytes.NewReader(data))
 	if err != nil {
 		return seen, took, fmt.Errorf("metrics of the API server: %w", err)
 	}
 	ofHook, err := hook.Scrape()
 	return histogramOf(ofServer[reviewSeen]), histogramOf(ofHook[reviewTook]), err
-}
-
-// histogram is the sum of all series of one.
-type histogram struct {
-	count, sum float64
-	bounds     []float64 // of the buckets, the smallest first
-	below      []float64 // how many are at most that
-}
-
-func histogramOf(family *dto.MetricFamily) histogram {
-	var h histogram
-	for _, series := range family.GetMetric() {
-		of := series.GetHistogram()
-		h.count += float64(of.GetSampleCount())
-		h.sum += of.GetSampleSum()
-		for i, bucket := range of.GetBucket() {
-			if i == len(h.bounds) {
-				h.bounds, h.below = append(h.bounds, bucket.GetUpperBound()), append(h.below, 0)
-			}
-			h.below[i] += float64(bucket.GetCumulativeCount())
-		}
-	}
-	return h
-}
-
-// since returns what came after an earlier reading.
-func (h histogram) since(earlier histogram) histogram {
-	out := histogram{h.count - earlier.count, h.sum - earlier.sum, h.bounds, slices.Clone(h.below)}
-	for i := range earlier.below {
-		out.below[i] -= earlier.below[i]
-	}
-	return out
-}
-
-// within returns the bound of the bucket that holds the given part of all, in seconds. More
-// is not known of a histogram.
-func (h histogram) within(part float64) float64 {
-	for i, n := range h.below {
-		if n >= part*h.count {
-			return h.bounds[i]
-		}
-	}
-	return math.Inf(1)
-}
-
-// String says how many there were, their mean, and within which bounds half, 99 % and all were.
-func (h histogram) String() string {
-	if h.count == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%.0f, mean %.2f ms; half ≤ %g, 99 %% ≤ %g, all ≤ %g ms", h.count, 1000*h.sum/h.count, 1000*h.within(0.5), 1000*h.within(0.99), 1000*h.within(1))
 }
 
 // reportReviews prints the table.
@@ -299,7 +241,7 @@ func (b *bench) reportReviews(plain, injected reviewed, u measure.Usage, liveRea
 	row := func(what, measured string) { fmt.Printf("| %-70s | %-60s |\n", what, measured) }
 	row("what", "measured")
 	row("---", "---")
-	at := func(r reviewed, part float64) float64 { return ms(r.created[int(part*float64(len(r.created)-1))]) }
+	at := func(r reviewed, part float64) float64 { return ms(measure.Quantile(r.created, part)) }
 	for _, k := range []struct {
 		what string
 		reviewed

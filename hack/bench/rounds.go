@@ -18,14 +18,12 @@ type round struct {
 
 // cold is a signer that finds Services without certificates.
 type cold struct {
-	measure.Phase               // from its first certificate to its last condition
-	started       time.Duration // from its start to the first certificate
-	total         measure.Usage
-	collected     process.Collections // in its whole life
+	measure.Cold
+	collected process.Collections // in its whole life
 }
 
 // gcShare is the part of the signer's CPU time that its garbage collector took.
-func (c cold) gcShare() float64 { return c.collected.CPU.Seconds() / c.total.CPU.Seconds() }
+func (c cold) gcShare() float64 { return c.collected.CPU.Seconds() / c.Total.CPU.Seconds() }
 
 // heapEach is the live heap for one certificate, in bytes.
 func (c cold) heapEach() float64 { return c.collected.Live / float64(c.N) }
@@ -36,7 +34,7 @@ func (b *bench) runRounds(ctx context.Context) ([]round, error) {
 	rounds := make([]round, b.rounds)
 	for i := range rounds {
 		r := &rounds[i]
-		measure.Step("round %d: the cryptography alone", i+1)
+		process.Step("round %d: the cryptography alone", i+1)
 		var err error
 		if r.bare, err = bare(ctx, 2000); err != nil {
 			return nil, fmt.Errorf("cryptography: %w", err)
@@ -45,13 +43,13 @@ func (b *bench) runRounds(ctx context.Context) ([]round, error) {
 		var steps []func() error
 		for k, f := range floors {
 			steps = append(steps, func() (err error) {
-				measure.Step("round %d: %s, %d of them, %d at a time", i+1, f.what, b.n, b.workers)
+				process.Step("round %d: %s, %d of them, %d at a time", i+1, f.what, b.n, b.workers)
 				r.floors[k], err = b.runFloor(ctx, f)
 				return err
 			})
 		}
 		steps = append(steps, func() (err error) {
-			measure.Step("round %d: the signer, for %d Services", i+1, b.n)
+			process.Step("round %d: the signer, for %d Services", i+1, b.n)
 			r.cold, err = b.issueFromCold(ctx)
 			return err
 		})
@@ -83,25 +81,10 @@ func (b *bench) issueFromCold(ctx context.Context) (c cold, err error) {
 		return c, err
 	}
 	defer p.Kill()
-	first, err := b.WaitFirst(ctx, p, coldNamespace, 0)
-	if err != nil {
+	if c.Cold, err = b.IssueCold(ctx, p, measure.Issued{Namespace: coldNamespace, N: b.n}); err != nil {
 		return c, err
 	}
-	m, err := b.begin(ctx, p)
-	if err != nil {
-		return c, err
-	}
-	c.started = m.Start.Sub(p.Started)
-	if err := b.WaitIssued(ctx, p, measure.Issued{Namespace: coldNamespace, N: b.n, First: first, Start: m.Start}); err != nil {
-		return c, err
-	}
-	if c.Phase, err = m.End(ctx, b.n-first); err != nil {
-		return c, err
-	}
-	if c.total, err = p.Usage(); err != nil {
-		return c, err
-	}
-	if c.total.Events, err = b.countEvents(ctx); err != nil {
+	if c.Total.Events, err = b.countEvents(ctx); err != nil {
 		return c, err
 	}
 	if err := b.writeProfile(ctx, p); err != nil {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/chaos/world"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -51,25 +52,6 @@ func breakages() []breakage {
 	}
 }
 
-// choose returns the faults of those names, in the order of the list; all if there is no name.
-func choose(names string) ([]breakage, error) {
-	all := breakages()
-	if names == "" {
-		return all, nil
-	}
-	asked := strings.Split(names, ",")
-	var known []string
-	for _, b := range all {
-		known = append(known, b.name)
-	}
-	for _, name := range asked {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("--faults: %q: must be of %s", name, strings.Join(known, ", "))
-		}
-	}
-	return slices.DeleteFunc(all, func(b breakage) bool { return !slices.Contains(asked, b.name) }), nil
-}
-
 func killSigner(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	const reason = "chaos: a signer is killed meanwhile"
 	if err := w.Rotate(ctx, reason); err != nil {
@@ -83,7 +65,7 @@ func killSigner(ctx context.Context, w *world.World, _ *world.Work, hold time.Du
 		if status.Phase == api.PhaseWait {
 			break
 		}
-		pause(ctx, 50*time.Millisecond)
+		process.Sleep(ctx, 50*time.Millisecond)
 	}
 	if _, err := killLeader("signer")(ctx, w, nil, hold); err != nil {
 		return "", err
@@ -105,12 +87,12 @@ func killLeader(kind string) func(context.Context, *world.World, *world.Work, ti
 			return "", err
 		}
 		start := time.Now()
-		pause(ctx, hold)
+		process.Sleep(ctx, hold)
 		for ctx.Err() == nil {
 			if _, err := w.Leader(ctx, kind); err == nil {
 				break
 			}
-			pause(ctx, 100*time.Millisecond)
+			process.Sleep(ctx, 100*time.Millisecond)
 		}
 		return fmt.Sprintf("another leads after %.0f s at most", time.Since(start).Seconds()), ctx.Err()
 	}
@@ -118,7 +100,7 @@ func killLeader(kind string) func(context.Context, *world.World, *world.Work, ti
 
 func killWebhook(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	err := w.Of("webhook")[0].Crash()
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	return "", err
 }
 
@@ -127,26 +109,26 @@ func killAll(ctx context.Context, w *world.World, _ *world.Work, hold time.Durat
 	for _, p := range w.Processes {
 		errs = append(errs, p.Crash())
 	}
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	return "", errors.Join(errs...)
 }
 
 func restartAPIServer(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	w.Plane.StopAPIServer()
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	return "", w.Plane.StartAPIServer(ctx)
 }
 
 func restartEtcd(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	w.Plane.StopEtcd()
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	return "", w.Plane.StartEtcd(ctx)
 }
 
 func slowEtcd(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	w.Etcd.SetDelay(50*time.Millisecond, 200*time.Millisecond)
 	defer w.Etcd.SetDelay(0, 0)
-	pause(ctx, 2*hold)
+	process.Sleep(ctx, 2*hold)
 	return "", nil
 }
 
@@ -158,7 +140,7 @@ func failRequests(ctx context.Context, w *world.World, _ *world.Work, hold time.
 	}
 	before := w.APIServer.Count()
 	w.APIServer.SetShare(0.2)
-	pause(ctx, 3*hold)
+	process.Sleep(ctx, 3*hold)
 	w.APIServer.SetShare(0)
 	var said []string
 	for answer, n := range w.APIServer.Count() {
@@ -177,7 +159,7 @@ func moveClock(ahead time.Duration) func(context.Context, *world.World, *world.W
 		if err := w.Clock.Set(ahead); err != nil {
 			return "", err
 		}
-		pause(ctx, 2*hold)
+		process.Sleep(ctx, 2*hold)
 		return "", w.Clock.Set(0)
 	}
 }
@@ -194,7 +176,7 @@ func deleteCA(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 	if err := errors.Join(w.AwaitProblem(ctx, api.CALost), w.NoteInterim(ctx)); err != nil {
 		return "", err
 	}
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	restored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: backup.Name, Labels: backup.Labels, Annotations: backup.Annotations}, Type: backup.Type, Data: backup.Data}
 	_, err = secrets.Create(ctx, restored, metav1.CreateOptions{})
 	return "the status said " + api.CALost, err
@@ -239,7 +221,7 @@ func rewind(ctx context.Context, w *world.World, work *world.Work, hold time.Dur
 		return "", err
 	}
 	w.Ask(work, "rewound", hold)
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	for _, p := range w.Processes {
 		if err := p.Crash(); err != nil {
 			return "", err
@@ -264,13 +246,13 @@ func fillDisk(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 		_ = configMaps.Delete(try, large.Name, metav1.DeleteOptions{}) // it may be there from before
 		cancel()
 		if err != nil {
-			pause(ctx, 100*time.Millisecond)
+			process.Sleep(ctx, 100*time.Millisecond)
 		}
 	}
 	if w.Plane.PIDs()["etcd"] != 0 {
 		return "", errors.New("etcd runs on a disk that is full")
 	}
-	pause(ctx, hold)
+	process.Sleep(ctx, hold)
 	if err := w.Disk.Free(); err != nil {
 		return "", err
 	}
@@ -278,12 +260,4 @@ func fillDisk(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 		return "", err
 	}
 	return fmt.Sprintf("etcd ended after %d more writes of 900 KiB", written), nil
-}
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

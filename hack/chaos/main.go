@@ -18,18 +18,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
 	"github.com/servingcert/servingcert/hack/chaos/world"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // options are what may be asked of a run.
@@ -41,35 +37,22 @@ type options struct {
 	keepLogs   string // directory, or empty
 }
 
-func main() { os.Exit(run()) }
+func main() { process.Main("chaos", run) }
 
-func run() int {
-	klog.SetLogger(logr.Discard()) // what the clients have to say is in the errors that they return
-	ctrl.SetLogger(logr.Discard())
+func run(ctx context.Context) error {
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		return 2
+		return err
 	}
 	if code, done := inNamespace(); done {
-		return code
+		os.Exit(code)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	r, err := play(ctx, o)
-	if r != nil {
-		r.print(os.Stdout)
-		for _, f := range r.failures() {
-			fmt.Println("FAILED:", f)
-		}
+	if r == nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-	}
-	if err != nil || len(r.failures()) > 0 {
-		return 1
-	}
-	return 0
+	r.print(os.Stdout)
+	return errors.Join(err, process.Failed(r.failures()))
 }
 
 func parse(args []string) (options, error) {
@@ -98,7 +81,7 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("--hold %s: must be at least 1s", o.hold)
 	}
 	var err error
-	o.faults, err = choose(names)
+	o.faults, err = process.Choose("faults", names, breakages(), func(b breakage) string { return b.name })
 	if short && names == "" {
 		o.faults = slices.DeleteFunc(o.faults, func(b breakage) bool { return b.alike || b.clock })
 	}
@@ -126,7 +109,7 @@ func play(ctx context.Context, o options) (r *report, err error) {
 		return nil, err
 	}
 	r = &report{options: o}
-	pause(ctx, o.hold)
+	process.Sleep(ctx, o.hold)
 	if r.before, err = w.Usage(ctx); err != nil {
 		return nil, err
 	}
@@ -145,7 +128,7 @@ func play(ctx context.Context, o options) (r *report, err error) {
 			return r, fmt.Errorf("%s: %w", b.name, ctx.Err())
 		}
 	}
-	pause(ctx, 2*o.hold)
+	process.Sleep(ctx, 2*o.hold)
 	if r.after, err = w.Usage(ctx); err != nil {
 		return r, err
 	}
@@ -158,7 +141,7 @@ func play(ctx context.Context, o options) (r *report, err error) {
 
 // suffer makes one fault and returns what was seen.
 func suffer(ctx context.Context, w *world.World, b breakage, hold time.Duration) (row, error) {
-	step("%s: %s", b.name, b.what)
+	process.Step("%s: %s", b.name, b.what)
 	r := row{breakage: b}
 	endsBefore, _ := w.Ends()
 	work := w.StartWork(ctx, b.name, hold)
@@ -181,7 +164,7 @@ func suffer(ctx context.Context, w *world.World, b breakage, hold time.Duration)
 	}
 	var last string
 	if r.ends, last = w.Ends(); r.ends > endsBefore {
-		step("%s: a process ended: %s", b.name, last)
+		process.Step("%s: a process ended: %s", b.name, last)
 	}
 	r.ends -= endsBefore
 	foreign, err := w.Foreign(ctx)
@@ -190,13 +173,9 @@ func suffer(ctx context.Context, w *world.World, b breakage, hold time.Duration)
 	}
 	var why string
 	if r.admissions, why = w.Admissions(); why != "" {
-		step("%s: the last refusal: %s", b.name, why)
+		process.Step("%s: the last refusal: %s", b.name, why)
 	}
 	r.violations = append(append(r.violations, foreign...), r.admissions.Check(b.refuses)...)
-	step("%s: %s; settled %s after; %v", b.name, r.said, short(r.settled), r.violations)
+	process.Step("%s: %s; settled %s after; %v", b.name, r.said, short(r.settled), r.violations)
 	return r, nil
-}
-
-func step(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format("15:04:05"), fmt.Sprintf(format, args...))
 }

@@ -177,6 +177,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"signer.image.digest=sha256:abc":                 "digest",
 		"image.pullSecrets={registry}":                   "pullSecrets",
 		"remoteCA.urls={http://ca.example.com}":          "urls",
+		"caIssuer.issuer=vault":                          "issuer",
 		"certificates.permitDNSSuffixes={example.com}":   "permitDNSSuffixes",
 		"signer.extraArgs={-v}":                          "extraArgs",
 		"namespace.name=Has_Capitals":                    "name",

@@ -15,7 +15,13 @@ import (
 // rights returns one line for each verb, resource and name of a ClusterRole, sorted.
 func rights(t *testing.T, set, role string) []string {
 	t.Helper()
-	o := named(objects(t, defaultNamespace, values(t, set)), "ClusterRole "+role)
+	return rightsOf(t, set, "ClusterRole "+role)
+}
+
+// rightsOf is rights of a ClusterRole or Role.
+func rightsOf(t *testing.T, set, role string) []string {
+	t.Helper()
+	o := named(objects(t, defaultNamespace, values(t, set)), role)
 	require.NotNil(t, o)
 	var typed rbacv1.ClusterRole
 	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &typed))
@@ -76,6 +82,20 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
+// The rotator of the bundle sees Services, and writes BackendTLSPolicies, only if it is to.
+func TestRightsToBackendTLSPolicies(t *testing.T) {
+	const role, on = "servingcert-trust-backend-tls-policies", "trust.backendTLSPolicies=true"
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		assert.Nil(t, named(objects(t, defaultNamespace, nil), kind+" "+role), kind)
+		assert.NotNil(t, named(objects(t, defaultNamespace, values(t, on)), kind+" "+role), kind)
+	}
+	assert.Equal(t, []string{
+		"create backendtlspolicies", "delete backendtlspolicies", "get customresourcedefinitions backendtlspolicies.gateway.networking.k8s.io", "list backendtlspolicies", "list services",
+		"patch backendtlspolicies", "watch backendtlspolicies", "watch services",
+	}, rights(t, on, role))
+	assert.Equal(t, rights(t, "", "servingcert-trust"), rights(t, on, "servingcert-trust"))
+}
+
 // The right to approve what kubelets ask for is there only if it was asked for, and is for that
 // signer alone.
 func TestRightsToKubeletServing(t *testing.T) {
@@ -89,6 +109,31 @@ func TestRightsToKubeletServing(t *testing.T) {
 		"update certificatesigningrequests/approval", "watch certificatesigningrequests", "watch nodes",
 	}, rights(t, on, role))
 	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
+	const rotator = "servingcert-rotator-kubelet-serving"
+	assert.Equal(t, []string{"list certificatesigningrequests", "list nodes", "watch certificatesigningrequests", "watch nodes"}, rights(t, on, rotator))
+	for _, off := range []string{on + "\nkubeletServing.verify=false", "kubeletServing.approve=true\nkubeletServing.nodeDNSSuffixes={nodes.example.com}"} {
+		assert.Nil(t, named(objects(t, defaultNamespace, values(t, off)), "ClusterRole "+rotator), off)
+	}
 	_, err := loaded(t).render(defaultNamespace, values(t, "kubeletServing.approve=true"))
 	assert.ErrorContains(t, err, "kubeletServing.approve: requires kubeletServing.nodeCIDRs, kubeletServing.nodeDNSSuffixes, or both")
+}
+
+// The right to ask cert-manager for certificates is there only if an issuer is named.
+func TestRightsToAnIssuer(t *testing.T) {
+	const role, on = "servingcert-signer-ca-issuer", "caIssuer.issuer=ClusterIssuer/vault"
+	for _, kind := range []string{"Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		assert.Nil(t, named(objects(t, defaultNamespace, nil), kind+" "+role), kind)
+		assert.NotNil(t, named(objects(t, defaultNamespace, values(t, on)), kind+" "+role), kind)
+	}
+	requests := []string{"create certificaterequests", "delete certificaterequests", "get certificaterequests", "list certificaterequests"}
+	assert.Equal(t, requests, rightsOf(t, on, "Role "+role))
+	assert.ElementsMatch(t, append(requests, "get configmaps roots"), rightsOf(t, on+"\ncaIssuer.roots=roots", "Role "+role))
+	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
+	for set, says := range map[string]string{
+		on + "\nremoteCA.urls={https://ca.example.com}": "caIssuer.issuer: must not be set together with remoteCA.urls",
+		"caIssuer.roots=roots":                          "caIssuer.roots: requires caIssuer.issuer",
+	} {
+		_, err := loaded(t).render(defaultNamespace, values(t, set))
+		assert.ErrorContains(t, err, says)
+	}
 }

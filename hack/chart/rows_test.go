@@ -49,10 +49,16 @@ func rows() []row {
 		{"certificates.permitDNSSuffixes={team-*=example.com,*=example.org}", "Deployment servingcert-signer", args, `"--permit-dns-suffix=team-*=example.com","--permit-dns-suffix=*=example.org"`},
 		{"certificates.permitClusterIPs=true", "Deployment servingcert-signer", args, `"--permit-cluster-ips"`},
 		{"certificates.permitRSA4096=true", "Deployment servingcert-signer", args, `"--permit-rsa4096"`},
+		{"ca.waitForClients=true", "Deployment servingcert-signer", args, `"--ca-wait-for-clients"`},
+		{"ca.waitForClients=true", "Role servingcert-signer", ".rules", `"resourceNames":["servingcert-serving-status"]`},
 		{"certificates.csr=false", "Deployment servingcert-signer", args, `"--csr=false"`},
 		{"kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16,fd00::/64}", "Deployment servingcert-signer", args, `"--approve-kubelet-serving","--node-cidrs=10.0.0.0/16,fd00::/64"`},
 		{"kubeletServing.approve=true\nkubeletServing.nodeDNSSuffixes={nodes.example.com}", "Deployment servingcert-signer", args, `"--approve-kubelet-serving","--node-dns-suffixes=nodes.example.com"`},
+		{"caIssuer.issuer=AWSPCAClusterIssuer.awspca.cert-manager.io/pca", "Deployment servingcert-signer", args, `"--ca-issuer=AWSPCAClusterIssuer.awspca.cert-manager.io/pca"`},
+		{"caIssuer.issuer=ClusterIssuer/vault\ncaIssuer.roots=roots", "Deployment servingcert-signer", args, `"--ca-issuer=ClusterIssuer/vault","--ca-issuer-roots=roots"`},
 		{"kubeletServing.nodeCIDRs={10.0.0.0/16}", "ClusterRole servingcert-signer-kubelet-serving", gone, ""},
+		{"kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16,fd00::/64}", "Deployment servingcert-rotator", args, `"--verify-kubelets","--node-cidrs=10.0.0.0/16,fd00::/64"`},
+		{"kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16}\nkubeletServing.verify=false", "ClusterRole servingcert-rotator-kubelet-serving", gone, ""},
 		{"limits.secretIssueBurst=0", "Deployment servingcert-signer", args, `"--secret-issue-burst=0"`},
 		{"limits.namespaceReissueBurst=1000000", "Deployment servingcert-signer", args, `"--namespace-reissue-burst=1000000"`},
 		{"signer.workers=4", "Deployment servingcert-signer", args, `"--workers=4"`},
@@ -71,6 +77,7 @@ func rows() []row {
 		{"consumers.wakeRate=5", "Deployment servingcert-rotator", args, `"--wake-rate=5"`},
 		{"consumers.maxRestarts=0", "Deployment servingcert-rotator", args, `"--max-restarts=0"`},
 		{"consumers.correctFlags=false", "Deployment servingcert-rotator", args, `"--correct-flags=false"`},
+		{"trust.backendTLSPolicies=true", "Deployment servingcert-trust", args, `"--backend-tls-policies"`},
 		{"trust.workers=2", "Deployment servingcert-trust", args, `"--workers=2"`},
 
 		{"webhook.strategy.type=Recreate", "Deployment servingcert-webhook", ".spec.strategy", `{"type":"Recreate"}`},
@@ -160,7 +167,11 @@ func durations() []row {
 	} {
 		all = append(all, row{value + "=" + duration(value), "Deployment servingcert-rotator", args, `"--` + flag + "=" + duration(value) + `"`})
 	}
-	return append(all, row{"trust.maxBackoff=1h30m", "Deployment servingcert-trust", args, `"--max-backoff=1h30m"`})
+	return append(all, row{"trust.maxBackoff=1h30m", "Deployment servingcert-trust", args, `"--max-backoff=1h30m"`},
+		row{"trust.publicRoots.configMap=roots", "Deployment servingcert-trust", args, `"--public-roots=/etc/public-roots/ca-certificates.crt"`},
+		row{"trust.publicRoots.configMap=roots", "Deployment servingcert-webhook", args, `"--public-roots"`},
+		row{"trust.publicRoots.configMap=roots", "Deployment servingcert-trust", spec + ".volumes[1].configMap.name", "roots"},
+		row{"trust.publicRoots.configMap=roots\ntrust.publicRoots.key=k", "Deployment servingcert-trust", args, `"--public-roots=/etc/public-roots/k"`})
 }
 
 func remoteCA() []row {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // controllers are those of kube-controller-manager that act without a node. The
@@ -39,11 +40,11 @@ var controllers = []string{
 // startEtcd starts etcd for the first time and so chooses the addresses that it keeps.
 func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 	err := retryPorts(func() error {
-		client, err := freePort()
+		client, err := process.FreeAddress()
 		if err != nil {
 			return err
 		}
-		peer, err := freePort()
+		peer, err := process.FreeAddress()
 		if err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 		}
 		clientURL, peerURL := "http://"+client, "http://"+peer
 		cp.etcdHost = client
-		cp.etcd = cp.newProcess(Etcd,
+		cp.etcd = cp.newComponent(Etcd,
 			"--name=default",
 			"--data-dir="+cp.EtcdDir(),
 			"--listen-client-urls="+clientURL,
@@ -84,7 +85,7 @@ func (cp *ControlPlane) launchEtcd(ctx context.Context) error {
 func (cp *ControlPlane) startNewAPIServer(ctx context.Context) error {
 	return retryPorts(func() error {
 		var err error
-		if cp.host, err = freePort(); err != nil {
+		if cp.host, err = process.FreeAddress(); err != nil {
 			return err
 		}
 		cp.mu.Lock()
@@ -126,7 +127,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, more ...string) err
 		return err
 	}
 	args = slices.Concat(args, audit, cp.FeatureArgs(true, cp.opts.Features...), cp.FeatureArgs(false, cp.opts.Without...), cp.opts.ExtraAPIServerArgs, more)
-	cp.apiServer = cp.newProcess(KubeAPIServer, args...)
+	cp.apiServer = cp.newComponent(KubeAPIServer, args...)
 	client, err := rest.HTTPClientFor(cp.AdminConfig())
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (cp *ControlPlane) startManager(ctx context.Context) error {
 		}
 		more = []string{"--cluster-signing-cert-file=" + cp.pki.CAFile, "--cluster-signing-key-file=" + keyFile}
 	}
-	cp.manager = cp.newProcess(KubeControllerManager, append([]string{
+	cp.manager = cp.newComponent(KubeControllerManager, append([]string{
 		"--kubeconfig=" + kubeconfig,
 		"--controllers=" + strings.Join(run, ","),
 		"--use-service-account-credentials=true",
@@ -171,8 +172,8 @@ func (cp *ControlPlane) launchManager(ctx context.Context) error {
 	return cp.manager.start(ctx, func(ctx context.Context) error { return cp.hasDefaultAccount(ctx) })
 }
 
-func (cp *ControlPlane) newProcess(name string, args ...string) *process {
-	return &process{
+func (cp *ControlPlane) newComponent(name string, args ...string) *component {
+	return &component{
 		name:    name,
 		path:    cp.binaries[name],
 		args:    args,
@@ -183,7 +184,7 @@ func (cp *ControlPlane) newProcess(name string, args ...string) *process {
 }
 
 // retryPorts calls start again as long as it fails for a port that someone else
-// took between freePort and the component's bind.
+// took between process.FreeAddress and the component's bind.
 func retryPorts(start func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := start()
@@ -191,23 +192,6 @@ func retryPorts(start func() error) error {
 			return err
 		}
 	}
-}
-
-// freePort returns a loopback host:port that nobody listens on. It lies below the
-// ports that kernels give to outgoing connections, so that kube-apiserver finds it
-// free again after a while away.
-func freePort() (string, error) {
-	const lowest, highest, attempts = 10000, 32767, 100
-	var inUse error
-	for range attempts {
-		addr := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(highest-lowest+1))
-		l, err := net.Listen("tcp4", addr)
-		if err == nil {
-			return addr, l.Close()
-		}
-		inUse = err
-	}
-	return "", fmt.Errorf("no free port among %d tried in %d-%d: %w", attempts, lowest, highest, inUse)
 }
 
 // GetOK is nil if a GET of url is answered with 200.

@@ -55,7 +55,7 @@ func TestControlPlane(t *testing.T) {
 		testRestart(t, cp, client)
 	})
 
-	pids, dir := cp.PIDs(), cp.Dir()
+	pids, dir := cp.PIDs(), cp.dir
 	require.Len(t, pids, 2)
 	require.NoError(t, cp.Stop())
 	require.NoError(t, cp.Stop(), "a second time")

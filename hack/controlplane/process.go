@@ -24,8 +24,8 @@ const tailLines = 15
 // another process had its port.
 var errAddressInUse = errors.New("address already in use")
 
-// process is one component. A nil *process is one that was never started.
-type process struct {
+// component is one that runs. A nil *component is one that was never started.
+type component struct {
 	name    string
 	path    string
 	args    []string
@@ -38,10 +38,10 @@ type process struct {
 	told bool          // why it ended is known: it was killed, or an error has said so
 }
 
-// start runs the process and returns when ready returns nil. If the process ends
+// start runs it and returns when ready returns nil. If the process ends
 // before, or is not ready in startTimeout, it is killed and the error shows the
 // end of its log.
-func (p *process) start(ctx context.Context, ready func(context.Context) error) error {
+func (p *component) start(ctx context.Context, ready func(context.Context) error) error {
 	if err := p.exec(); err != nil {
 		return fmt.Errorf("run %s: %w", p.path, err)
 	}
@@ -64,7 +64,7 @@ func (p *process) start(ctx context.Context, ready func(context.Context) error) 
 }
 
 // exec starts the process with its output appended to its log file.
-func (p *process) exec() error {
+func (p *component) exec() error {
 	if err := os.MkdirAll(filepath.Dir(p.logFile), 0o700); err != nil {
 		return err
 	}
@@ -103,20 +103,25 @@ const (
 	memoryLimit = "768MiB"
 )
 
-// environment is what components inherit: no proxy settings, as kube-apiserver
-// would dial webhooks through them.
-func environment() []string {
-	inherited := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+// Inherited is the environment without proxy settings: kube-apiserver would dial webhooks through
+// them.
+func Inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return strings.HasSuffix(strings.ToLower(name), "_proxy")
 	})
+}
+
+// environment is that of components.
+func environment() []string {
+	inherited := Inherited()
 	if percent := os.Getenv(envGOGC); percent != "" {
 		inherited = append(inherited, "GOGC="+percent, "GOMEMLIMIT="+memoryLimit) // of a name that is there twice the last counts
 	}
 	return inherited
 }
 
-func (p *process) running() bool {
+func (p *component) running() bool {
 	if p == nil || p.cmd == nil || p.cmd.Process == nil {
 		return false
 	}
@@ -131,7 +136,7 @@ func (p *process) running() bool {
 // kill ends the process at once and waits until it is gone. There is nothing to
 // save: etcd's data is about to be removed, and a kube-apiserver that is to come
 // back keeps its state in etcd.
-func (p *process) kill() {
+func (p *component) kill() {
 	if !p.running() {
 		return
 	}
@@ -141,7 +146,7 @@ func (p *process) kill() {
 
 // endedAlone is an error, once, if the process ended and nobody has killed it: whatever used it
 // has failed, and only its log says why.
-func (p *process) endedAlone() error {
+func (p *component) endedAlone() error {
 	if p == nil || p.done == nil || p.told || p.running() {
 		return nil
 	}
@@ -149,7 +154,7 @@ func (p *process) endedAlone() error {
 }
 
 // arg returns the argument that starts with prefix, or "".
-func (p *process) arg(prefix string) string {
+func (p *component) arg(prefix string) string {
 	i := slices.IndexFunc(p.args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 	if i < 0 {
 		return ""
@@ -157,18 +162,18 @@ func (p *process) arg(prefix string) string {
 	return p.args[i]
 }
 
-func (p *process) failure(cause error) error {
+func (p *component) failure(cause error) error {
 	p.told = true
-	tail := logTail(p.logFile, tailLines)
+	tail := LogTail(p.logFile, tailLines)
 	if strings.Contains(tail, "address already in use") {
 		cause = fmt.Errorf("%w: %w", cause, errAddressInUse)
 	}
 	return fmt.Errorf("%s %w; the end of its log:\n%s", p.name, cause, tail)
 }
 
-// logTail returns the last n lines of a file, each indented by two spaces, or the first n of what
+// LogTail returns the last n lines of a file, each indented by two spaces, or the first n of what
 // Go's runtime wrote when the process crashed: all goroutines follow them.
-func logTail(file string, n int) string {
+func LogTail(file string, n int) string {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return "  (" + err.Error() + ")"

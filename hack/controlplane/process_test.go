@@ -32,14 +32,14 @@ func TestWhatComponentsInherit(t *testing.T) {
 // TestWhoEndedAProcess: of one that ended by itself Stop says how, once, with what Go's runtime
 // wrote first. One that was killed, or never started, is no error.
 func TestWhoEndedAProcess(t *testing.T) {
-	run := func(script string) *process {
-		p := &process{name: "component", path: "/bin/sh", args: []string{"-c", script}, logFile: filepath.Join(t.TempDir(), "log")}
+	run := func(script string) *component {
+		p := &component{name: "component", path: "/bin/sh", args: []string{"-c", script}, logFile: filepath.Join(t.TempDir(), "log")}
 		require.NoError(t, p.exec())
 		return p
 	}
-	var never *process
+	var never *component
 	require.NoError(t, never.endedAlone())
-	require.NoError(t, (&process{}).endedAlone())
+	require.NoError(t, (&component{}).endedAlone())
 
 	killed := run("sleep 60")
 	require.NoError(t, killed.endedAlone())

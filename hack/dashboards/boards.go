@@ -86,6 +86,15 @@ func rotator() board {
 					{`sum by (cluster, namespace) (servingcert_restarts_stuck` + of + `)`, "{{cluster}} stuck in {{namespace}}"},
 				}},
 			}},
+			{"Kubelets and hosts", []panel{
+				{"Kubelets", "Nodes by what their kubelet serves; empty if they are not dialled.", "short", 12, false, []query{{`sum by (cluster, state) (servingcert_kubelets` + of + `)`, "{{cluster}} {{state}}"}}},
+				{"Stores that need attention", "Hosts by store and reason.", "short", 12, false, []query{{`count by (cluster, store, reason) (servingcert_host_store_ready` + of + ` == 0)`, "{{cluster}} {{store}} {{reason}}"}}},
+				{"Stores end in", "The first host of each store.", "s", 12, false, []query{{`min by (cluster, store) (servingcert_host_store_leaf_not_after_timestamp_seconds` + of + ` > 0) - time()`, "{{cluster}} {{store}}"}}},
+				{"Switches", "Of stores, and those that were taken back; a second.", "short", 12, false, []query{
+					{`sum by (cluster, store) (rate(servingcert_host_store_switches_total` + of + `[$__rate_interval]))`, "{{cluster}} {{store}}"},
+					{`sum by (cluster, store) (rate(servingcert_host_store_rollbacks_total` + of + `[$__rate_interval]))`, "{{cluster}} {{store}} back"},
+				}},
+			}},
 		},
 	}
 }

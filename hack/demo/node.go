@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -50,7 +51,7 @@ func (d *demo) startPod(ctx context.Context) error {
 		}
 		d.out.printf("  %s\n", arg)
 	}
-	took, err := until(ctx, "the server listens", starting, func(ctx context.Context) error {
+	took, err := installed.Await(ctx, "the server listens", starting, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.serverAddress())
 		if err == nil {
 			err = conn.Close()

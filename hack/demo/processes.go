@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -19,12 +17,12 @@ func (d *demo) runSigner(ctx context.Context) error {
 		return err
 	}
 	status := &corev1.ConfigMap{}
-	if _, err := until(ctx, "the CA", measuring, func(ctx context.Context) error {
+	if _, err := installed.Await(ctx, "the CA", measuring, func(ctx context.Context) error {
 		return d.Admin.Get(ctx, inSystem(api.CAStatusName), status)
 	}); err != nil {
 		return err
 	}
-	secret, err := until(ctx, "the webhook's Secret", measuring, func(ctx context.Context) error {
+	secret, err := installed.Await(ctx, "the webhook's Secret", measuring, func(ctx context.Context) error {
 		return d.Admin.Get(ctx, inSystem("servingcert-webhook-tls"), &corev1.Secret{})
 	})
 	if err != nil {
@@ -42,18 +40,11 @@ func (d *demo) runRotators(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrote, err := until(ctx, "caBundle in MutatingWebhookConfiguration servingcert", measuring, func(ctx context.Context) error {
-		config := &admissionregistrationv1.MutatingWebhookConfiguration{}
-		err := d.Admin.Get(ctx, types.NamespacedName{Name: "servingcert"}, config)
-		if err == nil && len(config.Webhooks[0].ClientConfig.CABundle) == 0 {
-			err = errors.New("it is empty")
-		}
-		return err
-	})
-	if err != nil {
+	start := time.Now()
+	if err := d.AwaitCABundle(ctx); err != nil {
 		return err
 	}
-	d.out.printf("leads, and has written the webhook's caBundle, %s after its start\n", short(took+wrote))
+	d.out.printf("leads, and has written the webhook's caBundle, %s after its start\n", short(took+time.Since(start)))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -31,7 +32,7 @@ func (d *demo) renew(ctx context.Context) error {
 		return err
 	}
 	old := pki.Fingerprint(d.first.leaf)
-	if _, err := until(ctx, "a condition with another leaf", measuring, func(ctx context.Context) error {
+	if _, err := installed.Await(ctx, "a condition with another leaf", measuring, func(ctx context.Context) error {
 		if err := d.isReady(ctx); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -32,7 +33,7 @@ func (d *demo) annotate(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if _, err := until(ctx, "Secret shop/web-tls", measuring, func(ctx context.Context) error {
+	if _, err := installed.Await(ctx, "Secret shop/web-tls", measuring, func(ctx context.Context) error {
 		return d.Admin.Get(ctx, inShop("web-tls"), &corev1.Secret{})
 	}); err != nil {
 		return err
@@ -41,14 +42,14 @@ func (d *demo) annotate(ctx context.Context) error {
 	d.measure("from the annotated Service to its Secret shop/web-tls", took)
 	d.out.printf("Secret shop/web-tls is there %s after the Service\n", short(took))
 
-	if _, err := until(ctx, "condition "+api.ConditionReady+" of Service shop/web", measuring, d.isReady); err != nil {
+	if _, err := installed.Await(ctx, "condition "+api.ConditionReady+" of Service shop/web", measuring, d.isReady); err != nil {
 		return err
 	}
 	ready := api.Condition(d.service, api.ConditionReady)
 	d.out.printf("condition %s=%s (%s) after %s:\n", ready.Type, ready.Status, ready.Reason, short(time.Since(start)))
 	d.out.printf("  %s\n", ready.Message)
 
-	if _, err := until(ctx, "ConfigMap shop/"+api.BundleName, measuring, func(ctx context.Context) error {
+	if _, err := installed.Await(ctx, "ConfigMap shop/"+api.BundleName, measuring, func(ctx context.Context) error {
 		return d.Admin.Get(ctx, inShop(api.BundleName), &corev1.ConfigMap{})
 	}); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 	if err := deploy.ApplyObjects(ctx, d.Admin, fieldOwner, objects[2:]); err != nil {
 		return err
 	}
-	took, err := until(ctx, "a pod of Deployment shop/web", measuring, d.findPod)
+	took, err := installed.Await(ctx, "a pod of Deployment shop/web", measuring, d.findPod)
 	if err != nil {
 		return errors.Join(err, d.whyNoPod(ctx))
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// deadline bounds each wait; what is waited for takes milliseconds to seconds.
+	// deadline bounds a request.
 	deadline = time.Minute
 	// measuring is how often to look where the time is printed: how exact it is.
 	measuring = 2 * time.Millisecond
@@ -78,29 +78,6 @@ func (d *demo) showLogs(components []string) {
 		d.out.printf("the end of the log of %s:\n", name)
 		for _, line := range log.Tail(tailLines) {
 			d.out.printf("  | %s\n", line)
-		}
-	}
-}
-
-// until calls probe until it returns nil, and returns how long that took. The
-// error says what was waited for and what was wrong last.
-func until(ctx context.Context, what string, every time.Duration, probe func(context.Context) error) (time.Duration, error) {
-	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	var last error
-	for {
-		err := probe(ctx)
-		if err == nil {
-			return time.Since(start), nil
-		}
-		if ctx.Err() == nil { // else it only says that time is up
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("%s: not after %s: %w", what, short(time.Since(start)), last)
-		case <-time.After(every):
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // attack is something that a tenant does to all others, again and again until ctx ends.
@@ -30,7 +30,7 @@ func attacks() []attack {
 		{"crash-mounts", "pods with a forged status, 4000 mounts and 40 000 arguments that crash", crashMounts},
 		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", secretKeys},
 		{"secret-names", "Secrets with the signer's label and a certificate of 240 000 names", secretNames},
-		{"secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and strangers own", stolenLabels},
+		{"secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and unknown objects own", stolenLabels},
 		{"service-names", "Services whose extra-dns-names has 62 KiB, always others", serviceNames},
 		{"service-flips", "five Services that each change secret-name ten times a second", serviceFlips},
 		{"service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", serviceRenewals},
@@ -40,7 +40,7 @@ func attacks() []attack {
 		{"service-texts", "60 Services with 5000 labels, 90 long names and 200 KiB of annotations that mean nothing", serviceTexts},
 		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", badAnnotations},
 		{"opt-in", "conditions of 50 Services that say that they have certificates, in a namespace without the label", forgedConditions},
-		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by nobody", reviews},
+		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by an unknown client", reviews},
 		{"reviews-slow", "200 connections from 50 addresses to the webhook that send a byte a second", slowReviews},
 		{"ports-headers", "600 connections from 50 addresses to every port of the processes, each with a header of 1 MiB that does not end", portsHeaders},
 		{"ports-idle", "600 connections from 600 addresses to every port, silent after a request that is refused", portsIdle},
@@ -99,7 +99,7 @@ func (a *attacker) count(ctx context.Context, err error) bool {
 func (a *attacker) repeat(ctx context.Context, pause time.Duration, do func(i int) error) {
 	for i := 0; ctx.Err() == nil; i++ {
 		a.count(ctx, do(i))
-		installed.Sleep(ctx, pause)
+		process.Sleep(ctx, pause)
 	}
 }
 

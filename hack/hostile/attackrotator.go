@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // evilNet is the second octet of the addresses of the attacker's pods.
@@ -99,7 +99,7 @@ func rollouts(ctx context.Context, a *attacker) {
 
 // nextRenewal renews in another second than that of the last certificate.
 func nextRenewal(ctx context.Context, a *attacker, name string) error {
-	if installed.Sleep(ctx, time.Second) && nextSecond(ctx) {
+	if process.Sleep(ctx, time.Second) && nextSecond(ctx) {
 		return a.renew(ctx, name)
 	}
 	return ctx.Err()

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/flood"
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // asks are TLS settings of a client that wants no certificate of the webhook verified.
@@ -101,7 +101,7 @@ func (a *attacker) drip(ctx context.Context, from net.Addr) error {
 	if _, err := fmt.Fprintf(conn, "POST /mutate-v1-pod HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", 3<<20); err != nil {
 		return err
 	}
-	for installed.Sleep(ctx, time.Second) {
+	for process.Sleep(ctx, time.Second) {
 		if _, err := conn.Write([]byte(" ")); err != nil {
 			return err
 		}

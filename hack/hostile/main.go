@@ -18,18 +18,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"slices"
-	"strings"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // options are what may be asked of a run.
@@ -39,30 +35,15 @@ type options struct {
 	keepLogs string // directory, or empty
 }
 
-func main() { os.Exit(run()) }
+func main() { process.Main("hostile", run) }
 
-func run() int {
-	klog.SetLogger(logr.Discard()) // what the clients have to say is in the errors that they return
-	ctrl.SetLogger(logr.Discard())
+func run(ctx context.Context) error {
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "hostile:", err)
-		return 2
+		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	failures, err := play(ctx, o)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "hostile:", err)
-		return 1
-	}
-	for _, f := range failures {
-		fmt.Println("FAILED:", f)
-	}
-	if len(failures) > 0 {
-		return 1
-	}
-	return 0
+	return errors.Join(err, process.Failed(failures))
 }
 
 func parse(args []string) (options, error) {
@@ -79,28 +60,8 @@ func parse(args []string) (options, error) {
 		return o, fmt.Errorf("--duration %s: must be at least 10s", o.duration)
 	}
 	var err error
-	o.attacks, err = choose(names)
+	o.attacks, err = process.Choose("attacks", names, attacks(), func(a attack) string { return a.name })
 	return o, err
-}
-
-// choose returns the attacks of those names, in the order of the list; all if there is
-// no name.
-func choose(names string) ([]attack, error) {
-	all := attacks()
-	if names == "" {
-		return all, nil
-	}
-	asked := strings.Split(names, ",")
-	var known []string
-	for _, a := range all {
-		known = append(known, a.name)
-	}
-	for _, name := range asked {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("--attacks: %q: must be of %s", name, strings.Join(known, ", "))
-		}
-	}
-	return slices.DeleteFunc(all, func(a attack) bool { return !slices.Contains(asked, a.name) }), nil
 }
 
 // play runs everything and prints the tables.
@@ -116,12 +77,12 @@ func play(ctx context.Context, o options) (failures []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	step("the first tenant works alone, %s", o.duration)
+	process.Step("the first tenant works alone, %s", o.duration)
 	quiet, err := w.round(ctx, "shop-quiet", o.duration, nil)
 	if err != nil {
 		return nil, err
 	}
-	step("it works while %d attacks run, %s", len(o.attacks), o.duration)
+	process.Step("it works while %d attacks run, %s", len(o.attacks), o.duration)
 	hostile, err := w.round(ctx, "shop", o.duration, o.attacks)
 	if err != nil {
 		return nil, err
@@ -129,8 +90,4 @@ func play(ctx context.Context, o options) (failures []string, err error) {
 	r := report{duration: o.duration, quiet: quiet, hostile: hostile}
 	r.print(os.Stdout)
 	return r.failures(), nil
-}
-
-func step(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%s %s\n", time.Now().UTC().Format("15:04:05"), fmt.Sprintf(format, args...))
 }

@@ -13,47 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestQuantile(t *testing.T) {
-	hundred := samples{}
-	for i := 100; i > 0; i-- {
-		hundred.took = append(hundred.took, time.Duration(i))
-	}
-	for _, tc := range []struct {
-		s    samples
-		q    float64
-		want time.Duration
-	}{
-		{samples{}, 0.5, 0},
-		{samples{took: []time.Duration{7}}, 0.5, 7},
-		{samples{took: []time.Duration{7}}, 0.99, 7},
-		{samples{took: []time.Duration{3, 1, 2}}, 0.5, 2},
-		{samples{took: []time.Duration{3, 1, 2}}, 0.99, 3},
-		{hundred, 0.5, 50},
-		{hundred, 0.99, 99},
-		{hundred, 1, 100},
-	} {
-		assert.Equal(t, tc.want, tc.s.quantile(tc.q), "%d samples, %v", len(tc.s.took), tc.q)
-	}
-}
-
-func TestChoose(t *testing.T) {
-	all, err := choose("")
-	require.NoError(t, err)
-	assert.Len(t, all, len(attacks()))
-	some, err := choose("tarpits,pod-ports")
-	require.NoError(t, err)
-	require.Len(t, some, 2)
-	assert.Equal(t, "pod-ports", some[0].name)
-	_, err = choose("tarpits,floods")
-	assert.ErrorContains(t, err, `--attacks: "floods": must be of pod-ports, `)
-}
-
 func TestParse(t *testing.T) {
 	o, err := parse(nil)
 	require.NoError(t, err)
 	assert.Equal(t, 2*time.Minute, o.duration)
 	_, err = parse([]string{"--duration=1s"})
 	assert.EqualError(t, err, "--duration 1s: must be at least 10s")
+	_, err = parse([]string{"--attacks=floods"})
+	assert.ErrorContains(t, err, `--attacks: "floods": must be of pod-ports, `)
 }
 
 // TestTheAttacksAreDocumented, each once and with its name in its objects' names.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -43,16 +42,6 @@ type samples struct {
 	failed int // requests that were answered with an error
 	late   int // not finished in time
 	errors []string
-}
-
-// quantile returns the smallest sample that a share q of them does not exceed; 0 of none.
-func (s samples) quantile(q float64) time.Duration {
-	if len(s.took) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(s.took))
-	n := int(q*float64(len(sorted))+0.999999) - 1
-	return sorted[max(0, min(n, len(sorted)-1))]
 }
 
 // measures are filled by several goroutines.

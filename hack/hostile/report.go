@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/measure"
 )
 
 // report is what the two rounds gave.
@@ -40,9 +41,9 @@ func (r report) tenant() [][]string {
 		q, h := r.quiet.rows[i], r.hostile.rows[i]
 		out = append(out, []string{
 			i.String(),
-			fmt.Sprint(len(q.took)), short(q.quantile(0.5)), short(q.quantile(0.99)),
-			fmt.Sprint(len(h.took)), short(h.quantile(0.5)), short(h.quantile(0.99)),
-			times(h.quantile(0.5), q.quantile(0.5)), times(h.quantile(0.99), q.quantile(0.99)),
+			fmt.Sprint(len(q.took)), short(measure.Quantile(q.took, 0.5)), short(measure.Quantile(q.took, 0.99)),
+			fmt.Sprint(len(h.took)), short(measure.Quantile(h.took, 0.5)), short(measure.Quantile(h.took, 0.99)),
+			times(measure.Quantile(h.took, 0.5), measure.Quantile(q.took, 0.5)), times(measure.Quantile(h.took, 0.99), measure.Quantile(q.took, 0.99)),
 			fmt.Sprintf("%d, %d", q.failed, h.failed), fmt.Sprintf("%d, %d", q.late, h.late),
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -65,7 +64,7 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 	rotated := make(chan error, 1)
 	go func() {
 		var err error
-		if installed.Sleep(attacking, d/12) {
+		if process.Sleep(attacking, d/12) {
 			r.succession, err = w.rotate(attacking, "the round of "+namespace)
 		}
 		rotated <- err
@@ -75,7 +74,7 @@ func (w *world) round(ctx context.Context, namespace string, d time.Duration, at
 	r.attacks = finish()
 	for _, a := range r.attacks {
 		if a.refused > 0 {
-			step("attack %s: %d of %d refused, the last: %.200q", a.name, a.refused, a.sent, a.last)
+			process.Step("attack %s: %d of %d refused, the last: %.200q", a.name, a.refused, a.sent, a.last)
 		}
 	}
 	if err := errors.Join(workErr, <-rotated); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -149,5 +150,5 @@ func (t *tenant) runs(ctx context.Context, pod, address string, ready bool) erro
 // nextSecond waits for the beginning of a second.
 func nextSecond(ctx context.Context) bool {
 	now := time.Now()
-	return installed.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+time.Millisecond).Sub(now))
+	return process.Sleep(ctx, now.Truncate(time.Second).Add(time.Second+time.Millisecond).Sub(now))
 }

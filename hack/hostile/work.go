@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -28,7 +28,7 @@ func (s *shop) work(ctx context.Context, d time.Duration) error {
 	}
 	s.working.Go(func() {
 		// Attacks on restarts need a while to begin with.
-		if installed.Sleep(working, d/4) {
+		if process.Sleep(working, d/4) {
 			s.repeat(working, rowRestarted, max(pauseServed, d/mostRenewals), s.legacy.renewAndRestart)
 		}
 	})
@@ -46,7 +46,7 @@ func (s *shop) repeat(ctx context.Context, r row, pause time.Duration, do func(c
 				s.failed(r, err)
 			}
 			cancel()
-			installed.Sleep(ctx, pause)
+			process.Sleep(ctx, pause)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func (w *world) rotate(ctx context.Context, reason string) (succession, error) {
 		case status.Rotation == request && status.RotationOutcome.Signs:
 			return succession{took: time.Since(start)}, nil
 		}
-		if !installed.Sleep(ctx, poll) {
+		if !process.Sleep(ctx, poll) {
 			return succession{waitingFor: status.WaitingFor}, nil
 		}
 	}

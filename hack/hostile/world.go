@@ -9,6 +9,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -108,7 +109,7 @@ func (w *world) run(ctx context.Context, kind string, args ...string) error {
 // probe ends the process if it does not answer, as a liveness probe does. It is started again.
 func (w *world) probe(ctx context.Context, p *installed.Process) {
 	client := &http.Client{Timeout: livenessTimeout}
-	for failed := 0; installed.Sleep(ctx, livenessPeriod); {
+	for failed := 0; process.Sleep(ctx, livenessPeriod); {
 		if controlplane.GetOK(ctx, client, "http://"+p.Health()+"/healthz") == nil {
 			failed = 0
 		} else if failed++; failed == livenessFailures {

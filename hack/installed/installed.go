@@ -87,7 +87,7 @@ func (c *Cluster) AtEnd(do func() error) { c.stopping = append(c.stopping, do) }
 
 // Say reports progress.
 func (c *Cluster) Say(format string, args ...any) {
-	fmt.Fprintf(c.options.Log, "%s %s\n", time.Now().UTC().Format("15:04:05"), fmt.Sprintf(format, args...))
+	process.Say(c.options.Log, format, args...)
 }
 
 // Build builds programs of cmd, and packages of other directories by their paths.
@@ -151,7 +151,7 @@ func (c *Cluster) KeepVolume(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for Sleep(background, time.Second) {
+		for process.Sleep(background, time.Second) {
 			_ = project(background) // the next look may see it
 		}
 	}()
@@ -213,25 +213,26 @@ func (c *Cluster) copyLogs(to string) error {
 
 // Until calls probe until it returns nil. The error says what was wrong last.
 func Until(ctx context.Context, what string, probe func(context.Context) error) error {
+	_, err := Await(ctx, what, poll, probe)
+	return err
+}
+
+// Await is Until with so long between two calls, and returns how long it took.
+func Await(ctx context.Context, what string, every time.Duration, probe func(context.Context) error) (time.Duration, error) {
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	var last error
 	for {
 		err := probe(ctx)
 		if err == nil {
-			return nil
+			return time.Since(start), nil
 		}
-		if !Sleep(ctx, poll) {
-			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		if ctx.Err() == nil || last == nil { // else it only says that time is up
+			last = err
 		}
-	}
-}
-
-// Sleep reports whether ctx has not ended meanwhile.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
+		if !process.Sleep(ctx, every) {
+			return 0, fmt.Errorf("%s: not within %s: %w", what, patience, last)
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
@@ -124,6 +123,3 @@ func (c *Cluster) CountSecrets(ctx context.Context, namespace string) (int, erro
 	}
 	return n, nil
 }
-
-// Step reports on stderr what is done next.
-func Step(format string, a ...any) { fmt.Fprintf(os.Stderr, "  "+format+"\n", a...) }

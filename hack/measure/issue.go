@@ -20,9 +20,37 @@ type Issued struct {
 	Start     time.Time // when the wait began
 }
 
-// WaitFirst waits for the signer's first Secrets in a namespace, "" for all, beyond those of
+// Cold is what a signer did that found Services without certificates.
+type Cold struct {
+	Phase                 // from its first certificate to its last condition
+	Started time.Duration // from its start to the first certificate
+	Total   Usage
+}
+
+// IssueCold measures a signer that was just started, until all have their certificates and
+// conditions. First and Start of what is waited for are set here.
+func (c *Cluster) IssueCold(ctx context.Context, p *Process, i Issued) (cold Cold, err error) {
+	if i.First, err = c.waitFirst(ctx, p, i.Namespace, i.Before); err != nil {
+		return cold, err
+	}
+	m, err := c.Begin(ctx, map[string]*Process{TheSigner: p})
+	if err != nil {
+		return cold, err
+	}
+	i.Start, cold.Started = m.Start, m.Start.Sub(p.Started)
+	if err := c.waitIssued(ctx, p, i); err != nil {
+		return cold, err
+	}
+	if cold.Phase, err = m.End(ctx, i.N-i.First); err != nil {
+		return cold, err
+	}
+	cold.Total, err = p.Usage()
+	return cold, err
+}
+
+// waitFirst waits for the signer's first Secrets in a namespace, "" for all, beyond those of
 // before, and returns how many there are.
-func (c *Cluster) WaitFirst(ctx context.Context, p *Process, namespace string, before int) (n int, err error) {
+func (c *Cluster) waitFirst(ctx context.Context, p *Process, namespace string, before int) (n int, err error) {
 	err = p.Wait(ctx, "first Secret", func() (time.Duration, bool) {
 		n, err = c.CountSecrets(ctx, namespace)
 		n -= before
@@ -31,11 +59,11 @@ func (c *Cluster) WaitFirst(ctx context.Context, p *Process, namespace string, b
 	return n, err
 }
 
-// WaitIssued waits until all Secrets are there, and then until all conditions are written.
+// waitIssued waits until all Secrets are there, and then until all conditions are written.
 // Each question takes from what is measured, so it is asked seldom: after half of the time
 // that is left at the rate so far. The signer is asked nothing: a scrape looks at every
 // certificate.
-func (c *Cluster) WaitIssued(ctx context.Context, p *Process, i Issued) error {
+func (c *Cluster) waitIssued(ctx context.Context, p *Process, i Issued) error {
 	err := p.Wait(ctx, fmt.Sprintf("%d Secrets", i.N), func() (time.Duration, bool) {
 		n, err := c.CountSecrets(ctx, i.Namespace)
 		n -= i.Before

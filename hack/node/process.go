@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
 // Every process of a node has these in its environment. A process id alone says
@@ -134,17 +136,9 @@ func marks(environ, cmdline []byte) component {
 	return c
 }
 
-// environment is what a component gets: the machine's variables and its marks, but no
-// proxies, as kube-apiserver would dial webhooks through them.
+// environment is what a component gets: the machine's variables and its marks.
 func environment(dir, name string) []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		key, _, _ := strings.Cut(kv, "=")
-		if !strings.HasSuffix(strings.ToLower(key), "_proxy") {
-			env = append(env, kv)
-		}
-	}
-	return append(env, envNode+"="+dir, envComponent+"="+name)
+	return append(controlplane.Inherited(), envNode+"="+dir, envComponent+"="+name)
 }
 
 // kill kills the component if it runs. The process is held before it is looked at,
@@ -264,15 +258,5 @@ func (n *Node) openLog(name string) (*os.File, error) {
 func (n *Node) logFile(name string) string { return filepath.Join(n.LogDir(), name+".log") }
 
 func (n *Node) failure(name string, cause error) error {
-	return fmt.Errorf("%s: %w; the end of %s:\n%s", name, cause, n.logFile(name), logTail(n.logFile(name), 15))
-}
-
-// logTail returns the last n lines of a file, each indented by two spaces.
-func logTail(file string, n int) string {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "  (" + err.Error() + ")"
-	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return "  " + strings.Join(lines[max(0, len(lines)-n):], "\n  ")
+	return fmt.Errorf("%s: %w; the end of %s:\n%s", name, cause, n.logFile(name), controlplane.LogTail(n.logFile(name), 15))
 }

@@ -11,7 +11,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -39,16 +41,34 @@ func Build(ctx context.Context, dir string, flags []string, packages ...string) 
 	return nil
 }
 
-// FreeAddress returns a host:port of loopback that nobody listens on. It lies below the
-// ports that the kernel gives to clients (32768 on Linux): one of those could be taken by
-// any connection before the process that is to listen has started.
+// FreeAddress returns a host:port of loopback that nobody listens on.
 func FreeAddress() (string, error) {
+	port, err := FreePort("127.0.0.1")
+	return fmt.Sprintf("127.0.0.1:%d", port), err
+}
+
+// FreePort returns a TCP port that nobody listens on at host, or anywhere if that is empty. It
+// lies below the ports that kernels give to clients (32768 on Linux): one of those could be
+// taken by any connection before the process that is to listen has started, or while it is away.
+func FreePort(host string) (uint16, error) {
+	const lowest, highest, attempts = 10000, 32767, 100
 	var err error
-	for range 100 {
+	for range attempts {
+		port := lowest + rand.IntN(highest-lowest+1)
 		var l net.Listener
-		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
-			return l.Addr().String(), l.Close()
+		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+			return uint16(port), l.Close()
 		}
 	}
-	return "", fmt.Errorf("find a port that nobody listens on: %w", err)
+	return 0, fmt.Errorf("no free port among %d tried in %d-%d: %w", attempts, lowest, highest, err)
+}
+
+// PortFor is FreePort for a test.
+func PortFor(t testing.TB, host string) uint16 {
+	t.Helper()
+	port, err := FreePort(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	dto "github.com/prometheus/client_model/go"
@@ -23,8 +24,13 @@ func Scrape(ctx context.Context, url string) (Families, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
+	return ParseMetrics(response.Body)
+}
+
+// ParseMetrics reads metrics in Prometheus' text format.
+func ParseMetrics(in io.Reader) (Families, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(response.Body)
+	return parser.TextToMetricFamilies(in)
 }
 
 // Sum adds the series of a counter or gauge whose labels hold the given pairs.

@@ -100,7 +100,8 @@ func (p *Program) Run() error {
 		p.mu.Lock()
 	}
 	r := &run{
-		path: p.Path, args: slices.Clone(p.Args), env: append(os.Environ(), p.Env...), dir: p.Dir, noHealth: p.NoHealth,
+		path: p.Path, args: slices.Clone(p.Args), dir: p.Dir, noHealth: p.NoHealth,
+		env:  slices.Concat(os.Environ(), []string{"GOGC="}, p.Env), // make test's is for the tests
 		over: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !p.NoHealth {

@@ -11,12 +11,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 const (
@@ -31,7 +33,7 @@ const (
 func (b *bench) measure(w way) (f figures, err error) {
 	defer func() { b.stop(1) }()
 	dial := func() (net.Conn, error) { return net.Dial("tcp", "127.0.0.1:"+w.port) }
-	pid := b.started[0].Process.Pid
+	pid := b.started[0].PID()
 	if w.name != direct {
 		dial = func() (net.Conn, error) { return dialTLS(w.port) }
 		if pid, err = b.start(w.port, w.command); err != nil {
@@ -90,7 +92,7 @@ func (b *bench) requests(f *figures, dial func() (net.Conn, error), pid int) err
 	if err != nil {
 		return err
 	}
-	f.rate, f.cpu, f.p50, f.p99 = n/b.duration.Seconds(), cpu/n, quantile(times, .5), quantile(times, .99)
+	f.rate, f.cpu, f.p50, f.p99 = n/b.duration.Seconds(), cpu/n, measure.Quantile(times, .5), measure.Quantile(times, .99)
 	const pause = keptClients * time.Second / pacedRate
 	var lock sync.Mutex
 	var paced []float64 // µs from when each request was due
@@ -109,8 +111,7 @@ func (b *bench) requests(f *figures, dial func() (net.Conn, error), pid int) err
 			return err
 		}, closed
 	})
-	slices.Sort(paced)
-	f.paced99 = quantile(paced, .99)
+	f.paced99 = measure.Quantile(paced, .99)
 	return err
 }
 
@@ -175,7 +176,6 @@ func (b *bench) load(clients, pid int, client func() (do func() error, closed fu
 	stop.Store(true)
 	group.Wait()
 	cpu = float64((cpuTime(pid) - before).Microseconds())
-	slices.Sort(times)
 	return float64(len(times)), times, cpu, errors.Join(errs...)
 }
 
@@ -215,12 +215,8 @@ func processes(pid int) []int {
 
 func cpuTime(pid int) (sum time.Duration) {
 	for _, each := range processes(pid) {
-		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", each))
-		fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
-		for _, field := range fields[11:13] {
-			ticks, _ := strconv.Atoi(field)
-			sum += time.Duration(ticks) * 10 * time.Millisecond
-		}
+		own, _ := process.CPUTime(each) // 0 of one that has ended
+		sum += own
 	}
 	return sum
 }

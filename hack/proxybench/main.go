@@ -6,6 +6,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -15,8 +17,9 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 func main() {
@@ -46,7 +49,7 @@ type bench struct {
 	dir      string
 	duration time.Duration
 	idle     int
-	started  []*exec.Cmd // the origin, and what is measured
+	started  []*process.Program // the origin, and what is measured
 }
 
 // direct is what the proxies are measured against: none.
@@ -57,10 +60,8 @@ func (b *bench) run(rounds int, ghostunnel, only string) error {
 	if err := b.writeFiles(); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", b.dir+"/proxy", "./cmd/proxy")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build cmd/proxy: %w\n%s", err, out)
+	if err := errors.Join(os.Setenv("CGO_ENABLED", "0"), process.Build(context.Background(), b.dir, nil, "cmd/proxy")); err != nil {
+		return err
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -98,26 +99,18 @@ func (b *bench) run(rounds int, ghostunnel, only string) error {
 
 // start starts a program, waits until its port accepts, and returns its process.
 func (b *bench) start(port string, command []string) (int, error) {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Dir = b.dir
-	out, err := os.OpenFile(b.dir+"/log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
+	p := &process.Program{Path: command[0], Args: command[1:], Dir: b.dir, Once: true, NoHealth: true}
+	if err := p.Run(); err != nil {
 		return 0, err
 	}
-	defer out.Close()
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	b.started = append(b.started, cmd)
+	b.started = append(b.started, p)
 	for range 500 {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			return cmd.Process.Pid, c.Close()
+			return p.PID(), c.Close()
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	text, _ := os.ReadFile(b.dir + "/log")
-	return 0, fmt.Errorf("%s does not listen on %s:\n%s", command[0], port, text)
+	return 0, fmt.Errorf("%s does not listen on %s:\n%s", command[0], port, p.Log.String())
 }
 
 // stop stops all but the first n programs.
@@ -125,7 +118,6 @@ func (b *bench) stop(n int) {
 	for len(b.started) > n {
 		last := b.started[len(b.started)-1]
 		b.started = b.started[:len(b.started)-1]
-		_ = last.Process.Signal(syscall.SIGTERM) // nginx ends its workers
-		_ = last.Wait()
+		_ = last.Stop() // nginx ends its workers
 	}
 }

@@ -3,7 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
+
+	"github.com/servingcert/servingcert/hack/measure"
 )
 
 // figures are those of one way in one round: times in microseconds, memory in MB.
@@ -43,29 +44,19 @@ func report(w io.Writer, names []string, results map[string][]figures) {
 	for _, r := range rows {
 		fmt.Fprintf(w, "| %s |", r.name)
 		for i, name := range names {
-			var values, ratios []float64
+			var values, ratios measure.Spread
 			for round, f := range results[name] {
 				values = append(values, r.of(f))
 				if ours := results[names[0]]; i > 0 && round < len(ours) && r.of(f) > 0 && r.of(ours[round]) > 0 {
 					ratios = append(ratios, r.of(ours[round])/r.of(f))
 				}
 			}
-			slices.Sort(values)
-			slices.Sort(ratios)
-			fmt.Fprintf(w, " "+r.format, quantile(values, .5))
+			fmt.Fprintf(w, " "+r.format, measure.Quantile(values, .5))
 			if len(ratios) > 0 {
-				fmt.Fprintf(w, "<br>%.2f (%.2f – %.2f)", quantile(ratios, .5), ratios[0], ratios[len(ratios)-1])
+				fmt.Fprint(w, "<br>", ratios.Format("%.2f"))
 			}
 			fmt.Fprint(w, " |")
 		}
 		fmt.Fprintf(w, " %s |\n", r.budget)
 	}
-}
-
-// quantile is that of sorted values.
-func quantile(sorted []float64, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }

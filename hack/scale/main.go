@@ -8,18 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/hack/scale/consumers"
 	"github.com/servingcert/servingcert/hack/scale/results"
 )
@@ -64,23 +63,17 @@ func (s *scale) allParts() []part {
 func main() {
 	var o options
 	pflag.StringVar(&o.sizes, "sizes", "500 2000 10000 30000", "how many of each, smallest first; none: print what --results has")
-	pflag.StringVar(&o.parts, "parts", "signer,bundles,requests,rotator,stale", "what to measure. At most 10000 namespaces and requests, and 2000 stale workloads, are made")
+	pflag.StringVar(&o.parts, "parts", "", "what to measure: signer, bundles, requests, rotator, stale (default: all). At most 10000 namespaces and requests, and 2000 stale workloads, are made")
 	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the client that makes objects")
 	pflag.StringVar(&o.results, "results", "", "file that keeps the figures: a later run with other sizes adds to them")
 	serve := pflag.String("serve", "", "be the pods that the rotator dials: a file with what to serve (for the program itself)")
 	pflag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if *serve != "" {
-		err = consumers.Serve(ctx, *serve)
-	} else {
-		err = measureAll(ctx, o)
-	}
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
+	process.Main("scale", func(ctx context.Context) error {
+		if *serve != "" {
+			return consumers.Serve(ctx, *serve)
+		}
+		return measureAll(ctx, o)
+	})
 }
 
 func measureAll(ctx context.Context, o options) error {
@@ -89,7 +82,7 @@ func measureAll(ctx context.Context, o options) error {
 		return err
 	}
 	s := &scale{options: o}
-	chosen, err := choose(s.allParts(), o.parts)
+	chosen, err := process.Choose("parts", o.parts, s.allParts(), func(p part) string { return p.name })
 	if err != nil {
 		return err
 	}
@@ -107,7 +100,7 @@ func measureAll(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(s.dir)
-	measure.Step("building the signer and the rotator")
+	process.Step("building the signer and the rotator")
 	if s.signer, err = measure.Build(ctx, s.dir, "signer"); err != nil {
 		return err
 	}
@@ -138,7 +131,7 @@ type run struct {
 }
 
 func (s *scale) runPart(ctx context.Context, p part, n int) (err error) {
-	measure.Step("%s, %d", p.name, n)
+	process.Step("%s, %d", p.name, n)
 	dir, err := os.MkdirTemp(s.dir, p.name)
 	if err != nil {
 		return err
@@ -188,21 +181,4 @@ func parseSizes(text string) ([]int, error) {
 		sizes = append(sizes, n)
 	}
 	return sizes, nil
-}
-
-// choose returns the parts with the names.
-func choose(all []part, names string) ([]part, error) {
-	var chosen []part
-	for name := range strings.SplitSeq(names, ",") {
-		found := false
-		for _, p := range all {
-			if p.name == name {
-				chosen, found = append(chosen, p), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("--parts: %q: must be signer, bundles, requests, rotator or stale", name)
-		}
-	}
-	return chosen, nil
 }

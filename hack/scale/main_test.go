@@ -26,16 +26,6 @@ func TestParseSizes(t *testing.T) {
 	}
 }
 
-func TestChoose(t *testing.T) {
-	all := (&scale{}).allParts()
-	chosen, err := choose(all, "stale,signer")
-	require.NoError(t, err)
-	require.Len(t, chosen, 2)
-	assert.Equal(t, []string{"stale", "signer"}, []string{chosen[0].name, chosen[1].name})
-	_, err = choose(all, "signer,webhook")
-	assert.EqualError(t, err, `--parts: "webhook": must be signer, bundles, requests, rotator or stale`)
-}
-
 func TestCount(t *testing.T) {
 	event := func(user, verb, stage, uri string) controlplane.AuditEvent {
 		return controlplane.AuditEvent{User: controlplane.AuditUser{Username: user}, Verb: verb, Stage: stage, RequestURI: uri}

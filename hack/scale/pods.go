@@ -42,7 +42,7 @@ func (r *run) rotatorPart(ctx context.Context) error {
 		return err
 	}
 	defer f.Kill()
-	measure.Step("a new leader")
+	process.Step("a new leader")
 	w, err := f.Start(ctx)
 	if err != nil {
 		return err
@@ -50,14 +50,14 @@ func (r *run) rotatorPart(ctx context.Context) error {
 	if err := r.setWatched("Rotator: a new leader", w, f.Process, 10); err != nil {
 		return err
 	}
-	measure.Step("a renewal of all, served at once")
+	process.Step("a renewal of all, served at once")
 	if w, err = f.Rotate(ctx, 0); err != nil {
 		return err
 	}
 	if err := r.setWatched("Rotator: all renewed, served at once", w, f.Process, 10); err != nil {
 		return err
 	}
-	measure.Step("a renewal of all, served after %s", kubelet)
+	process.Step("a renewal of all, served after %s", kubelet)
 	if w, err = f.Rotate(ctx, kubelet); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *run) stalePart(ctx context.Context) error {
 	if _, err := f.Start(ctx); err != nil {
 		return err
 	}
-	measure.Step("a renewal of all that no pod takes up")
+	process.Step("a renewal of all that no pod takes up")
 	w, err := f.LeaveStale(ctx)
 	if err != nil {
 		return err

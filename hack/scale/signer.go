@@ -31,7 +31,7 @@ func (r *run) signerPart(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{{"cold issue", r.issue}, {"restart", r.restart}, {"takeover", r.takeover}, {"succession", r.succession}} {
-		measure.Step("%s, %d", step.what, r.n)
+		process.Step("%s, %d", step.what, r.n)
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
@@ -61,27 +61,12 @@ func (r *run) issue(ctx context.Context) error {
 		return err
 	}
 	defer p.Kill()
-	const before = 1 // the CA's
-	first, err := r.WaitFirst(ctx, p, "", before)
+	cold, err := r.IssueCold(ctx, p, measure.Issued{Before: 1, N: r.n}) // the CA's
 	if err != nil {
 		return err
 	}
-	m, err := r.Begin(ctx, map[string]*measure.Process{measure.TheSigner: p})
-	if err != nil {
-		return err
-	}
-	r.set(part, "from the signer's start to its first certificate", "s", m.Start.Sub(p.Started).Seconds())
-	if err := r.WaitIssued(ctx, p, measure.Issued{Before: before, N: r.n, First: first, Start: m.Start}); err != nil {
-		return err
-	}
-	phase, err := m.End(ctx, r.n-first)
-	if err != nil {
-		return err
-	}
-	u, err := p.Usage()
-	if err != nil {
-		return err
-	}
+	phase, u := cold.Phase, cold.Total
+	r.set(part, "from the signer's start to its first certificate", "s", cold.Started.Seconds())
 	r.set(part, "from the first certificate to the last condition", "s", phase.Took.Seconds())
 	r.set(part, "certificates a second", "", phase.Rate())
 	r.set(part, "writes a certificate", "", u.Writes/float64(r.n))

@@ -153,8 +153,8 @@ func requestFormats() []requestStep {
 				return nil
 			}
 			set, detail := parseFormats(key, value)
-			if refused := set &^ formats.CredentialBundles(); detail == "" && r.KeySource == KeySourcePod && refused != 0 {
-				detail = strings.Join(refused.Files(), " and ") + " cannot be made of a key that never leaves its pod: must be with " + AnnotationKeySource + ": " + string(KeySourceSecret)
+			if detail == "" && r.KeySource == KeySourcePod {
+				detail = notWithPodKeys(set)
 			}
 			if detail != "" {
 				return &FieldError{key, value, detail}
@@ -164,6 +164,19 @@ func requestFormats() []requestStep {
 		})
 	}
 	return steps
+}
+
+// notWithPodKeys returns which of the formats pods cannot have that make their keys, and why, or "".
+func notWithPodKeys(set formats.Set) string {
+	refused := set &^ formats.CredentialBundles()
+	why := " cannot be made of a key that never leaves its pod"
+	if roots := refused & formats.OfRoots(); roots != 0 && refused == roots {
+		why = " is written into Secrets, and pods that make their keys have none"
+	}
+	if refused == 0 {
+		return ""
+	}
+	return strings.Join(refused.Files(), " and ") + why + ": must be with " + AnnotationKeySource + ": " + string(KeySourceSecret)
 }
 
 func (r *Request) parsePassword(svc *corev1.Service, _ Limits) error {
@@ -182,7 +195,7 @@ func podFormats() []podAnnotation {
 	for _, key := range FormatAnnotations() {
 		annotations = append(annotations, podAnnotation{key, func(r *PodRequest, v string) string {
 			set, detail := parseFormats(key, v)
-			r.Formats |= set
+			r.Formats |= set & formats.Asked()
 			return detail
 		}})
 	}

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // InjectionStatus is what the webhook did to a pod: the value of AnnotationStatus, as
@@ -28,6 +31,9 @@ type InjectionStatus struct {
 	// attempt, separated by commas: those whose value does not lead to the certificate's
 	// files, such as --tls, so that nothing else in the pod says whose they are.
 	Names map[string]string `json:"names,omitempty"`
+	// StartTLS is what the program of a container is known to speak before TLS: a
+	// starttls.Protocol by the number of the port.
+	StartTLS map[string]string `json:"startTLS,omitempty"`
 	// Withheld are the attempts that the containers were not given any more, by the
 	// container's name.
 	Withheld map[string]string `json:"withheld,omitempty"`
@@ -47,6 +53,7 @@ func (s InjectionStatus) Format() string {
 	o.texts("containers", s.Containers)
 	o.texts("attempts", s.Attempts)
 	o.texts("names", s.Names)
+	o.texts("startTLS", s.StartTLS)
 	o.texts("withheld", s.Withheld)
 	o.text("reason", s.Reason)
 	o.list("notes", s.Notes)
@@ -72,6 +79,22 @@ func (s InjectionStatus) NotInjectedFor() (secret string) {
 		return ""
 	}
 	return s.Secret
+}
+
+// Protocols returns what is well-formed of StartTLS, by the number of the port, and at most
+// MaxProbes.
+func (s InjectionStatus) Protocols() map[uint16]starttls.Protocol {
+	var out map[uint16]starttls.Protocol
+	for _, port := range slices.Sorted(maps.Keys(s.StartTLS)) {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if p := starttls.Protocol(s.StartTLS[port]); err == nil && p.Known() && len(out) < MaxProbes {
+			if out == nil {
+				out = map[uint16]starttls.Protocol{}
+			}
+			out[uint16(number)] = p
+		}
+	}
+	return out
 }
 
 // ContainerAttempt is the attempt of one container.

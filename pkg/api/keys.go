@@ -42,6 +42,9 @@ const (
 	AnnotationExtraDNSNames = Domain + "/extra-dns-names"
 	AnnotationClusterIPs    = Domain + "/cluster-ips"
 	AnnotationRenewAfter    = Domain + "/renew-after"
+	// AnnotationBackendTLSPolicy, "true", asks the rotator for a BackendTLSPolicy of the Gateway
+	// API, so that gateways call the Service with TLS and verify it.
+	AnnotationBackendTLSPolicy = Domain + "/backend-tls-policy"
 	// AnnotationCombinedPEM, "true", asks for CombinedKey in the Secret, and on a pod for
 	// that file beside the others.
 	AnnotationCombinedPEM = Domain + "/" + formats.CombinedAnnotation
@@ -134,6 +137,9 @@ const (
 	// CAImportName is a Secret in the signer's namespace with a CA to import: tls.crt
 	// (the CA, then the intermediates up to its root), tls.key and ca.crt (the root).
 	CAImportName = "servingcert-ca-import"
+	// CAImportCross is a key of that Secret, which need not be there: the root's key and
+	// subject signed by the CA before it, in PEM.
+	CAImportCross = "cross.crt"
 	// ExtraRootsName is a ConfigMap in the signer's namespace with roots, in PEM under any
 	// key, that clients are to trust beside the CA's.
 	ExtraRootsName = "servingcert-extra-roots"

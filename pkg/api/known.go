@@ -30,8 +30,8 @@ func (p Place) Annotations() []string {
 	case OnService:
 		return slices.Concat([]string{
 			AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames,
-			AnnotationClusterIPs, AnnotationRenewAfter,
-		}, FormatAnnotations(), []string{AnnotationKeystorePassword}, settingKeys())
+			AnnotationClusterIPs, AnnotationRenewAfter, AnnotationBackendTLSPolicy,
+		}, FormatAnnotations(), []string{AnnotationKeystorePassword, AnnotationProbe}, settingKeys())
 	case OnPod:
 		keys := make([]string, len(podAnnotations))
 		for i, a := range podAnnotations {

@@ -119,6 +119,8 @@ func maxAnnotationOf(key string) int {
 		return MaxAnnotation
 	case AnnotationContainers:
 		return maxContainerNames
+	case AnnotationProbe:
+		return maxProbe
 	case AnnotationMountPath:
 		return maxMountPath
 	case OpenShiftError, OpenShiftErrorAlpha:
@@ -127,7 +129,7 @@ func maxAnnotationOf(key string) int {
 		AnnotationRenewedAfter, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes, AnnotationProxyProtocol,
 		TranslatedFrom, OpenShiftSecretName, OpenShiftSecretNameAlpha, OpenShiftSignedBy, OpenShiftSignedByAlpha, OpenShiftErrorNum, OpenShiftErrorNumAlpha,
 		OpenShiftServiceName, OpenShiftServiceNameAlpha, OpenShiftServiceUID, OpenShiftServiceUIDAlpha, OpenShiftExpiry, OpenShiftExpiryAlpha,
-		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword:
+		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword, AnnotationBackendTLSPolicy:
 		return validation.DNS1123SubdomainMaxLength
 	}
 	if asksForFormat(key) {

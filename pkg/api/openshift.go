@@ -1,5 +1,7 @@
 package api
 
+import "k8s.io/apimachinery/pkg/types"
+
 // The annotations of OpenShift's service-ca, which a process with --openshift-compat
 // accepts besides servingcert's own. Each has a beta form and an older alpha form with
 // the same meaning. Servingcert's annotation takes precedence over beta, and beta over
@@ -44,6 +46,10 @@ const (
 const (
 	OpenShiftInjectCABundle      = OpenShiftBeta + "/inject-cabundle"
 	OpenShiftInjectCABundleAlpha = OpenShiftAlpha + "/inject-cabundle"
+	// OpenShiftInjectLegacy means the same on a ConfigMap of the name OpenShiftLegacyName, and
+	// nothing elsewhere: clusters of before OpenShift 4.7 have one in each namespace.
+	OpenShiftInjectLegacy = OpenShiftAlpha + "/inject-vulnerable-legacy-cabundle"
+	OpenShiftLegacyName   = "openshift-service-ca.crt"
 )
 
 // Names of objects.
@@ -55,6 +61,16 @@ const (
 	// OpenShiftOperatorNamespace and OpenShiftOperatorDeployment where its operator does.
 	OpenShiftNamespace          = "openshift-service-ca"
 	OpenShiftDeployment         = "service-ca"
+	OpenShiftSigningKey         = "signing-key" // the Secret there with its CA
 	OpenShiftOperatorNamespace  = "openshift-service-ca-operator"
 	OpenShiftOperatorDeployment = "service-ca-operator"
 )
+
+// ServiceCADeployments returns the Deployments that service-ca consists of: the controller, and
+// the operator that would bring it back.
+func ServiceCADeployments() []types.NamespacedName {
+	return []types.NamespacedName{
+		{Namespace: OpenShiftNamespace, Name: OpenShiftDeployment},
+		{Namespace: OpenShiftOperatorNamespace, Name: OpenShiftOperatorDeployment},
+	}
+}

@@ -31,7 +31,6 @@ type PodRequest struct {
 	// Settings are those that the pod says itself.
 	Settings
 	OnRotate OnRotate
-	Trust    bool
 	Formats  formats.Set // that the pod asks for beside the other files
 }
 
@@ -112,7 +111,6 @@ var podAnnotations = slices.Concat(
 			r.OnRotate = OnRotate(v)
 			return oneOf(r.OnRotate, OnRotateReload, OnRotateRestart, OnRotateNone)
 		}},
-		{AnnotationTrust, func(r *PodRequest, v string) string { return setBool(&r.Trust, v) }},
 	},
 	podFormats(),
 )
@@ -132,14 +130,6 @@ func UnknownPodAnnotations(annotations map[string]string) []string { return OnPo
 func checkSecretName(v string) string {
 	if errs := validation.IsDNS1123Subdomain(v); len(errs) > 0 {
 		return "not a valid Secret name: " + strings.Join(errs, "; ")
-	}
-	return ""
-}
-
-func setBool(b *bool, v string) string {
-	var err error
-	if *b, err = parseBool(v); err != nil {
-		return err.Error()
 	}
 	return ""
 }

@@ -15,7 +15,7 @@ func TestParsePodDefaults(t *testing.T) {
 	assert.Equal(t, PodRequest{OnRotate: OnRotateReload}, r, "says nothing")
 	assert.Equal(t, Settings{
 		Mode: ModeArgs, CertFlag: "--tls-cert-file", KeyFlag: "--tls-private-key-file",
-		MountPath: "/etc/servingcert", HTTPSProbes: HTTPSProbesAuto,
+		MountPath: "/etc/servingcert", HTTPSProbes: HTTPSProbesAuto, Trust: TrustFalse,
 	}, r.Or(DefaultSettings()))
 }
 
@@ -33,8 +33,8 @@ func TestParsePodReadsEveryAnnotation(t *testing.T) {
 	assert.Equal(t, PodRequest{
 		SecretName: "web-tls", Settings: Settings{
 			Containers: []string{"web", "proxy"}, Mode: ModeArgs,
-			CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x", HTTPSProbes: HTTPSProbesTrue,
-		}, OnRotate: OnRotateRestart, Trust: true,
+			CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x", HTTPSProbes: HTTPSProbesTrue, Trust: TrustTrue,
+		}, OnRotate: OnRotateRestart,
 	}, r)
 }
 
@@ -77,7 +77,7 @@ func TestParsePodRefuses(t *testing.T) {
 		{AnnotationMountPath, "/" + strings.Repeat("a", 512), "is longer than 512"},
 		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`},
 		{AnnotationOnRotate, "kill", `must be "reload", "restart" or "none"`},
-		{AnnotationTrust, "1", `must be "true" or "false"`},
+		{AnnotationTrust, "1", `must be "false", "true" or "env"`},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			_, err := ParsePod(&metav1.ObjectMeta{Annotations: map[string]string{tc.key: tc.value}})

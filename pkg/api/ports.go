@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -15,16 +14,12 @@ import (
 func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	var all, secure []intstr.IntOrString
 	for _, p := range svc.Spec.Ports {
-		if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
+		if !isTCP(p) {
 			continue
 		}
-		target := p.TargetPort
-		if target == (intstr.IntOrString{}) {
-			target = intstr.FromInt32(p.Port) // the API server's default
-		}
+		target := targetOf(p)
 		all = append(all, target)
-		_, proxied := proxyTarget(target)
-		if proxied || PortSaysTLS(p.Name, p.Port) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol) {
+		if _, proxied := proxyTarget(target); proxied || saysTLS(p) {
 			secure = append(secure, target)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -47,21 +48,6 @@ type Request struct {
 	Password string
 }
 
-// FieldError reports an annotation or a field whose value is not allowed.
-type FieldError struct {
-	Field  string // the annotation's key or the field's path
-	Value  string
-	Detail string // what is wrong and what is allowed
-}
-
-// maxShownValue is how many characters of a value an error repeats.
-const maxShownValue = 80
-
-// Error returns the field, the value in quotes, and the detail.
-func (e *FieldError) Error() string {
-	return fmt.Sprintf("%s: %q: %s", e.Field, Shorten(e.Value, maxShownValue), e.Detail)
-}
-
 // Wants returns the name of the Secret that the Service asks for, and whether it asks
 // for one. A Service whose pods make their keys does not ([WantsPodKeys]), and one that is
 // being deleted asks for nothing.
@@ -79,7 +65,7 @@ type requestStep func(*Request, *corev1.Service, Limits) error
 // requestSteps are all, in the order in which errors are reported.
 var requestSteps = append([]requestStep{
 	(*Request).parseSize, (*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
-	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter,
+	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter, (*Request).parseBackendTLS,
 }, requestFormats()...)
 
 // Parse returns what the Service asks for. Every error is a *FieldError, or wraps one.
@@ -126,61 +112,41 @@ func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 }
 
 func (r *Request) parseDuration(svc *corev1.Service, limits Limits) error {
-	r.Params.Duration = limits.DefaultDuration
-	value, ok := svc.Annotations[AnnotationDuration]
-	if !ok {
-		return nil
+	d, ok, err := valueOf(svc.Annotations, AnnotationDuration, limits.parseDuration)
+	if r.Params.Duration = limits.DefaultDuration; ok {
+		r.Params.Duration, r.Asked.Duration = d, d
 	}
-	if detail := checkLength(value, maxValue); detail != "" {
-		return &FieldError{AnnotationDuration, value, detail}
-	}
-	d, err := time.ParseDuration(value)
-	if err != nil {
-		return &FieldError{AnnotationDuration, value, fmt.Sprintf("not a valid duration: must be a Go duration between %s and %s, such as 720h", hours(limits.MinDuration), hours(limits.MaxDuration))}
-	}
-	if d < limits.MinDuration || d > limits.MaxDuration {
-		return &FieldError{AnnotationDuration, value, fmt.Sprintf("must be between %s and %s", hours(limits.MinDuration), hours(limits.MaxDuration))}
-	}
-	if d%time.Second != 0 {
-		return &FieldError{AnnotationDuration, value, "must be in whole seconds"}
-	}
-	r.Params.Duration, r.Asked.Duration = d, d
-	return nil
+	return err
 }
 
-// hours formats a duration without zero minutes and seconds: 720h, not 720h0m0s.
-func hours(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
+func (l Limits) parseDuration(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("not a valid duration: must be a Go duration between %s and %s, such as 720h", hours(l.MinDuration), hours(l.MaxDuration))
+	case d < l.MinDuration || d > l.MaxDuration:
+		return 0, fmt.Errorf("must be between %s and %s", hours(l.MinDuration), hours(l.MaxDuration))
+	case d%time.Second != 0:
+		return 0, errors.New("must be in whole seconds")
 	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return d, nil
 }
 
 func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
-	r.Params.KeyAlgorithm = DefaultKeyAlgorithm
-	value, ok := svc.Annotations[AnnotationKeyAlgorithm]
-	if !ok {
-		return nil
+	a, ok, err := valueOf(svc.Annotations, AnnotationKeyAlgorithm, func(value string) (pki.KeyAlgorithm, error) {
+		a, err := pki.ParseKeyAlgorithm(value)
+		switch {
+		case r.KeySource == KeySourcePod && a == pki.RSA2048:
+			err = errors.New("kubelets do not make such keys: must be another with " + AnnotationKeySource + ": " + string(KeySourcePod))
+		case a == pki.RSA4096 && !limits.PermitRSA4096 && r.KeySource != KeySourcePod:
+			err = errors.New("not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to draw: must be " + otherAlgorithms)
+		}
+		return a, err
+	})
+	if r.Params.KeyAlgorithm = DefaultKeyAlgorithm; ok {
+		r.Params.KeyAlgorithm, r.Asked.KeyAlgorithm = a, a
 	}
-	if detail := checkLength(value, maxValue); detail != "" {
-		return &FieldError{AnnotationKeyAlgorithm, value, detail}
-	}
-	a, err := pki.ParseKeyAlgorithm(value)
-	if err != nil {
-		return &FieldError{AnnotationKeyAlgorithm, value, err.Error()}
-	}
-	if r.KeySource == KeySourcePod && a == pki.RSA2048 {
-		return &FieldError{AnnotationKeyAlgorithm, value, "kubelets do not make such keys: must be another with " + AnnotationKeySource + ": " + string(KeySourcePod)}
-	}
-	if a == pki.RSA4096 && !limits.PermitRSA4096 && r.KeySource != KeySourcePod {
-		return &FieldError{AnnotationKeyAlgorithm, value, "not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to draw: must be " + otherAlgorithms}
-	}
-	r.Params.KeyAlgorithm, r.Asked.KeyAlgorithm = a, a
-	return nil
+	return err
 }
 
 // otherAlgorithms are those that every signer permits.
@@ -207,27 +173,13 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	return nil
 }
 
-// splitNames splits a comma-separated list and trims spaces.
-func splitNames(value string) []string {
-	names := strings.Split(value, ",")
-	for i, name := range names {
-		names[i] = strings.TrimSpace(name)
-	}
-	return names
-}
-
 func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
-	value, ok := svc.Annotations[AnnotationClusterIPs]
-	wanted, err := parseBool(value)
-	switch {
-	case !ok:
-		return nil
-	case err != nil:
-		return &FieldError{AnnotationClusterIPs, value, err.Error()}
-	case !wanted:
-		return nil
-	case !limits.PermitClusterIPs:
-		return &FieldError{AnnotationClusterIPs, value, "not permitted: the signer was started without --permit-cluster-ips, and its CA excludes all IP addresses"}
+	wanted, _, err := valueOf(svc.Annotations, AnnotationClusterIPs, parseBool)
+	if err != nil || !wanted {
+		return err
+	}
+	if !limits.PermitClusterIPs {
+		return &FieldError{AnnotationClusterIPs, svc.Annotations[AnnotationClusterIPs], "not permitted: the signer was started without --permit-cluster-ips, and its CA excludes all IP addresses"}
 	}
 	for _, s := range svc.Spec.ClusterIPs {
 		if ip, err := netip.ParseAddr(s); err == nil { // "None" is not an address
@@ -247,34 +199,26 @@ func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) (err error) {
 // RenewAfterOf returns the time that AnnotationRenewAfter of the Service names, in
 // whole seconds, or zero if it has none.
 func RenewAfterOf(svc *corev1.Service) (time.Time, error) {
-	value, ok := svc.Annotations[AnnotationRenewAfter]
-	if !ok {
-		return time.Time{}, nil
-	}
-	if detail := checkLength(value, maxValue); detail != "" {
-		return time.Time{}, &FieldError{AnnotationRenewAfter, value, detail}
-	}
-	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		return time.Time{}, &FieldError{AnnotationRenewAfter, value, "not a valid time: must be RFC 3339, such as 2026-01-31T12:00:00Z"}
-	}
-	return t.UTC().Truncate(time.Second), nil
+	at, _, err := valueOf(svc.Annotations, AnnotationRenewAfter, func(value string) (time.Time, error) {
+		t, err := time.Parse(time.RFC3339, value)
+		if err != nil {
+			return time.Time{}, errors.New("not a valid time: must be RFC 3339, such as 2026-01-31T12:00:00Z")
+		}
+		return t.UTC().Truncate(time.Second), nil
+	})
+	return at, err
 }
 
-// parseBool parses "true" or "false", and nothing else.
-func parseBool(s string) (bool, error) {
-	switch s {
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
-	}
-	return false, fmt.Errorf(`must be "true" or "false"`)
+func (r *Request) parseBackendTLS(svc *corev1.Service, _ Limits) error {
+	_, err := WantsBackendTLSPolicy(svc.Annotations)
+	return err
 }
 
-func looksLikeIP(s string) bool {
-	_, err := netip.ParseAddr(strings.Trim(s, "[]"))
-	return err == nil
+// WantsBackendTLSPolicy reports whether the annotations of a Service ask for a
+// BackendTLSPolicy. The error is a *FieldError.
+func WantsBackendTLSPolicy(annotations map[string]string) (bool, error) {
+	wants, _, err := valueOf(annotations, AnnotationBackendTLSPolicy, parseBool)
+	return wants, err
 }
 
 // hashOf returns the first 16 hex digits of the SHA-256 of v as JSON.

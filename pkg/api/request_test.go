@@ -125,9 +125,9 @@ func TestWants(t *testing.T) {
 // A Service asks for formats by their words, and for one of them also with "true"; anything else
 // is a mistake, which does not take back what is right.
 func TestFormatsOf(t *testing.T) {
-	const all = formats.Set(1<<3 - 1)
+	combined, keystore, der, roots := formats.Of(&formats.Combined), formats.Of(&formats.Keystore), formats.Of(&formats.DER), formats.OfRoots()
+	all := combined | keystore | der | roots
 	require.Equal(t, all, formats.All())
-	combined, keystore, der := formats.Of(&formats.Combined), formats.Of(&formats.Keystore), formats.Of(&formats.DER)
 	for _, c := range []struct {
 		key, value      string
 		asked, mistaken formats.Set
@@ -138,10 +138,11 @@ func TestFormatsOf(t *testing.T) {
 		{AnnotationCombinedPEM, "", 0, combined},
 		{AnnotationCombinedPEM, "True", 0, combined},
 		{AnnotationFormats, "keystore.p12", keystore, 0},
-		{AnnotationFormats, " der, combined.pem,keystore.p12,der ", all, 0},
-		{AnnotationFormats, "der,tls-combined.pem", der, combined | keystore},
+		{AnnotationFormats, " der, combined.pem,keystore.p12,der ", combined | keystore | der, 0},
+		{AnnotationFormats, "ca.crt,truststore.p12", roots, 0},
+		{AnnotationFormats, "der,tls-combined.pem", der, all &^ der},
 		{AnnotationFormats, "", 0, all},
-		{AnnotationFormats, "der,", der, combined | keystore},
+		{AnnotationFormats, "der,", der, all &^ der},
 		{AnnotationFormats, "true", 0, all},
 		{AnnotationFormats, strings.Repeat("der,", 30) + "der", 0, all},
 		{AnnotationSecretName, "der", 0, 0},
@@ -157,6 +158,8 @@ func TestPasswords(t *testing.T) {
 	for _, c := range []struct{ formats, password, want, wrong string }{
 		{"keystore.p12", "-", formats.DefaultPassword, ""},
 		{"keystore.p12", "s3cret!", "s3cret!", ""},
+		{"truststore.p12", "s3cret!", "s3cret!", ""},
+		{"ca.crt", "s3cret!", "", ""},
 		{"der", "s3cret!", "", ""},
 		{"keystore.p12", "short", "", `"5 bytes": must be 6 to 128 bytes`},
 		{"keystore.p12", strings.Repeat("x", 129), "", `"129 bytes": must be 6 to 128 bytes`},
@@ -192,10 +195,11 @@ func TestParseRefuses(t *testing.T) {
 		want       string
 	}{
 		{name: "duration in words", annotation: AnnotationDuration, value: "abc", want: "must be a Go duration between 1h and 2160h, such as 720h"},
-		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of combined.pem, der, keystore.p12`},
+		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, truststore.p12`},
 		{name: "no formats", annotation: AnnotationFormats, value: "", want: `"" is not a format`},
 		{name: "JKS", annotation: AnnotationFormats, value: "keystore.jks", want: `"keystore.jks" is not written: Java reads keystore.p12 (Java 8 since 8u301, Java 11 since 11.0.12)`},
 		{name: "a keystore of a key that a pod makes", annotation: AnnotationFormats, value: "combined.pem,keystore.p12", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "keystore.p12 cannot be made of a key that never leaves its pod"},
+		{name: "the roots beside a key that a pod makes", annotation: AnnotationFormats, value: "ca.crt", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "ca.crt is written into Secrets, and pods that make their keys have none"},
 		{name: "no duration", annotation: AnnotationDuration, value: "", want: "must be a Go duration"},
 		{name: "days", annotation: AnnotationDuration, value: "30d", want: "must be a Go duration"},
 		{name: "a negative duration", annotation: AnnotationDuration, value: "-1h", want: "must be between 1h and 2160h"},

@@ -1,13 +1,10 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -22,9 +19,6 @@ const (
 	// more than there are lines if they do not all have room.
 	servingStaleCountKey = "stale-count"
 )
-
-// maxServingStatus bounds the list, in bytes: a ConfigMap may hold 1 MiB.
-const maxServingStatus = 900 << 10
 
 // PodKind is the Kind of a StaleWorkload that is a pod without a controller.
 const PodKind = "Pod"
@@ -66,6 +60,8 @@ type ServingStatus struct {
 	// Count is how many stale workloads there are; Stale is partial if it is more
 	// than len(Stale).
 	Count int
+	// Clients are those that may hold an older CA bundle.
+	Clients OldClients
 }
 
 // NewServingStatus returns the status of stale workloads, of which it names as many
@@ -76,19 +72,8 @@ func NewServingStatus(stale []StaleWorkload) (ServingStatus, error) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name),
 			cmp.Compare(a.Secret, b.Secret), cmp.Compare(a.OnRotate, b.OnRotate))
 	})
-	s := ServingStatus{Count: len(stale)}
-	size := 0
-	for _, w := range stale {
-		line, err := json.Marshal(w)
-		if err != nil {
-			return ServingStatus{}, fmt.Errorf("workload %s/%s: %w", w.Namespace, w.Name, err)
-		}
-		if size += len(line) + 1; size > maxServingStatus {
-			break
-		}
-		s.Stale = append(s.Stale, w)
-	}
-	return s, nil
+	shown, err := statusRoom(stale)
+	return ServingStatus{Stale: shown, Count: len(stale)}, err
 }
 
 // Partial reports whether there are stale workloads that Stale does not name.
@@ -96,35 +81,24 @@ func (s ServingStatus) Partial() bool { return s.Count > len(s.Stale) }
 
 // Data returns the data of the ConfigMap.
 func (s ServingStatus) Data() (map[string]string, error) {
-	var list bytes.Buffer
-	lines := json.NewEncoder(&list)
-	for _, w := range s.Stale {
-		if err := lines.Encode(w); err != nil {
-			return nil, fmt.Errorf("workload %s/%s: %w", w.Namespace, w.Name, err)
-		}
+	list, err := statusLines(s.Stale)
+	if err != nil {
+		return nil, err
 	}
-	return map[string]string{servingStaleKey: list.String(), servingStaleCountKey: strconv.Itoa(s.Count)}, nil
+	data := map[string]string{servingStaleKey: list, servingStaleCountKey: strconv.Itoa(s.Count)}
+	clients, err := s.Clients.format()
+	if err != nil {
+		return nil, fmt.Errorf("clients: %w", err)
+	}
+	if clients != "" {
+		data[servingClientsKey] = clients
+	}
+	return data, nil
 }
 
 // ParseServingStatus reads the data of the ConfigMap. An error names the key, the
 // line and what is wrong.
 func ParseServingStatus(data map[string]string) (ServingStatus, error) {
-	count, err := strconv.Atoi(data[servingStaleCountKey])
-	if err != nil || count < 0 {
-		return ServingStatus{}, fmt.Errorf("%s: %q: must be a number that is not negative", servingStaleCountKey, data[servingStaleCountKey])
-	}
-	s := ServingStatus{Count: count}
-	n := 0
-	for line := range strings.Lines(data[servingStaleKey]) {
-		n++
-		var w StaleWorkload
-		if err := json.Unmarshal([]byte(line), &w); err != nil {
-			return ServingStatus{}, fmt.Errorf("%s: line %d: must be a workload in JSON: %w", servingStaleKey, n, err)
-		}
-		s.Stale = append(s.Stale, w)
-	}
-	if len(s.Stale) > s.Count {
-		return ServingStatus{}, fmt.Errorf("%s: %d: must be at least the %d workloads under %s", servingStaleCountKey, s.Count, len(s.Stale), servingStaleKey)
-	}
-	return s, nil
+	stale, count, err := parseStatusLines[StaleWorkload](data, servingStaleKey, servingStaleCountKey, "workload")
+	return ServingStatus{Stale: stale, Count: count, Clients: ParseOldClients(data)}, err
 }

@@ -46,6 +46,17 @@ const (
 	HTTPSProbesFalse HTTPSProbes = "false" // none
 )
 
+// Trust says what a pod gets as a client, beside what it gets as a server.
+type Trust string
+
+// The values of AnnotationTrust.
+const (
+	TrustFalse Trust = "false" // nothing
+	TrustTrue  Trust = "true"  // ca.crt, and EnvCAFile where it gets no certificate
+	// TrustEnv: in every container, init containers too, ca.crt and the variables that runtimes read.
+	TrustEnv Trust = "env"
+)
+
 // Settings say how pods are injected. A pod says them for itself, the Service for the
 // pods that get its certificate, and the namespace for all its pods; the first of these
 // that says a setting decides about it. A zero field says nothing.
@@ -60,13 +71,14 @@ type Settings struct {
 	// ProxyProtocol are the ports of AnnotationProxyProtocol, in that order and without
 	// duplicates.
 	ProxyProtocol []int32
+	Trust         Trust
 }
 
 // DefaultSettings returns what holds where nobody says anything.
 func DefaultSettings() Settings {
 	return Settings{
 		Mode: ModeArgs, CertFlag: DefaultCertFlag, KeyFlag: DefaultKeyFlag,
-		MountPath: DefaultMountPath, HTTPSProbes: HTTPSProbesAuto,
+		MountPath: DefaultMountPath, HTTPSProbes: HTTPSProbesAuto, Trust: TrustFalse,
 	}
 }
 
@@ -82,6 +94,7 @@ func (s Settings) Or(other Settings) Settings {
 	if len(s.ProxyProtocol) == 0 {
 		s.ProxyProtocol = other.ProxyProtocol
 	}
+	s.Trust = cmp.Or(s.Trust, other.Trust)
 	return s
 }
 
@@ -115,6 +128,10 @@ var settings = []setting{
 		return oneOf(s.HTTPSProbes, HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse)
 	}},
 	{AnnotationProxyProtocol, parseProxyProtocol},
+	{AnnotationTrust, func(s *Settings, v string) string {
+		s.Trust = Trust(v)
+		return oneOf(s.Trust, TrustFalse, TrustTrue, TrustEnv)
+	}},
 }
 
 // ParseSettings returns the settings that the annotations of a Service or of a namespace

@@ -13,14 +13,14 @@ import (
 func full() Settings {
 	return Settings{
 		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
-		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081},
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
 	}
 }
 
 func TestOrTakesWhatIsNotSaid(t *testing.T) {
 	other := Settings{
 		Containers: []string{"proxy"}, Mode: ModeMount, CertFlag: "-c", KeyFlag: "-k",
-		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1},
+		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1}, Trust: TrustTrue,
 	}
 	assert.Equal(t, full(), full().Or(other), "what is said stays")
 	assert.Equal(t, other, Settings{}.Or(other), "nothing is said")
@@ -45,7 +45,7 @@ func TestOrOnThreeLevels(t *testing.T) {
 	pod, service, namespace := Settings{Mode: ModeMount}, Settings{Mode: ModeEnv, CertFlag: "--cert"}, full()
 	assert.Equal(t, Settings{
 		Containers: []string{"web"}, Mode: ModeMount, CertFlag: "--cert", KeyFlag: "--key",
-		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081},
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
 	}, pod.Or(service).Or(namespace))
 }
 
@@ -61,12 +61,12 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 	s, errs := ParseSettings(map[string]string{
 		AnnotationContainers: "web, proxy,web", AnnotationMode: "mount", AnnotationCertFlag: "-cert", AnnotationKeyFlag: "-key",
 		AnnotationMountPath: "/certs//x/", AnnotationHTTPSProbes: "auto", AnnotationProxyProtocol: "8082, 8081,8082",
-		AnnotationSecretName: "web-tls", AnnotationTrust: "perhaps", "other.example/mode": "nonsense",
+		AnnotationSecretName: "web-tls", AnnotationOnRotate: "perhaps", AnnotationTrust: "env", "other.example/mode": "nonsense",
 	})
 	require.Empty(t, errs, "what is no setting is not looked at")
 	assert.Equal(t, Settings{
 		Containers: []string{"web", "proxy"}, Mode: ModeMount, CertFlag: "-cert", KeyFlag: "-key",
-		MountPath: "/certs/x", HTTPSProbes: HTTPSProbesAuto, ProxyProtocol: []int32{8082, 8081},
+		MountPath: "/certs/x", HTTPSProbes: HTTPSProbesAuto, ProxyProtocol: []int32{8082, 8081}, Trust: TrustEnv,
 	}, s)
 	for key, want := range map[string]Settings{
 		AnnotationContainers:    {Containers: []string{"v"}},
@@ -76,11 +76,12 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 		AnnotationMountPath:     {MountPath: "/v"},
 		AnnotationHTTPSProbes:   {HTTPSProbes: HTTPSProbesTrue},
 		AnnotationProxyProtocol: {ProxyProtocol: []int32{65535}},
+		AnnotationTrust:         {Trust: TrustTrue},
 	} {
 		t.Run(key, func(t *testing.T) {
 			value := map[string]string{
 				AnnotationContainers: "v", AnnotationMode: "args", AnnotationCertFlag: "--v", AnnotationKeyFlag: "--v",
-				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true", AnnotationProxyProtocol: "65535",
+				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true", AnnotationProxyProtocol: "65535", AnnotationTrust: "true",
 			}[key]
 			s, errs := ParseSettings(map[string]string{key: value})
 			assert.Empty(t, errs)
@@ -97,7 +98,7 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 func TestParseSettingsKeepsTheOthers(t *testing.T) {
 	right := map[string]string{
 		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",
-		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false", AnnotationProxyProtocol: "8081",
+		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false", AnnotationProxyProtocol: "8081", AnnotationTrust: "env",
 	}
 	for _, tc := range []struct {
 		key, value, says string
@@ -112,6 +113,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 		{AnnotationMountPath, "/etc", "would hide the container's own /etc", func(s *Settings) { s.MountPath = "" }},
 		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`, func(s *Settings) { s.HTTPSProbes = "" }},
 		{AnnotationProxyProtocol, "8081,http", portNumbers, func(s *Settings) { s.ProxyProtocol = nil }},
+		{AnnotationTrust, "yes", `must be "false", "true" or "env"`, func(s *Settings) { s.Trust = "" }},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			annotations := map[string]string{}

@@ -20,6 +20,10 @@ type Candidate struct {
 	Root          *x509.Certificate
 	Intermediates []*x509.Certificate // as Generation.Intermediates
 	Key           crypto.Signer       // nil for OriginRemote
+	// Cross is the Root's key and subject signed by a CA that is no generation, for clients
+	// that hold that one's root alone; nil for none. It is served only if the candidate is the
+	// first generation: another gets its cross-certificate from the one before.
+	Cross *x509.Certificate
 }
 
 // NewCandidate returns the CA whose leaves are signed by issuer: the certificate,
@@ -50,7 +54,11 @@ func ParseImport(data map[string][]byte) (Candidate, error) {
 	if err != nil {
 		return Candidate{}, fmt.Errorf("%s: must hold one unencrypted private key in PEM: PKCS #8, PKCS #1 or SEC 1", corev1.TLSPrivateKeyKey)
 	}
-	return NewCandidate(OriginImport, issuer, roots[0], key), nil
+	c := NewCandidate(OriginImport, issuer, roots[0], key)
+	if c.Cross, err = parseOne(data, api.CAImportCross); err != nil {
+		return Candidate{}, err
+	}
+	return c, nil
 }
 
 // fingerprint identifies the CA.
@@ -58,7 +66,7 @@ func (c Candidate) fingerprint() string { return pki.Fingerprint(c.generation().
 
 // generation is the candidate as one, without a place among others yet.
 func (c Candidate) generation() Generation {
-	return Generation{Origin: c.Origin, Root: c.Root, Intermediates: c.Intermediates, Key: c.Key}
+	return Generation{Origin: c.Origin, Root: c.Root, Intermediates: c.Intermediates, Cross: c.Cross, Key: c.Key}
 }
 
 // check says why the candidate cannot be a CA for the names that are wanted, and
@@ -70,6 +78,9 @@ func (c Candidate) check(p Parameters, now time.Time) error {
 	}
 	if err := validateIntermediates(g); err != nil {
 		return fmt.Errorf("intermediates: %w", err)
+	}
+	if err := validateCross(State{Generations: []Generation{g}}, 0); err != nil {
+		return fmt.Errorf("%s: %w", api.CAImportCross, err)
 	}
 	if c.Key != nil {
 		if err := pki.CheckCA(g.Issuer(), c.Key, now); err != nil {

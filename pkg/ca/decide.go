@@ -120,10 +120,10 @@ func canSign(d *Decision, s Situation) {
 	case d.State.replacing():
 		d.stop(api.CAWaitingForTrust, "%s replaces a CA that was lost; nothing is issued until its root is trusted everywhere beside those of ConfigMap %s", g, api.ExtraRootsName)
 	case g.Origin == OriginRemote && !s.HasRemote && d.State.waiting():
-		d.stop(api.CAWaitingForTrust, "the CA (%s) is remote, and --cfssl-url is not set; nothing is issued until the root of %s is trusted everywhere",
+		d.stop(api.CAWaitingForTrust, "the CA (%s) is remote, and neither --cfssl-url nor --ca-issuer is set; nothing is issued until the root of %s is trusted everywhere",
 			g.Issuer().Subject.CommonName, d.State.Newest())
 	case g.Origin == OriginRemote && !s.HasRemote:
-		d.stop(api.CAUnreachable, "the CA (%s) is remote, and --cfssl-url is not set", g.Issuer().Subject.CommonName)
+		d.stop(api.CAUnreachable, "the CA (%s) is remote, and neither --cfssl-url nor --ca-issuer is set", g.Issuer().Subject.CommonName)
 	default:
 		d.lookAt(g.Ends().Add(time.Second))
 	}

@@ -217,14 +217,14 @@ func TestNextIsWhenTheDecisionChanges(t *testing.T) {
 	crossed := generations(t, 1, 2, 2)
 	now := start.Add(10 * day)
 	one, two := crossed.Generations[0], crossed.Generations[1]
-	_, next := tidied(crossed, now)
+	_, next := tidied(crossed, now, nil)
 	assert.Equal(t, one.UsedUntil.Add(clockMargin+time.Second), next, "the phase changes")
-	after, next := tidied(crossed, next)
+	after, next := tidied(crossed, next, nil)
 	assert.False(t, differ(after, crossed), "clients that hold only the first root are served a cross by it")
 	assert.Equal(t, two.Cross.NotAfter.Add(-endingBefore+time.Second), next, "the chain that is served changes")
-	_, next = tidied(crossed, next)
+	_, next = tidied(crossed, next, nil)
 	assert.Equal(t, two.Cross.NotAfter.Add(time.Second), next)
-	after, _ = tidied(crossed, next)
+	after, _ = tidied(crossed, next, nil)
 	assert.Len(t, after.Generations, 1)
 	assert.Nil(t, after.Generations[0].Cross)
 }

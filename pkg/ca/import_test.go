@@ -138,6 +138,9 @@ func TestImportsThatAreNone(t *testing.T) {
 		{"a certificate that is no CA", importOf(t, noCA), "is not a CA"},
 		{"one that ends", importOf(t, ends), "must end at least an hour after the soak"},
 		{"one that begins later", importOf(t, later), "is not valid before"},
+		{"a cross-certificate that is none", with(good, map[string][]byte{"cross.crt": []byte("none")}), "cross.crt: must hold one certificate"},
+		{"a root as the cross-certificate", with(good, map[string][]byte{"cross.crt": good["ca.crt"]}), "cross.crt: the certificate is self-signed"},
+		{"another's cross-certificate", with(good, map[string][]byte{"cross.crt": pki.EncodeCertificates(crossOf(t, other, root))}), "cross.crt: the key of the certificate is not the key of"},
 		{"one for other names", importOf(t, narrow), `do not permit "svc"`},
 	}
 	for _, c := range cases {
@@ -160,6 +163,60 @@ func TestImportsThatAreNone(t *testing.T) {
 		_, err := ParseImport(with(importOf(t, root), map[string][]byte{"tls.key": key}))
 		assert.NoError(t, err, form)
 	}
+}
+
+// crossOf returns a CA's key and subject signed by another, whatever its name.
+func crossOf(t require.TestingT, ca, by authority) *x509.Certificate {
+	template := *ca.cert
+	template.AuthorityKeyId = by.cert.SubjectKeyId
+	der, err := x509.CreateCertificate(rand.Reader, &template, by.cert, ca.cert.PublicKey, by.key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return cert
+}
+
+// keyed gives a CA the key identifier by which two of one name are told apart.
+func keyed(id byte) func(*x509.Certificate) {
+	return func(c *x509.Certificate) { c.SubjectKeyId = []byte{id} }
+}
+
+// As service-ca rotates: the next CA has the name of the one before, which certifies its
+// key. Whoever holds the root of before alone verifies what is served, before and after the
+// imported CA is succeeded by one made here.
+func TestImportWithTheCrossCertificateOfTheCABefore(t *testing.T) {
+	before, now := foreignCA(t, "Signer", nil, keyed(1)), foreignCA(t, "Signer", nil, keyed(2))
+	data := with(importOf(t, now), map[string][]byte{"cross.crt": pki.EncodeCertificates(crossOf(t, now, before))})
+	imported, err := ParseImport(data)
+	require.NoError(t, err)
+	s := &script{t, situation(nil)}
+	s.Import = &imported
+	s.take(StepFresh)
+	verified := func(chain int, roots ...*x509.Certificate) {
+		t.Helper()
+		a := s.state().authority(s.Situation)
+		require.Len(t, a.Chain, chain)
+		leaf := leafOf(t, a, s.Now)
+		for _, root := range append(roots, before.cert) {
+			assert.NoError(t, pki.VerifyServing(leaf, a.Chain, root, s.Now), root.Subject)
+		}
+	}
+	verified(1, now.cert)
+	s.ask(api.RotateOverlap, "ours")
+	s.take(StepPrepare)
+	s.promote()
+	verified(2, now.cert, s.state().signing().Root)
+	s.Now = now.cert.NotAfter.Add(-time.Minute)
+	s.take(StepRaise)
+	assert.Empty(t, s.state().authority(s.Situation).Chain, "as they end")
+
+	second := newScript(t)
+	second.Import = &imported
+	second.take(StepPrepare)
+	second.promote()
+	a := second.state().authority(second.Situation)
+	require.Len(t, a.Chain, 1)
+	assert.Equal(t, second.state().Generations[0].Root.RawSubject, a.Chain[0].RawIssuer, "behind another generation it is that one's")
 }
 
 // A remote CA is followed, and left.

@@ -10,7 +10,7 @@ import (
 )
 
 // noRemote is why a remote CA is left.
-const noRemote = "there is no remote CA any more (--cfssl-url is not set)"
+const noRemote = "there is no remote CA any more (neither --cfssl-url nor --ca-issuer is set)"
 
 // plan returns the step that would make the next generation, zero if nothing asks
 // for one.

@@ -70,7 +70,7 @@ func apply(stored State, step Step, s Situation) (next State, err error) {
 	case StepPromote:
 		next = promoted(next, s)
 	case StepRetire:
-		next, _ = tidied(next, s.Now)
+		next, _ = tidied(next, s.Now, s.holdsRetirement)
 	case StepRefuse:
 		next.Rotation = refused(s.Request, step.Why)
 	default:
@@ -107,7 +107,8 @@ func fresh(stored State, step Step, s Situation) (State, error) {
 	return raised(next, s.Now, s.MaxDuration), nil
 }
 
-// prepared adds the next generation, which does not sign yet.
+// prepared adds the next generation, which does not sign yet. The ladder goes on with the
+// cross-certificate that is made here, not with one that was brought.
 func prepared(state State, step Step, s Situation) (State, error) {
 	number := max(state.Newest().Number, s.newestSeen()) + 1
 	g, err := newGeneration(number, step, s, state.formerDomains(s.Now, s.Domain))
@@ -134,7 +135,7 @@ func newGeneration(number int, step Step, s Situation, former []string) (Generat
 	g := Generation{Number: number, Domain: s.Domain, Why: step.Why, MadeAt: seconds(s.Now)}
 	if step.Candidate != nil {
 		from := step.Candidate.generation()
-		g.Origin, g.Root, g.Intermediates, g.Key = from.Origin, from.Root, from.Intermediates, from.Key
+		g.Origin, g.Root, g.Intermediates, g.Cross, g.Key = from.Origin, from.Root, from.Intermediates, from.Cross, from.Key
 		return g, nil
 	}
 	key, err := pki.GenerateKey(pki.ECDSAP256)

@@ -98,6 +98,9 @@ func promote(d *Decision, s Situation) {
 		d.lookAt(soaked)
 	case newest.Origin == OriginRemote && !s.remoteIs(newest):
 		d.Waiting = "every target holds the new root, and the remote CA does not sign with its key: " + s.remoteAnswer()
+	case s.holdsPromotion(*d.State) != "":
+		d.Waiting = "without a cross-certificate it would leave out clients: " + s.holdsPromotion(*d.State)
+		d.lookAt(newest.TrustedAt.Add(s.RefusalGrace))
 	default:
 		d.Step = Step{Kind: StepPromote, Why: "its root is trusted everywhere"}
 		if trust.without != "" {
@@ -144,7 +147,7 @@ func refuse(d *Decision, s Situation) {
 // retire takes out of the bundle what no client needs, and forgets what no chain
 // does.
 func retire(d *Decision, s Situation) {
-	next, at := tidied(*d.State, s.Now)
+	next, at := tidied(*d.State, s.Now, s.holdsRetirement)
 	if !at.IsZero() {
 		d.lookAt(at)
 	}
@@ -157,4 +160,5 @@ func retire(d *Decision, s Situation) {
 			d.Waiting = fmt.Sprintf("the last certificate of %s ends by %s", g, formatTime(g.UsedUntil))
 		}
 	}
+	waitForClients(d, s)
 }

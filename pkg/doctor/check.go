@@ -38,9 +38,6 @@ const (
 	Workloads Group = "Workloads"
 )
 
-// Groups returns all groups, in the order in which they are documented.
-func Groups() []Group { return []Group{Doctor, Before, System, Authority, Services, Workloads} }
-
 // Check is one thing that is looked at.
 type Check struct {
 	ID    ID
@@ -73,6 +70,3 @@ func CheckOf(id ID) Check {
 	}
 	return checks[i]
 }
-
-// Checks returns all checks, by id.
-func Checks() []Check { return slices.Clone(checks) }

@@ -339,6 +339,10 @@ var ofServices = []breaking{
 	{"a kubelet that was denied", kubeletAsked("Denied", "NameNotPermitted", "IP address 10.9.0.1: is in none of --node-cidrs", 0), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was denied: NameNotPermitted: IP address 10.9.0.1: is in none of --node-cidrs"},
 	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has waited for 2m0s: an event on it, in namespace default, says for what"},
 	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, and kube-controller-manager has not signed it: it was made 2m0s ago"},
+	{"a kubelet that serves another certificate", func(_ *testing.T, f *Facts) {
+		f.Installation.Kubelets = api.KubeletStatus{Nodes: 3, Count: 1, Kubelets: []api.KubeletState{{Node: "worker-1", State: "other", Message: "it serves another certificate", Since: noon.Add(-time.Hour)}}}
+	}, "warning SC212 Node worker-1: it serves another certificate, since " + noon.Add(-time.Hour).Format(time.RFC3339)},
+	{"kubelets that are not listed", func(_ *testing.T, f *Facts) { f.Installation.Kubelets.Count = 7 }, "warning SC212 : 7 more nodes do not serve the certificates that they were issued"},
 	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
 	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
 	{"not ready", func(_ *testing.T, f *Facts) {
@@ -366,7 +370,7 @@ var ofServices = []breaking{
 	{"missed pods", func(_ *testing.T, f *Facts) { f.Namespaces[0].Missed = map[string]int{"Deployment web": 3} }, "warning SC504 Deployment shop/web: 3 of its pods run without the certificate that they would get now"},
 	{"a pod would be refused", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"
-	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "true" or "false"`},
+	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "false", "true" or "env"`},
 }
 
 func everyBreaking() []breaking {

@@ -46,6 +46,8 @@ type Installation struct {
 	// KubeletRequests are those for signer kubernetes.io/kubelet-serving; nil if the signer does
 	// not approve them, or they could not be read.
 	KubeletRequests []certificatesv1.CertificateSigningRequest
+	// Kubelets is what the rotator says that they serve; zero if it dials none.
+	Kubelets api.KubeletStatus
 }
 
 // DryRun is what became of a pod that was created with dryRun=All in an opted-in namespace.

@@ -25,8 +25,9 @@ func (i *Installation) ApprovesKubelets() bool {
 // answerTime is how long an answer to a request may take.
 const answerTime = time.Minute
 
-// kubelets judges the newest request of each node for its serving certificate. Of a node whose
-// request was answered more than an hour ago there is none: Kubernetes deletes them.
+// kubelets judges the newest request of each node for its serving certificate, and what the rotator saw its
+// kubelet serve. Of a node whose request was answered more than an hour ago there is none: Kubernetes deletes
+// them.
 func (i *Installation) kubelets(now time.Time) []Finding {
 	newest := map[string]*certificatesv1.CertificateSigningRequest{}
 	for j := range i.KubeletRequests {
@@ -41,6 +42,12 @@ func (i *Installation) kubelets(now time.Time) []Finding {
 		if why := unanswered(newest[node], now); why != "" {
 			out = append(out, found(KubeletServing, "Node "+node, "its CertificateSigningRequest %s %s", newest[node].Name, why))
 		}
+	}
+	for _, k := range i.Kubelets.Kubelets {
+		out = append(out, found(KubeletServing, "Node "+k.Node, "%s, since %s", k.Message, k.Since.UTC().Format(time.RFC3339)))
+	}
+	if more := i.Kubelets.Count - len(i.Kubelets.Kubelets); more > 0 {
+		out = append(out, found(KubeletServing, "", "%d more nodes do not serve the certificates that they were issued", more))
 	}
 	return out
 }

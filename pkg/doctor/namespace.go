@@ -120,6 +120,9 @@ func (n Namespace) service(svc *corev1.Service) []Finding {
 	for _, err := range errs {
 		out = append(out, found(Value, object, "%v", err).field(err))
 	}
+	if _, err := api.ParseProbe(svc); err != nil {
+		out = append(out, found(Value, object, "%v", err).field(err))
+	}
 	if !api.Asks(svc) {
 		return append(out, n.idle(svc, object)...)
 	}

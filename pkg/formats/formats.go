@@ -1,16 +1,23 @@
 // Package formats is the list of what a Secret, and a volume with its files, can hold beside the
 // pair: further files that follow from certificate and key, for programs that do not read tls.crt
-// and tls.key. Each format is one file of this package.
+// and tls.key, or from the CA bundle, for those that do not read ca.crt. Each format of the pair is
+// one file of this package; those of the bundle are in trust.go.
 //
-// What a Secret holds is judged by decoding it, and not by comparing bytes with what Make would
-// return: some formats are salted, so that they are other bytes each time. What is remembered of a
-// Secret is a [Set], never a file.
+// What a Secret holds of the pair is judged by decoding it, and not by comparing bytes with what
+// Make would return: some formats are salted, so that they are other bytes each time. What follows
+// from the bundle is the same in all Secrets and not secret, so it is made to be the same bytes each
+// time, and a digest judges it. What is remembered of a Secret is a [Set] and that digest, never a
+// file.
 package formats
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Format is one kind of files.
@@ -34,12 +41,16 @@ type Format struct {
 	// CredentialBundle is true if a kubelet that makes a pod's key writes the file: that of
 	// podCertificate's credentialBundlePath.
 	CredentialBundle bool
-	// Make returns the contents of the Files.
+	// Make returns the contents of the Files. It is nil, as Holds is, if they do not follow from
+	// the pair but from the roots of the CA bundle.
 	Make func(Pair) (map[string][]byte, error)
 	// Holds reports whether the Files, which are all in the data, hold that pair and nothing
 	// else. The data may be of anybody's making: the work must be bounded by its size. It is true
 	// of what Make returned for the pair.
 	Holds func(pair Pair, data map[string][]byte) bool
+	// MakeRoots returns the content of the only one of the Files: the same bytes for the same
+	// roots and password. It is nil for a format of the pair.
+	MakeRoots func(roots pki.Bundle, password string) ([]byte, error)
 }
 
 // Pair is what is under tls.crt and tls.key of a Secret, in PEM: the certificate with what is
@@ -51,7 +62,7 @@ type Pair struct {
 }
 
 // list is the list. A Set has a bit for each, so its order means nothing outside a process.
-var list = []*Format{&Combined, &Keystore, &DER}
+var list = []*Format{&Combined, &Keystore, &DER, &CA, &Truststore}
 
 // Set is a set of formats.
 type Set uint16
@@ -67,20 +78,22 @@ func Of(formats ...*Format) (s Set) {
 // All returns the set of all formats.
 func All() Set { return 1<<len(list) - 1 }
 
+// Asked returns the formats whose files a volume has only where they are asked for: all but the CA
+// bundle in PEM, which comes from elsewhere, and is in every volume.
+func Asked() Set { return All() &^ Of(&CA) }
+
 // Encrypted returns the formats that have a password.
-func Encrypted() (s Set) {
-	for f := range All().Formats() {
-		if f.Password {
-			s |= Of(f)
-		}
-	}
-	return s
-}
+func Encrypted() Set { return those(func(f *Format) bool { return f.Password }) }
 
 // CredentialBundles returns the formats that a kubelet makes; there is at most one.
-func CredentialBundles() (s Set) {
+func CredentialBundles() Set { return those(func(f *Format) bool { return f.CredentialBundle }) }
+
+// OfRoots returns the formats that follow from the roots of the CA bundle, and not from the pair.
+func OfRoots() Set { return those(func(f *Format) bool { return f.MakeRoots != nil }) }
+
+func those(are func(*Format) bool) (s Set) {
 	for f := range All().Formats() {
-		if f.CredentialBundle {
+		if are(f) {
 			s |= Of(f)
 		}
 	}
@@ -121,10 +134,10 @@ func (s Set) Files() []string {
 	return files
 }
 
-// Make returns the files of all formats of the set for the pair, by name.
+// Make returns the files of all formats of the set that follow from the pair, by name.
 func (s Set) Make(pair Pair) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for f := range s.Formats() {
+	for f := range (s &^ OfRoots()).Formats() {
 		made, err := f.Make(pair)
 		if err != nil {
 			return nil, fmt.Errorf("make %q of the pair: %w", f.Files, err)
@@ -136,9 +149,43 @@ func (s Set) Make(pair Pair) (map[string][]byte, error) {
 	return files, nil
 }
 
-// HeldIn returns the formats of which the data of a Secret has all files, and which hold the pair.
+// MakeRoots returns the files of all formats of the set that follow from the roots, by name. They
+// must not be changed: all who ask for them get the same.
+func (s Set) MakeRoots(roots pki.Bundle, password string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for f := range (s & OfRoots()).Formats() {
+		made, err := f.MakeRoots(roots, password)
+		if err != nil {
+			return nil, fmt.Errorf("make %s of the CA bundle: %w", f.Files[0], err)
+		}
+		files[f.Files[0]] = made
+	}
+	return files, nil
+}
+
+// RootsDigest identifies the files in the data that are of formats which follow from the roots: those
+// that MakeRoots returns, or whatever somebody put there; zero if there are none.
+func RootsDigest(data map[string][]byte) (digest [sha256.Size]byte) {
+	h, some := sha256.New(), false
+	for _, name := range OfRoots().Files() {
+		if content, there := data[name]; there {
+			some = true
+			for _, part := range [][]byte{[]byte(name), content} {
+				h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // where one ends and the next begins
+				h.Write(part)
+			}
+		}
+	}
+	if some {
+		h.Sum(digest[:0])
+	}
+	return digest
+}
+
+// HeldIn returns the formats of the pair of which the data of a Secret has all files, and which hold
+// it.
 func HeldIn(data map[string][]byte, pair Pair) (held Set) {
-	for f := range All().Formats() {
+	for f := range (All() &^ OfRoots()).Formats() {
 		missing := func(name string) bool { _, there := data[name]; return !there }
 		if !slices.ContainsFunc(f.Files, missing) && f.Holds(pair, data) {
 			held |= Of(f)

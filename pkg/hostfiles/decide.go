@@ -66,19 +66,8 @@ type Decision struct {
 	Again time.Time
 }
 
-// Times between attempts.
-const (
-	dialEvery    = time.Second // while a certificate is to appear
-	dialLater    = time.Minute // once it has not
-	avoidFor     = 6 * time.Hour
-	firstBackoff = 10 * time.Second
-	lastBackoff  = 10 * time.Minute
-)
-
-// backoff returns how long to wait after so many attempts.
-func backoff(attempts int) time.Duration {
-	return min(firstBackoff<<min(max(attempts-1, 0), 16), lastBackoff)
-}
+// avoidFor is how long what was taken back is not tried again.
+const avoidFor = 6 * time.Hour
 
 // Spread returns when in a window a host acts: the same each time, and over the hosts evenly.
 func Spread(host, store string, window time.Duration) time.Duration {
@@ -103,14 +92,6 @@ func Decide(s Situation) Decision {
 	return Decision{Step: Wait, Reason: Current, Message: s.holds()}
 }
 
-// doing returns the switch to what is there, or nil: what is there came otherwise.
-func (s *Situation) doing() *Switch {
-	if s.State.Switch != nil && s.Here.Content != nil && s.State.Switch.To == s.Here.Content.ID {
-		return s.State.Switch
-	}
-	return nil
-}
-
 // goBack goes back to what was there if the program does not live with what is there; and again, if
 // hostsync was killed before it had.
 func goBack(s *Situation) *Decision {
@@ -121,7 +102,7 @@ func goBack(s *Situation) *Decision {
 	if sw, avoid := s.State.Switch, s.State.Avoid; sw != nil && sw.Back != "" && sw.To == previous.ID && avoid != nil && avoid.ID == here.ID {
 		return &Decision{Step: GoBack, Content: previous, Reason: RolledBack, Message: sw.Back}
 	}
-	sw := s.doing()
+	sw := s.pending()
 	if sw == nil || sw.Proven || sw.Before == "" || sw.Back != "" || sw.Verdict != SeenNone && sw.Verdict != SeenOther || previous.Fault(s.Store, nil, s.Now) != nil {
 		return nil
 	}
@@ -136,79 +117,14 @@ func install(s *Situation) *Decision {
 	if next == nil || s.Here.Content != nil && next.ID == s.Here.Content.ID || s.avoided(next) || Worse(s.Store, s.Here, next, s.Now) != nil {
 		return nil
 	}
-	sw := s.doing()
-	if sw != nil && s.checking(sw) && sw.Verdict == "" && sw.Attempts <= 1 && s.Here.Content.Fault(s.Store, nil, s.Now) == nil {
+	sw := s.pending()
+	if sw != nil && sw.checking() && sw.Verdict == "" && sw.Attempts <= 1 && s.Here.Content.Fault(s.Store, nil, s.Now) == nil {
 		return nil
 	}
 	return &Decision{
 		Step: Install, Content: next, Reason: InProgress, Message: "installing what the source has",
 		KeepPrevious: sw != nil && !sw.Proven && s.Previous.Content != nil,
 	}
-}
-
-// dial looks at the address until it serves the leaf: often while that is expected, and seldom after.
-func dial(s *Situation) *Decision {
-	sw := s.doing()
-	if sw == nil || !s.checking(sw) {
-		return nil
-	}
-	d := &Decision{Step: Dial, Reason: InProgress, Message: "waiting for " + s.Store.Check.Address + " to serve the certificate"}
-	next := sw.SeenAt.Add(dialEvery)
-	if sw.Verdict != "" {
-		next = sw.SeenAt.Add(dialLater)
-	} else if end := sw.deadline(s.Store); next.After(end) {
-		next = end // the look that decides
-	}
-	if s.Now.Before(next) {
-		if sw.Verdict != "" {
-			return nil
-		}
-		d.Step, d.Again = Wait, next
-	}
-	if sw.Attempts > 1 || sw.Verdict != "" {
-		again := d.Again
-		s.unfinished(sw, d)
-		d.Again = again
-	}
-	return d
-}
-
-// act runs the action that is due, and one that seems to have done nothing again.
-func act(s *Situation) *Decision {
-	sw := s.doing()
-	if sw == nil || s.Store.Action.None() || sw.Acted && (sw.Proven || sw.Seen != SeenOld) || s.Now.Before(s.actAt(sw)) {
-		return nil
-	}
-	return &Decision{Step: Act, Reason: InProgress, Message: s.Store.Action.String()}
-}
-
-// actAt returns when the action is run next: after what the last attempt has done is known.
-func (s *Situation) actAt(sw *Switch) time.Time {
-	switch {
-	case sw.Attempts == 0 && sw.Back != "":
-		return sw.At
-	case sw.Attempts == 0:
-		return sw.At.Add(s.Delay)
-	}
-	at := sw.ActedAt.Add(backoff(sw.Attempts))
-	if s.checking(sw) && at.Before(sw.deadline(s.Store)) {
-		return sw.deadline(s.Store)
-	}
-	return at
-}
-
-// checking reports whether the leaf is expected at the address.
-func (s *Situation) checking(sw *Switch) bool {
-	return !sw.Proven && s.Store.Check != nil && (sw.Acted || sw.Attempts > 0)
-}
-
-// what says in a few words what was seen, and what the action said.
-func (sw *Switch) what() string {
-	text := map[Seen]string{SeenNone: sw.Detail, SeenOld: "the certificate of before", SeenOther: "another certificate, " + sw.Detail}[sw.Seen]
-	if sw.Failure != "" {
-		text += "; the action failed: " + sw.Failure
-	}
-	return text
 }
 
 func (s *Situation) avoided(c *Content) bool {
@@ -225,8 +141,8 @@ func setModes(s *Situation) *Decision {
 // report says what is wrong, when nothing can be done now.
 func report(s *Situation) *Decision {
 	d := &Decision{Step: Wait}
-	if sw := s.doing(); sw != nil {
-		s.unfinished(sw, d)
+	if sw := s.pending(); sw != nil {
+		sw.say(d)
 	}
 	next := s.Source.Content
 	switch {
@@ -250,25 +166,6 @@ func report(s *Situation) *Decision {
 		return nil
 	}
 	return d
-}
-
-// unfinished says how far the action and the check are.
-func (s *Situation) unfinished(sw *Switch, d *Decision) {
-	switch {
-	case sw.Attempts == 0 && !sw.Acted:
-		d.Reason, d.Message, d.Again = InProgress, "waiting for this host's turn to "+s.Store.Action.String(), s.actAt(sw)
-	case s.checking(sw) && sw.Seen == "":
-		return
-	case s.checking(sw) && sw.Seen == SeenOld:
-		d.Reason, d.Message = Stale, fmt.Sprintf("%s still serves %s", s.Store.Check.Address, sw.what())
-		if !s.Store.Action.None() {
-			d.Again = s.actAt(sw)
-		}
-	case s.checking(sw):
-		d.Reason, d.Message = NotServed, fmt.Sprintf("%s does not serve the certificate: %s", s.Store.Check.Address, sw.what())
-	case !sw.Acted:
-		d.Reason, d.Message, d.Again = ActionFailed, fmt.Sprintf("%s: %s", s.Store.Action, sw.Failure), s.actAt(sw)
-	}
 }
 
 func (s *Situation) missing() string {

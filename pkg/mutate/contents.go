@@ -50,7 +50,7 @@ const volumeName = "servingcert"
 
 // contents returns what the volume of the pod's programs holds.
 func (in *input) contents(further volume.Files) volume.Contents {
-	c := volume.Contents{Issued: in.choice.Issued, Trust: in.request.Trust, TrustBundle: in.choice.TrustBundle, Files: further}
+	c := volume.Contents{Issued: in.choice.Issued, Trust: in.asksForBundle(), TrustBundle: in.choice.TrustBundle, Files: further}
 	if in.choice.By != choose.ByNothing {
 		c.Pair = in.choice.Pair()
 	}

@@ -21,7 +21,7 @@ import (
 // files; if a Service asks for it in the Secret, the pod gets its files and no note.
 func TestAFormatThatTheSecretDoesNotHold(t *testing.T) {
 	assert.Equal(t, rules.NoCombined, rules.NoFormat(&formats.Combined))
-	for f := range formats.All().Formats() {
+	for f := range formats.Asked().Formats() {
 		ask := map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: f.Word, api.AnnotationKeystorePassword: "s3cret!"}
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: ask},
@@ -78,5 +78,40 @@ func TestAProgramThatNeedsMoreNamesItsFormat(t *testing.T) {
 		notes := strings.Join(said.Notes, "\n")
 		assert.Contains(t, notes, want)
 		assert.Equal(t, asks, !strings.Contains(notes, "For the file set"), notes)
+	}
+}
+
+// A client, and a pod that makes its key, are told where a truststore comes from.
+func TestATruststoreWithoutASecret(t *testing.T) {
+	pod := func(annotations map[string]string) *corev1.Pod {
+		annotations[api.AnnotationFormats] = "truststore.p12,keystore.p12"
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web"}, Annotations: annotations},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "example.com/web", Ports: []corev1.ContainerPort{{ContainerPort: 8443}}}}},
+		}
+	}
+	makesKey := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationKeySource: string(api.KeySourcePod)}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 8443}}},
+	}
+	for name, c := range map[string]struct {
+		pod      *corev1.Pod
+		known    choose.Known
+		keystore string
+	}{
+		"a client":    {pod(map[string]string{api.AnnotationTrust: "true"}), choose.Known{}, "the pod gets no certificate"},
+		"its own key": {pod(map[string]string{}), choose.Known{Services: []*corev1.Service{makesKey}}, "a kubelet that makes the key does not write it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			patch, report, err := Mutate(c.pod, c.known)
+			require.NoError(t, err)
+			assert.Contains(t, report.Reasons(), rules.NoFormat(&formats.Truststore))
+			var said api.InjectionStatus
+			require.NoError(t, json.Unmarshal([]byte(patched(t, c.pod, patch).Annotations[api.AnnotationStatus]), &said))
+			notes := strings.Join(said.Notes, "\n")
+			assert.Contains(t, notes, "set the annotation on the Namespace, and mount that key of ConfigMap servingcert-ca.crt")
+			assert.Contains(t, notes, c.keystore)
+			assert.False(t, projectsFile(patched(t, c.pod, patch).Spec.Volumes[0].Projected, formats.TruststoreFile))
+		})
 	}
 }

@@ -34,6 +34,7 @@ type scene struct {
 const (
 	withoutImage = "the webhook runs without --proxy-image"
 	staticPod    = "inject --host: the pod is static"
+	publicRoots  = "the webhook runs with --public-roots"
 	proxyImage   = "registry.example/servingcert-proxy@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
@@ -69,6 +70,8 @@ func readScene(t testing.TB, data []byte) scene {
 				s.known.ProxyImage = ""
 			case bytes.Contains(doc, []byte(staticPod)):
 				s.known.HostFiles = "/var/lib/servingcert"
+			case bytes.Contains(doc, []byte(publicRoots)):
+				s.known.PublicRoots = true
 			default:
 				s.known.UnknownPrograms = api.UnknownProgramsFlags
 			}

@@ -3,11 +3,11 @@ package mutate
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
@@ -34,7 +34,7 @@ func Mutate(pod *corev1.Pod, known choose.Known) (podpatch.Patch, Report, error)
 func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podpatch.Patch, Report, error) {
 	in := newInput(pod, request, choice)
 	report := Report{
-		Reason: rules.Injected, By: choice.By, Trust: request.Trust,
+		Reason: rules.Injected, By: choice.By, Trust: in.asksForTrust(),
 		Secret: choice.Secret, PodKey: choice.PodKey != nil, Service: choice.Service,
 	}
 	if reason := skipReason(in); reason != "" {
@@ -59,10 +59,11 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podp
 	noteContext(in, &report)
 	var patch podpatch.Patch
 	var config map[string]string
-	if programs := in.ofPrograms(); programs.choice.By != choose.ByNothing || request.Trust {
+	if programs := in.ofPrograms(); programs.choice.By != choose.ByNothing || in.asksForBundle() {
 		patch, config = injectContainers(programs, &report)
 		in.placed = programs.placed
 	}
+	patch = addTrust(in, patch, &report)
 	patch = addProxy(in, patch, &report)
 	if in.choice.Host != "" { // its mirror is nobody's but the kubelet's
 		return patch, report, nil
@@ -91,7 +92,7 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 
 // skipReason returns why nothing is injected into the pod as a whole, or "".
 func skipReason(in *input) rules.Reason {
-	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.request.Trust {
+	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() {
 		if in.choice.NotServing {
 			return rules.NotServing
 		}
@@ -105,18 +106,26 @@ func noteContext(in *input, report *Report) {
 	for _, n := range in.choice.Notes {
 		report.note(n)
 	}
-	if in.choice.By != choose.ByNothing {
-		for f := range (in.request.Formats &^ in.choice.Formats).Formats() {
-			note := rules.Note{Reason: rules.NoFormat(f)}
-			if in.choice.PodKey != nil {
-				note.Detail = "a kubelet that makes the key does not write it: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret)
-			}
-			report.note(note)
-		}
+	for f := range (in.request.Formats &^ in.choice.Formats).Formats() {
+		report.note(rules.Note{Reason: rules.NoFormat(f), Detail: in.whyNoFormat(f)})
 	}
 	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {
 		report.note(rules.Note{Reason: rules.UnknownAnnotation, Detail: rules.List(unknown)})
 	}
+}
+
+// whyNoFormat says why a pod without a Secret cannot have the format that it asks for, and what to do;
+// "" for a pod with one, of which the rule says it.
+func (in *input) whyNoFormat(f *formats.Format) string {
+	switch {
+	case in.choice.By != choose.ByNothing && in.choice.PodKey == nil:
+		return ""
+	case f == &formats.Truststore:
+		return "set the annotation on the Namespace, and mount that key of ConfigMap " + api.BundleName
+	case in.choice.By == choose.ByNothing:
+		return "the pod gets no certificate"
+	}
+	return "a kubelet that makes the key does not write it: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret)
 }
 
 // ofPrograms returns what the decision about the pod's own programs is based on: where the
@@ -174,6 +183,9 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 			setEnvironment(in, c, offers[i].env, &patch, report)
 		}
 		give(c, offers[i], &patch, report)
+		if in.choice.By != choose.ByNothing {
+			report.speaks(in.programOf(c.Container))
+		}
 	}
 	if in.placed = placed; len(placed) == 0 {
 		return nil, nil
@@ -239,50 +251,6 @@ func mount(in *input, c api.ContainerRef, o offer, patch *podpatch.Patch, report
 		}
 	}
 	podpatch.Append(patch, podpatch.Field(c, "volumeMounts"), len(c.VolumeMounts), missing)
-}
-
-// envCheck finds something about the environment of a container. applies returns false, or true
-// and what exactly was found.
-type envCheck struct {
-	reason  rules.Reason
-	applies func(in *input, c *corev1.Container) (detail string, applies bool)
-}
-
-// envChecks only lead to notes. Both may apply to a container.
-var envChecks = []envCheck{
-	{rules.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
-		var own []string
-		for _, v := range in.environment() {
-			if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
-				own = append(own, v.Name)
-			}
-		}
-		return strings.Join(own, ", "), len(own) > 0
-	}},
-	{rules.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
-}
-
-// setEnvironment inserts the variables before the container's own, and those of its program
-// after the others. The kubelet expands variables in order, so the container's own can refer
-// to the injected ones.
-func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
-	for _, check := range envChecks {
-		if detail, ok := check.applies(in, c.Container); ok {
-			report.note(rules.Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
-		}
-	}
-	environment := in.environment()
-	missing := make([]corev1.EnvVar, 0, len(environment)+len(ofProgram))
-	for _, v := range environment {
-		i := indexEnv(c.Container, v.Name)
-		if i < 0 {
-			missing = append(missing, v)
-		}
-		if i < 0 || c.Env[i].Value == v.Value {
-			report.has(c, partEnv)
-		}
-	}
-	podpatch.Insert(patch, podpatch.Field(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
 }
 
 // ordinaryOperations is how many operations the patch of a pod with one container has room

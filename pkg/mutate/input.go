@@ -132,56 +132,10 @@ func (in *input) placeholder(text string) (value string, ok bool) {
 	case programs.Password:
 		return in.choice.Password, true
 	}
-	for f := range formats.All().Formats() {
+	for f := range formats.Asked().Formats() {
 		if text == programs.Placeholder(f) {
 			return in.file(f.Files[0]), true
 		}
 	}
 	return "", false
-}
-
-// environment returns the variables that are injected into every container, in order. The
-// caller must not change them.
-func (in *input) environment() []corev1.EnvVar {
-	if in.env != nil {
-		return in.env
-	}
-	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
-	if in.choice.By == choose.ByNothing {
-		in.env = []corev1.EnvVar{ca}
-	} else {
-		in.env = []corev1.EnvVar{
-			{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
-			{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
-			ca,
-		}
-		for f := range (in.request.Formats & in.choice.Formats).Formats() {
-			if f.Variable != "" {
-				in.env = append(in.env, corev1.EnvVar{Name: f.Variable, Value: in.file(f.Files[0])})
-			}
-			if f.Password {
-				in.env = append(in.env, corev1.EnvVar{Name: api.EnvKeystorePassword, Value: in.choice.Password})
-			}
-		}
-	}
-	return in.env
-}
-
-// variables returns the values of the container's variables, injected ones included.
-func (in *input) variables(c *corev1.Container) map[string]string {
-	values := make(map[string]string, len(c.Env)+3)
-	if in.settings.Mode != api.ModeMount {
-		for _, e := range in.environment() {
-			values[e.Name] = e.Value
-		}
-	}
-	for _, e := range c.Env {
-		values[e.Name] = e.Value
-	}
-	return values
-}
-
-// indexEnv returns the index of the container's variable, or -1.
-func indexEnv(c *corev1.Container, name string) int {
-	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 }

@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
@@ -72,7 +73,8 @@ func checkServes(t failer, pod, after *corev1.Pod, known choose.Known, report Re
 	if got := slices.Contains(report.Reasons(), rules.NotServing); got != want {
 		t.Fatalf("NotServing: %v, want %v", got, want)
 	}
-	if want && !request.Trust && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
+	trusts := newInput(pod, request, choose.Secret(pod, request, known)).asksForTrust()
+	if want && !trusts && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
 		t.Fatalf("a pod that does not serve was changed: %+v", after.Spec)
 	}
 }
@@ -102,7 +104,8 @@ var offeredKeys = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDS
 // volumes contain besides is its owner's: the API server allows a source without content.
 func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report Report) {
 	t.Helper()
-	if !report.Injected() || report.By == choose.ByNothing {
+	hasMore := func(c ContainerReport) bool { return c.Parts() != string(partTrust) }
+	if !slices.ContainsFunc(report.Containers, hasMore) || report.By == choose.ByNothing {
 		return
 	}
 	request, _ := api.ParsePod(&pod.ObjectMeta)
@@ -136,11 +139,16 @@ func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report R
 			switch {
 			case reflect.DeepEqual(s, corev1.VolumeProjection{}):
 				t.Fatalf("a source without content: %+v", v)
-			case s.ClusterTrustBundle != nil && !known.TrustBundle, s.ConfigMap != nil && known.TrustBundle:
+			case s.ClusterTrustBundle != nil && !known.TrustBundle, known.TrustBundle && s.ConfigMap != nil && !hasPublicRoots(s):
 				t.Fatalf("the bundle is from the other object: %+v", v)
 			}
 		}
 	}
+}
+
+// hasPublicRoots reports whether the source is of the files that the ConfigMap alone has.
+func hasPublicRoots(s corev1.VolumeProjection) bool {
+	return len(s.ConfigMap.Items) == 2 && s.ConfigMap.Items[0].Key == formats.PublicBundleFile && s.ConfigMap.Items[1].Key == formats.PublicTruststoreFile
 }
 
 // checkHostFiles fails if a static pod has no volume with the directory of its node, or has got
@@ -449,8 +457,8 @@ func FuzzInject(f *testing.F) {
 
 var (
 	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data", "servingcert-proxy"})
-	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
-	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls", "/tmp", "/tmp/certs", "/tmp/certs/deep"})
+	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", "SSL_CERT_FILE", "JAVA_TOOL_OPTIONS", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
+	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls", "/etc/servingcert-trust", "/tmp", "/tmp/certs", "/tmp/certs/deep"})
 	tokens   = rapid.SampledFrom([]string{
 		"serve", "--", "sh", "/bin/bash", "-c", "-ec", "exec /web --x", "tini", "dumb-init", "env", "A=b", "-o", "pipefail", "timeout", "10",
 		"grafana", "prometheus", "--web.config.file=/etc/servingcert/web-config.yml", "--tls", "--tlscert=/x", "nats-server",
@@ -494,7 +502,7 @@ func drawContainer(t *rapid.T, name string) corev1.Container {
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"wget", "localhost:8443/live"}}}}
 	}
 	if rapid.Bool().Draw(t, "envFrom") {
-		c.EnvFrom = []corev1.EnvFromSource{{Prefix: "x"}}
+		c.EnvFrom = []corev1.EnvFromSource{{Prefix: rapid.SampledFrom([]string{"x", "SSL_", ""}).Draw(t, "prefix")}}
 	}
 	return c
 }
@@ -514,7 +522,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationMountPath, []string{"/data/tls", "/data", "/tmp/certs", "/tmp"}},
 		{api.AnnotationHTTPSProbes, []string{"auto", "true", "false"}},
 		{api.AnnotationProxyProtocol, []string{"8443", "1, 8443", "8444,15444", "http"}},
-		{api.AnnotationTrust, []string{"true", "false"}},
+		{api.AnnotationTrust, []string{"true", "false", "env", "env"}},
 		{api.AnnotationCombinedPEM, []string{"true", "false"}},
 		{api.AnnotationStatus, []string{"{}"}},
 		{"kubectl.kubernetes.io/default-container", []string{"web", "x"}},
@@ -614,6 +622,10 @@ func drawKnown(t *rapid.T) choose.Known {
 	}
 	if rapid.Bool().Draw(t, "namespace says") {
 		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key", api.AnnotationProxyProtocol: "8443,9"}
+	}
+	known.PublicRoots = rapid.Bool().Draw(t, "public roots")
+	if rapid.IntRange(0, 3).Draw(t, "namespace trusts") == 1 {
+		known.Namespace = map[string]string{api.AnnotationTrust: "env"}
 	}
 	for _, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID).Draw(t, "services") {
 		known.Services = append(known.Services, &corev1.Service{

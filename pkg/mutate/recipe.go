@@ -222,12 +222,8 @@ func (r *recipe) names(name string) bool {
 // otherFiles returns the name of one of the injected variables for which the container has
 // its own value, or "".
 func (in *input) otherFiles(c *corev1.Container) string {
-	for _, v := range in.environment() {
-		if i := indexEnv(c, v.Name); v.Name != api.EnvCAFile && i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
-			return v.Name
-		}
-	}
-	return ""
+	own := slices.DeleteFunc(in.ownVariables(c), func(name string) bool { return name == api.EnvCAFile })
+	return strings.Join(own[:min(len(own), 1)], "")
 }
 
 // has reports whether the tokens have a setting, and whether with the same value.

@@ -3,11 +3,13 @@ package mutate
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
@@ -29,6 +31,7 @@ type Report struct {
 	// attempts and withheld are those of the containers, by name; see api.AttemptOf. names
 	// are api.InjectionStatus.Names.
 	attempts, names, withheld map[string]string
+	startTLS                  map[string]string // api.InjectionStatus.StartTLS
 }
 
 // ContainerReport says what is injected into a container.
@@ -58,8 +61,9 @@ const (
 	partVariables part = "variables" // of the program, beside those of partEnv
 	partProbes    part = "probes"    // probes or hooks changed to HTTPS
 	partProxy     part = "proxy"     // it is the proxy
+	partTrust     part = "trust"     // what api.TrustEnv asks for
 
-	allParts = 5 // how many there are
+	allParts = 6 // how many there are
 )
 
 // Concerned reports whether there is anything to tell the pod's owner. Only then does the
@@ -95,7 +99,7 @@ func (r Report) Warnings() []string {
 
 // status returns the value of the status annotation.
 func (r Report) status() string {
-	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Names: r.names, Withheld: r.withheld}
+	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Names: r.names, Withheld: r.withheld, StartTLS: r.startTLS}
 	if r.PodKey {
 		status.KeySource = api.KeySourcePod
 	}
@@ -142,6 +146,19 @@ func (r *Report) tried(c api.ContainerRef, o offer) {
 	add(&r.attempts, o.attempt)
 	add(&r.names, strings.Join(o.names, ","))
 	add(&r.withheld, o.withheld)
+}
+
+// speaks adds what comes before TLS at ports of a program, nil for one that is not known.
+func (r *Report) speaks(p *programs.Program) {
+	if p == nil || len(p.StartTLS) == 0 {
+		return
+	}
+	if r.startTLS == nil {
+		r.startTLS = map[string]string{}
+	}
+	for port, protocol := range p.StartTLS {
+		r.startTLS[strconv.Itoa(int(port))] = string(protocol)
+	}
 }
 
 // has adds a part to the report about a container.

@@ -40,6 +40,22 @@ func ParseBundle(data []byte) (Bundle, error) {
 	return NewBundle(certs...), nil
 }
 
+// ParseRoots reads roots of others in PEM, of at most the given number of bytes. As in
+// [ParseCertificates], anything else in the data is an error, and so is a certificate that says that
+// it is not a CA; those of version 1 say nothing.
+func ParseRoots(data []byte, most int) (Bundle, error) {
+	certs, err := parseCertificates(data, most)
+	if err != nil {
+		return Bundle{}, err
+	}
+	for i, c := range certs {
+		if !c.IsCA && c.Version >= 3 {
+			return Bundle{}, fmt.Errorf("certificate %d (%s) is not a CA", i+1, c.Subject)
+		}
+	}
+	return NewBundle(certs...), nil
+}
+
 // Certificates returns the content, in order.
 func (b Bundle) Certificates() []*x509.Certificate { return slices.Clone(b.certs) }
 

@@ -93,7 +93,12 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 // data (another type of block, garbage that is not PEM) is an error: a server
 // that loads the file might stumble over it.
 func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
-	if err := checkSize(data, MaxCertificates); err != nil {
+	return parseCertificates(data, MaxCertificates)
+}
+
+// parseCertificates is ParseCertificates for at most the given number of bytes.
+func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
+	if err := checkSize(data, most); err != nil {
 		return nil, err
 	}
 	var certs []*x509.Certificate

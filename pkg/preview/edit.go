@@ -142,11 +142,18 @@ func (e *editor) diffMapping(n *node, old, target map[string]any) error {
 			return err
 		}
 	}
-	for name := range old {
+	var removed []string
+	for _, name := range slices.Sorted(maps.Keys(old)) {
 		if _, ok := target[name]; !ok {
-			if err := e.remove(n, n.index(name)); err != nil {
-				return err
-			}
+			removed = append(removed, name)
+		}
+	}
+	if len(removed) == 1 && len(added) == 1 && e.rename(n, n.index(removed[0]), added[0], target[added[0]]) {
+		return nil
+	}
+	for _, name := range removed {
+		if err := e.remove(n, n.index(name)); err != nil {
+			return err
 		}
 	}
 	return e.addMembers(n, added, target)

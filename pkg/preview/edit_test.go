@@ -98,3 +98,37 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	require.False(t, outcomes[0].Changed)
 	require.ErrorContains(t, outcomes[0].Problem, "cannot be written into this text")
 }
+
+// TestAMemberGetsAnotherName: in its place, in every style, and nothing else changes.
+func TestAMemberGetsAnotherName(t *testing.T) {
+	for _, c := range []struct{ name, in, out string }{
+		{"the only one of a block", "a:\n  old: x # why\nb: 1\n", "a:\n  new: \"true\" # why\nb: 1\n"},
+		{"a block", "a:\n  b: 1\n  old: x\n  z: 2\n", "a:\n  b: 1\n  new: \"true\"\n  z: 2\n"},
+		{"flow", "a: {b: 1, old: 'x', z: 2}\n", "a: {b: 1, new: \"true\", z: 2}\n"},
+		{"JSON", `{"a": {"old": "x"}}`, `{"a": {"new": "true"}}`},
+		{"quotes", "a:\n  \"old\": |\n    x\n", "a:\n  new: \"true\"\n"},
+		{"windows", "a:\r\n  old: x\r\n", "a:\r\n  new: \"true\"\r\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			docs, err := Parse("in.yaml", []byte(c.in))
+			require.NoError(t, err)
+			changed, err := docs[0].Change(func(object map[string]any) {
+				a := object["a"].(map[string]any)
+				delete(a, "old")
+				a["new"] = "true"
+			})
+			require.NoError(t, err)
+			require.Equal(t, c.out, string(changed.Bytes()))
+			require.Equal(t, c.in, string(docs[0].Bytes()), "the document before is as it was")
+		})
+	}
+	docs, err := Parse("in.yaml", []byte("volumes:\n- name: a\n  secret:\n    # why\n    secretName: x\n  z: 1 # kept\n# end\n"))
+	require.NoError(t, err)
+	changed, err := docs[0].Change(func(object map[string]any) {
+		v := object["volumes"].([]any)[0].(map[string]any)
+		delete(v, "secret")
+		v["configMap"] = map[string]any{"name": "x", "items": []any{map[string]any{"key": "k"}}}
+	})
+	require.NoError(t, err)
+	require.Equal(t, "volumes:\n- name: a\n  configMap:\n    items:\n    - key: k\n    name: x\n  z: 1 # kept\n# end\n", string(changed.Bytes()))
+}

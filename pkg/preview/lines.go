@@ -103,6 +103,35 @@ func (e *editor) replace(n *node, i int, value any) error {
 	return nil
 }
 
+// rename gives a member another name and value in its place, and reports whether that is
+// possible. Comments in a value on several lines are lost.
+func (e *editor) rename(n *node, i int, name string, value any) bool {
+	if i < 0 || n.kind != mapping || n.keys[i].kind != scalar {
+		return false
+	}
+	key, old := n.keys[i], n.values[i]
+	edits := []edit{{at: key.at, end: key.end, text: plain(name)}}
+	text, oneLine := inline(value)
+	switch collection := old.kind == mapping || old.kind == sequence; {
+	case n.flow, collection && old.flow:
+		if old.kind != scalar && !collection {
+			return false
+		}
+		if n.flow {
+			edits[0].text = e.flowText(name, "")
+		}
+		edits = append(edits, edit{at: old.at, end: old.endIn(e.text), text: e.flowText(value, "")})
+	case collection && !oneLine && len(old.values) > 0 && e.lineStart(old.at) > key.at:
+		edits = append(edits, edit{at: e.nextLine(key.at), end: e.blockEnd(old), text: indent(block(value), n.column+2), lines: true})
+	case old.kind == scalar && oneLine && old.end > old.at:
+		edits = append(edits, edit{at: old.at, end: old.end, text: text})
+	default:
+		return false
+	}
+	e.edits = append(e.edits, edits...)
+	return true
+}
+
 // remove removes a member that is not the only one, and whose value is on one line.
 func (e *editor) remove(n *node, i int) error {
 	if i < 0 || len(n.values) < 2 || n.values[i].kind != scalar || n.kind != mapping {

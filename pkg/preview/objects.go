@@ -2,6 +2,7 @@ package preview
 
 import (
 	"bytes"
+	"fmt"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 )
@@ -28,6 +29,20 @@ func (d Document) Objects(namespace string) []Object {
 		out[i] = Object{o.apiVersion, o.kind, who.Namespace, who.Name, o.content, o.at}
 	}
 	return out
+}
+
+// Change returns the document as change leaves the copy of its object that it is given. The
+// text changes where the object does, and stays as it is elsewhere. The document must have
+// an object. The error says that the change cannot be written into the text.
+func (d Document) Change(change func(object map[string]any)) (Document, error) {
+	target, _ := clone(d.object).(map[string]any)
+	change(target)
+	changed, err := d.edited(d.object, target)
+	if err != nil {
+		return d, fmt.Errorf("%s: %w", d.name, err)
+	}
+	d.chunk, d.object = changed, target
+	return d, nil
 }
 
 // Workloads returns the workloads of a document, with their pods or why these cannot be read.

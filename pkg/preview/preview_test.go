@@ -55,6 +55,7 @@ func TestTheWebhooksGoldens(t *testing.T) {
 			if bytes.Contains(input, []byte("kind: ConfigMap # the webhook runs with --unknown-programs=flags")) {
 				opts.UnknownPrograms = api.UnknownProgramsFlags
 			}
+			opts.PublicRoots = bytes.Contains(input, []byte("the webhook runs with --public-roots"))
 			if bytes.Contains(input, []byte("inject --host: the pod is static")) {
 				opts.HostFiles = "/var/lib/servingcert"
 			}

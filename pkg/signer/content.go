@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -20,19 +21,18 @@ import (
 // compared with what is there (differs), written over it (Patch) and remembered
 // (Facts).
 type Content struct {
-	Labels map[string]string
-	// Annotations that the signer answers for, "" for one that must not be there.
-	// All others stay as they are.
-	Annotations map[string]string
+	Labels      map[string]string
+	Annotations annotations
 	Owners      []metav1.OwnerReference
 	// Data that is to be there. A pair that is not in it stays as it is; data under
 	// any other key goes unless it is a file of the Formats.
 	Data map[string][]byte
 	// Formats are to be there beside the pair. The files of a pair that stays are not
-	// in Data: see NeedsPair.
+	// in Data: see NeedsPair. Those of the CA bundle's roots are.
 	Formats formats.Set
 
-	issued *issue.Issued // nil: the pair stays
+	issued   *issue.Issued // nil: the pair stays
+	rootsErr error         // why the files of the roots cannot be made
 }
 
 // contentOf returns what the Secret is to hold for the members of the decision: with
@@ -42,7 +42,7 @@ type Content struct {
 func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	c := Content{
 		Labels:      map[string]string{api.LabelManagedBy: s.Instance},
-		Annotations: map[string]string{},
+		Annotations: annotations{},
 		Owners:      d.owners,
 		Data:        map[string][]byte{},
 		Formats:     d.Asked.Formats,
@@ -58,10 +58,26 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	if p := c.passwordOf(s, d); p != s.Secret.password() || p != "" {
 		c.Annotations[api.AnnotationKeystorePassword] = p
 	}
+	if c.Formats&formats.OfRoots() != 0 {
+		c.addRoots(s.Authority.Bundle)
+	}
 	if s.OpenShift {
 		maps.Copy(c.Annotations, openShiftOnSecret(d.Members, c.notAfter(s.Secret)))
 	}
 	return c
+}
+
+// addRoots adds the files that follow from the roots of the CA bundle. Neither the Secret nor its pair
+// has to be read for them.
+func (c *Content) addRoots(bundle pki.Bundle) {
+	var files map[string][]byte
+	files, c.rootsErr = c.Formats.MakeRoots(bundle, c.password())
+	maps.Copy(c.Data, files)
+}
+
+// changesRoots reports whether the files of the roots are to be written.
+func (c Content) changesRoots(f *SecretFacts) bool {
+	return c.Formats&formats.OfRoots() != 0 && (c.issued != nil || formats.RootsDigest(c.Data) != f.Roots)
 }
 
 // notAfter is when the leaf expires.
@@ -74,7 +90,7 @@ func (c Content) notAfter(secret *SecretFacts) time.Time {
 
 // differs reports whether the Secret is to hold something that it does not.
 func (c Content) differs(f *SecretFacts) bool {
-	return !f.Labelled || !sameOwners(f.OwnerReferences, c.Owners) || len(c.changedKeys(f)) > 0 || len(changedAnnotations(f.Annotations, c.Annotations)) > 0
+	return !f.Labelled || !sameOwners(f.OwnerReferences, c.Owners) || len(c.changedKeys(f)) > 0 || len(c.Annotations.changes(f.Annotations)) > 0
 }
 
 // changedKeys returns the keys of data beside the pair that has to be written or
@@ -83,21 +99,25 @@ func (c Content) changedKeys(f *SecretFacts) []string {
 	wanted := c.Formats.Files()
 	keys := slices.DeleteFunc(slices.Clone(f.Other), func(key string) bool { return slices.Contains(wanted, key) })
 	keys = append(keys, c.toMake(f).Files()...)
+	if c.changesRoots(f) {
+		keys = append(keys, (c.Formats & formats.OfRoots()).Files()...)
+	}
 	slices.Sort(keys)
 	return keys
 }
 
-// toMake returns the formats of which the files have to be written: of a pair that was issued
-// all, of one that stays those that the Secret does not hold.
+// toMake returns the formats of the pair of which the files have to be written: of a pair that
+// was issued all, of one that stays those that the Secret does not hold.
 func (c Content) toMake(f *SecretFacts) formats.Set {
+	ofPair := c.Formats &^ formats.OfRoots()
 	if c.issued != nil {
-		return c.Formats
+		return ofPair
 	}
 	held := f.Formats
 	if f.password() != c.password() {
 		held &^= formats.Encrypted()
 	}
-	return c.Formats &^ held
+	return ofPair &^ held
 }
 
 // passwordOf returns what the annotation with the password is to be: empty for
@@ -122,14 +142,21 @@ func (c Content) password() string { return c.Annotations[api.AnnotationKeystore
 // NeedsPair reports whether the content can be written over the Secret only after
 // WithPair: files of a format have to change, and the pair stays. Its bytes are in the
 // Secret and not in the facts.
-func (c Content) NeedsPair(f *SecretFacts) bool { return c.issued == nil && c.toMake(f) != 0 }
+func (c Content) NeedsPair(f *SecretFacts) bool {
+	return c.issued == nil && (c.toMake(f) != 0 || c.rootsErr != nil)
+}
 
 // WithPair returns the content with what follows from the pair in the Secret. Patch
 // fails on any other version of the Secret than that of its facts, so the result is
 // written beside this pair or not at all. The error is a format that cannot be made of the pair.
 func (c Content) WithPair(secret *corev1.Secret) (Content, error) {
-	files, err := c.Formats.Make(pairIn(secret, c.password()))
-	if err != nil {
+	return c.withFiles(pairIn(secret, c.password()))
+}
+
+// withFiles returns the content with the files of the pair.
+func (c Content) withFiles(pair formats.Pair) (Content, error) {
+	files, err := c.Formats.Make(pair)
+	if err := cmp.Or(err, c.rootsErr); err != nil {
 		return Content{}, err
 	}
 	maps.Copy(files, c.Data)
@@ -145,15 +172,15 @@ func (c Content) Secret(key types.NamespacedName, replaced *corev1.Secret) *core
 		Type:       corev1.SecretTypeTLS,
 		Data:       c.Data,
 	}
-	annotations := c.Annotations
+	var have map[string]string
 	if replaced != nil {
 		secret.Labels = maps.Clone(replaced.Labels)
 		for key, value := range c.Labels {
 			metav1.SetMetaDataLabel(&secret.ObjectMeta, key, value)
 		}
-		annotations = replaced.Annotations
+		have = replaced.Annotations
 	}
-	secret.Annotations = withAnnotations(annotations, c.Annotations)
+	secret.Annotations = c.Annotations.over(have)
 	return secret
 }
 
@@ -167,8 +194,8 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 		"labels":          c.Labels,
 		"ownerReferences": c.Owners,
 	}
-	if annotations := changedAnnotations(f.Annotations, c.Annotations); len(annotations) > 0 {
-		metadata["annotations"] = annotations
+	if changes := c.Annotations.changes(f.Annotations); len(changes) > 0 {
+		metadata["annotations"] = changes
 	}
 	data := map[string]any{}
 	for _, key := range c.changedKeys(f) {
@@ -190,12 +217,15 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 // identity: before are the facts until then, nil if it is created, and ca is the CA that signed
 // what was issued.
 func (c Content) Facts(before *SecretFacts, ca *pki.Authority) *SecretFacts {
-	f := &SecretFacts{Labelled: true, Type: corev1.SecretTypeTLS, Other: c.Formats.Files(), Formats: c.Formats}
-	var annotations map[string]string
-	if before != nil {
-		annotations = before.Annotations
+	f := &SecretFacts{
+		Labelled: true, Type: corev1.SecretTypeTLS, Other: c.Formats.Files(),
+		Formats: c.Formats &^ formats.OfRoots(), Roots: formats.RootsDigest(c.Data),
 	}
-	f.Annotations = withAnnotations(annotations, c.Annotations)
+	var have map[string]string
+	if before != nil {
+		have = before.Annotations
+	}
+	f.Annotations = c.Annotations.over(have)
 	if c.issued == nil {
 		f.Immutable, f.Leaf, f.Pair = before.Immutable, before.Leaf, before.Pair
 		f.Empty, f.Defect, f.Detail = before.Empty, before.Defect, before.Detail
@@ -215,61 +245,4 @@ func (f *SecretFacts) WrittenAs(answer *metav1.ObjectMeta) *SecretFacts {
 	out.ObjectMeta = identityOf(answer)
 	out.Annotations = f.Annotations
 	return &out
-}
-
-// secretAnnotations are the keys of all annotations that contentOf may return, and so
-// those that are remembered of a Secret.
-var secretAnnotations = append([]string{api.AnnotationRenewedAfter, api.AnnotationKeystorePassword}, openShiftSecretKeys...)
-
-// changedAnnotations returns what has to be written of annotations to make them the
-// wanted ones: nil for one that has to be removed.
-func changedAnnotations(have, want map[string]string) map[string]any {
-	var changed map[string]any
-	for key, value := range want {
-		if old, there := have[key]; old == value && there == (value != "") {
-			continue
-		}
-		if changed == nil {
-			changed = map[string]any{}
-		}
-		if changed[key] = value; value == "" {
-			changed[key] = nil
-		}
-	}
-	return changed
-}
-
-// withAnnotations returns have with the wanted ones, nil if that leaves none.
-func withAnnotations(have, want map[string]string) map[string]string {
-	var out map[string]string
-	for key, value := range have {
-		if _, ours := want[key]; !ours {
-			out = with(out, key, value)
-		}
-	}
-	for key, value := range want {
-		if value != "" {
-			out = with(out, key, value)
-		}
-	}
-	return out
-}
-
-func with(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
-	}
-	m[key] = value
-	return m
-}
-
-// only returns the annotations with the keys, nil if there are none.
-func only(annotations map[string]string, keys []string) map[string]string {
-	var out map[string]string
-	for _, key := range keys {
-		if value, ok := annotations[key]; ok {
-			out = with(out, key, api.TruncateAnnotation(key, value))
-		}
-	}
-	return out
 }

@@ -45,12 +45,22 @@ type Situation struct {
 	// AuthorityErr is why nothing can be signed.
 	AuthorityErr error
 	// Widened is the time over which certificates get names that clients accept since a
-	// root has gone that did not permit them. Zero: at once.
+	// root has gone that did not permit them, and over which those are replaced that
+	// service-ca issued. Zero: at once.
 	Widened pki.Window
+	// Before is the CA bundle before that of the Authority.
+	Before Before
 	// Rates are the limits of how often certificates are issued, Slot is when they let the
 	// Secret have its next one.
 	Rates pace.Rates
 	Slot  pace.Slot
+}
+
+// Before is a CA bundle that was succeeded, and over which time the files of it are replaced by those
+// of its successor. Zero: none is known.
+type Before struct {
+	Bundle  *pki.Bundle
+	Replace pki.Window
 }
 
 // kept returns the other Secrets that the Service keeps.
@@ -116,9 +126,7 @@ type Decision struct {
 // that cannot be made of it.
 func (d Decision) With(s Situation, issued issue.Issued) (Content, error) {
 	c := contentOf(s, d, &issued)
-	files, err := c.Formats.Make(issued.Pair(c.password()))
-	maps.Copy(c.Data, files)
-	return c, err
+	return c.withFiles(issued.Pair(c.password()))
 }
 
 // Issues reports whether the decision is to issue a certificate.
@@ -184,6 +192,12 @@ func mayNotWrite(s Situation, d Decision) Problem {
 func judge(s Situation, d Decision) Decision {
 	d.Content = contentOf(s, d, nil)
 	found, message, next := evaluate(newCandidate(s, d, s.Secret))
+	if s.takesOver() {
+		if at := s.spread(); s.Now.Before(at) {
+			return Decision{Undecided: true, NextAt: at}
+		}
+		found, message = takenOver, "issued by OpenShift's service-ca"
+	}
 	if found.reason == reasonNames && s.sameRequest(d.Asked, d.Members) {
 		found.free = true // the names follow from the CA, and no Service has asked for others
 		if s.Now.Before(s.spread()) {
@@ -205,9 +219,37 @@ func judge(s Situation, d Decision) Decision {
 	case s.Secret.replacedWhole() && len(d.Content.changedKeys(s.Secret)) > 0:
 		return d.issue(s, Replace, foreignData, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
+		if at := d.rootsAt(s); s.Now.Before(at) {
+			d.NextAt = earlier(d.NextAt, at)
+			return d
+		}
 		d.Action = Repair
 	}
 	return d
+}
+
+// rootsAt returns when the files of the roots are written, if nothing else of the Secret differs
+// than that it has them of the roots before: each Secret at its own time, since all that have such
+// files differ when the CA bundle changes. Zero: now.
+func (d Decision) rootsAt(s Situation) time.Time {
+	if s.Before == (Before{}) {
+		return time.Time{}
+	}
+	before := d.Content
+	before.Data = maps.Clone(before.Data)
+	before.addRoots(*s.Before.Bundle)
+	if before.differs(s.Secret) {
+		return time.Time{}
+	}
+	return s.Before.Replace.AtOf(s.Secret.Leaf.Sum)
+}
+
+// earlier returns the earlier of two times, of which the first may be zero for none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // whyReplaced says why data under other keys is not removed in place.

@@ -12,6 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
@@ -58,6 +59,10 @@ func TestSettleReports(t *testing.T) {
 	assert.Equal(t, pace.PriorityAwaited, settled.Priority())
 	require.Len(t, settled.Services, 1)
 	assert.Empty(t, settled.Services[0].Failure, "counted as the attempt that it was")
+	settled = Settle(s, d, Outcome{Err: &issue.PendingError{Message: "not approved yet"}})
+	assert.Equal(t, []string{"SigningPending"}, reasons(settled))
+	assert.Empty(t, settled.Failure, "to wait is no failure, however often it is looked at")
+	assert.Equal(t, "not approved yet", settled.Services[0].Ready.Message)
 
 	w := newScene(ca, managed(good, web), web)
 	w.now = due

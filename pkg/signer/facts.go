@@ -41,8 +41,10 @@ type SecretFacts struct {
 	Other     []string          // other keys with data, sorted, at most maxOther+1
 	Formats   formats.Set       // those that hold the pair, if it is usable
 	Pair      [sha256.Size]byte // as pairDigest
+	Roots     [sha256.Size]byte // as formats.RootsDigest
 	Defect    Reason            // why the two keys are not a usable pair, or empty
 	Detail    string            // the defect in a sentence, without key material
+	OtherForm bool              // the Defect is only that the key is in another form of PEM than PKCS #8
 	Leaf      LeafFacts
 	// Reduced: there was no room for the rest. Whoever decides about the Secret reads it.
 	Reduced bool
@@ -137,7 +139,7 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 		}
 	}
 	slices.Sort(f.Other)
-	f.Pair = pairDigest(pairIn(secret, ""))
+	f.Pair, f.Roots = pairDigest(pairIn(secret, "")), formats.RootsDigest(secret.Data)
 	return f
 }
 
@@ -189,6 +191,8 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	key, err := pki.ParseKey(keyPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSPrivateKeyKey+": "+err.Error(), maxForeignText)
+		foreign, err := pki.ParseForeignKey(keyPEM)
+		f.OtherForm = err == nil && pki.KeyMatches(certs[0], foreign)
 		return
 	}
 	if !pki.KeyMatches(certs[0], key) {

@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"crypto/x509"
 	"slices"
 	"strconv"
 	"time"
@@ -27,27 +28,42 @@ var (
 	}
 )
 
-// openShiftOnSecret returns the annotations that are to be on the Secret, "" for
-// one that is not: the Service that it is for, in the form of the annotation that
+// openShiftOnSecret returns the annotations that are to be on the Secret: the Service that it is for, in the form of the annotation that
 // asks, and the end of the certificate in both forms. Of several Services it is the
 // oldest, as the owners are in order; without any, nothing is to be there.
-func openShiftOnSecret(members []*corev1.Service, notAfter time.Time) map[string]string {
-	annotations := map[string]string{}
+func openShiftOnSecret(members []*corev1.Service, notAfter time.Time) annotations {
+	want := annotations{}
 	for _, key := range openShiftSecretKeys {
-		annotations[key] = ""
+		want[key] = ""
 	}
 	i := slices.IndexFunc(members, func(svc *corev1.Service) bool { return api.OpenShiftAnnotation(svc) != "" })
 	if i < 0 {
-		return annotations
+		return want
 	}
 	svc, expiry := members[i], notAfter.UTC().Format(time.RFC3339)
-	annotations[api.OpenShiftExpiry], annotations[api.OpenShiftExpiryAlpha] = expiry, expiry
+	want[api.OpenShiftExpiry], want[api.OpenShiftExpiryAlpha] = expiry, expiry
 	if api.OpenShiftAnnotation(svc) == api.OpenShiftSecretNameAlpha {
-		annotations[api.OpenShiftServiceNameAlpha], annotations[api.OpenShiftServiceUIDAlpha] = svc.Name, string(svc.UID)
+		want[api.OpenShiftServiceNameAlpha], want[api.OpenShiftServiceUIDAlpha] = svc.Name, string(svc.UID)
 	} else {
-		annotations[api.OpenShiftServiceName], annotations[api.OpenShiftServiceUID] = svc.Name, string(svc.UID)
+		want[api.OpenShiftServiceName], want[api.OpenShiftServiceUID] = svc.Name, string(svc.UID)
 	}
-	return annotations
+	return want
+}
+
+// takesOver reports whether the Secret is as service-ca wrote it, under a CA that was
+// imported: with its root in tls.crt and its form of key. Servers and clients can go on
+// with that until the certificate's own moment.
+func (s Situation) takesOver() bool {
+	f := s.Secret
+	if !s.OpenShift || f.Labelled || f.Empty || f.Defect != "" && !f.OtherForm || !s.Now.Before(f.Leaf.RenewAt) {
+		return false
+	}
+	issuer := f.SignedBy(s.Authority)
+	if issuer == nil {
+		return false
+	}
+	root := []*x509.Certificate{issuer.Certificate} // behind it, after a rotation, what the CA before signed
+	return f.Leaf.Chain == chainDigest(root) || f.Leaf.Chain == chainDigest(slices.Concat(root, issuer.Chain))
 }
 
 // openShiftOnService returns what has to be written of the Service's annotations
@@ -58,7 +74,7 @@ func openShiftOnService(svc *corev1.Service, ready *state.Condition, signedBy st
 	if api.OpenShiftAnnotation(svc) == "" || ready == nil {
 		return nil
 	}
-	want := map[string]string{}
+	want := annotations{}
 	set := func(value string, keys ...string) {
 		for _, key := range keys {
 			want[key] = value
@@ -72,7 +88,7 @@ func openShiftOnService(svc *corev1.Service, ready *state.Condition, signedBy st
 		set(ready.Message, api.OpenShiftError, api.OpenShiftErrorAlpha)
 		set(strconv.Itoa(errorNumber(svc.Annotations, ready.Message)), api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha)
 	}
-	return changedAnnotations(svc.Annotations, want)
+	return want.changes(svc.Annotations)
 }
 
 func errorNumber(annotations map[string]string, message string) int {

@@ -1,6 +1,9 @@
 package signer
 
 import (
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
@@ -302,7 +306,94 @@ func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 		require.Equal(t, Nothing, again.Action, "after %s %s: %s %s", d.Action, d.Reason, again.Action, again.Message)
 		if d.Action != Nothing {
 			delete(s.Secret.Annotations, api.AnnotationKeystorePassword)
-			require.Equal(t, withAnnotations(nil, openShiftOnSecret(again.Members, s.Secret.Leaf.NotAfter)), withAnnotations(s.Secret.Annotations, nil))
+			require.Equal(t, openShiftOnSecret(again.Members, s.Secret.Leaf.NotAfter).over(nil), annotations(nil).over(s.Secret.Annotations))
 		}
 	})
+}
+
+// What service-ca issued is good until its own moment, once the CA that signed it is known:
+// with its root in tls.crt and its form of key, and with nothing else that is wrong.
+func TestWhatServiceCAIssuedIsReplacedAtItsMoment(t *testing.T) {
+	ca := testCA(t)
+	cross := newCA(t, clusterNames, epoch, epoch.Add(day)).Certificate
+	ca.Chain = []*x509.Certificate{cross}
+	for name, c := range map[string]struct {
+		change func(*scene)
+		waits  bool
+		reason Reason
+	}{
+		"as it is":                     {func(*scene) {}, true, reasonSucceeded},
+		"with the key in our form":     {func(w *scene) { w.secret.Data["tls.key"] = pkcs8Of(t, w.secret.Data["tls.key"]) }, true, reasonSucceeded},
+		"after a rotation":             {func(w *scene) { addTo(w.secret, cross) }, true, reasonSucceeded},
+		"immutable":                    {func(w *scene) { w.secret.Immutable = new(true) }, true, reasonSucceeded},
+		"about to expire":              {func(w *scene) { w.now = epoch.Add(729 * day) }, false, reasonGarbage},
+		"without its key":              {func(w *scene) { delete(w.secret.Data, "tls.key") }, false, reasonKeyMissing},
+		"with another's key":           {func(w *scene) { w.secret.Data["tls.key"] = pkcs1(t) }, false, reasonGarbage},
+		"with something else in chain": {func(w *scene) { addTo(w.secret, cross, cross) }, false, reasonGarbage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
+			w.ca, w.secret = ca, serviceCAs(t, ca, w.services[0])
+			c.change(w)
+			decide := func() (Situation, Decision) {
+				s := w.situation()
+				require.Equal(t, Look, Decide(s).Action)
+				s.Secret, s.Obstacle = FactsOf(w.secret, api.DefaultInstance), nil
+				s.Widened = pki.Window{From: epoch, Until: epoch.Add(10 * time.Minute)}
+				return s, Decide(s)
+			}
+			s, d := decide()
+			require.Equal(t, c.waits, d.Undecided, d.Message)
+			if c.waits {
+				assert.False(t, d.Issues())
+				assert.WithinRange(t, d.NextAt, epoch, epoch.Add(10*time.Minute))
+				assert.Empty(t, conditions(s, d), "its condition is what it was")
+				w.now = d.NextAt
+				s, d = decide()
+			}
+			assert.True(t, d.Issues())
+			assert.Equal(t, c.reason, d.Reason, d.Message)
+			assert.Equal(t, c.waits, d.Tokens == 0)
+			w.apply(t, s, d, plainSign())
+			_, d = w.decide()
+			assert.Equal(t, Nothing, d.Action, d.Message)
+		})
+	}
+}
+
+// serviceCAs is Secret web-tls as service-ca writes it.
+func serviceCAs(t *testing.T, ca *pki.Authority, owner *corev1.Service) *corev1.Secret {
+	t.Helper()
+	wanted := wantedBy(service("web", api.AnnotationKeyAlgorithm, "RSA2048"))
+	wanted.Params.Duration = 730 * day
+	issued := issueBy(t, ca, wanted, epoch)
+	secret := managed(issued, owner)
+	secret.Labels = nil
+	key, err := pki.ParseKey(issued.KeyPEM)
+	require.NoError(t, err)
+	secret.Data = map[string][]byte{
+		"tls.crt": pki.EncodeCertificates(issued.Leaf, ca.Certificate),
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key.(*rsa.PrivateKey))}),
+	}
+	return secret
+}
+
+func pkcs1(t *testing.T) []byte {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.RSA2048)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key.(*rsa.PrivateKey))})
+}
+
+func pkcs8Of(t *testing.T, form []byte) []byte {
+	t.Helper()
+	key, err := pki.ParseForeignKey(form)
+	require.NoError(t, err)
+	data, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	return data
+}
+
+func addTo(secret *corev1.Secret, certs ...*x509.Certificate) {
+	secret.Data["tls.crt"] = append(secret.Data["tls.crt"], pki.EncodeCertificates(certs...)...)
 }

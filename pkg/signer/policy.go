@@ -28,6 +28,7 @@ var (
 	first       = cause{reason: reasonFirst, free: true}
 	missing     = cause{reason: reasonMissing}
 	foreignData = cause{reason: reasonGarbage}
+	takenOver   = cause{reason: reasonSucceeded, free: true, works: true}
 )
 
 // causes are all that a check finds, in the order in which they are asked.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
@@ -67,8 +68,10 @@ func Settle(s Situation, d Decision, o Outcome) Settlement {
 	now := settled{Situation: s, d: d, problem: d.Problem}
 	switch {
 	case o.Err != nil:
-		out.Failure = ReasonOf(o.Err, ReasonSignFailed)
-		now.problem = Problem{Reason: out.Failure, Message: o.Err.Error(), Temporary: true}
+		now.problem = Problem{Reason: ReasonOf(o.Err, ReasonSignFailed), Message: o.Err.Error(), Temporary: true}
+		if issue.Waiting(o.Err) == nil { // which is no failure, however often it is looked at
+			out.Failure = now.problem.Reason
+		}
 	case o.Secret != nil:
 		now.Secret, out.Leaf = o.Secret, o.Secret.Leaf.Fingerprint
 		_, _, out.NextAt = evaluate(newCandidate(s, d, o.Secret))

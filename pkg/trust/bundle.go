@@ -19,6 +19,17 @@ type Bundle struct {
 	// Until is when the first of its certificates expires. The bundle is another one
 	// then, although the source has not changed.
 	Until time.Time
+
+	roots pki.Bundle
+	made  *made // the files that are made of it; nil if nobody asks for any
+}
+
+// hasPublic reports whether there are files with public roots.
+func (b Bundle) hasPublic() bool { return b.made != nil && len(b.made.public.Certificates()) > 0 }
+
+// bundle is what a key is to hold that has the bundle itself.
+func (b Bundle) bundle(key string) content {
+	return content{key: key, value: b.PEM, digest: digest(string(b.PEM))}
 }
 
 // ReadSource returns the bundle of the source ConfigMap, which is nil if it does not
@@ -67,7 +78,7 @@ func readSource(cm *corev1.ConfigMap, key, hashKey string, now time.Time) (Bundl
 			until = c.NotAfter
 		}
 	}
-	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until}, nil
+	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until, roots: current}, nil
 }
 
 // changesIn returns how long the bundle stays the same if the source does: until the
@@ -78,6 +89,9 @@ func (b Bundle) changesIn(now time.Time) time.Duration { return b.Until.Sub(now)
 // the certificates for each of them costs more than all else that is decided about it. It is
 // safe for concurrent use.
 type Sources struct {
+	// Public are the public roots that an operator gives; empty for none.
+	Public pki.Bundle
+
 	mu      sync.Mutex
 	uid     types.UID
 	version string
@@ -98,7 +112,9 @@ func (s *Sources) Read(cm *corev1.ConfigMap, own bool, now time.Time) (Bundle, e
 		read = ReadOwnSource
 	}
 	if cm == nil || cm.ResourceVersion == "" {
-		return read(cm, now)
+		b, err := read(cm, now)
+		b.made = newMade(b.roots, s.Public)
+		return b, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,6 +126,7 @@ func (s *Sources) Read(cm *corev1.ConfigMap, own bool, now time.Time) (Bundle, e
 	}
 	known := sourced{at: now}
 	known.bundle, known.err = read(cm, now)
+	known.bundle.made = newMade(known.bundle.roots, s.Public)
 	s.read[own] = known
 	return known.bundle, known.err
 }

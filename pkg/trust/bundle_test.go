@@ -59,7 +59,7 @@ func TestReadSource(t *testing.T) {
 			source := &corev1.ConfigMap{Data: map[string]string{api.BundleKey: tt.data}}
 			got, err := ReadSource(source, noon)
 			require.NoError(t, err)
-			assert.Equal(t, Bundle{PEM: tt.want.PEM(), Hash: tt.want.Hash(), Until: tt.until}, got)
+			assert.Equal(t, Bundle{PEM: tt.want.PEM(), Hash: tt.want.Hash(), Until: tt.until, roots: tt.want}, got)
 
 			whole, err := pki.ParseBundle([]byte(tt.data)) // of which the signer says the hash
 			require.NoError(t, err)
@@ -88,6 +88,8 @@ func TestSources(t *testing.T) {
 			want, wantErr = ReadOwnSource(cm, now)
 		}
 		got, err := s.Read(cm, own, now)
+		require.NotNil(t, got.made)
+		want.made = got.made
 		assert.Equal(t, want, got)
 		assert.Equal(t, wantErr, err)
 		return got

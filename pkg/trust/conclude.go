@@ -24,6 +24,7 @@ const (
 	ReportNothing    Report = ""
 	ReportRefused    Report = "refused"    // it refuses this bundle for a reason that was not reported yet
 	ReportUnsuitable Report = "unsuitable" // it has no field for the bundle
+	ReportLacks      Report = "lacks"      // some of what it requests cannot be written
 	ReportRestored   Report = "restored"   // the bundle was changed or deleted, and is back
 	ReportWritten    Report = "written"    // the bundle was written; a log line, no event
 )
@@ -75,6 +76,8 @@ func report(last, next Record, d Decision, a Attempt) Report {
 		return ReportRefused
 	case next.State == StateUnsuitable && last.State != StateUnsuitable:
 		return ReportUnsuitable
+	case next.lacks != "" && last.lacks != next.lacks:
+		return ReportLacks
 	case !a.Wrote:
 		return ReportNothing
 	case d.Write == WhyRestore:
@@ -86,7 +89,7 @@ func report(last, next Record, d Decision, a Attempt) Report {
 // recorded returns what is to be kept of the target, given the result (what was
 // decided, or why the write failed) and whether it was written.
 func recorded(s Situation, result Judgement, wrote bool) Record {
-	next := Record{Judgement: result, hash: s.Bundle.Hash, heldHash: s.Last.heldHash, wrote: s.Last.wrote, wroteAt: s.Last.wroteAt}
+	next := Record{Judgement: result, hash: s.Bundle.Hash, heldHash: s.Last.heldHash, wrote: s.Last.wrote, wroteAt: s.Last.wroteAt, lacks: s.Lacks}
 	if wrote {
 		next.wrote, next.wroteAt = s.Bundle.Hash, s.Now
 	}

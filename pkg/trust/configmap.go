@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -12,11 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// latestData is what the ConfigMap held that was stripped last.
-var latestData atomic.Pointer[map[string]string]
+// latestData and latestBinary are what the ConfigMap held that was stripped last.
+var (
+	latestData   atomic.Pointer[map[string]string]
+	latestBinary atomic.Pointer[map[string][]byte]
+)
 
-// StripConfigMap removes from a ConfigMap all but the requested key, and the names
-// of some of the keys that may not be beside it. Of the value a digest is kept.
+// StripConfigMap removes from a ConfigMap all but the requested keys, and the names
+// of some of the keys that may not be beside the bundle. Of the values digests are kept.
 // The bundle is the same in all ConfigMaps, so that it is in memory once, and so is the map
 // with nothing else: what is left of the ConfigMap must not be changed.
 func StripConfigMap(cm *corev1.ConfigMap, r Request) {
@@ -26,10 +30,11 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 		cm.Immutable = nil
 		return
 	}
+	keys := r.keys(r.files | r.ifPublic)
 	others := maxOtherKeys
 	for key, value := range data {
 		switch {
-		case key == r.Key:
+		case slices.Contains(keys, key):
 			value = unique.Make(digest(value)).Value()
 		case r.Alone && len(key) <= others:
 			value = ""
@@ -42,51 +47,121 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 		}
 		cm.Data[key] = value
 	}
-	if latest := latestData.Load(); latest != nil && maps.Equal(*latest, cm.Data) {
-		cm.Data = *latest
-	} else if kept := cm.Data; kept != nil {
-		latestData.Store(&kept)
+	cm.Data = latest(&latestData, cm.Data, maps.Equal[map[string]string, map[string]string])
+	for _, key := range keys {
+		if value, ok := binary[key]; ok {
+			if cm.BinaryData == nil {
+				cm.BinaryData = map[string][]byte{}
+			}
+			cm.BinaryData[key] = []byte(digest(string(value)))
+		}
 	}
-	if _, ok := binary[r.Key]; ok {
-		cm.BinaryData = map[string][]byte{r.Key: nil}
+	cm.BinaryData = latest(&latestBinary, cm.BinaryData, func(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) })
+}
+
+// latest returns what was kept of another ConfigMap last, if it is the same.
+func latest[M ~map[string]V, V any](last *atomic.Pointer[M], kept M, equal func(a, b M) bool) M {
+	if known := last.Load(); known != nil && equal(*known, kept) {
+		return *known
 	}
+	if kept != nil {
+		last.Store(&kept)
+	}
+	return kept
 }
 
 // digest returns what is kept of a value, which only has to be told from the bundle: the value
 // itself if it is no longer than that. No client writes a text that begins like a digest, which is
 // not UTF-8. The digest of a digest is the same.
 func digest(value string) string {
-	const begin = "\xffsha256:"
-	if len(value) <= len(begin)+sha256.Size {
+	if len(value) <= len(digestPrefix)+sha256.Size {
 		return value
 	}
-	sum := sha256.Sum256([]byte(value))
-	return begin + string(sum[:])
+	return digestOf(sha256.Sum256([]byte(value)))
 }
+
+const digestPrefix = "\xffsha256:"
+
+// digestOf returns the digest of a longer value with that SHA-256.
+func digestOf(sum [sha256.Size]byte) string { return digestPrefix + string(sum[:]) }
 
 // maxOtherKeys is how many bytes are kept of the names of keys that may not be beside the bundle.
 // When those keys have been removed, the next are.
 const maxOtherKeys = 1 << 10
 
-// JudgeConfigMap says whether a ConfigMap holds the bundle as requested.
-func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle []byte) Judgement {
-	data, ok := cm.Data[r.Key]
-	same := ok && (data == string(bundle) || data == digest(string(bundle)))
-	_, binary := cm.BinaryData[r.Key]
+// JudgeConfigMap says whether a ConfigMap holds the bundle, and what is made of it, as requested.
+func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
+	wanted, err := r.contents(bundle)
+	if err != nil {
+		return Judgement{StateRefuses, ReasonOther, err.Error()}
+	}
+	wrong := ""
+	for _, c := range wanted {
+		if wrong = c.wrongIn(cm); wrong != "" {
+			break
+		}
+	}
 	others := otherKeys(cm, r)
 	switch {
-	case same && len(others) == 0:
+	case wrong == "" && len(others) == 0:
 		return Holds()
 	case cm.Immutable != nil && *cm.Immutable:
 		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: delete and recreate it"}
-	case binary:
-		return Differs("key " + r.Key + " is in binaryData instead of data")
-	case !ok:
-		return Differs("key " + r.Key + " is missing")
-	case !same:
-		return Differs("key " + r.Key + " is not the current CA bundle")
+	case wrong != "":
+		return Differs(wrong)
 	}
 	return Differs(fmt.Sprintf("key %s must be the only key, but there is key %s", r.Key, others[0]))
+}
+
+// wrongIn says what is wrong with the content's key in a ConfigMap, or "". It does not matter whether
+// that was stripped.
+func (c content) wrongIn(cm *corev1.ConfigMap) string {
+	text, inData := cm.Data[c.key]
+	held, inBinary := cm.BinaryData[c.key]
+	there, elsewhere, where := inData, inBinary, "in binaryData instead of data"
+	if c.binary {
+		there, elsewhere, where = inBinary, inData, "in data instead of binaryData"
+		text = string(held)
+	}
+	switch {
+	case there && (text == c.digest || digest(text) == c.digest):
+		return ""
+	case elsewhere:
+		return "key " + c.key + " is " + where
+	case !there:
+		return "key " + c.key + " is missing"
+	case c.made:
+		return "key " + c.key + " does not have the current roots"
+	}
+	return "key " + c.key + " is not the current CA bundle"
+}
+
+// keys returns the keys of the bundle and of the given files, in order.
+func (r Request) keys(of Files) []string {
+	keys := []string{r.Key}
+	for _, f := range files {
+		if of&f.file != 0 {
+			keys = append(keys, f.name)
+		}
+	}
+	return keys
+}
+
+// ConfigMapData returns what is to be applied of the data and the binaryData of the ConfigMap.
+func ConfigMapData(r Request, bundle Bundle) (data map[string]string, binary map[string][]byte) {
+	wanted, err := r.contents(bundle)
+	if err != nil {
+		return nil, nil // it was judged to refuse
+	}
+	data, binary = map[string]string{}, map[string][]byte{}
+	for _, c := range wanted {
+		if c.binary {
+			binary[c.key] = c.value
+		} else {
+			data[c.key] = string(c.value)
+		}
+	}
+	return data, binary
 }
 
 // otherKeys are those of the data that may not be beside the bundle, in order.
@@ -98,10 +173,10 @@ func otherKeys(cm *corev1.ConfigMap, r Request) []string {
 }
 
 // ClearConfigMap returns a JSON merge patch, for the ConfigMap's resourceVersion,
-// that removes the keys that may not be beside the bundle: the same key of
-// binaryData, which the API server would refuse, and other keys of the data where
-// the request says so. It is nil if there are none.
-func ClearConfigMap(cm *corev1.ConfigMap, r Request) []byte {
+// that removes the keys that may not be beside what is requested: the same key in
+// binaryData in place of data or the other way, which the API server would refuse, and
+// other keys of the data where the request says so. It is nil if there are none.
+func ClearConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) []byte {
 	type keys map[string]any
 	type metadata struct {
 		ResourceVersion string `json:"resourceVersion"`
@@ -110,12 +185,18 @@ func ClearConfigMap(cm *corev1.ConfigMap, r Request) []byte {
 		Metadata   metadata `json:"metadata"`
 		Data       keys     `json:"data,omitempty"`
 		BinaryData keys     `json:"binaryData,omitempty"`
-	}{Metadata: metadata{cm.ResourceVersion}, Data: keys{}}
+	}{metadata{cm.ResourceVersion}, keys{}, keys{}}
 	for _, key := range otherKeys(cm, r) {
 		patch.Data[key] = nil
 	}
-	if _, ok := cm.BinaryData[r.Key]; ok {
-		patch.BinaryData = keys{r.Key: nil}
+	for _, key := range r.keys(r.wants(bundle)) {
+		binary := isBinary(key)
+		if _, ok := cm.BinaryData[key]; ok && !binary {
+			patch.BinaryData[key] = nil
+		}
+		if _, ok := cm.Data[key]; ok && binary {
+			patch.Data[key] = nil
+		}
 	}
 	if len(patch.Data)+len(patch.BinaryData) == 0 {
 		return nil
@@ -125,4 +206,9 @@ func ClearConfigMap(cm *corev1.ConfigMap, r Request) []byte {
 		return nil // strings and nil always marshal
 	}
 	return out
+}
+
+// isBinary reports whether the key belongs in binaryData.
+func isBinary(key string) bool {
+	return slices.ContainsFunc(files, func(f file) bool { return f.binary && f.name == key })
 }

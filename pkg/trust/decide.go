@@ -18,6 +18,7 @@ type Situation struct {
 	// Release: the fields of this kind are not to be owned.
 	Release bool
 	Held    Judgement // whether the object holds the bundle; zero without a bundle
+	Lacks   string    // which part of the request cannot be followed, for people
 	Last    Record    // what was kept of it; zero if nothing
 	// Patience is how long the target may be pending before it counts as one that
 	// refuses the bundle.

@@ -20,23 +20,27 @@ func IsOwnEntry(e metav1.ManagedFieldsEntry) bool {
 // IsOwned reports whether FieldManager owns a field of the object.
 func IsOwned(obj metav1.Object) bool { return slices.ContainsFunc(obj.GetManagedFields(), IsOwnEntry) }
 
-// OwnsOtherKey reports whether FieldManager owns a key of a ConfigMap's data other
-// than the requested one: the annotation requested another before. An apply of the
-// new key alone would remove that one.
-func OwnsOtherKey(obj metav1.Object, key string) bool {
+// OwnsOtherKey reports whether FieldManager owns a key of a ConfigMap's data or binaryData
+// other than those that are applied now: the annotations requested another before. An apply
+// without it would remove that one.
+func OwnsOtherKey(obj metav1.Object, r Request, bundle Bundle) bool {
+	keys := r.keys(r.wants(bundle))
 	for _, entry := range obj.GetManagedFields() {
 		if !IsOwnEntry(entry) || entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {
-			Data map[string]json.RawMessage `json:"f:data"`
+			Data   map[string]json.RawMessage `json:"f:data"`
+			Binary map[string]json.RawMessage `json:"f:binaryData"`
 		}
 		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 			continue
 		}
-		for field := range fields.Data {
-			if name, isKey := strings.CutPrefix(field, "f:"); isKey && name != key {
-				return true
+		for _, of := range []map[string]json.RawMessage{fields.Data, fields.Binary} {
+			for field := range of {
+				if name, isKey := strings.CutPrefix(field, "f:"); isKey && !slices.Contains(keys, name) {
+					return true
+				}
 			}
 		}
 	}

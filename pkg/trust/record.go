@@ -24,4 +24,5 @@ type Record struct {
 	heldAt    time.Time // since when it holds the bundle, if it does
 	openSince time.Time // since when it has not held it steadily; zero if it always did
 	reported  Reason    // why it refuses the bundle, as last reported
+	lacks     string    // Situation.Lacks, as last reported
 }

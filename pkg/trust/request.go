@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -20,12 +21,17 @@ type Request struct {
 	Alone bool
 	// Problem says why the annotation cannot be followed, for people.
 	Problem string
+
+	files    Files  // that a ConfigMap is to have beside the bundle
+	ifPublic Files  // and those that it is to have if there are public roots
+	password string // of files that have one; empty for formats.DefaultPassword
+	lacks    string // which of that cannot be followed, for people
 }
 
 // RequestAnnotations returns the annotations that request the bundle. The first
 // that an object has decides.
 func RequestAnnotations() []string {
-	return []string{api.AnnotationInjectCABundle, api.OpenShiftInjectCABundle, api.OpenShiftInjectCABundleAlpha}
+	return []string{api.AnnotationInjectCABundle, api.OpenShiftInjectCABundle, api.OpenShiftInjectCABundleAlpha, api.OpenShiftInjectLegacy}
 }
 
 // RequestOf returns what the annotations of an object request; with openShift,
@@ -39,12 +45,22 @@ func RequestOf(obj metav1.Object, openShift bool) Request {
 		switch {
 		case !ok:
 		case annotation == api.AnnotationInjectCABundle:
-			return ownRequest(value)
-		case openShift:
+			r := ownRequest(value)
+			if r.Requested {
+				r.addFiles(obj.GetAnnotations())
+			}
+			return r
+		case openShift && (annotation != api.OpenShiftInjectLegacy || isLegacy(obj)):
 			return openShiftRequest(value)
 		}
 	}
 	return Request{}
+}
+
+// isLegacy reports whether the object is one on which api.OpenShiftInjectLegacy counts.
+func isLegacy(obj metav1.Object) bool {
+	_, is := obj.(*corev1.ConfigMap)
+	return is && obj.GetName() == api.OpenShiftLegacyName
 }
 
 func ownRequest(value string) Request {

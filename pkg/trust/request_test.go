@@ -57,6 +57,23 @@ func TestRequestOf(t *testing.T) {
 	}
 }
 
+// The oldest word counts on one ConfigMap by its name, where no other word is.
+func TestTheLegacyConfigMap(t *testing.T) {
+	const legacy = "service.alpha.openshift.io/inject-vulnerable-legacy-cabundle"
+	cm := func(name string, annotations ...string) *corev1.ConfigMap {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{legacy: "true"}}}
+		for _, a := range annotations {
+			o.Annotations[a] = "false"
+		}
+		return o
+	}
+	assert.Equal(t, Request{Requested: true, Key: "service-ca.crt", Alone: true}, RequestOf(cm("openshift-service-ca.crt"), true))
+	assert.Equal(t, Request{}, RequestOf(cm("openshift-service-ca.crt"), false))
+	assert.Equal(t, Request{}, RequestOf(cm("another"), true))
+	assert.Equal(t, Request{}, RequestOf(cm("openshift-service-ca.crt", beta), true), "that decides")
+	assert.Equal(t, Request{}, RequestOf(&corev1.Secret{ObjectMeta: cm("openshift-service-ca.crt").ObjectMeta}, true))
+}
+
 func TestShortenKeepsValuesBounded(t *testing.T) {
 	long := make([]byte, 100_000)
 	for i := range long {

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/test/docs/commands"
 )
 
 const root = "../.."
@@ -23,7 +25,7 @@ func files(t *testing.T, suffix string) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin") {
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || path == "website") { // what it has of Markdown is copied
 			return fs.SkipDir
 		}
 		if strings.HasSuffix(path, suffix) {
@@ -41,7 +43,20 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-func TestNamedTestsExist(t *testing.T) {
+// Each block of shell commands is marked: what runs it, or why nothing does.
+func TestCommandsAreRunOrSayWhyNot(t *testing.T) {
+	exist := tests(t)
+	for _, path := range files(t, ".md") {
+		blocks, err := commands.Blocks(read(t, path))
+		assert.NoError(t, err, path)
+		for i := range blocks {
+			assert.True(t, blocks[i].By == "" || exist[blocks[i].By], "%s:%d: there is no test %s", path, blocks[i].Line, blocks[i].By)
+		}
+	}
+}
+
+// tests returns the names of all tests.
+func tests(t *testing.T) map[string]bool {
 	exist := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 	for _, path := range files(t, "_test.go") {
@@ -49,6 +64,11 @@ func TestNamedTestsExist(t *testing.T) {
 			exist[m[1]] = true
 		}
 	}
+	return exist
+}
+
+func TestNamedTestsExist(t *testing.T) {
+	exist := tests(t)
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)[`/]")
 	for _, path := range files(t, ".md") {
 		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
@@ -91,6 +111,21 @@ func headingsOf(page string) map[string]bool {
 		found[strings.ReplaceAll(other.ReplaceAllString(text, ""), " ", "-")] = true
 	}
 	return found
+}
+
+// A page begins with the question that it answers, in bold, so that readers know at once whether they are right.
+func TestEveryPageBeginsWithItsQuestion(t *testing.T) {
+	begins := regexp.MustCompile(`(?s)\A# [^\n]+\n+(?:<!--.*?-->\n+)?\*\*[^*]+\?\*\*`)
+	asked := 0
+	for _, path := range files(t, ".md") {
+		dir := filepath.Dir(path)
+		if path == "README.md" || path == "CHANGELOG.md" || dir != "." && dir != "docs" && dir != "deploy" {
+			continue
+		}
+		asked++
+		assert.Regexp(t, begins, read(t, path), "%s does not begin with a bold question after its title", path)
+	}
+	assert.Greater(t, asked, 40, "pages are elsewhere than this test looks for")
 }
 
 func TestEveryPageIsInTheIndex(t *testing.T) {

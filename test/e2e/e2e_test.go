@@ -54,7 +54,8 @@ func TestScenes(t *testing.T) {
 	if install.failed {
 		t.FailNow()
 	}
-	kubelet.step(t, func(t *testing.T) { c.kubeletAsks(t, kubelet) })
+	var served string // by the kubelet
+	kubelet.step(t, func(t *testing.T) { served = c.kubeletAsks(t, kubelet) })
 	together(t, "up", all, func(t *testing.T, s *scene) {
 		c.apply(t, s.manifest)
 		s.up(t, c)
@@ -120,7 +121,7 @@ func TestScenes(t *testing.T) {
 			s.step(t, func(t *testing.T) { s.last(t, c) })
 		}
 	}
-	kubelet.step(t, func(t *testing.T) { kubelet.note(c.kubeletRenews(t)) })
+	kubelet.step(t, func(t *testing.T) { kubelet.note(c.kubeletRenews(t, served)) })
 	distrust.step(t, func(t *testing.T) { c.distrust(t, distrust) })
 	logs.step(t, func(t *testing.T) {
 		logs.note(c.checkLogs(t, true))

@@ -4,19 +4,13 @@ package e2e
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +25,7 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/hosttest"
 )
 
 // kubeletScene: the kubelet's own serving certificate. Scene metrics then verifies the kubelet by it,
@@ -48,8 +42,9 @@ func kubeletScene() *scene {
 	}
 }
 
-// kubeletAsks does as docs/kubelet-serving.md says, and sees what a stolen node gets.
-func (c *cluster) kubeletAsks(t *testing.T, s *scene) {
+// kubeletAsks does as docs/kubelet-serving.md says, and sees what a stolen node gets. It returns which
+// certificate the kubelet serves then.
+func (c *cluster) kubeletAsks(t *testing.T, s *scene) (first string) {
 	t.Helper()
 	manifest, err := os.ReadFile("../../deploy/policies/kubelet-serving.yaml")
 	require.NoError(t, err)
@@ -57,32 +52,55 @@ func (c *cluster) kubeletAsks(t *testing.T, s *scene) {
 	require.NoError(t, err)
 	require.NoError(t, deploy.ApplyObjects(t.Context(), c.admin, owner, objects))
 	nodes := netip.PrefixFrom(c.machine.NodeIP, 24).Masked()
-	c.setArgs(t, "signer", "--approve-kubelet-serving", "--node-cidrs="+nodes.String())
-
+	// The certificate of before stays in the configuration: it is served until the first request is signed.
 	config := c.ofNode("config", "kubelet.yaml")
 	content, err := os.ReadFile(config)
 	require.NoError(t, err)
-	given, _, found := strings.Cut(string(content), "tlsCertFile:")
-	require.True(t, found, "the kubelet has no certificate from a file")
-	require.NoError(t, os.WriteFile(config, []byte(given+"serverTLSBootstrap: true\n"), 0o600))
-	start := time.Now()
+	require.Contains(t, string(content), "tlsCertFile:")
+	require.NoError(t, os.WriteFile(config, append(content, "serverTLSBootstrap: true\n"...), 0o600))
 	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
-	var leaf *x509.Certificate
-	eventually(t, starting, "the kubelet serves a certificate that it asked for", func(ctx context.Context) (err error) {
-		leaf, err = c.kubeletServes(ctx)
+	eventually(t, settling, "the kubelet asks", func(ctx context.Context) error {
+		if _, err := c.kubeletServes(ctx); !errors.Is(err, errServesFile) {
+			return fmt.Errorf("without an approval: %w", err)
+		}
+		asked, err := c.kubeletRequests(ctx)
+		if err == nil && len(asked) == 0 {
+			err = errors.New("there is no request")
+		}
 		return err
 	})
-	s.note(fmt.Sprintf("served %s after the kubelet was started, by the signer's approval and kube-controller-manager's signature", seconds(time.Since(start))))
+	start := time.Now()
+	c.setArgs(t, "signer", "--approve-kubelet-serving", "--node-cidrs="+nodes.String())
+	var leaf *x509.Certificate
+	eventually(t, starting, "the kubelet serves a certificate that it asked for", func(ctx context.Context) (err error) {
+		if leaf, err = c.kubeletServes(ctx); err != nil {
+			assert.ErrorIs(t, err, errServesFile)
+		}
+		return err
+	})
+	s.note(fmt.Sprintf("with tlsCertFile kept, each handshake was answered: that file was served until the approval, and what was asked for %s after the signer was told to approve", seconds(time.Since(start))))
 	assert.Equal(t, "servingcert node CA", leaf.Issuer.CommonName)
-	answered, err := c.clients.CertificatesV1().CertificateSigningRequests().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
+	answered, err := c.kubeletRequests(t.Context())
 	require.NoError(t, err)
-	require.NotEmpty(t, answered.Items)
-	for i := range answered.Items {
-		require.NotEmpty(t, answered.Items[i].Status.Conditions)
-		assert.Equal(t, "NodeAddresses", answered.Items[i].Status.Conditions[0].Reason)
+	require.NotEmpty(t, answered)
+	for i := range answered {
+		require.NotEmpty(t, answered[i].Status.Conditions)
+		assert.Equal(t, "NodeAddresses", answered[i].Status.Conditions[0].Reason)
 	}
 	s.note(c.refusesStolenNode(t, nodes))
+	return pki.Fingerprint(leaf)
 }
+
+func (c *cluster) kubeletRequests(ctx context.Context) ([]certificatesv1.CertificateSigningRequest, error) {
+	list, err := c.clients.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// errServesFile is what kubeletServes returns while the certificate is that of a file.
+var errServesFile = errors.New("it serves the certificate of before, for longer than an hour")
 
 // kubeletServes returns the certificate of the kubelet's port, verified by the cluster's CA for the
 // node's address.
@@ -104,15 +122,16 @@ func (c *cluster) kubeletServes(ctx context.Context) (*x509.Certificate, error) 
 		return nil, err
 	}
 	leaf := conn.ConnectionState().PeerCertificates[0]
-	if lifetime := leaf.NotAfter.Sub(leaf.NotBefore); lifetime > time.Hour {
-		return nil, fmt.Errorf("it serves a certificate of %s, which is that of before", lifetime)
+	if leaf.NotAfter.Sub(leaf.NotBefore) > time.Hour {
+		return nil, errServesFile
 	}
 	return leaf, nil
 }
 
-// kubeletRenews fails the test unless the kubelet has asked again, and serves what it got: it does so
+// kubeletRenews fails the test unless the kubelet has asked again since it served that certificate first, and
+// serves what it got: it does so
 // when 70 to 90 % of a lifetime of 10 minutes, that begins 5 minutes before the signature, are over.
-func (c *cluster) kubeletRenews(t *testing.T) string {
+func (c *cluster) kubeletRenews(t *testing.T, first string) string {
 	t.Helper()
 	const lifetime = 15 * time.Minute
 	var leaf *x509.Certificate
@@ -120,18 +139,8 @@ func (c *cluster) kubeletRenews(t *testing.T) string {
 		if leaf, err = c.kubeletServes(ctx); err != nil {
 			return err
 		}
-		list, err := c.clients.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=" + certificatesv1.KubeletServingSignerName})
-		if err != nil {
-			return err
-		}
-		signed := 0
-		for i := range list.Items {
-			if len(list.Items[i].Status.Certificate) > 0 {
-				signed++
-			}
-		}
-		if signed < 2 {
-			return errors.New("it has not asked again")
+		if pki.Fingerprint(leaf) == first {
+			return errors.New("it serves the certificate of its start")
 		}
 		if since := time.Since(leaf.NotBefore); since > lifetime*9/10 {
 			return fmt.Errorf("it still serves the certificate of %s ago", since)
@@ -149,55 +158,18 @@ func (c *cluster) refusesStolenNode(t *testing.T, nodes netip.Prefix) string {
 	require.NoError(t, err)
 	stolen, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	isCA, err := asn1.Marshal(struct{ CA bool }{true})
-	require.NoError(t, err)
-	own := pkix.Name{CommonName: "system:node:" + nodeOf(t, c), Organization: []string{"system:nodes"}}
-	address := []net.IP{c.machine.NodeIP.AsSlice()}
-	const byAPIServer = "" // NodeRestriction refuses it
-	serving := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
-	client := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is refused
-	require.NoError(t, err)
-	cases := map[string]struct {
-		asks   x509.CertificateRequest
-		key    any
-		usages []certificatesv1.KeyUsage
-		reason string
-	}{
-		"another node's name":        {asks: x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:other", Organization: own.Organization}, IPAddresses: address}, reason: byAPIServer},
-		"more organizations":         {asks: x509.CertificateRequest{Subject: pkix.Name{CommonName: own.CommonName, Organization: []string{"system:nodes", "system:masters"}}, IPAddresses: address}, reason: "InvalidSubject"},
-		"an address not reported":    {asks: x509.CertificateRequest{Subject: own, IPAddresses: []net.IP{nodes.Addr().Next().Next().Next().AsSlice()}}, reason: "AddressNotReported"},
-		"the API server's ClusterIP": {asks: x509.CertificateRequest{Subject: own, IPAddresses: []net.IP{c.machine.APIIP.AsSlice()}}, reason: "NameNotPermitted"},
-		"a Service's name":           {asks: x509.CertificateRequest{Subject: own, DNSNames: []string{"kubernetes.default.svc"}}, reason: "NameNotPermitted"},
-		"localhost":                  {asks: x509.CertificateRequest{Subject: own, DNSNames: []string{"localhost"}}, reason: "NameNotPermitted"},
-		"a wildcard":                 {asks: x509.CertificateRequest{Subject: own, DNSNames: []string{"*.example.com"}}, reason: "InvalidName"},
-		"a URI":                      {asks: x509.CertificateRequest{Subject: own, IPAddresses: address, URIs: []*url.URL{{Scheme: "spiffe", Host: "x"}}}, reason: "InvalidRequest"},
-		"an email address":           {asks: x509.CertificateRequest{Subject: own, IPAddresses: address, EmailAddresses: []string{"a@example.com"}}, reason: "InvalidRequest"},
-		"a CA": {asks: x509.CertificateRequest{Subject: own, IPAddresses: address, ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: isCA}}},
-			reason: "InvalidRequest"},
-		"a client's certificate": {asks: x509.CertificateRequest{Subject: own, IPAddresses: address}, usages: client, reason: "InvalidUsages"},
-		"a weak key":             {asks: x509.CertificateRequest{Subject: own, IPAddresses: address}, key: weak, reason: "UnsupportedKeyType"},
-	}
+	cases := hosttest.WrongRequests(t, nodeOf(t, c), c.machine.NodeIP.AsSlice(), c.machine.APIIP.AsSlice())
+	unreported := hosttest.RequestOfNode(nodeOf(t, c), nodes.Addr().Next().Next().Next().AsSlice())
+	unreported.Reason = "AddressNotReported"
+	cases["an address not reported"] = unreported
 	for name, r := range cases {
-		if r.key == nil {
-			r.key, err = pki.GenerateKey(pki.ECDSAP256)
-			require.NoError(t, err)
-		}
-		if r.usages == nil {
-			r.usages = serving
-		}
-		der, err := x509.CreateCertificateRequest(rand.Reader, &r.asks, r.key)
-		require.NoError(t, err)
-		o, err := stolen.CertificatesV1().CertificateSigningRequests().Create(t.Context(), &certificatesv1.CertificateSigningRequest{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "stolen-"},
-			Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Request: issue.EncodeCSR(der), Usages: r.usages},
-		}, metav1.CreateOptions{})
-		if r.reason == byAPIServer {
+		o, err := stolen.CertificatesV1().CertificateSigningRequests().Create(t.Context(), r.Object(t), metav1.CreateOptions{})
+		if name == hosttest.AnotherNodesName {
 			assert.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 			continue
 		}
 		require.NoError(t, err, name)
-		c.refuses(t, name, o, r.reason)
+		c.refuses(t, name, o, r.Reason)
 	}
 	return fmt.Sprintf("%d wrong requests with the node's own credentials, none of them signed, each with its reason", len(cases))
 }

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -85,14 +87,27 @@ func statefulSetScene() *scene {
 	}
 }
 
-// pythonScene: files by environment variables, and a process in another language
-// that reloads.
+// pythonScene: files by environment variables, for an init container too, a process in
+// another language that reloads, and a CronJob that is its client.
 func pythonScene() *scene {
 	python := server{namespace: "e2e-python", service: "python", secret: "python-tls", port: 8443, reloads: true}
 	return &scene{
-		name: "python", about: "Python's http.server, mode env, reloads", manifest: "python.yaml",
+		name: "python", about: "Python's http.server, mode env, reloads; an init container, and a CronJob as client", manifest: "python.yaml",
 		servers: []server{python},
 		up:      func(t *testing.T, c *cluster) { c.starts(t, python, "/", "hello from Python") },
+		succeeded: func(t *testing.T, c *cluster) {
+			since := time.Now()
+			eventually(t, verifying, "a Job of the CronJob", func(ctx context.Context) error {
+				job := &batchv1.CronJob{}
+				if err := c.admin.Get(ctx, client.ObjectKey{Namespace: python.namespace, Name: "client"}, job); err != nil {
+					return err
+				}
+				if last := job.Status.LastSuccessfulTime; last == nil || last.Time.Before(since) {
+					return fmt.Errorf("the last one succeeded at %v", last)
+				}
+				return nil
+			})
+		},
 	}
 }
 

@@ -23,8 +23,8 @@ func staticScene() *scene {
 	scheduler := server{namespace: "e2e-static", service: "scheduler", secret: "scheduler-tls", port: 10359, reloads: true}
 	manager := server{namespace: "e2e-static", service: "manager", secret: "manager-tls", port: 10357, reloads: true}
 	all := []server{scheduler, manager}
-	return &scene{
-		name: "static", about: "kube-scheduler and kube-controller-manager as static pods, from files that hostsync keeps", manifest: "static.yaml",
+	played := &scene{
+		name: "static", about: "kube-scheduler and kube-controller-manager as static pods, from files that hostsync keeps; a switch that is taken back", manifest: "static.yaml",
 		servers: all,
 		leftOut: func(c *cluster) string {
 			if c.machine == nil {
@@ -37,18 +37,22 @@ func staticScene() *scene {
 				c.startStatic(t, s)
 				c.starts(t, s, "/healthz", "ok")
 			}
-		},
-		renewed: func(t *testing.T, c *cluster, _ before) {
-			for _, s := range all {
-				c.serves(t, s, "/healthz", "ok")
-			}
+			c.startFragile(t)
 		},
 		last: func(t *testing.T, c *cluster) { // a kubelet keeps what is in the directory, whatever is deleted
 			for _, s := range all {
 				c.endStatic(t, s)
 			}
+			c.leavesOriginals(t)
 		},
 	}
+	played.renewed = func(t *testing.T, c *cluster, _ before) {
+		for _, s := range all {
+			c.serves(t, s, "/healthz", "ok")
+		}
+		c.goesBack(t, played)
+	}
+	return played
 }
 
 func (c *cluster) endStatic(t *testing.T, s server) {
@@ -90,9 +94,6 @@ func (c *cluster) startStatic(t *testing.T, s server) {
 	*node = nodes.Items[0]
 	label := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
 	require.NoError(t, c.admin.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, label)))
-	webhook, err := c.clients.AppsV1().Deployments("servingcert-system").Get(t.Context(), "servingcert-webhook", metav1.GetOptions{})
-	require.NoError(t, err)
-	image := strings.Replace(webhook.Spec.Template.Spec.Containers[0].Image, "/webhook:", "/hostsync:", 1)
 
 	inject := func(args ...string) string {
 		out, err := c.run(t.Context(), c.tools.plugin, append([]string{"inject", "--host", "--host-dir", stores, "-f", plain}, args...)...)
@@ -100,15 +101,29 @@ func (c *cluster) startStatic(t *testing.T, s server) {
 		return out
 	}
 	set := filepath.Join(t.TempDir(), "hostsync.yaml")
-	require.NoError(t, os.WriteFile(set, []byte(inject("-o", "hostsync", "--hostsync-image", image)), 0o600))
+	require.NoError(t, os.WriteFile(set, []byte(inject("-o", "hostsync", "--hostsync-image", c.hostsyncImage(t))), 0o600))
 	_, err = c.run(t.Context(), c.tools.kubectl, "apply", "-f", set)
 	require.NoError(t, err)
 	eventually(t, starting, "hostsync has written the certificate", func(context.Context) error {
 		_, err := os.Stat(filepath.Join(stores, s.service, "current", "tls.crt"))
 		return err
 	})
+	c.writeManifest(t, s, inject())
+}
+
+// hostsyncImage is the image that was made with those that are installed.
+func (c *cluster) hostsyncImage(t *testing.T) string {
+	t.Helper()
+	webhook, err := c.clients.AppsV1().Deployments("servingcert-system").Get(t.Context(), "servingcert-webhook", metav1.GetOptions{})
+	require.NoError(t, err)
+	return strings.Replace(webhook.Spec.Template.Spec.Containers[0].Image, "/webhook:", "/hostsync:", 1)
+}
+
+// writeManifest has the node's kubelet run a static pod.
+func (c *cluster) writeManifest(t *testing.T, s server, manifest string) {
+	t.Helper()
 	at := c.manifestOf(s)
 	require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
-	require.NoError(t, os.WriteFile(at+".tmp", []byte(inject()), 0o600))
+	require.NoError(t, os.WriteFile(at+".tmp", []byte(manifest), 0o600))
 	require.NoError(t, os.Rename(at+".tmp", at))
 }

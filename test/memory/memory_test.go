@@ -51,7 +51,9 @@ func processes(accounts *facts.Accounts, share api.Share) map[string]func(*corev
 		"signer": func(svc *corev1.Service) any {
 			return reduced(svc, api.StripService(svc, signer.Keep(svc)))
 		},
-		"rotator": func(svc *corev1.Service) any { return reduced(svc, strip(cluster.ServiceTransform(false), svc)) },
+		"rotator": func(svc *corev1.Service) any {
+			return reduced(svc, strip(facts.ServiceTransform(false, cluster.Keep, nil), svc))
+		},
 		"webhook": func(svc *corev1.Service) any { return strip(inWebhook, svc) },
 	}
 }

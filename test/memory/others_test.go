@@ -122,6 +122,9 @@ func TestMemoryOfOthers(t *testing.T) {
 			require.NotEmpty(t, f.Leaf.DNSNames)
 			return f
 		}),
+		"the same without room in 48 MiB": each(t, 300, largestSecret(t), func(s *corev1.Secret) any {
+			return signer.FactsOf(s, api.DefaultInstance).Reduce()
+		}),
 		"other Secret, in the signer: name, UID, and the names of Services that own it, the first 8": each(t, 30, metadata, transformed(facts.KeepOwners)),
 		"Secret `serving-cert`, in the signer and the webhook: name and UID":                         each(t, 30, metadata, transformed(facts.KeepIdentity)),
 		"Namespace, in the webhook: name and settings":                                               each(t, 30, metadata, transformed(inWebhook)),

@@ -3,7 +3,6 @@
 package programs
 
 import (
-	"net"
 	"regexp"
 	"syscall"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	table "github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // program is how a program of the table is run. In texts, {at} stands for the loopback
@@ -35,10 +35,8 @@ type program struct {
 	// files are written into its directory before it starts, by name.
 	files map[string]string
 	// prepare makes what else it needs.
-	prepare func(t *testing.T, s *site)
-	// hello is what comes before TLS on a connection. It returns errPlaintext if the server
-	// does not offer TLS.
-	hello func(net.Conn) error
+	prepare  func(t *testing.T, s *site)
+	protocol starttls.Protocol // what comes before TLS on a connection
 	// ask has it read the certificate again.
 	ask func(t *testing.T, s *site)
 }

@@ -31,11 +31,11 @@ type root struct {
 	cluster *controlplane.ControlPlane // nil until a program needs it
 }
 
-// newRoot makes the root directory. It is kept in the cache.
-func newRoot(t *testing.T) *root {
+// newRoot makes the root directory of the packages. It is kept in the cache.
+func newRoot(t *testing.T, packages ...string) *root {
 	t.Helper()
 	require.Zero(t, os.Geteuid(), "the programs run in a root directory of their own, as another user: that needs root")
-	dir, err := deb.Files(t.Context(), os.Stderr, debianPackages...)
+	dir, err := deb.Files(t.Context(), os.Stderr, packages...)
 	require.NoError(t, err)
 	r := &root{dir: dir}
 	r.devices(t)

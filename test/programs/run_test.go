@@ -32,7 +32,7 @@ type row struct {
 
 func TestPrograms(t *testing.T) {
 	log.SetOutput(io.Discard)
-	r := newRoot(t)
+	r := newRoot(t, debianPackages...)
 	ca := rotatortest.NewCA(t, 1, time.Now())
 
 	var mu sync.Mutex
@@ -69,7 +69,7 @@ func play(t *testing.T, r *root, ca rotatortest.CA, p program) row {
 	serves := func(leaf string) {
 		t.Helper()
 		running.until(t, "it serves the certificate at "+address, func() (bool, string) {
-			found, instead := handshake(address, p.hello, ca.Root)
+			found, instead := handshake(t, address, p.protocol, ca.Root)
 			return found == leaf, found + instead
 		})
 	}
@@ -77,7 +77,7 @@ func play(t *testing.T, r *root, ca rotatortest.CA, p program) row {
 
 	s.project(t, pod, &renewed, bundle)
 	start := time.Now()
-	shown, _ := handshake(address, p.hello, ca.Root)
+	shown, _ := handshake(t, address, p.protocol, ca.Root)
 	got.kept = shown == pki.Fingerprint(old.Leaf)
 	switch entry.Reload {
 	case table.ReloadSignal:
@@ -101,7 +101,7 @@ func without(t *testing.T, r *root, ca rotatortest.CA, p program) string {
 	running := s.runPod(t, p, newPod(s, p))
 	defer running.stop()
 	running.accepts(t, fmt.Sprintf("%s:%d", s.at, p.plainPort()))
-	leaf, instead := handshake(fmt.Sprintf("%s:%d", s.at, p.port), p.hello, ca.Root)
+	leaf, instead := handshake(t, fmt.Sprintf("%s:%d", s.at, p.port), p.protocol, ca.Root)
 	require.Empty(t, leaf, "it serves a certificate of the CA although it was not given one")
 	return instead
 }

@@ -3,15 +3,15 @@
 package programs
 
 import (
-	"fmt"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // servers are programs with flags or variables of their own. Those without a source are
@@ -46,7 +46,7 @@ var servers = []program{
 			s.run(t, "/usr/bin/mariadb-install-db", "--no-defaults", "--force", "--auth-root-authentication-method=normal", "--skip-test-db", "--datadir="+s.dir+"/data")
 		},
 		args: []string{"--bind-address={at}", "--datadir={work}/data", "--socket={work}/socket", "--pid-file={work}/pid"}, port: 3306,
-		hello: helloMySQL,
+		protocol: starttls.MySQL,
 		ask: func(t *testing.T, s *site) {
 			s.run(t, "/usr/bin/mariadb", "--no-defaults", "--user=root", "--socket="+s.dir+"/socket", "--execute=FLUSH SSL")
 		},
@@ -59,7 +59,7 @@ var servers = []program{
 	},
 	{
 		name: "nats-server", image: "docker.io/library/nats:2.9.10", executable: "/usr/sbin/nats-server",
-		args: []string{"--addr={at}", "--port=4222"}, port: 4222, hello: helloNATS,
+		args: []string{"--addr={at}", "--port=4222"}, port: 4222, protocol: starttls.NATS,
 	},
 	{
 		name: "podinfo", command: []string{"./podinfo"}, source: small, executable: "podinfo",
@@ -71,7 +71,7 @@ var servers = []program{
 			s.run(t, "/usr/lib/postgresql/15/bin/initdb", "--no-sync", "--auth=trust", "--username=postgres", "--pgdata="+s.dir+"/data")
 		},
 		args: []string{"-c", "listen_addresses={at}", "-c", "unix_socket_directories={work}"}, env: []corev1.EnvVar{{Name: "PGDATA", Value: "{work}/data"}},
-		port: 5432, hello: helloPostgres,
+		port: 5432, protocol: starttls.Postgres,
 	},
 	{
 		name: "redis", image: "docker.io/library/redis:7", executable: "/usr/bin/redis-server",
@@ -114,59 +114,6 @@ const asgi = `async def app(scope, receive, send):
     await send({'type': 'http.response.start', 'status': 200, 'headers': []})
     await send({'type': 'http.response.body', 'body': b''})
 `
-
-// helloPostgres asks for TLS: https://www.postgresql.org/docs/current/protocol-flow.html
-func helloPostgres(conn net.Conn) error {
-	if _, err := conn.Write([]byte{0, 0, 0, 8, 4, 210, 22, 47}); err != nil {
-		return err
-	}
-	answer := make([]byte, 1)
-	if _, err := io.ReadFull(conn, answer); err != nil {
-		return err
-	}
-	if answer[0] != 'S' {
-		return errPlaintext
-	}
-	return nil
-}
-
-// helloMySQL reads the server's greeting and asks for TLS:
-// https://mariadb.com/kb/en/connection/
-func helloMySQL(conn net.Conn) error {
-	header := make([]byte, 4)
-	if _, err := io.ReadFull(conn, header); err != nil {
-		return err
-	}
-	greeting := make([]byte, int(header[0])|int(header[1])<<8|int(header[2])<<16)
-	if _, err := io.ReadFull(conn, greeting); err != nil {
-		return err
-	}
-	_, rest, found := strings.Cut(string(greeting[1:]), "\x00") // after the version of the protocol: the server's version
-	if !found || len(rest) < 15 {
-		return fmt.Errorf("greeting of %d bytes", len(greeting))
-	}
-	const ssl, protocol41, secureConnection = 0x800, 0x200, 0x8000
-	if capabilities := int(rest[13]) | int(rest[14])<<8; capabilities&ssl == 0 {
-		return errPlaintext
-	}
-	request := make([]byte, 4+32)
-	request[0], request[3] = 32, 1
-	request[4], request[5] = (ssl|protocol41|secureConnection)&0xff, (ssl|protocol41|secureConnection)>>8
-	request[11], request[12] = 1, 33 // packets of up to 16 MiB; utf8
-	_, err := conn.Write(request)
-	return err
-}
-
-// helloNATS reads the line with which the server begins, before TLS:
-// https://docs.nats.io/reference/reference-protocols/nats-protocol
-func helloNATS(conn net.Conn) error {
-	for char := make([]byte, 1); char[0] != '\n'; {
-		if _, err := io.ReadFull(conn, char); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // askRedis sends a command to Redis and reads the answer.
 func askRedis(t *testing.T, address, command string) {

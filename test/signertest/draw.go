@@ -30,7 +30,7 @@ func DrawService(t *rapid.T, name string) *corev1.Service {
 		api.AnnotationExtraDNSNames, OneOf(t, "extra", "-", "-", "x."+name+".shop.svc", "example.com"),
 		api.AnnotationRenewAfter, OneOf(t, "renew", "-", "-", "2026-02-28T00:00:00Z", "2026-03-10T00:00:00Z", "soon"),
 		api.AnnotationCombinedPEM, OneOf(t, "combined", "-", "-", "true", "false", "yes"),
-		api.AnnotationFormats, OneOf(t, "formats", "-", "-", "der", "combined.pem, keystore.p12", "keystore.p12,jks"),
+		api.AnnotationFormats, OneOf(t, "formats", "-", "-", "der", "combined.pem, keystore.p12", "ca.crt,truststore.p12", "keystore.p12,jks"),
 		api.AnnotationKeystorePassword, OneOf(t, "password", "-", "-", "changeit", "s3cret!", "short"),
 	)
 	svc.CreationTimestamp = metav1.NewTime(Epoch.Add(-time.Duration(rapid.IntRange(0, 3).Draw(t, "age")) * Day))

@@ -27,7 +27,7 @@ func bundles() []bundle {
 
 func (b bundle) String() string {
 	if b.isStrangers() {
-		return "a stranger's"
+		return "an unknown CA's"
 	}
 	return "{" + strings.Trim(strings.ReplaceAll(fmt.Sprint(b.roots), " ", ","), "[]") + "}"
 }

@@ -146,7 +146,7 @@ func (s *scene) refused() []*server {
 		{ca: s.ca, signing: 3, service: web, host: short, note: "spiffe://example.com/a is one of its names",
 			bad:   func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: "spiffe", Host: "example.com", Path: "/a"}} },
 			judge: uris, few: true},
-		{ca: s.stranger, signing: 1, service: web, host: short, held: s.ca, note: "a stranger's CA with the subject of 3",
+		{ca: s.stranger, signing: 1, service: web, host: short, held: s.ca, note: "an unknown CA with the subject of 3",
 			judge: func(promised verdict, b bundle, _ stack) verdict {
 				if b.isStrangers() {
 					return mustVerify

@@ -2,10 +2,12 @@
 package workflows
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +70,7 @@ func workflows(t *testing.T) map[string]workflow {
 	for _, path := range paths {
 		all[filepath.Base(path)] = parse(t, path)
 	}
-	require.Len(t, all, 3)
+	require.Len(t, all, 4)
 	return all
 }
 
@@ -118,7 +120,8 @@ func TestSteps(t *testing.T) {
 }
 
 // TestPermissions: what runs for every change, and weekly, may read and nothing else. Who publishes
-// may do just that, only for a tag, and runs no tests.
+// may do just that, only for a tag, and runs no tests. Who publishes the website may write to the
+// repository, and runs when a maintainer starts it.
 func TestPermissions(t *testing.T) {
 	all := workflows(t)
 	for _, reads := range []workflow{all["ci.yaml"], all["weekly.yaml"]} {
@@ -142,6 +145,10 @@ func TestPermissions(t *testing.T) {
 	for _, s := range release.Jobs["release"].Steps {
 		require.NotContains(t, s.Run, "test")
 	}
+	website := all["website.yaml"]
+	require.Empty(t, website.Permissions)
+	require.Equal(t, []string{"workflow_dispatch"}, slices.Collect(maps.Keys(website.On)))
+	require.Equal(t, map[string]string{"contents": "write"}, website.Jobs["publish"].Permissions)
 }
 
 // TestOrder: nothing is published before it was tested, pushed, signed and attested.

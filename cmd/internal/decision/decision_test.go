@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
@@ -142,7 +143,7 @@ func asking(t *testing.T, services []*corev1.Service) []*corev1.Service {
 	var out []*corev1.Service
 	for _, s := range services {
 		if api.Asks(s) {
-			kept, err := cluster.ServiceTransform(false)(s)
+			kept, err := facts.ServiceTransform(false, cluster.Keep, nil)(s)
 			require.NoError(t, err)
 			out = append(out, kept.(*corev1.Service))
 		}

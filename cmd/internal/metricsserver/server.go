@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/port"
+	"github.com/servingcert/servingcert/cmd/internal/port/managed"
 )
 
 // Path is where the metrics are, and what RBAC is asked about.
@@ -66,7 +67,7 @@ func Add(mgr manager.Manager, cfg Config) error {
 		}
 		served.TLS = tlsConfig(files)
 	}
-	return port.New(served).AddTo(mgr, cfg.Address, shutdownTimeout)
+	return managed.Add(mgr, served, cfg.Address, shutdownTimeout)
 }
 
 func newReviewer(mgr manager.Manager) (reviewer, error) {

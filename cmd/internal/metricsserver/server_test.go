@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/port"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -68,13 +70,6 @@ func bounds(log logr.Logger) port.Config {
 	return port.Config{Name: "metrics", MaxConnections: port.DefaultConnections, Evicted: prometheus.NewCounter(prometheus.CounterOpts{Name: "evicted"}), Log: log}
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	address, err := harness.FreeAddress()
-	require.NoError(t, err)
-	return address
-}
-
 // get makes a request on a connection of its own, to a server with that certificate.
 func get(t *testing.T, url, token string, cert *x509.Certificate) (status int, body string, err error) {
 	t.Helper()
@@ -99,7 +94,7 @@ func get(t *testing.T, url, token string, cert *x509.Certificate) (status int, b
 }
 
 func TestPlainHTTP(t *testing.T) {
-	address := freeAddress(t)
+	address := fmt.Sprint("127.0.0.1:", process.PortFor(t, "127.0.0.1"))
 	serve(t, Config{Address: address, Insecure: true, Port: bounds(logr.Discard())})
 	status, body, err := get(t, "http://"+address+Path, "", nil)
 	require.NoError(t, err)
@@ -112,7 +107,7 @@ func TestPlainHTTP(t *testing.T) {
 
 func TestTheCertificateAppearsAndChanges(t *testing.T) {
 	var log harness.Log
-	address, dir := freeAddress(t), filepath.Join(t.TempDir(), "later")
+	address, dir := fmt.Sprint("127.0.0.1:", process.PortFor(t, "127.0.0.1")), filepath.Join(t.TempDir(), "later")
 	url := "https://" + address + Path
 	serve(t, Config{Address: address, CertDir: dir, Port: bounds(funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{}))})
 
@@ -139,7 +134,7 @@ func TestTheCertificateAppearsAndChanges(t *testing.T) {
 
 func TestNobodyReadsWithoutTheAPIServer(t *testing.T) {
 	var log harness.Log
-	address, dir := freeAddress(t), t.TempDir()
+	address, dir := fmt.Sprint("127.0.0.1:", process.PortFor(t, "127.0.0.1")), t.TempDir()
 	cert := writePair(t, dir, "me.test")
 	serve(t, Config{Address: address, CertDir: dir, Port: bounds(funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{Verbosity: 4}))})
 	status, body, err := get(t, "https://"+address+Path, "very-secret-token", cert)

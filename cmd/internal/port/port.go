@@ -6,6 +6,7 @@
 package port
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -15,8 +16,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // Limits of a connection.
@@ -46,8 +45,8 @@ type Config struct {
 	WriteTimeout time.Duration
 	// OneRequest closes each connection after its first answer.
 	OneRequest bool
-	// Evicted counts the connections that were closed for others.
-	Evicted prometheus.Counter
+	// Evicted counts the connections that were closed for others; it may be nil.
+	Evicted interface{ Inc() }
 	Log     logr.Logger
 }
 
@@ -88,19 +87,35 @@ func (s *Server) Listen(address string) (net.Listener, error) {
 	return tls.NewListener(bounded, s.cfg.TLS), nil
 }
 
-// AddTo listens on the address at once and has the manager serve there, whether the process
-// leads or not, and before the caches have synced. When the manager ends, what has begun has
-// so much time to end.
-func (s *Server) AddTo(mgr manager.Manager, address string, grace time.Duration) error {
+// Serve listens on the address and serves there until ctx ends; what has begun then is cut off. It
+// returns when it listens. It is for programs without a manager.
+func (s *Server) Serve(ctx context.Context, address string) error {
 	l, err := s.Listen(address)
 	if err != nil {
 		return err
 	}
-	return mgr.Add(&manager.Server{Name: s.cfg.Name, Server: s.HTTP, Listener: l, ShutdownTimeout: &grace})
+	go func() { _ = s.HTTP.Serve(l) }()
+	context.AfterFunc(ctx, func() { _ = s.HTTP.Close() })
+	return nil
 }
 
 // evicted is logged for debugging alone: anybody can cause it as often as they like.
 func (s *Server) evicted(peer netip.Addr) {
-	s.cfg.Evicted.Inc()
+	if s.cfg.Evicted != nil {
+		s.cfg.Evicted.Inc()
+	}
 	s.cfg.Log.V(1).Info("closed a connection for another", "port", s.cfg.Name, "peer", peer)
+}
+
+// smallConnections and smallTimeout bound the one port of a small program: a scraper, a probe and a person.
+const (
+	smallConnections = 64
+	smallTimeout     = 10 * time.Second
+)
+
+// Small returns the server of a small program's metrics and readiness, over plain HTTP.
+func Small(handler http.Handler, log *slog.Logger) *Server {
+	return New(Config{
+		Name: "metrics", Handler: handler, MaxConnections: smallConnections, WriteTimeout: smallTimeout, Log: logr.FromSlogHandler(log.Handler()),
+	})
 }

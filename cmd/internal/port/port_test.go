@@ -148,7 +148,7 @@ func TestFloods(t *testing.T) {
 					f := s.flood(t, connections, peers, sends)
 					if what != "headers" { // these are closed as they come
 						harness.Eventually(t, func() error { // a connection is made before the server accepts it
-							if testutil.ToFloat64(s.cfg.Evicted) == 0 {
+							if testutil.ToFloat64(s.cfg.Evicted.(prometheus.Counter)) == 0 {
 								return errors.New("no connection was closed for another")
 							}
 							return nil

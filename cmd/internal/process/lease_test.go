@@ -2,6 +2,8 @@ package process
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -20,6 +22,50 @@ func (missing) Identity() string { return "me" }
 
 func (missing) Create(context.Context, resourcelock.LeaderElectionRecord) error {
 	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "", nil)
+}
+
+// held is a Lease that can be written.
+type held struct {
+	missing
+	writes *int
+}
+
+func (l held) Update(context.Context, resourcelock.LeaderElectionRecord) error {
+	*l.writes++
+	return nil
+}
+
+// Who takes the Lease asks first; who holds it asks now and then, and goes on unless it is
+// known that service-ca runs.
+func TestALeaderAsksWhetherServiceCARuns(t *testing.T) {
+	var answer error
+	var asked, writes int
+	var stopped error
+	lock := &guardedLock{
+		Interface: held{writes: &writes}, stop: func(cause error) { stopped = cause },
+		check: func(context.Context) error { asked++; return answer },
+	}
+	update := func() error { return lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}) }
+	answer = errors.New("no answer")
+	require.Error(t, update())
+	assert.Equal(t, []int{1, 0}, []int{asked, writes}, "it is not taken where that is not known")
+	answer = nil
+	require.NoError(t, update())
+	require.NoError(t, update())
+	assert.Equal(t, []int{2, 2}, []int{asked, writes}, "the answer is new")
+	answer = errors.New("no answer")
+	lock.asked = lock.asked.Add(-besideInterval)
+	require.NoError(t, update(), "it is held where that is not known")
+	assert.Equal(t, 3, asked)
+	require.NoError(t, stopped)
+	answer = fmt.Errorf("found: %w", errServiceCA)
+	require.NoError(t, update())
+	lock.asked = lock.asked.Add(-besideInterval)
+	require.ErrorIs(t, update(), errServiceCA)
+	require.ErrorIs(t, stopped, errServiceCA)
+	assert.Equal(t, 4, writes)
+	answer = nil
+	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}), "it is released")
 }
 
 func TestAMissingLeaseIsTheManifests(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/cmd/internal/port"
+	"github.com/servingcert/servingcert/cmd/internal/port/managed"
 )
 
 const (
@@ -48,5 +49,5 @@ func (c *Common) AddChecks(mgr manager.Manager, readyName string, ready healthz.
 	served := c.Bounds("health")
 	served.Handler, served.WriteTimeout = mux, healthWriteTimeout
 	served.OneRequest = true // probes are made so, and whoever else asks has proved nothing
-	return port.New(served).AddTo(mgr, c.HealthAddr, healthShutdownTimeout)
+	return managed.Add(mgr, served, c.HealthAddr, healthShutdownTimeout)
 }

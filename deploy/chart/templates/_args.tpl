@@ -56,6 +56,9 @@
   "namespace-reissue-burst" .Values.limits.namespaceReissueBurst
   "namespace-reissue-interval" .Values.limits.namespaceReissueInterval) }}
 {{- include "servingcert.repeated" (list "permit-dns-suffix" .Values.certificates.permitDNSSuffixes) }}
+{{- if .Values.ca.waitForClients }}
+- --ca-wait-for-clients
+{{- end }}
 {{- if .Values.certificates.permitClusterIPs }}
 - --permit-cluster-ips
 {{- end }}
@@ -93,6 +96,12 @@
   "cfssl-label" .label
   "cfssl-timeout" .timeout) }}
 {{- end }}{{ end }}
+{{- with .Values.caIssuer }}{{ if .issuer }}
+- --ca-issuer={{ .issuer }}
+{{- with .roots }}
+- --ca-issuer-roots={{ . }}
+{{- end }}
+{{- end }}{{ end }}
 {{- with .Values.signer.extraArgs }}
 {{ toYaml . }}
 {{- end }}
@@ -118,6 +127,12 @@
 {{- with .Values.trust }}
 {{- if lt (len .targets) 7 }}
 - --targets={{ join "," .targets }}
+{{- end }}
+{{- if .publicRoots.configMap }}
+- --public-roots=/etc/public-roots/{{ .publicRoots.key }}
+{{- end }}
+{{- if .backendTLSPolicies }}
+- --backend-tls-policies
 {{- end }}
 {{- include "servingcert.flags" (dict
   "max-backoff" .maxBackoff
@@ -147,6 +162,15 @@
   "wake-rate" .wakeRate
   "max-restarts" .maxRestarts) }}
 {{- end }}
+{{- if include "servingcert.verifyKubelets" . }}
+- --verify-kubelets
+- --node-cidrs={{ join "," .Values.kubeletServing.nodeCIDRs }}
+{{- end }}
+{{- end }}
+
+{{/* Whether the rotator of the pods dials kubelets: it needs to be told where nodes are. */}}
+{{- define "servingcert.verifyKubelets" }}
+{{- with .Values.kubeletServing }}{{ if and .approve .verify .nodeCIDRs }}true{{ end }}{{ end }}
 {{- end }}
 
 {{- define "servingcert.webhookArgs" }}
@@ -161,6 +185,9 @@
 - --health-addr=:{{ .healthPort }}
 {{- end }}
 {{- include "servingcert.flags" (dict "default-mode" .defaultMode "unknown-programs" .unknownPrograms) }}
+{{- if $.Values.trust.publicRoots.configMap }}
+- --public-roots
+{{- end }}
 {{- if $.Values.proxy.enabled }}
 - --proxy-image={{ include "servingcert.image" (list $ "proxy") }}
 {{- end }}

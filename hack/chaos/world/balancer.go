@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // look is how often a kubelet looks whether its containers run.
@@ -42,7 +42,7 @@ func newBalancer(ctx context.Context, address string, replicas []backend) (*bala
 	b.cancel = cancel
 	b.look(ctx)
 	go func() {
-		for installed.Sleep(background, look) {
+		for process.Sleep(background, look) {
 			b.look(background)
 		}
 	}()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -36,7 +36,7 @@ func observe(clientset kubernetes.Interface) *Observer {
 		defer close(o.done)
 		for ctx.Err() == nil {
 			_ = o.follow(o.fresh(ctx)) // whatever the reason, it begins again
-			installed.Sleep(ctx, 200*time.Millisecond)
+			process.Sleep(ctx, 200*time.Millisecond)
 		}
 	}()
 	return o

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/hack/chaos/invariant"
-	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -50,7 +50,7 @@ func newStream(clientset kubernetes.Interface, places []place) *stream {
 	s := &stream{clientset: clientset, places: places, cancel: cancel}
 	for range creators {
 		s.done.Go(func() {
-			for installed.Sleep(ctx, between) {
+			for process.Sleep(ctx, between) {
 				s.create(ctx, s.places[rand.N(len(s.places))])
 			}
 		})
@@ -95,7 +95,7 @@ func (s *stream) create(ctx context.Context, at place) {
 			var now int64
 			_ = pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}) // it is of no use to anybody
 		}
-		if err == nil || lost || !installed.Sleep(ctx, again) {
+		if err == nil || lost || !process.Sleep(ctx, again) {
 			return
 		}
 		if outcome == invariant.Refused {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
@@ -52,7 +53,7 @@ func (w *World) Ask(work *Work, fault string, d time.Duration) {
 			work.insist(func(ctx context.Context) error { return w.ask(ctx, work, at) })
 			renew := w.places[(first+i)%len(w.places)]
 			work.insist(func(ctx context.Context) error { return w.renew(ctx, work, renew) })
-			installed.Sleep(work.ctx, d/Asks)
+			process.Sleep(work.ctx, d/Asks)
 		}
 	})
 }
@@ -61,7 +62,7 @@ func (w *World) Ask(work *Work, fault string, d time.Duration) {
 func (work *Work) insist(do func(ctx context.Context) error) {
 	for again := true; again; {
 		ctx, cancel := context.WithTimeout(work.ctx, attempt)
-		again = do(ctx) != nil && installed.Sleep(work.ctx, poll)
+		again = do(ctx) != nil && process.Sleep(work.ctx, poll)
 		cancel()
 	}
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -85,11 +86,11 @@ func Run(ctx context.Context, c Config) (r Answered, err error) {
 	if err := a.runPods(ctx, &r); err != nil {
 		return r, err
 	}
-	measure.Step("bare answers to %d CertificateSigningRequests", c.Requests)
+	process.Step("bare answers to %d CertificateSigningRequests", c.Requests)
 	if r.CSRFloor, err = a.csrFloor(ctx); err != nil {
 		return r, fmt.Errorf("floor of CertificateSigningRequests: %w", err)
 	}
-	measure.Step("the signer's answers to as many")
+	process.Step("the signer's answers to as many")
 	if err = a.answerCSRs(ctx, &r); err != nil {
 		return r, fmt.Errorf("CertificateSigningRequests: %w", err)
 	}
@@ -106,11 +107,11 @@ func RunPods(ctx context.Context, c Config) (r Answered, err error) {
 }
 
 func (a *asking) runPods(ctx context.Context, r *Answered) (err error) {
-	measure.Step("bare answers to %d PodCertificateRequests", a.Requests)
+	process.Step("bare answers to %d PodCertificateRequests", a.Requests)
 	if r.PodFloor, err = a.podFloor(ctx); err != nil {
 		return fmt.Errorf("floor of PodCertificateRequests: %w", err)
 	}
-	measure.Step("the signer's answers to as many, and to %d more at once", Burst)
+	process.Step("the signer's answers to as many, and to %d more at once", Burst)
 	if err = a.answerPods(ctx, r); err != nil {
 		return fmt.Errorf("PodCertificateRequests: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -43,7 +44,7 @@ func (f *Field) prepare(ctx context.Context) error {
 	if _, err := f.Client.CoreV1().ConfigMaps(api.DefaultNamespace).Create(ctx, status, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	measure.Step("%d Services and %d pods", f.services(), f.Pods)
+	process.Step("%d Services and %d pods", f.services(), f.Pods)
 	if err := measure.Each(ctx, f.services(), f.Workers, f.newService); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,27 @@ func openDir(name string, hook func(op, name string) error) (*dir, error) {
 		return nil, err
 	}
 	return &dir{root, hook}, nil
+}
+
+// makeDirs makes a directory, and those above it that are not there. Each is an entry in the one above it, which is
+// lost with the power until that is synced; everything in it is lost then, too.
+func makeDirs(name string, hook func(op, name string) error) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	above, base := filepath.Split(filepath.Clean(name))
+	if err := makeDirs(filepath.Clean(above), hook); err != nil {
+		return err
+	}
+	d, err := openDir(filepath.Clean(above), hook)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if err := d.mkdir(base); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.sync(".")
 }
 
 func (d *dir) close() { _ = d.root.Close() }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -145,7 +144,7 @@ func (s *Store) link(name, target string) error {
 
 // publish puts what write makes at the path of the store.
 func (s *Store) publish(write func(d *dir, name string) error) error {
-	if err := os.MkdirAll(filepath.Dir(s.spec.Path), 0o755); err != nil {
+	if err := makeDirs(filepath.Dir(s.spec.Path), s.hook); err != nil {
 		return err
 	}
 	d, err := openDir(filepath.Dir(s.spec.Path), s.hook)

@@ -71,7 +71,7 @@ func Open(root string, spec *hostfiles.Store, clock func() time.Time, options ..
 	for _, option := range options {
 		option(s)
 	}
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := makeDirs(root, s.hook); err != nil {
 		return nil, err
 	}
 	parent, err := openDir(root, s.hook)

@@ -206,7 +206,10 @@ func (s *Store) removePath(full string) error {
 	if err := d.remove(tmpPrefix + filepath.Base(full)); err != nil {
 		return err
 	}
-	return d.remove(filepath.Base(full))
+	if err := d.remove(filepath.Base(full)); err != nil {
+		return err
+	}
+	return d.sync(".")
 }
 
 // removeHome removes what the store has in its directory, and then the directory if nothing else is in
@@ -247,5 +250,5 @@ func (s *Store) removeHome(home string) (bool, error) {
 	if err := parent.root.Remove(s.spec.Name); err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, unix.ENOTEMPTY) {
 		return false, err
 	}
-	return false, nil
+	return false, parent.sync(".")
 }

@@ -28,6 +28,8 @@ type Config struct {
 	UnknownPrograms api.UnknownPrograms
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource api.TrustSource
+	// PublicRoots is true if the rotator writes the public roots too; see choose.Config.
+	PublicRoots bool
 	// ProxyImage is the image of the proxy; empty if pods get none.
 	ProxyImage string
 	// Share is what the cache holds of all Services at most, and Kept reports how much that
@@ -102,7 +104,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift, cfg.Share)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves,
-		config: choose.Config{DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, ProxyImage: cfg.ProxyImage},
+		config: choose.Config{DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage},
 		inbox:  newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	})
 	return func() error {

@@ -49,6 +49,9 @@ type Config struct {
 	// TrustBundle is true if pods get the CA bundle from ClusterTrustBundle
 	// api.TrustBundleName, and not from the ConfigMap of their namespace.
 	TrustBundle bool
+	// PublicRoots is true if the ConfigMap of a namespace that says api.TrustEnv has the public
+	// roots too.
+	PublicRoots bool
 	// ProxyImage is the image of the proxy; empty if pods get none.
 	ProxyImage string
 	// HostFiles is the directory on nodes where static pods have their certificates, each below

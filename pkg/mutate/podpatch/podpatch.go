@@ -7,6 +7,7 @@ package podpatch
 
 import (
 	"encoding/json"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -60,6 +61,20 @@ func Insert[T any](p *Patch, path string, length, index int, values []T) {
 			p.Add(path+"/"+strconv.Itoa(index+i), v)
 		}
 	}
+}
+
+// Grown returns how many elements the array at path has after the operations, if it had length
+// before.
+func (p Patch) Grown(path string, length int) int {
+	for _, o := range p {
+		switch {
+		case o.Path == path:
+			length = reflect.ValueOf(o.Value).Len()
+		case strings.HasPrefix(o.Path, path+"/"):
+			length++
+		}
+	}
+	return length
 }
 
 // SetKey sets a key of a map of strings that has length entries.

@@ -212,7 +212,7 @@ func TestMistakes(t *testing.T) {
 		return p
 	}
 	const alone = "none: must be alone: the program also has flags, env, config, files, ports or privateKey"
-	fileNames := "must be the name of a file, and not " + strings.Join(append([]string{"tls.crt", "tls.key", "ca.crt"}, formats.All().Files()...), ", ")
+	fileNames := "must be the name of a file, and not " + strings.Join(append([]string{"tls.crt", "tls.key", "ca.crt"}, formats.Asked().Files()...), ", ")
 	placeholderNames := "must be one of " + strings.Join(placeholders, " ")
 	servingNames := strings.Join(serving[:len(serving)-1], ", ") + " or {dir}"
 	require.Subset(t, placeholders, []string{"{cert}", "{key}", "{ca}", "{combined}", "{dir}"})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // Program is an entry: how a program takes a certificate. In flags, values, contents and
@@ -68,6 +69,8 @@ type Program struct {
 	// AlsoPorts are ports, by their usual numbers, that serve TLS too, whichever port a
 	// Service uses, so that HTTP probes on them need HTTPS.
 	AlsoPorts []int32 `yaml:"alsoPorts"`
+	// StartTLS says what comes before TLS at ports, by their usual numbers, where something does.
+	StartTLS map[int32]starttls.Protocol `yaml:"startTLS"`
 	// PrivateKey is true if the program refuses a key file that others can read.
 	PrivateKey bool `yaml:"privateKey"`
 	// DropsRoot is true if the images change to another user if they start as root, so that
@@ -137,7 +140,7 @@ func (p *Program) Uses(placeholder string) bool {
 // Formats returns the formats of which a flag, a variable or a configuration file has the
 // placeholder.
 func (p *Program) Formats() (used formats.Set) {
-	for f := range formats.All().Formats() {
+	for f := range formats.Asked().Formats() {
 		if p.Uses(Placeholder(f)) {
 			used |= formats.Of(f)
 		}
@@ -147,7 +150,7 @@ func (p *Program) Formats() (used formats.Set) {
 
 // NoneFormats returns the formats of which None has the placeholder.
 func (p *Program) NoneFormats() (named formats.Set) {
-	for f := range formats.All().Formats() {
+	for f := range formats.Asked().Formats() {
 		if strings.Contains(p.None, Placeholder(f)) {
 			named |= formats.Of(f)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // mistake is what is wrong in a field of a program.
@@ -35,7 +36,7 @@ func Placeholder(f *formats.Format) string { return "{" + f.Name + "}" }
 // placeholders are all, and serving those by one of which a program finds its certificate.
 var placeholders, serving = func() (all, serving []string) {
 	all, serving = []string{Cert, Key, CA}, []string{Cert}
-	for f := range formats.All().Formats() {
+	for f := range formats.Asked().Formats() {
 		all = append(all, Placeholder(f))
 		if f.PrivateKey {
 			serving = append(serving, Placeholder(f))
@@ -179,6 +180,14 @@ func (p *Program) checkPorts(add func(field, format string, args ...any)) {
 			}
 		}
 	}
+	for _, port := range slices.Sorted(maps.Keys(p.StartTLS)) {
+		if protocol := p.StartTLS[port]; len(validation.IsValidPortNum(int(port))) > 0 || !protocol.Known() {
+			add("startTLS", "%d: %q: must be a port from 1 to 65535, and one of %s", port, protocol, strings.Join(starttls.Protocols(), ", "))
+		}
+	}
+	if len(p.StartTLS) > api.MaxProbes {
+		add("startTLS", "%d ports: must be at most %d", len(p.StartTLS), api.MaxProbes)
+	}
 	if p.None != "" && len(p.AlsoPorts) > 0 {
 		add("alsoPorts", "must be with flags or env")
 	}
@@ -220,7 +229,7 @@ func (p *Program) checkEnv(add func(field, format string, args ...any)) {
 // checkFiles checks the names and contents of files.
 func (p *Program) checkFiles(add func(field, format string, args ...any)) {
 	keys := []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, api.BundleKey}
-	taken := append(slices.Clone(keys), formats.All().Files()...)
+	taken := append(slices.Clone(keys), formats.Asked().Files()...)
 	for _, name := range slices.Sorted(maps.Keys(p.Files)) {
 		if !fileName.MatchString(name) || slices.Contains(taken, name) {
 			add("files", "%q: must be the name of a file, and not %s", name, strings.Join(taken, ", "))

@@ -36,6 +36,8 @@ func TestPortsAreNumbersOfPorts(t *testing.T) {
 	for entry, mistake := range map[string]string{
 		`{program: a, images: [a], flags: ["--cert={cert}"], alsoPorts: [0], reload: restart}`: `line 1: program "a": alsoPorts: 0: must be from 1 to 65535`,
 		`{program: a, images: [a], flags: ["--cert={cert}"], ports: [65536], reload: restart}`: `line 1: program "a": ports: 65536: must be from 1 to 65535`,
+		`{program: a, images: [a], startTLS: {0: smtp}, none: "Put a proxy in front."}`:        `line 1: program "a": startTLS: 0: "smtp": must be a port from 1 to 65535, and one of tls, postgres, mysql, smtp, imap, ldap, xmpp, xmpp-server, nats`,
+		`{program: a, images: [a], startTLS: {25: ftp}, none: "Put a proxy in front."}`:        `line 1: program "a": startTLS: 25: "ftp": must be a port from 1 to 65535, and one of tls, postgres, mysql, smtp, imap, ldap, xmpp, xmpp-server, nats`,
 		`{program: a, images: [a], alsoPorts: [9000], none: "Put a proxy in front."}`:          `line 1: program "a": alsoPorts: must be with flags or env`,
 	} {
 		_, err := Parse([]byte("- " + entry))

@@ -39,6 +39,8 @@ const (
 
 	EnvAlreadySet Reason = "EnvAlreadySet"
 	EnvFrom       Reason = "EnvFrom"
+	TrustEnvFrom  Reason = "TrustEnvFrom"
+	NoPublicRoots Reason = "NoPublicRoots"
 
 	NoArgs         Reason = "NoArgs"
 	InsistedArgs   Reason = "InsistedArgs"

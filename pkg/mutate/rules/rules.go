@@ -46,6 +46,8 @@ var all = slices.Concat([]Rule{
 
 	{Reason: EnvAlreadySet, When: "the container sets the variable itself", Then: "its own value is kept", Do: "remove the variable, or make sure that it points to the injected files"},
 	{Reason: EnvFrom, When: "the container has envFrom", Then: "an injected variable takes precedence over one of the same name in envFrom", Do: "to use the latter, set the variable in env, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
+	{Reason: TrustEnvFrom, When: "the container has envFrom, which may define the variable", Then: "it is not set for " + api.AnnotationTrust + ": " + string(api.TrustEnv), Do: "set it in env, or give envFrom a prefix with which none of them begins", most: 220},
+	{Reason: NoPublicRoots, When: "there is no file with the public roots too", Then: "variables that replace what a program trusts are not set", Do: "see docs/trust.md", most: 220},
 
 	{Reason: NoArgs, When: "the container has neither command nor args, and args would replace those of its image", Then: "no flags are injected", Do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
 	{Reason: InsistedArgs, When: "the pod asks for flags in a container with neither command nor args", Then: "the flags replace the arguments of its image", Do: "set its args if the image needs others"},
@@ -88,7 +90,7 @@ func NoFormat(f *formats.Format) Reason {
 // formatRules returns the rule of each format.
 func formatRules() []Rule {
 	var out []Rule
-	for f := range formats.All().Formats() {
+	for f := range formats.Asked().Formats() {
 		out = append(out, Rule{
 			Reason: NoFormat(f), When: "the pod asks for " + strings.Join(f.Files, " and ") + ", which its Secret does not hold",
 			Then: "it gets the other files", Do: "set " + AskFor(formats.Of(f)),

@@ -48,11 +48,7 @@ func (w Wanted) create(wanted []api.ProxyListener, patch podpatch.Patch) podpatc
 	// The cluster autoscaler keeps nodes for pods with an emptyDir that is not in memory.
 	token := corev1.Volume{Name: volume.FreeName(w.Pod, tokenVolume)}
 	token.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
-	volumes := len(w.Pod.Spec.Volumes)
-	if slices.ContainsFunc(patch, func(o podpatch.Operation) bool { return o.Path == podpatch.Volumes }) {
-		volumes++ // the first, which creates the list
-	}
-	podpatch.Append(&patch, podpatch.Volumes, volumes, []corev1.Volume{pair, token})
+	podpatch.Append(&patch, podpatch.Volumes, patch.Grown(podpatch.Volumes, len(w.Pod.Spec.Volumes)), []corev1.Volume{pair, token})
 	podpatch.Append(&patch, podpatch.InitContainers, len(w.Pod.Spec.InitContainers), []corev1.Container{w.container(wanted, pair.Name, token.Name)})
 	return patch
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 )
 
 // bundle returns the source of a volume with the CA bundle, in a file of that name: the
@@ -46,4 +47,20 @@ func hasBundle(s corev1.VolumeProjection, path string) bool {
 		return projects(s.ConfigMap.Items, path)
 	}
 	return slices.Contains(s.ConfigMap.Items, corev1.KeyToPath{Key: api.BundleKey, Path: path})
+}
+
+// public returns the source of the files with the public roots too, which only the ConfigMap of
+// the namespace has. It is required: a program that is told to trust a file that is missing
+// trusts nothing.
+func public() corev1.VolumeProjection {
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
+		Items:                items(formats.PublicBundleFile, formats.PublicTruststoreFile),
+	}}
+}
+
+// hasPublic reports whether a source of a volume is one that public returns, or has more.
+func hasPublic(s corev1.VolumeProjection) bool {
+	return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && !isTrue(s.ConfigMap.Optional) &&
+		projects(s.ConfigMap.Items, formats.PublicBundleFile) && projects(s.ConfigMap.Items, formats.PublicTruststoreFile)
 }

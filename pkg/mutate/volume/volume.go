@@ -37,7 +37,10 @@ type Contents struct {
 	// TrustBundle is true if the CA bundle comes from the ClusterTrustBundle, and not from the
 	// ConfigMap of the namespace.
 	TrustBundle bool
-	Files       Files
+	// Public is true if it holds the files with the public roots too, so that the pod does not
+	// start without.
+	Public bool
+	Files  Files
 }
 
 // Find returns the names of the volumes of the pod that already have the files from
@@ -68,6 +71,9 @@ func (c Contents) in(sources []corev1.VolumeProjection) bool {
 	if c.Trust && !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return hasBundle(s, api.BundleKey) }) {
 		return false
 	}
+	if c.Public && !slices.ContainsFunc(sources, hasPublic) {
+		return false
+	}
 	for _, want := range c.Files.paths() {
 		if !slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool { return want.in(c.Pair, s) }) {
 			return false
@@ -93,7 +99,11 @@ func (c Contents) Volume(pod *corev1.Pod, base string, mode int32) corev1.Volume
 func (c Contents) Sources() []corev1.VolumeProjection {
 	bundle := bundle(api.BundleKey, c.TrustBundle, c.Trust)
 	if c.Pair == (Pair{}) {
-		return append([]corev1.VolumeProjection{bundle}, c.further()...)
+		out := []corev1.VolumeProjection{bundle}
+		if c.Public {
+			out = append(out, public())
+		}
+		return append(out, c.further()...)
 	}
 	out := []corev1.VolumeProjection{c.Pair.Source(c.Files.Formats)}
 	if c.Issued || c.Trust {

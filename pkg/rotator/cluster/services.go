@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +21,7 @@ import (
 // to what decisions are made from, no more of all of them than the share, and the metadata of
 // opted-in Namespaces.
 func cacheOptions(openShift bool, share api.Share) (o cache.Options, kept *facts.Accounts) {
-	services := facts.ServiceKind(openShift, keptOfService, share)
+	services := facts.ServiceKind(openShift, Keep, share)
 	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), facts.KeepIdentity)
 	return cache.Options{NewInformer: facts.Informers(services, namespaces), ByObject: map[client.Object]cache.ByObject{
 		&corev1.Service{}: {Transform: services.Transform},
@@ -52,20 +51,15 @@ func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, exclude
 	return optedIn, slices.Contains([]string{metav1.NamespaceSystem, c.Namespace}, namespace), nil
 }
 
-// ServiceTransform returns what is kept of a Service.
-func ServiceTransform(openShift bool) toolscache.TransformFunc {
-	return facts.ServiceTransform(openShift, keptOfService, nil)
-}
-
-// keptOfService keeps of a Service with a certificate, or that asks for one, what
+// Keep returns what is kept of a Service with a certificate, or that asks for one, what
 // decides about pods and its conditions, and of any other Service its identity.
-func keptOfService(svc *corev1.Service) api.Keep {
+func Keep(svc *corev1.Service) api.Keep {
 	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionFlags}}
 	if api.Asks(svc) {
 		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource}
 	}
 	if _, hasPart := state.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
-		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter)
+		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter, api.AnnotationProbe)
 		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionFlags}
 		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true
 	}

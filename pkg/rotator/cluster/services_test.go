@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -15,9 +16,9 @@ func TestOpenShiftAnnotationsCountWithTheFlagAlone(t *testing.T) {
 	svc := rotatortest.Service("web", "", "app", "web")
 	svc.Annotations = map[string]string{api.OpenShiftSecretName: "web-tls"}
 	for _, openShift := range []bool{false, true} {
-		kept, err := ServiceTransform(openShift)(svc)
+		kept, err := facts.ServiceTransform(openShift, Keep, nil)(svc)
 		require.NoError(t, err)
-		again, err := ServiceTransform(openShift)(kept)
+		again, err := facts.ServiceTransform(openShift, Keep, nil)(kept)
 		require.NoError(t, err)
 		assert.Equal(t, kept, again, "an informer may do it twice")
 		secret, asks := api.Wants(kept.(*corev1.Service))
@@ -40,7 +41,7 @@ func TestWhatIsKeptOfRequestsToRenew(t *testing.T) {
 				tt.svc.Annotations = map[string]string{}
 			}
 			tt.svc.Annotations[api.AnnotationRenewAfter], tt.svc.Annotations["other"] = "x", "y"
-			kept, err := ServiceTransform(false)(tt.svc)
+			kept, err := facts.ServiceTransform(false, Keep, nil)(tt.svc)
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, kept.(*corev1.Service).Annotations)
 		})

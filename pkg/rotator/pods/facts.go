@@ -37,6 +37,9 @@ type Facts struct {
 	// leaf is annotation api.AnnotationLeaf: one copy serves the pods that mount the
 	// same.
 	leaf unique.Handle[string]
+	// started is when the first of its running containers that have the CA bundle in a volume was
+	// started, in Unix time; 0 if none was.
+	started int64
 	// Crashes and Unready are nil for most pods.
 	Crashes *Crashes
 	Unready *Unready
@@ -53,6 +56,10 @@ type Template struct {
 	mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
 	Bundle bool
+	// Roots: the CA bundle is in one of the volumes, from that ConfigMap or from the ClusterTrustBundle.
+	Roots bool
+	// Reloads: the pods say themselves, by annotation, that they read their files again.
+	Reloads bool
 	// Hostname and Subdomain give a pod with a key of its own its name below a headless
 	// Service; empty for other pods.
 	Hostname, Subdomain string
@@ -71,6 +78,9 @@ type Template struct {
 	Explained Key
 	// Given is empty for most pods.
 	Given Given
+	// startTLS is what the webhook knows that programs of the pods speak before TLS, each
+	// PORT=PROTOCOL, separated by commas; see Protocols.
+	startTLS string
 }
 
 // Reason is what the judgement of a pod rests on: one of these, or one of
@@ -105,6 +115,8 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		SecretName:   request.SecretName,
 		mounts:       strings.Join(mounted, ","),
 		Bundle:       slices.ContainsFunc(pod.Spec.Volumes, holdsBundle),
+		Roots:        slices.ContainsFunc(pod.Spec.Volumes, holdsRoots),
+		Reloads:      pod.Annotations[api.AnnotationOnRotate] == string(api.OnRotateReload),
 		OnRotate:     onRotate(pod),
 		Workload:     workloadOf(pod),
 		Ports:        portsOf(pod, mounted),
@@ -114,7 +126,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		// A copied or forged status can only keep its pod out of the count.
 		Explained: explained(status),
 	}
-	t.Given = givenOf(pod, status, t.Left)
+	t.Given, t.startTLS = givenOf(pod, status, t.Left), startTLSOf(status)
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
@@ -130,10 +142,13 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	}
 	f.Crashes = crashesOf(pod, status, &t)
 	f.Unready = unreadyOf(pod, status, &t)
-	if f.Crashes != nil || t.Workload == (Workload{}) || t.canServe() || t.Bundle {
+	if f.Crashes != nil || t.Workload == (Workload{}) || t.canServe() || t.Roots {
 		f.UID = pod.UID
 	}
-	if t.canServe() || t.Bundle {
+	if t.Roots {
+		f.started = startedOf(pod)
+	}
+	if t.canServe() || t.Roots {
 		f.CreationTimestamp = pod.CreationTimestamp
 		f.Running = pod.Status.Phase == corev1.PodRunning
 		f.leaf = unique.Make(leafOf(pod.Annotations[api.AnnotationLeaf], mounted))

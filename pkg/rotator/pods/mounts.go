@@ -3,6 +3,7 @@ package pods
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -76,10 +77,13 @@ func keysIn(v *corev1.Volume) []string {
 	return names
 }
 
+// bundleKeys are those of ConfigMap api.BundleName with the CA bundle.
+var bundleKeys = []string{api.BundleKey, formats.TruststoreFile, formats.PublicBundleFile, formats.PublicTruststoreFile}
+
 // holdsBundle reports whether the CA bundle is in the volume.
 func holdsBundle(v corev1.Volume) bool {
 	has := func(name string, items []corev1.KeyToPath) bool {
-		isBundle := func(i corev1.KeyToPath) bool { return i.Key == api.BundleKey }
+		isBundle := func(i corev1.KeyToPath) bool { return slices.Contains(bundleKeys, i.Key) }
 		return name == api.BundleName && (len(items) == 0 || slices.ContainsFunc(items, isBundle))
 	}
 	if v.ConfigMap != nil {
@@ -89,3 +93,41 @@ func holdsBundle(v corev1.Volume) bool {
 		return s.ConfigMap != nil && has(s.ConfigMap.Name, s.ConfigMap.Items)
 	})
 }
+
+// holdsRoots reports whether the CA bundle is in the volume, from whichever object.
+func holdsRoots(v corev1.Volume) bool {
+	return holdsBundle(v) || v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+		b := s.ClusterTrustBundle
+		return b != nil && (b.Name != nil && *b.Name == api.TrustBundleName || b.SignerName != nil && *b.SignerName == api.SignerName)
+	})
+}
+
+// startedOf returns when the first of the running containers was started that have the CA bundle in
+// a volume, in Unix time; 0 if none was. What runs to its end before the others is no more a client.
+func startedOf(pod *corev1.Pod) int64 {
+	has := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		if holdsRoots(v) {
+			has[v.Name] = true
+		}
+	}
+	first := int64(0)
+	for _, c := range api.RunningContainers(pod) {
+		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return has[m.Name] }) {
+			continue
+		}
+		for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+			if r := s.State.Running; s.Name == c.Name && r != nil && !r.StartedAt.IsZero() && (first == 0 || r.StartedAt.Unix() < first) {
+				first = r.StartedAt.Unix()
+			}
+		}
+	}
+	return first
+}
+
+// StartedBefore reports whether a container that has the CA bundle in a volume runs, and was
+// started before that time.
+func (f *Facts) StartedBefore(at time.Time) bool { return f.started != 0 && f.started < at.Unix() }
+
+// SameStart reports whether the same container was the first to start in both.
+func (f *Facts) SameStart(as *Facts) bool { return f.started == as.started }

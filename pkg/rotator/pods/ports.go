@@ -2,6 +2,8 @@ package pods
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS. SECRETS
@@ -93,6 +96,32 @@ func (t Template) TCPPorts() []Port {
 		if number, err := strconv.ParseUint(parts[1], 10, 16); err == nil {
 			out = append(out, Port{parts[0], uint16(number), secrets[parts[2]]})
 		}
+	}
+	return out
+}
+
+// startTLSOf returns what the webhook's status says that comes before TLS at ports. Forged, it
+// gives the pod other words to answer.
+func startTLSOf(status api.InjectionStatus) string {
+	said := status.Protocols()
+	out := make([]string, 0, len(said))
+	for _, port := range slices.Sorted(maps.Keys(said)) {
+		out = append(out, strconv.Itoa(int(port))+"="+string(said[port]))
+	}
+	return strings.Join(out, ",")
+}
+
+// Protocols returns what programs of the pods are known to speak before TLS, by the number of the
+// port.
+func (t Template) Protocols() map[uint16]starttls.Protocol {
+	if t.startTLS == "" {
+		return nil
+	}
+	out := map[uint16]starttls.Protocol{}
+	for entry := range strings.SplitSeq(t.startTLS, ",") {
+		port, protocol, _ := strings.Cut(entry, "=")
+		number, _ := strconv.ParseUint(port, 10, 16) // startTLSOf wrote it
+		out[uint16(number)] = starttls.Protocol(protocol)
 	}
 	return out
 }

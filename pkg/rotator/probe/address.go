@@ -3,6 +3,9 @@ package probe
 import (
 	"net/netip"
 	"slices"
+	"strings"
+
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // The causes for which an address is not dialled. Who may write pods/status decides what
@@ -31,10 +34,15 @@ var why = map[Cause]string{
 	CauseNotNode:     "it is on the host network, and its address is not its node's",
 	CauseOutside:     "its address is in none of --pod-cidrs",
 	CausePanic:       "its answer could not be read, and the rotator's log says where that failed",
+	CauseWords:       "what it answered in protocol {protocol}, before TLS, was not understood: the port speaks another one, or the server has an error",
+	CauseDeclined:    "asked in protocol {protocol}, it offers no TLS",
 }
 
-// Why says for a pod of kind NotVerified what the cause is, as part of a sentence.
-func (c Cause) Why() string { return why[c] }
+// Why says for a pod of kind NotVerified or Plaintext what the cause is, as part of a sentence.
+// The protocol is that in which it was asked.
+func (c Cause) Why(p starttls.Protocol) string {
+	return strings.Replace(why[c], "{protocol}", string(p), 1)
+}
 
 // Addresses says which addresses of pods are dialled. The zero Addresses permits all
 // but those that are never a pod's.

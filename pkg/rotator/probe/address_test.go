@@ -99,7 +99,7 @@ func TestRefuse(t *testing.T) {
 			}
 			assert.Equal(t, tt.want, a.Refuse(Visit{Address: netip.MustParseAddr(tt.address)}))
 			if tt.want != "" {
-				assert.NotEmpty(t, tt.want.Why())
+				assert.NotEmpty(t, tt.want.Why(""))
 			}
 		})
 	}

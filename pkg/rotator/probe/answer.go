@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // Answer is what a port said when it was dialled last.
 type Answer struct {
 	Port uint16
-	Kind Kind
+	// Protocol is that in which the port was asked.
+	Protocol starttls.Protocol
+	Kind     Kind
 	// Cause is why, if Kind alone does not say it.
 	Cause Cause
 	At    time.Time // when the dial began

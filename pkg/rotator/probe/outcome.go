@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"syscall"
+
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // Kind is how a port answered.
@@ -36,13 +38,16 @@ const (
 	CauseAlert   Cause = "alert"   // TLS without a handshake: no common version, an unknown name
 	CauseOther   Cause = "other"   // no route, and everything else
 	CausePanic   Cause = "panic"   // reading what the port sent ended in a panic: a bug
+	// What the server answered to what comes before TLS (starttls.Protocol).
+	CauseDeclined Cause = "declined"    // it offers no TLS; of kind Plaintext
+	CauseWords    Cause = "first_words" // it was not understood; of kind NotVerified
 )
 
 // Outcome is what a dial found at a port.
 type Outcome struct {
 	Kind  Kind
 	Chain []*x509.Certificate // of kind TLS; the leaf is the first
-	Cause Cause               // of kinds NoAnswer and NotVerified
+	Cause Cause               // of kinds NoAnswer and NotVerified, and CauseDeclined
 	Err   error               // nil for kind TLS
 }
 
@@ -56,6 +61,19 @@ func (o Outcome) Label() string {
 
 // Unreachable returns the outcome of a connection that failed with err.
 func Unreachable(err error) Outcome { return Outcome{Kind: NoAnswer, Cause: causeOf(err), Err: err} }
+
+// JudgeWords returns the outcome of a connection on which no TLS handshake could begin: err is
+// why (starttls.Protocol.Begin).
+func JudgeWords(err error) Outcome {
+	var answer *starttls.Error
+	switch {
+	case !errors.As(err, &answer):
+		return Unreachable(err)
+	case answer.Declined:
+		return Outcome{Kind: Plaintext, Cause: CauseDeclined, Err: err}
+	}
+	return Outcome{Kind: NotVerified, Cause: CauseWords, Err: err}
+}
 
 // Judge returns the outcome of a TLS handshake that showed the certificates and
 // ended with err.

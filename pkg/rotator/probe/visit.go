@@ -9,6 +9,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // Visit is a pod that is to be dialled for a Secret, or for the key that it has of its
@@ -21,6 +22,8 @@ type Visit struct {
 	HostNetwork, OnNode bool
 
 	Ports []uint16 // in the order in which they are dialled
+	// Protocols say what comes before TLS at those ports where something does.
+	Protocols map[uint16]starttls.Protocol
 	// Partial: ports are left out of Ports because the pod is silent (Silence).
 	Partial bool
 	Name    string   // to ask for (SNI)
@@ -45,7 +48,7 @@ type Key struct {
 func (v Visit) Unverified(at time.Time, cause Cause) []Answer {
 	answers := make([]Answer, 0, len(v.Ports))
 	for _, port := range v.Ports {
-		answers = append(answers, Answer{Port: port, Kind: NotVerified, Cause: cause, At: at})
+		answers = append(answers, Answer{Port: port, Protocol: v.Protocols[port], Kind: NotVerified, Cause: cause, At: at})
 	}
 	return answers
 }
@@ -53,7 +56,7 @@ func (v Visit) Unverified(at time.Time, cause Cause) []Answer {
 // Answer returns what a port of the pod answered: outcome is that of a dial that
 // began at the given time.
 func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) Answer {
-	a := Answer{Port: port, Kind: outcome.Kind, Cause: outcome.Cause, At: at}
+	a := Answer{Port: port, Protocol: v.Protocols[port], Kind: outcome.Kind, Cause: outcome.Cause, At: at}
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)

@@ -19,6 +19,10 @@ type Situation struct {
 	// Unjudged are the keys of which this process does not know yet whether pods that
 	// mount them are stale.
 	Unjudged map[pods.NamespacedKey]bool
+	// Clients are those that may hold an older CA bundle, if Counted; else what was reported
+	// before stays.
+	Clients api.OldClients
+	Counted bool
 	// Present is the data of the ConfigMap now, nil if it does not exist.
 	Present map[string]string
 }
@@ -71,6 +75,9 @@ func Decide(s Situation) (Decision, error) {
 	status, err := api.NewServingStatus(slices.Collect(maps.Values(all)))
 	if err != nil {
 		return Decision{}, err
+	}
+	if status.Clients = s.Clients; !s.Counted {
+		status.Clients = api.ParseOldClients(s.Present)
 	}
 	data, err := status.Data()
 	if err != nil || maps.Equal(data, s.Present) {

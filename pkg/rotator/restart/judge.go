@@ -188,6 +188,8 @@ func checkPlace(c candidate) (finding, Need) {
 func checkService(c candidate) (finding, Need) {
 	svc, read := c.s.Services[c.stale.Service]
 	switch {
+	case c.stale.Service == "": // a client
+		return nothing()
 	case !read:
 		return finding{}, Need{Service: c.stale.Service}
 	case !svc.Ready, c.stale.Key != pods.PodKey && svc.Leaf != c.stale.Leaf: // pods with keys of their own have no leaf in common

@@ -48,7 +48,7 @@ func (v *view) visit(c consumer) probe.Visit {
 	visit := probe.Visit{
 		Key:     probe.Key{Of: pods.NamespacedKey{Namespace: v.Namespace, Key: v.about.key()}, Pod: c.pod.UID},
 		Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode,
-		Name: c.endpoint.name,
+		Name: c.endpoint.name, Protocols: c.endpoint.protocols,
 	}
 	v.about.ask(&visit, c.endpoint)
 	return visit

@@ -83,6 +83,9 @@ func (s statement) about(svc *corev1.Service, groups []group) *state.Condition {
 		if rule.advice != nil {
 			text += rule.advice(own, rule.state)
 		}
+		if _, err := api.ParseProbe(svc); err != nil {
+			text += "; ignored: " + err.Error()
+		}
 		return state.Say(metav1.Condition{Type: api.ConditionServing, Status: rule.status, Reason: rule.reason, Message: text}, s.serving)
 	}
 	return nil // one of the rules applies
@@ -123,9 +126,9 @@ var servingRules = []servingRule{
 	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ",
 		"a certificate that is not for this Service, or of another CA, is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
 	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ",
-		"the certificate of the pod is not served: no TLS at the port of ", because("")},
+		"the certificate of the pod is not served: no TLS at the port of ", adviceCauses},
 	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified is ",
-		"cannot tell whether the certificates of the pods are served: not verified is ", adviceNotVerified},
+		"cannot tell whether the certificates of the pods are served: not verified is ", adviceCauses},
 	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ",
 		"cannot tell whether the certificates of the pods are served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
 	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate",
@@ -166,13 +169,18 @@ func adviceStale(groups []group, state State) string {
 	return nameWorkloads(groups, state) + advice
 }
 
-// adviceNotVerified says which workloads are not verified, and why.
-func adviceNotVerified(groups []group, state State) string {
+// adviceCauses says which workloads are in the state, and why.
+func adviceCauses(groups []group, state State) string {
 	causes := map[string]bool{}
 	for _, g := range groups {
-		for cause := range g.causes {
-			causes[cause.Why()] = true
+		for c := range g.causes {
+			if c.state == state {
+				causes[c.cause.Why(c.protocol)] = true
+			}
 		}
+	}
+	if len(causes) == 0 {
+		return nameWorkloads(groups, state)
 	}
 	return nameWorkloads(groups, state) + ": " + strings.Join(slices.Sorted(maps.Keys(causes)), "; ")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -42,9 +43,13 @@ func TestServingCondition(t *testing.T) {
 		return c
 	}
 	because := func(c group, causes ...probe.Cause) group {
-		c.causes = map[probe.Cause]bool{}
-		for _, cause := range causes {
-			c.causes[cause] = true
+		c.causes = map[cause]bool{}
+		for _, why := range causes {
+			state := stateNotVerified
+			if why == probe.CauseDeclined {
+				state = statePlaintext
+			}
+			c.causes[cause{state, why, starttls.Postgres}] = true
 		}
 		return c
 	}
@@ -86,6 +91,9 @@ func TestServingCondition(t *testing.T) {
 		{"foreign", same, []group{groupOf(same, "web", stateForeign, stateCurrent, statePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
 		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web"},
 		{"not verified", same, []group{because(groupOf(same, "web", stateNotVerified, stateUnreachable, stateCurrent), probe.CauseLoopback)}, 0, unknown, api.ServingNotVerified, `cannot tell whether the certificate in Secret "web-tls" is served: not verified is Deployment web: its address is a loopback address`},
+		{"offers no TLS", same, []group{because(groupOf(same, "web", statePlaintext), probe.CauseDeclined)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web: asked in protocol postgres, it offers no TLS"},
+		{"no TLS, and offers none", same, []group{groupOf(same, "api", statePlaintext), because(groupOf(same, "web", statePlaintext, stateNotVerified), probe.CauseDeclined, probe.CauseWords)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment api, Deployment web: asked in protocol postgres, it offers no TLS"},
+		{"other words", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CauseWords)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment web: what it answered in protocol postgres, before TLS, was not understood: the port speaks another one, or the server has an error"},
 		{"not verified, of several causes", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CausePanic), because(groupOf(same, "api", stateNotVerified), probe.CauseOutside)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment api, Deployment web: its address is in none of --pod-cidrs; its answer could not be read, and the rotator's log says where that failed"},
 		{"unreachable", same, []group{groupOf(same, "web", stateUnreachable, stateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
 	}
@@ -105,6 +113,15 @@ func TestServingCondition(t *testing.T) {
 			assert.Equal(t, rotatortest.Noon, facts.Since)
 		})
 	}
+}
+
+// What is wrong with how the Service says that it is probed is told, and hides nothing.
+func TestAConditionTellsOfAWrongProbe(t *testing.T) {
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
+	svc.Annotations[api.AnnotationProbe] = "5432=postgres"
+	got := servingCondition(svc, "web-tls", []group{groupOf(svc, "web", stateStale)}, cert2, testPace, 0)
+	assert.Equal(t, api.ServingStale, got.Reason)
+	assert.Contains(t, got.Message, `; ignored: servingcert.dev/probe: "5432=postgres": of PORT=PROTOCOL, PORT must be the name or the number of a TCP port of this Service`)
 }
 
 func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {

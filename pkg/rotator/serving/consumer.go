@@ -37,7 +37,7 @@ type consumer struct {
 	endpoint *endpoint // shared by the pods of one template
 	// seen is when this process first saw it ready. Zero if it is not.
 	seen    time.Time
-	answers []probe.Answer // of ports that are still the endpoint's, by port
+	answers []probe.Answer // of ports that are still the endpoint's and asked in the same way, by port
 	silence probe.Silence  // of the pod, whichever ports are the endpoint's
 	// reached is the leaf that it was last seen to serve of those that it should, and of a
 	// pod with a key of its own refreshAt when its kubelet was asked to replace that.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // maxPorts bounds how many ports of a pod are dialled.
@@ -18,6 +19,8 @@ const maxPorts = 16
 // endpoint is where the pods of one template are dialled.
 type endpoint struct {
 	ports []uint16 // sorted; none if no TCP port is known
+	// protocols say what comes before TLS at those ports where something is known to.
+	protocols words
 	// name is what is asked for (SNI).
 	name string
 	// services are those whose concern the pods are, oldest first.
@@ -57,46 +60,75 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	}
 	for _, candidates := range [][]*corev1.Service{selecting, open} {
 		if len(candidates) > 0 {
-			return newEndpoint(targetsOf(candidates, known, api.ReachOf(t.Pod())), candidates)
+			said := words{}
+			return newEndpoint(targetsOf(candidates, known, api.ReachOf(t.Pod()), said), candidates, said.or(t))
 		}
 	}
-	return newEndpoint(declaredPorts(known, secret), services)
+	said := words{}
+	for _, p := range known {
+		said.say(p.Number, starttls.OfPort(p.Name))
+	}
+	return newEndpoint(declaredPorts(known, secret), services, said.or(t))
 }
 
-func newEndpoint(ports []uint16, services []*corev1.Service) *endpoint {
+// words are what comes before TLS, by port.
+type words map[uint16]starttls.Protocol
+
+// say adds what comes before TLS at a port, unless that is said already.
+func (w words) say(port uint16, p starttls.Protocol) {
+	if w[port] == "" && p != "" {
+		w[port] = p
+	}
+}
+
+// or adds what the pods' programs are known to speak.
+func (w words) or(t pods.Template) words {
+	for port, p := range t.Protocols() {
+		w.say(port, p)
+	}
+	return w
+}
+
+func newEndpoint(ports []uint16, services []*corev1.Service, protocols words) *endpoint {
 	slices.Sort(ports)
 	ports = slices.Compact(ports)
 	var audience strings.Builder
 	for _, svc := range services {
 		audience.WriteString(string(svc.UID) + ",")
 	}
-	return &endpoint{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services, audience: audience.String()}
+	return &endpoint{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services, audience: audience.String(), protocols: protocols}
 }
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }
 
-// targetsOf resolves the target ports of the Services' TLS ports. Those whose traffic
-// cannot reach the pod are passed over: for the webhook it does not serve them.
-func targetsOf(services []*corev1.Service, known []pods.Port, reach api.Reach) []uint16 {
+// targetsOf resolves the target ports of the Services that are dialled, and adds to said what
+// comes before TLS there. Those whose traffic cannot reach the pod are passed over: for the webhook
+// it does not serve them.
+func targetsOf(services []*corev1.Service, known []pods.Port, reach api.Reach, said words) []uint16 {
 	var ports []uint16
 	named := map[string][]uint16{}
 	for _, p := range known {
 		named[p.Name] = append(named[p.Name], p.Number)
 	}
-	seen := api.PortSet{}
+	seen := map[api.ProbeTarget]bool{}
 	for _, svc := range services {
-		for _, target := range api.TLSTargets(svc) {
-			if seen[target] {
+		for _, asked := range api.ProbeTargets(svc) {
+			asked.Port = 0
+			if seen[asked] {
 				continue
 			}
-			seen[target] = true
-			if target.Type == intstr.Int {
-				if n := target.IntVal; n > 0 && n < 1<<16 && reach.Port(target) {
-					ports = append(ports, uint16(n))
+			seen[asked] = true
+			its := named[asked.Target.StrVal]
+			if n := asked.Target.IntVal; asked.Target.Type == intstr.Int {
+				its = nil
+				if n > 0 && n < 1<<16 && reach.Port(asked.Target) {
+					its = []uint16{uint16(n)}
 				}
-				continue
 			}
-			ports = append(ports, named[target.StrVal]...)
+			for _, port := range its {
+				ports = append(ports, port)
+				said.say(port, asked.Protocol)
+			}
 		}
 	}
 	return ports

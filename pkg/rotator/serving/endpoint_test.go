@@ -9,6 +9,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -71,6 +73,54 @@ func TestEndpoints(t *testing.T) {
 			assert.Equal(t, tt.sni, d.name)
 		})
 	}
+}
+
+func TestWhatComesBeforeTLS(t *testing.T) {
+	web := map[string]string{"app": "web"}
+	named := func(name string, port int32) corev1.ServicePort { return corev1.ServicePort{Name: name, Port: port} }
+	known := rotatortest.All(rotatortest.Label(api.LabelInjected, "true"),
+		rotatortest.Annotation(api.AnnotationStatus, api.InjectionStatus{StartTLS: map[string]string{"5432": "postgres", "25": "smtp"}}.Format()))
+	tests := []struct {
+		name     string
+		pod      func(*corev1.Pod)
+		services []*corev1.Service
+		want     map[uint16]starttls.Protocol // of the endpoint's ports
+	}{
+		{"the Service's port", nil, []*corev1.Service{rotatortest.Asking("web", web, named("postgres", 5000), named("http", 80))}, words{5000: starttls.Postgres, 80: ""}},
+		{"a name of the pod's port", rotatortest.Declares("ldap", 389), []*corev1.Service{rotatortest.Asking("web", web, "ldap")}, words{389: starttls.LDAP}},
+		{"a proxy", sidecar(true), []*corev1.Service{rotatortest.Asking("web", web, "https")}, words{15443: ""}},
+		{"of two Services the older", nil, []*corev1.Service{rotatortest.Asking("a", web, named("http", 25)), rotatortest.Asking("b", web, named("smtp", 25)), rotatortest.Asking("c", web, named("imap", 25))}, words{25: starttls.SMTP}},
+		{"the program", known, []*corev1.Service{rotatortest.Asking("web", web, 5432, 80)}, words{5432: starttls.Postgres, 80: ""}},
+		{"the Service before the program", known, []*corev1.Service{rotatortest.Asking("web", web, named("mysql", 5432), named("smtps", 25))}, words{5432: starttls.MySQL, 25: starttls.TLS}},
+		{"no Service selects the pod", rotatortest.All(rotatortest.Declares("imap", 143), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, words{143: starttls.IMAP}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := pods.FactsOf(rotatortest.Pod(func(p *corev1.Pod) {
+				rotatortest.SecretVolume("web-tls")(p)
+				p.Spec.Containers = []corev1.Container{{}}
+				if tt.pod != nil {
+					tt.pod(p)
+				}
+			}))
+			at := endpointOf(f.Template.Value(), "web-tls", tt.services)
+			got := map[uint16]starttls.Protocol{}
+			for _, port := range at.ports {
+				got[port] = at.protocols[port]
+			}
+			assert.Equal(t, tt.want, got)
+		})
+	}
+}
+
+// What a port answered in another protocol says nothing any more.
+func TestAnAnswerInAnotherProtocolIsForgotten(t *testing.T) {
+	before := remembered{answers: []probe.Answer{{Port: 25, Kind: probe.Plaintext}, {Port: 80, Kind: probe.Plaintext}}}
+	at := &endpoint{ports: []uint16{25, 80}, protocols: words{25: starttls.SMTP}}
+	c := recall(pods.FactsOf(rotatortest.ReadyPod("a", "web")), at, &before, rotatortest.Noon)
+	assert.Equal(t, before.answers[1:], c.answers)
+	ports, _ := c.due(rotatortest.Noon, testPace)
+	assert.Contains(t, ports, uint16(25), "a port without TLS would be left alone for an interval")
 }
 
 func TestAPodIsNotDialledOnEveryPortOfAService(t *testing.T) {

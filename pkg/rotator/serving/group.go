@@ -10,6 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // group is pods of one workload that are the concern of the same Services.
@@ -19,8 +20,8 @@ type group struct {
 	services []*corev1.Service
 	audience string // as of the endpoint
 	states   map[State]int
-	causes   map[probe.Cause]bool // of those in stateNotVerified
-	key      pods.Key             // that the decision is about
+	causes   map[cause]bool // of those in stateNotVerified and statePlaintext
+	key      pods.Key       // that the decision is about
 	// distrusted: clients do not accept the certificate of one in stateStale.
 	distrusted bool
 }
@@ -71,7 +72,7 @@ func (g *groups) add(c consumer, state State, by standard, p Pace) {
 		g.index[key] = i
 		g.all = append(g.all, group{
 			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, key: g.key,
-			states: map[State]int{}, causes: map[probe.Cause]bool{},
+			states: map[State]int{}, causes: map[cause]bool{},
 		})
 	}
 	g.all[i].states[state]++
@@ -79,15 +80,22 @@ func (g *groups) add(c consumer, state State, by standard, p Pace) {
 		_, distrusted := by.overdue(c, p)
 		g.all[i].distrusted = g.all[i].distrusted || distrusted
 	}
-	if state != stateNotVerified {
-		return
-	}
 	for _, a := range c.answers {
-		if a.Kind == probe.NotVerified {
-			g.all[i].causes[a.Cause] = true
+		if a.Kind == kindOf[state] && a.Cause != "" {
+			g.all[i].causes[cause{state, a.Cause, a.Protocol}] = true
 		}
 	}
 }
+
+// cause is why pods are in a state: what an answer says beside its kind.
+type cause struct {
+	state    State
+	cause    probe.Cause
+	protocol starttls.Protocol
+}
+
+// kindOf is the kind of the answers that say why a pod is in a state.
+var kindOf = map[State]probe.Kind{stateNotVerified: probe.NotVerified, statePlaintext: probe.Plaintext}
 
 // sorted returns the groups by workload, so that equal worlds give equal text.
 func (g *groups) sorted() []group {

@@ -86,7 +86,7 @@ func recall(pod *pods.Facts, at *endpoint, known *remembered, now time.Time) con
 	}
 	c := consumer{pod: pod, endpoint: at, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken}
 	for _, a := range known.answers {
-		if slices.Contains(at.ports, a.Port) {
+		if slices.Contains(at.ports, a.Port) && a.Protocol == at.protocols[a.Port] {
 			c.answers = append(c.answers, a)
 		}
 	}

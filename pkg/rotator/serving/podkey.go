@@ -152,14 +152,14 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 	pod := t.Pod()
 	var selecting []*corev1.Service
 	var ports []uint16
-	demanded := map[uint16][]string{}
+	demanded, said := map[uint16][]string{}, words{}
 	for _, svc := range services {
 		if !api.Selects(svc, pod) || !own && !keepsOneOf(svc, mounts) {
 			continue
 		}
 		selecting = append(selecting, svc)
 		names := demandedNames(svc, pod, own)
-		for _, port := range targetsOf([]*corev1.Service{svc}, t.TCPPorts(), api.ReachOf(pod)) {
+		for _, port := range targetsOf([]*corev1.Service{svc}, t.TCPPorts(), api.ReachOf(pod), said) {
 			ports = append(ports, port)
 			demanded[port] = append(demanded[port], names...)
 		}
@@ -167,7 +167,7 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 	if len(selecting) == 0 {
 		return &endpoint{}
 	}
-	at := newEndpoint(ports, selecting)
+	at := newEndpoint(ports, selecting, said.or(t))
 	at.demanded = map[uint16]string{}
 	for _, port := range at.ports {
 		slices.Sort(demanded[port])

@@ -8,89 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
-
-func TestBreakerRests(t *testing.T) {
-	var b breaker
-	now, timeout := epoch, 10*time.Second
-	down := remoteError(issue.ReasonUnreachable, "down")
-	require.Nil(t, b.allow(now, timeout))
-	require.Nil(t, b.resting(now))
-	var rests []time.Duration
-	for range 8 {
-		b.failed(now, now, down, 1)
-		from := now
-		for b.allow(now, timeout) != nil {
-			assert.Equal(t, down, b.resting(now))
-			now = now.Add(time.Second)
-		}
-		rests = append(rests, now.Sub(from))
-		assert.Equal(t, down, b.allow(now, timeout), "one may ask; the others wait for what it finds")
-		assert.Nil(t, b.allow(now.Add(timeout), timeout), "not longer than that may take")
-		now = now.Add(timeout)
-	}
-	s := time.Second
-	assert.Equal(t, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 32 * s, 60 * s, 60 * s}, rests)
-
-	b.answered()
-	require.Nil(t, b.allow(now, timeout))
-	b.failed(now, now, down, 0)
-	assert.Nil(t, b.allow(now.Add(time.Second/2), timeout), "after an answer it starts again, and chance takes up to half away")
-}
-
-func TestBreakerCountsWhatFailedTogetherOnce(t *testing.T) {
-	var b breaker
-	down := remoteError(issue.ReasonUnreachable, "down")
-	for range 8 {
-		require.Nil(t, b.allow(epoch, time.Second))
-	}
-	for i := range 8 {
-		b.failed(epoch, epoch.Add(time.Duration(i)*time.Millisecond), down, 1)
-	}
-	assert.NotNil(t, b.allow(epoch.Add(900*time.Millisecond), time.Second))
-	assert.Nil(t, b.allow(epoch.Add(1010*time.Millisecond), time.Second), "eight requests are one failure")
-}
-
-func TestBreakerLetsTheNextAskAfterOneThatGaveUp(t *testing.T) {
-	var b breaker
-	b.abandoned(epoch)
-	require.Nil(t, b.allow(epoch, time.Second), "and nothing else comes of that")
-	b.failed(epoch, epoch, remoteError(issue.ReasonUnreachable, "down"), 1)
-	due := epoch.Add(time.Second)
-	require.Nil(t, b.allow(due, time.Minute))
-	require.NotNil(t, b.allow(due, time.Minute))
-	b.abandoned(due)
-	assert.Nil(t, b.allow(due, time.Minute))
-}
-
-// However many ask and whenever: a server that is down is asked at most as often
-// as its rests allow, and not later than a minute after its last failure.
-func TestBreakerBounds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var b breaker
-		now, last, asked := epoch, time.Time{}, 0
-		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.Int64Range(1, int64(20*time.Second)).Draw(t, "after")))
-			if b.allow(now, time.Second) != nil {
-				require.Less(t, now.Sub(last), lastRest)
-				continue
-			}
-			if asked > 0 {
-				require.GreaterOrEqual(t, now.Sub(last), firstRest/2)
-			}
-			if asked > 7 {
-				require.GreaterOrEqual(t, now.Sub(last), lastRest/2)
-			}
-			b.failed(now, now, remoteError(issue.ReasonUnreachable, "down"), rapid.Float64Range(0, 0.999).Draw(t, "chance"))
-			last = now
-			asked++
-		}
-	})
-}
 
 // sign has remote sign a new request, and returns who signed it.
 func sign(t *testing.T, remote *Remote, ca *pki.Authority) error {

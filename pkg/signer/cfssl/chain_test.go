@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
 // below returns a CA under the given one, changed as wanted.
@@ -83,7 +84,7 @@ func TestAnchor(t *testing.T) {
 		"its own leaf, as a pinning": {noCA, c(root, noCA), nil, nil, "is not a CA certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chain, anchored, err := anchor(test.issuer.Certificate, test.given, epoch)
+			chain, anchored, err := remote.Anchor(test.issuer.Certificate, test.given, "--cfssl-bundle must name a file with its root", epoch)
 			if test.root == nil {
 				require.ErrorContains(t, err, test.says)
 				assert.Equal(t, issue.ReasonCAUntrusted, reasonOf(err))

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
 // What one answer may be at most. A certificate is some 2 KiB.
@@ -31,7 +32,7 @@ type server struct {
 	base    *url.URL
 	client  *http.Client
 	timeout time.Duration
-	breaker breaker
+	breaker remote.Breaker
 }
 
 // serverURL reads the URL of a server. Whatever a URL can carry that has no use
@@ -97,9 +98,9 @@ func (s *server) post(ctx context.Context, endpoint string, body []byte) (json.R
 	case err != nil:
 		return nil, unreachable(err, s.timeout)
 	case len(answer) > maxAnswer:
-		return nil, remoteError(issue.ReasonCAAnswer, "the answer is longer than the allowed %d bytes", maxAnswer)
+		return nil, remote.NewError(issue.ReasonCAAnswer, "the answer is longer than the allowed %d bytes", maxAnswer)
 	case response.StatusCode >= 300 && response.StatusCode < 400:
-		return nil, remoteError(issue.ReasonCAAnswer, "answered with a redirect to %.100q: redirects are not followed; use the URL of the server itself", response.Header.Get("Location"))
+		return nil, remote.NewError(issue.ReasonCAAnswer, "answered with a redirect to %.100q: redirects are not followed; use the URL of the server itself", response.Header.Get("Location"))
 	}
 	return readAnswer(response.StatusCode, target, answer)
 }
@@ -117,15 +118,15 @@ func readAnswer(status int, target string, body []byte) (json.RawMessage, *Error
 	err := json.Unmarshal(body, &answer)
 	switch said := err == nil && !answer.Success && len(answer.Errors) > 0; {
 	case status >= http.StatusInternalServerError && said:
-		return nil, remoteError(issue.ReasonUnreachable, "answered with status %d: %q", status, answer.Errors[0].Message)
+		return nil, remote.NewError(issue.ReasonUnreachable, "answered with status %d: %q", status, answer.Errors[0].Message)
 	case status >= http.StatusInternalServerError:
-		return nil, remoteError(issue.ReasonUnreachable, "answered with status %d", status)
+		return nil, remote.NewError(issue.ReasonUnreachable, "answered with status %d", status)
 	case said:
-		return nil, remoteError(issue.ReasonCARefused, "refused: %q (code %d, status %d)", answer.Errors[0].Message, answer.Errors[0].Code, status)
+		return nil, remote.NewError(issue.ReasonCARefused, "refused: %q (code %d, status %d)", answer.Errors[0].Message, answer.Errors[0].Code, status)
 	case status != http.StatusOK:
-		return nil, remoteError(issue.ReasonCAAnswer, "answered with status %d, not with an answer of the cfssl protocol: check that %s is the right URL and that the endpoint is enabled", status, target)
+		return nil, remote.NewError(issue.ReasonCAAnswer, "answered with status %d, not with an answer of the cfssl protocol: check that %s is the right URL and that the endpoint is enabled", status, target)
 	case err != nil || !answer.Success:
-		return nil, remoteError(issue.ReasonCAAnswer, "answered with something other than the cfssl protocol")
+		return nil, remote.NewError(issue.ReasonCAAnswer, "answered with something other than the cfssl protocol")
 	}
 	return answer.Result, nil
 }

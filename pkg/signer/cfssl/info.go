@@ -11,6 +11,7 @@ import (
 	"github.com/cloudflare/cfssl/info"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
 // RemoteInfo is what a server says about the CA.
@@ -48,7 +49,7 @@ func (r *Remote) Info(ctx context.Context) (RemoteInfo, error) {
 		}
 	}
 	var err error
-	out.Chain, out.Root, err = anchor(out.Issuer, r.config.Bundle, r.config.Clock())
+	out.Chain, out.Root, err = remote.Anchor(out.Issuer, r.config.Bundle, "--cfssl-bundle must name a file with its root", r.config.Clock())
 	if err != nil {
 		return RemoteInfo{}, err
 	}

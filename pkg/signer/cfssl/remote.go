@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
 // Defaults of RemoteConfig.
@@ -77,7 +78,7 @@ func (c RemoteConfig) Validate() error {
 		return errors.New("--cfssl-profile-rsa: must not be empty: servers would use their default profile")
 	case c.Timeout <= 0:
 		return fmt.Errorf("--cfssl-timeout: %q: must be positive", c.Timeout)
-	case len(c.Bundle) > 0 && !slices.ContainsFunc(c.Bundle, selfSigned):
+	case len(c.Bundle) > 0 && !slices.ContainsFunc(c.Bundle, remote.SelfSigned):
 		return errors.New("--cfssl-bundle: has no root: must have a self-signed CA certificate, which clients are to trust")
 	}
 	return nil
@@ -153,7 +154,7 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 			return err
 		}
 		if cert.CheckSignatureFrom(ca.Certificate) != nil {
-			return remoteError(issue.ReasonCAChanged, "signed with CA %q, but clients trust CA %q", cert.Issuer, ca.Certificate.Subject)
+			return remote.NewError(issue.ReasonCAChanged, "signed with CA %q, but clients trust CA %q", cert.Issuer, ca.Certificate.Subject)
 		}
 		leaf = cert
 		return nil
@@ -165,11 +166,11 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 // counts. A result of other types than cfssl's is an error.
 func readCertificate(result json.RawMessage, answer *info.Resp) (*x509.Certificate, *Error) {
 	if err := json.Unmarshal(result, answer); err != nil {
-		return nil, remoteError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
+		return nil, remote.NewError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
 	}
 	certs, err := pki.ParseCertificates([]byte(answer.Certificate))
 	if err != nil {
-		return nil, remoteError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
+		return nil, remote.NewError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
 	}
 	return certs[0], nil
 }
@@ -181,13 +182,13 @@ func (r *Remote) Available() error {
 	now := r.config.Clock()
 	var errs []*Error
 	for _, s := range r.servers {
-		err := s.breaker.resting(now)
+		err := s.breaker.Resting(now)
 		if err == nil {
 			return nil
 		}
 		errs = append(errs, err)
 	}
-	return allFailed(errs)
+	return remote.Join(errs)
 }
 
 // ask posts body to the servers in turn until one gives an answer that read
@@ -198,7 +199,7 @@ func (r *Remote) ask(ctx context.Context, endpoint string, body []byte, read fun
 	var errs []*Error
 	for _, s := range r.servers {
 		asked := r.config.Clock()
-		if err := s.breaker.allow(asked, s.timeout); err != nil {
+		if err := s.breaker.Allow(asked, s.timeout); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -207,24 +208,24 @@ func (r *Remote) ask(ctx context.Context, endpoint string, body []byte, read fun
 			err = read(result)
 		}
 		if ctx.Err() != nil && err != nil {
-			s.breaker.abandoned(r.config.Clock())
+			s.breaker.Abandoned(r.config.Clock())
 			return "", ctx.Err()
 		}
 		if err != nil {
-			err = err.at(s.name)
+			err = err.At(s.name)
 		}
-		if err != nil && err.broken() {
-			s.breaker.failed(asked, r.config.Clock(), err, rand.Float64())
+		if err != nil && err.Broken() {
+			s.breaker.Failed(asked, r.config.Clock(), err, rand.Float64())
 		} else {
-			s.breaker.answered()
+			s.breaker.Answered()
 		}
 		switch {
 		case err == nil:
 			return s.name, nil
-		case err.reason == issue.ReasonCARefused:
+		case err.Has(issue.ReasonCARefused):
 			return "", err
 		}
 		errs = append(errs, err)
 	}
-	return "", allFailed(errs)
+	return "", remote.Join(errs)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // errExists is a create that found a Secret which no cache has shown: written by
@@ -53,8 +54,15 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil
 	}
+	pending := issue.Waiting(outcome.Err)
+	if pending != nil && pending.Quiet(s.Now) {
+		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(pace.PriorityAwaited)}, nil
+	}
 	settlement := signer.Settle(s, d, outcome)
 	err := c.settle(ctx, s.Key.Namespace, settlement)
+	if pending != nil && err == nil {
+		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(pace.PriorityAwaited)}, nil
+	}
 	if outcome.Err != nil {
 		err = errors.Join(fmt.Errorf("Secret %s: %w", s.Key, outcome.Err), err)
 	}
@@ -120,8 +128,10 @@ func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Dec
 			return signer.Outcome{Err: fmt.Errorf("sign: %w", err)} // as issue.Issue says it
 		}
 	}
-	c.pace.Use(s.Key)
-	issued, err := issue.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
+	issued, err := c.sign(ctx, s, d)
+	if issue.Waiting(err) == nil {
+		c.pace.Use(s.Key)
+	}
 	if err != nil {
 		return signer.Outcome{Err: err}
 	}
@@ -133,10 +143,21 @@ func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Dec
 	if err != nil {
 		return signer.Outcome{Err: err}
 	}
+	if issued.Stored != nil {
+		issued.Stored(ctx)
+	}
 	c.metrics.issued.WithLabelValues(string(d.Reason)).Inc()
 	c.metrics.duration.Observe(c.config.Clock().Sub(start).Seconds())
 	log.FromContext(ctx).Info("certificate issued", "reason", d.Reason, "why", d.Message, "leaf", secret.Leaf.Fingerprint, "notAfter", secret.Leaf.NotAfter)
 	return signer.Outcome{Secret: secret}
+}
+
+// sign has the CA sign, in one go or with patience.
+func (c *Controller) sign(ctx context.Context, s signer.Situation, d signer.Decision) (issue.Issued, error) {
+	if c.config.Issue != nil && s.Authority.Key == nil {
+		return c.config.Issue(ctx, s.Key, s.Authority, d.Wanted, s.Now)
+	}
+	return issue.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 }
 
 // writeContent makes the Secret hold the content, and remembers it.

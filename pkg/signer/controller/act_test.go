@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -49,6 +51,41 @@ func TestNoKeyIsDrawnForACAThatIsAway(t *testing.T) {
 	}
 	assert.EqualError(t, c.issue(t.Context(), s, d).Err, "sign: "+away.Error(), "the same as with a key")
 	assert.Zero(t, c.pace.Slot(key))
+}
+
+// A CA that has been asked takes one token, however often it is looked at, and is not said to
+// be late in its first moments: nothing is written then.
+func TestACAThatTakesLong(t *testing.T) {
+	here := testCA(t)
+	remote := *here
+	remote.Key = nil
+	key := requestOf("shop", "web-tls").NamespacedName
+	c := Controller{pace: pace.New(pace.Rates{Secret: limit.Limit{Burst: 1, Interval: time.Hour}})}
+	answer := error(&issue.PendingError{Since: epoch, Again: 3 * time.Second})
+	c.config = Config{
+		Clock: func() time.Time { return epoch },
+		Issue: func(context.Context, types.NamespacedName, *pki.Authority, api.Wanted, time.Time) (issue.Issued, error) {
+			return issue.Issued{}, answer
+		},
+	}
+	d := signer.Decision{Action: signer.Create}
+	d.Wanted = wantedBy(service("web"))
+	s := signer.Situation{Now: epoch.Add(9 * time.Second), Key: key, Authority: &remote}
+	for range 3 {
+		assert.Equal(t, epoch, c.pace.Reserve(key, 0, epoch).Secret)
+		result, err := c.act(t.Context(), s, d) // which would need a client to write
+		assert.NoError(t, err)
+		assert.Equal(t, 3*time.Second, result.RequeueAfter)
+	}
+	answer = assert.AnError
+	assert.ErrorIs(t, c.issue(t.Context(), s, d).Err, assert.AnError)
+	assert.Zero(t, c.pace.Slot(key))
+
+	s.Authority = here
+	c.config.Sign = func(context.Context, *pki.Authority, issue.SigningRequest) (*x509.Certificate, error) {
+		return nil, context.Canceled
+	}
+	assert.ErrorIs(t, c.issue(t.Context(), s, d).Err, context.Canceled, "a CA whose key is here signs itself")
 }
 
 func TestFailureTellsWhoseItIs(t *testing.T) {

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -38,6 +40,10 @@ type Config struct {
 	// with the process: a new leader starts with all of it.
 	Rates pace.Rates
 	Sign  issue.Sign
+	// Issue, if not nil, has a CA without a key here sign for a Secret, in place of issue.Issue
+	// with Sign: one that may take for longer than a reconcile, and returns an
+	// *issue.PendingError meanwhile.
+	Issue func(ctx context.Context, secret types.NamespacedName, ca *pki.Authority, wanted api.Wanted, now time.Time) (issue.Issued, error)
 	// ReissueWindow is how long the certificates are replaced over that get other names
 	// since a root has gone which did not permit them.
 	ReissueWindow time.Duration

@@ -28,6 +28,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	if s.Authority, s.AuthorityErr = c.config.Authority(); s.AuthorityErr == nil {
 		c.known.Store(s.Authority)
 		s.Widened = c.roots.window(s.Authority, s.Now, c.config.ReissueWindow)
+		s.Before = c.roots.succeeded(s.Authority, s.Now, c.config.ReissueWindow)
 	}
 	if s.AuthorityErr != nil && key.Namespace == c.config.Namespace && c.config.Interim != nil {
 		if own := c.config.Interim(); own != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// checkIssued says how the leaf differs from the request (invariant 2), or nil.
-func checkIssued(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority, request SigningRequest, now time.Time) error {
+// Check says how the leaf differs from the request (invariant 2), or nil.
+func Check(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority, request SigningRequest, now time.Time) error {
 	key, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	dnsNames, ips := pki.NamesOf(leaf)
 	switch {

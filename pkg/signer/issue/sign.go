@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,6 +43,9 @@ type Issued struct {
 	// RenewedAfter is what is to be recorded with it; see
 	// api.AnnotationRenewedAfter. Zero: nothing.
 	RenewedAfter time.Time
+	// Stored, if not nil, is called once the certificate and its key are written: it ends
+	// what a CA keeps of the request until then.
+	Stored func(context.Context)
 }
 
 // Pair is the certificate and its key, and the password for files of it.
@@ -59,6 +63,30 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // Reason is the condition's.
 func (e *RefusedError) Reason() string { return string(ReasonRefused) }
 
+// PendingError is a CA that was asked and has not answered yet. It is no failure.
+type PendingError struct {
+	Since   time.Time     // when it was asked
+	Again   time.Duration // when to look again
+	Message string        // the same as long as it waits for the same
+}
+
+func (e *PendingError) Error() string { return e.Message }
+
+// Reason is the condition's.
+func (e *PendingError) Reason() string { return string(ReasonPending) }
+
+// quiet is how long a CA may take before it is worth a word.
+const quiet = 10 * time.Second
+
+// Quiet reports whether the CA has been asked a moment ago.
+func (e *PendingError) Quiet(now time.Time) bool { return now.Sub(e.Since) < quiet }
+
+// Waiting returns the PendingError that err is, or nil.
+func Waiting(err error) *PendingError {
+	pending, _ := errors.AsType[*PendingError](err)
+	return pending
+}
+
 // Reason says in one word why a CA has not signed, as a condition does. Errors give it by a method
 // Reason() string.
 type Reason string
@@ -66,6 +94,7 @@ type Reason string
 // Reasons of errors. All but the first are of a remote CA.
 const (
 	ReasonRefused     Reason = "SigningRefused"  // False: what the CA signed is not what was requested
+	ReasonPending     Reason = "SigningPending"  // False: the CA was asked, and has not answered yet
 	ReasonUnreachable Reason = "CAUnreachable"   // False: no server answers
 	ReasonCARefused   Reason = "CARefused"       // False: a server refuses to sign
 	ReasonCAAnswer    Reason = "CAAnswerInvalid" // False: a server's answer is not a certificate
@@ -73,17 +102,22 @@ const (
 	ReasonCAUntrusted Reason = "CAUntrusted"     // False: the CA's certificate leads to no root that clients could be given
 )
 
-// Issue makes a new key and has ca sign a certificate for it. Errors are a
-// *RefusedError, or one of sign or of the source of randomness.
-func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted, now time.Time) (Issued, error) {
+// NewRequest returns what is asked of ca at now for what is wanted, without a CSR.
+func NewRequest(ca *pki.Authority, wanted api.Wanted, now time.Time) SigningRequest {
 	notBefore := pki.NotBefore(now)
-	request := SigningRequest{
+	return SigningRequest{
 		DNSNames:     wanted.DNSNames,
 		IPs:          wanted.IPs,
 		KeyAlgorithm: wanted.Params.KeyAlgorithm,
 		NotBefore:    notBefore,
 		NotAfter:     EndOf(notBefore, wanted.Params.Duration, ca.Certificate),
 	}
+}
+
+// Issue makes a new key and has ca sign a certificate for it. Errors are a
+// *RefusedError, or one of sign or of the source of randomness.
+func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted, now time.Time) (Issued, error) {
+	request := NewRequest(ca, wanted, now)
 	if err := ca.MaySign(request.NotAfter); err != nil {
 		return Issued{}, err
 	}
@@ -96,6 +130,11 @@ func Issue(ctx context.Context, sign Sign, ca *pki.Authority, wanted api.Wanted,
 		return Issued{}, fmt.Errorf("create certificate request: %w", err)
 	}
 	request.CSR = EncodeCSR(der)
+	return ForKey(ctx, sign, ca, key, request, wanted, now)
+}
+
+// ForKey has ca sign the request for a key that was made here. Errors are as those of Issue.
+func ForKey(ctx context.Context, sign Sign, ca *pki.Authority, key crypto.Signer, request SigningRequest, wanted api.Wanted, now time.Time) (Issued, error) {
 	keyPEM, err := pki.EncodeKey(key)
 	if err != nil {
 		return Issued{}, err
@@ -127,7 +166,7 @@ func Certify(ctx context.Context, sign Sign, ca *pki.Authority, pub crypto.Publi
 	if err != nil {
 		return Issued{}, fmt.Errorf("sign: %w", err)
 	}
-	if err := checkIssued(leaf, pub, ca, request, now); err != nil {
+	if err := Check(leaf, pub, ca, request, now); err != nil {
 		return Issued{}, &RefusedError{fmt.Errorf("the signed certificate is not what was requested: %w", err)}
 	}
 	issued := Issued{Leaf: leaf, CertPEM: pki.EncodeCertificates(append([]*x509.Certificate{leaf}, ca.Chain...)...)}

@@ -98,8 +98,17 @@ func TestARightRequestIsApproved(t *testing.T) {
 	s.Request.Usages = append(s.Request.Usages, certificatesv1.UsageKeyEncipherment)
 	s.Request.Lifetime = 10 * time.Minute
 	assert.Equal(t, Approve, Decide(s).Verdict, "with key encipherment, and for ten minutes")
+	s.Request.Lifetime = 366 * 24 * time.Hour
+	assert.Equal(t, Approve, Decide(s).Verdict, "for a year")
 	s.Others = map[string][]string{"worker-1": {"worker-2"}}
 	assert.Equal(t, Approve, Decide(s).Verdict, "its own name is its own, whoever reports it")
+	s.Request.PEM = asks(t, newKey(t), func(r *x509.CertificateRequest) {
+		for len(r.DNSNames)+len(r.IPAddresses) < MaxNames {
+			r.DNSNames = append(r.DNSNames, fmt.Sprintf("n%d.nodes.example.com", len(r.DNSNames)))
+		}
+		s.Node.Names = append(s.Node.Names, r.DNSNames...)
+	})
+	assert.Equal(t, Approve, Decide(s).Verdict, "with as many names as are allowed")
 }
 
 // What a stolen node might ask for, and what no kubelet asks for.
@@ -295,6 +304,8 @@ func TestNode(t *testing.T) {
 	assert.Equal(t, []string{"worker-1", "10.0.0.1", "10.0.0.2"}, n.Reports())
 	assert.Equal(t, n.Reports(), n.Claims())
 	assert.Equal(t, []string{"10.0.0.1", "worker-2"}, nodeOf("worker-2", "InternalIP=10.0.0.1").Claims(), "its name is its own, whether it reports it or not")
+	longest := strings.TrimSuffix(strings.Repeat(strings.Repeat("a", 62)+".", 4), ".") + "aa"
+	assert.Equal(t, []string{longest}, nodeOf("worker-1", "Hostname="+longest).Names)
 	var many []string
 	for i := range 1000 {
 		many = append(many, fmt.Sprintf("InternalIP=10.0.%d.%d", i/256, i%256))
@@ -314,6 +325,9 @@ func TestParseAllowed(t *testing.T) {
 	a, err := ParseAllowed([]string{"10.0.0.0/8"}, nil, "cluster.local")
 	require.NoError(t, err)
 	assert.Len(t, a.CIDRs, 1)
+	a, err = ParseAllowed([]string{"10.0.0.0/8"}, []string{"example.com"}, "cluster.local")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"example.com"}, a.Suffixes)
 	for _, c := range []struct {
 		cidrs, suffixes []string
 		want            string

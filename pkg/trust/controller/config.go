@@ -11,12 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
 // Config is what Setup needs to know. Flags of the rotator set Namespace
-// (--namespace), Targets (--targets), OpenShift (--openshift-compat), Workers
-// (--workers) and MaxBackoff (--max-backoff).
+// (--namespace), Targets (--targets), OpenShift (--openshift-compat), BackendTLS
+// (--backend-tls-policies), PublicRoots (--public-roots), Workers (--workers) and MaxBackoff
+// (--max-backoff).
 type Config struct {
 	// Namespace holds the source and the trust status.
 	Namespace string
@@ -26,6 +28,11 @@ type Config struct {
 	Targets []string
 	// OpenShift lets OpenShift's annotations request the bundle as ours do.
 	OpenShift bool
+	// PublicRoots are the public roots that ConfigMaps can ask for beside the bundle; empty for
+	// none.
+	PublicRoots pki.Bundle
+	// BackendTLS makes BackendTLSPolicies of the Gateway API for the Services that ask for one.
+	BackendTLS bool
 	// Workers is how many targets of each kind are written at a time.
 	Workers int
 	// MaxBackoff is the longest wait before a failed write is retried. The first

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -22,50 +22,79 @@ import (
 // retryProbe is how soon a probe is repeated that the API server did not answer.
 const retryProbe = time.Second
 
-// keeper keeps the bundle in the targets of one kind: it waits until they can be
-// watched, and then runs a cache and a controller of their own, so that no kind
-// waits for another. It goes on probing, as permissions can be granted and revoked.
+// keeper runs a cache and a controller for one kind while the API server has it, so that no
+// kind waits for another. It waits until the kind can be watched, watches nothing before, and
+// begins again when the kind was away: permissions, too, can be granted and revoked.
 type keeper struct {
-	kind   target.Kind
+	name   string // of the controller
 	mgr    manager.Manager
 	cfg    Config
-	kinds  *kinds
 	prober prober
-	source cache.Cache
-	events eventWriter
-	// reconciler returns the reconciler of the kind as it is served, which reads from
-	// the given cache.
-	reconciler func(target.Kind, client.Reader) *reconciler
+	// find returns how the kind is kept as it is served, and whether it can be watched.
+	find func(context.Context) (kept, trust.KindState, string)
+	// report is called whenever it cannot.
+	report func(context.Context, trust.KindState, string)
+}
+
+// kept is how a kind is kept.
+type kept struct {
+	reads      []target.Read
+	watches    func(cache.Cache) []source.Source
+	reconciler func(client.Reader) reconcile.Reconciler
+	// filled is called once the cache has all that is read.
+	filled func(context.Context, client.Reader)
+	// definition names the kind's CustomResourceDefinition, "" for a kind that is built in.
+	definition string
 }
 
 // Start runs until ctx ends; a manager calls it on the leader.
 func (k *keeper) Start(ctx context.Context) error {
-	served, ok := k.await(ctx)
-	if !ok {
-		return nil
+	for {
+		kept, state, message := k.find(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // it is to end
+		}
+		wait := k.cfg.ProbeInterval
+		switch state {
+		case trust.KindWatched:
+			if err := k.run(ctx, kept); err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			continue
+		case trust.KindStarting:
+			wait = min(wait, retryProbe)
+		}
+		k.report(ctx, state, message)
+		if !sleep(ctx, wait) {
+			return nil
+		}
 	}
+}
+
+// run keeps the kind until it cannot be watched any more, or ctx ends.
+func (k *keeper) run(ctx context.Context, kept kept) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	targets, err := newCache(ctx, k.mgr, served.Reads())
+	definition := k.definition(ctx, kept.definition)
+	objects, err := newCache(ctx, k.mgr, kept.reads)
 	if err != nil {
-		return fmt.Errorf("%s: %w", k.kind.Name, err)
+		return err
 	}
-	c, err := newController(k.mgr, k.cfg, "trust-"+k.kind.Name, k.cfg.Workers, k.reconciler(served, targets),
-		append(served.Watches(targets), k.onSource(served, targets)))
+	c, err := newController(k.mgr, k.cfg, k.name, k.cfg.Workers, kept.reconciler(objects), kept.watches(objects))
 	if err != nil {
-		return fmt.Errorf("%s: %w", k.kind.Name, err)
+		return err
 	}
 	started := func(run func(context.Context) error) func(context.Context) error { // a read from a cache that was not started fails
 		return func(ctx context.Context) error {
-			if !targets.WaitForCacheSync(ctx) {
+			if !objects.WaitForCacheSync(ctx) {
 				return nil
 			}
 			return run(ctx)
 		}
 	}
-	observe := func(ctx context.Context) error { return k.observe(ctx, served, targets) }
+	observe := func(ctx context.Context) error { return k.observe(ctx, kept, objects, definition) }
 	var group errgroup.Group
-	for _, run := range []func(context.Context) error{targets.Start, started(c.Start), started(observe)} {
+	for _, run := range []func(context.Context) error{objects.Start, started(c.Start), started(observe)} {
 		group.Go(func() error {
 			defer stop() // all or none
 			return run(ctx)
@@ -74,81 +103,44 @@ func (k *keeper) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// await returns the kind in the version that the API server serves, as soon as it
-// can be watched; false if ctx ended before.
-func (k *keeper) await(ctx context.Context) (target.Kind, bool) {
-	for {
-		served, state, message := findServed(ctx, k.kind, k.prober.probe)
-		if state == trust.KindWatched {
-			return served, true
-		}
-		if ctx.Err() == nil {
-			k.report(ctx, state, message)
-		}
-		wait := k.cfg.ProbeInterval
-		if state == trust.KindStarting {
-			wait = min(wait, retryProbe)
-		}
-		if !sleep(ctx, wait) {
-			return target.Kind{}, false
+// observe returns when the kind cannot be watched any more. An API server that gives no answer
+// changes nothing. It returns, too, if the kind was removed and came back in between: the
+// objects of before are deleted then, and an informer may not be told for as long as its watch
+// lasts.
+func (k *keeper) observe(ctx context.Context, kept kept, objects cache.Cache, definition types.UID) error {
+	for _, r := range kept.reads {
+		if _, err := objects.GetInformer(ctx, r.Object); err != nil { // it waits until the cache is filled
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // it is to end
+			}
+			return fmt.Errorf("fill a cache: %w", err)
 		}
 	}
-}
-
-// observe records that the kind is watched once its cache is filled, and from then
-// on whenever that changes. An API server that gives no answer changes nothing.
-func (k *keeper) observe(ctx context.Context, served target.Kind, targets client.Reader) error {
-	_, err := served.List(ctx, targets) // waits for the cache
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("list targets of kind %s from the cache: %w", served.Name, err)
-	}
-	if err == nil {
-		k.kinds.watched(served, targets)
-	}
+	kept.filled(ctx, objects)
 	for sleep(ctx, k.cfg.ProbeInterval) {
-		switch state, message := judgeProbe(k.prober.probe(ctx, served)); {
-		case ctx.Err() != nil, state == trust.KindStarting: // no answer
-		case state != trust.KindWatched:
+		state, message := judgeProbe(k.prober.probe(ctx, kept.reads))
+		if ctx.Err() == nil && (state == trust.KindAbsent || state == trust.KindRefused) {
 			k.report(ctx, state, message)
-		case k.kinds.watched(served, targets):
-			log.FromContext(ctx).Info("watching targets again", "kind", k.kind.Name)
+			return nil
+		}
+		if now := k.definition(ctx, kept.definition); now != "" && now != definition {
+			return nil
 		}
 	}
 	return nil
 }
 
-// report records why the kind's targets cannot be watched, and logs it once. Missing
-// permissions are sent as an event too.
-func (k *keeper) report(ctx context.Context, state trust.KindState, message string) {
-	if !k.kinds.set(k.kind.Name, state, message) {
-		return
+// definition returns the UID of the CustomResourceDefinition, "" if it cannot be read.
+func (k *keeper) definition(ctx context.Context, name string) types.UID {
+	if name == "" {
+		return ""
 	}
-	logger := log.FromContext(ctx).WithValues("kind", k.kind.Name, "message", message)
-	switch state {
-	case trust.KindAbsent:
-		logger.Info("kind of target is not served by the API server")
-	case trust.KindRefused:
-		logger.Info("cannot watch targets: grant the permission, or leave the kind out of --targets")
-		k.events.kindRefused(k.cfg.Namespace, k.kind.Name, message)
-	default:
-		logger.Info("API server did not answer whether targets can be watched")
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	if err := k.prober.live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
+		return ""
 	}
-}
-
-// onSource looks at all targets when the bundle in the source has changed.
-func (k *keeper) onSource(served target.Kind, targets client.Reader) source.Source {
-	all := func(ctx context.Context, _ *corev1.ConfigMap) []reconcile.Request {
-		all, err := served.List(ctx, targets)
-		if err != nil { // only if ctx has ended: the cache is in memory
-			return nil
-		}
-		requests := make([]reconcile.Request, 0, len(all))
-		for _, t := range all {
-			requests = append(requests, reconcile.Request{NamespacedName: t.Key})
-		}
-		return requests
-	}
-	return source.Kind(k.source, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(all), bundleChanged())
+	return crd.UID
 }
 
 // sleep waits for d, and reports whether ctx is not done.

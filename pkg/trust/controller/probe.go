@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
 
-// prober finds out whether a kind can be listed and watched, by doing it: that works
+// prober finds out whether objects can be listed and watched, by doing it: that works
 // with any authorizer.
 type prober struct {
 	live   client.WithWatch
@@ -49,8 +49,8 @@ func judgeProbe(err error) (trust.KindState, string) {
 	return trust.KindStarting, err.Error()
 }
 
-func (p prober) probe(ctx context.Context, k target.Kind) error {
-	for _, r := range k.Reads() {
+func (p prober) probe(ctx context.Context, reads []target.Read) error {
+	for _, r := range reads {
 		gvk, err := apiutil.GVKForObject(r.Object, p.scheme)
 		if err != nil {
 			return err

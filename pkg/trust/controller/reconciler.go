@@ -81,7 +81,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (trus
 		return s, nil, err
 	}
 	if s.Bundle, s.NoBundle = r.source.bundleFor(r.kind, t, cm, s.Now); s.NoBundle == nil {
-		s.Held = r.kind.Judge(t, s.Bundle)
+		s.Held, s.Lacks = r.kind.Judge(t, s.Bundle), r.kind.Lacks(t, s.Bundle)
 	}
 	return s, t.Object, nil
 }
@@ -104,7 +104,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 	}
 	o := trust.Conclude(s, d, attempt)
 	r.ledger.put(r.id(key), o.Record)
-	r.report(ctx, object, d, o)
+	r.report(ctx, object, s, d, o)
 	if d.Release {
 		return r.release(ctx, object, d)
 	}
@@ -138,7 +138,7 @@ func again(retry trust.Retry, err error) (reconcile.Result, error) {
 }
 
 // report logs what is new, and sends it as an event.
-func (r *reconciler) report(ctx context.Context, object client.Object, d trust.Decision, o trust.Outcome) {
+func (r *reconciler) report(ctx context.Context, object client.Object, s trust.Situation, d trust.Decision, o trust.Outcome) {
 	logger := log.FromContext(ctx)
 	switch o.Report {
 	case trust.ReportRefused:
@@ -147,6 +147,9 @@ func (r *reconciler) report(ctx context.Context, object client.Object, d trust.D
 	case trust.ReportUnsuitable:
 		logger.Info("target is unsuitable for the CA bundle", "reason", o.Record.Reason, "message", o.Record.Message)
 		r.events.unsuitable(object, o.Record.Judgement)
+	case trust.ReportLacks:
+		logger.Info("target does not get all that it requests", "message", s.Lacks)
+		r.events.lacks(object, s.Lacks)
 	case trust.ReportRestored:
 		logger.Info("restored the CA bundle of a target", "was", d.Held.Message)
 		r.events.restored(object, d.Held)

@@ -69,7 +69,7 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 		kinds:  newKinds(all, changed),
 		now:    cfg.Now,
 		key:    types.NamespacedName{Namespace: cfg.Namespace, Name: api.TrustStatusName},
-		source: sourceReader{c.source, cfg.Namespace, &trust.Sources{}},
+		source: sourceReader{c.source, cfg.Namespace, &trust.Sources{Public: cfg.PublicRoots}},
 		status: c.status,
 		writer: mgr.GetClient(),
 		ledger: newLedger(changed),
@@ -85,19 +85,19 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 	return addKeepers(mgr, cfg, c, all, status, metrics)
 }
 
-// addKeepers adds a keeper for each kind.
+// addKeepers adds a keeper for each kind, and one for BackendTLSPolicies.
 func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Kind, status *statusReconciler, metrics *metrics) error {
 	live, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return err
 	}
+	prober := prober{live, mgr.GetScheme()}
 	for _, kind := range all {
-		k := &keeper{
+		t := &targets{
 			kind:   kind,
-			mgr:    mgr,
 			cfg:    cfg,
 			kinds:  status.kinds,
-			prober: prober{live, mgr.GetScheme()},
+			prober: prober,
 			source: c.source,
 			events: status.events,
 			reconciler: func(served target.Kind, targets client.Reader) *reconciler {
@@ -114,9 +114,13 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Ki
 				}
 			},
 		}
-		if err := mgr.Add(k); err != nil {
+		if err := mgr.Add(&keeper{"trust-" + kind.Name, mgr, cfg, prober, t.find, t.report}); err != nil {
 			return fmt.Errorf("%s: %w", kind.Name, err)
 		}
+	}
+	if cfg.BackendTLS {
+		p := &policies{mgr: mgr, cfg: cfg, prober: prober, events: status.events}
+		return mgr.Add(&keeper{"trust-backend-tls", mgr, cfg, prober, p.find, p.report})
 	}
 	return nil
 }

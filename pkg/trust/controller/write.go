@@ -23,19 +23,22 @@ type fieldWriter struct {
 	live   client.Reader // the API server
 }
 
-// write puts the bundle into the object's field. object ends up as what the last
-// write before the apply left.
+// write puts the bundle into the object's field. object gets the resourceVersion of the
+// last write before the apply, and stays as it is otherwise: what the API server answers does
+// not have what a namespace asks for its ConfigMap.
 func (w fieldWriter) write(ctx context.Context, object client.Object, bundle trust.Bundle) error {
-	if w.kind.Moved(object) {
+	if w.kind.Moved(object, bundle) {
 		if err := w.release(ctx, object); err != nil {
 			return fmt.Errorf("release the field that held the CA bundle before: %w", err)
 		}
 	}
-	if patch := w.kind.Clear(object); patch != nil {
-		err := w.writer.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(trust.FieldManager))
+	if patch := w.kind.Clear(object, bundle); patch != nil {
+		cleared := object.DeepCopyObject().(client.Object)
+		err := w.writer.Patch(ctx, cleared, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(trust.FieldManager))
 		if err != nil {
 			return fmt.Errorf("remove keys that may not be beside the CA bundle: %w", err)
 		}
+		object.SetResourceVersion(cleared.GetResourceVersion())
 	}
 	err := w.writer.Apply(ctx, w.kind.Document(object, bundle), client.FieldOwner(trust.FieldManager), client.ForceOwnership)
 	if err != nil {

@@ -41,23 +41,6 @@ type Flag struct{ Program, Name, Usage string }
 // Value is a constant, and the first line of what its comment says.
 type Value struct{ Value, Comment string }
 
-// groups are constants without a type of their own, by the beginning of their Go names.
-var groups = []struct{ name, pkg, prefix string }{
-	{"events", "", "Event"},
-	{"flags", "api", "Flags"},
-	{"serving", "api", "Serving"},
-	{"podcert", "podcert", "reason"},
-	{"csr", "csr", "reason"},
-	{"ready", "api", "Reason"},
-	{"ca", "api", "CA"},
-	{"ca", "api", "Succession"},
-	{"ca", "api", "Rotation"},
-	{"phases", "api", "Phase"},
-	{"conditions", "api", "Condition"},
-	{"annotations", "api", "Annotation"},
-	{"annotations", "api", "Label"},
-}
-
 // Collect reads the packages of the module whose directory is root.
 func Collect(root string) (*Reference, error) {
 	loaded, err := load(root, "./pkg/...", "./cmd/...")
@@ -264,57 +247,4 @@ func (s source) options(m *Metric, e ast.Expr) {
 			}
 		}
 	}
-}
-
-// constants files strings by their type, or by their name.
-func (s source) constants(decl *ast.GenDecl) {
-	for _, spec := range decl.Specs {
-		v, ok := spec.(*ast.ValueSpec)
-		if !ok {
-			continue
-		}
-		comment := firstLine(v.Doc.Text())
-		if comment == "" {
-			comment = firstLine(v.Comment.Text())
-		}
-		if comment == "" && len(decl.Specs) == 1 {
-			comment = firstLine(decl.Doc.Text())
-		}
-		for _, id := range v.Names {
-			c, ok := s.TypesInfo.Defs[id].(*types.Const)
-			if !ok || c.Val().Kind() != constant.String || c.Parent() != s.Types.Scope() {
-				continue
-			}
-			if group := s.groupOf(c); group != "" {
-				s.r.Values[group] = append(s.r.Values[group], Value{constant.StringVal(c.Val()), without(comment, id.Name)})
-			}
-		}
-	}
-}
-
-// groupOf returns what a constant is listed under, or "".
-func (s source) groupOf(c *types.Const) string {
-	if named, ok := c.Type().(*types.Named); ok {
-		return strings.TrimPrefix(strings.TrimSuffix(s.path, "/controller"), "pkg/") + "." + named.Obj().Name()
-	}
-	for _, g := range groups {
-		if strings.HasPrefix(c.Name(), g.prefix) && (g.pkg == "" || g.pkg == s.Name) && strings.HasPrefix(s.path, "pkg/") {
-			return g.name
-		}
-	}
-	return ""
-}
-
-// without returns the comment without the constant's name, with which comments begin.
-func without(comment, name string) string {
-	return strings.TrimLeft(strings.TrimPrefix(comment, name), ":, ")
-}
-
-// firstLine is the first sentence of a comment, in one line.
-func firstLine(comment string) string {
-	comment = strings.Join(strings.Fields(comment), " ")
-	if sentence, _, found := strings.Cut(comment, ". "); found {
-		return sentence + "."
-	}
-	return comment
 }

@@ -31,6 +31,7 @@ var (
 	}
 	labels = []section{
 		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
+		{"States of kubelets", "Label `state` of `servingcert_kubelets`, and in ConfigMap `servingcert-kubelet-status`. [What to do](runbooks.md#servingcertkubeletsserveother).", []string{"rotator/kubelets.State"}},
 		{"Results of reviews", "Label `result` of `servingcert_webhook_reviews_total`, and `outcome` of how long they take.", []string{"mutate/admission.result", "mutate/admission.outcome"}},
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
 		{"Results of dials", "Why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
@@ -39,12 +40,13 @@ var (
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
-		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
+		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
 		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/judge.RenewalState"}},
+		{"Protocols before TLS", "Values of annotation `servingcert.dev/probe` and of `verify --starttls`.", []string{"starttls.Protocol"}},
 	}
 	// unseen are constants of which nobody sees the values.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/timeline.LaneKind",
-		"cmd/kubectl-servingcert/internal/timeline.MarkKind", "cmd/kubectl-servingcert/internal/timeline.SpanKind", "cmd/kubectl-servingcert/internal/timeline.Tone", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.Report",
+		"cmd/kubectl-servingcert/internal/timeline.MarkKind", "cmd/kubectl-servingcert/internal/timeline.SpanKind", "cmd/kubectl-servingcert/internal/timeline.Tone", "cmd/kubectl-servingcert/internal/judge.MigrationStep", "cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
 		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 

@@ -10,13 +10,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -24,6 +22,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	programs "github.com/servingcert/servingcert/hack/process"
 
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -128,20 +128,7 @@ func start(t *testing.T, command, env []string) *process {
 	return p
 }
 
-// freePort returns a port of loopback that nobody listens on. It lies below those
-// that kernels give to outgoing connections.
-func freePort(t *testing.T) string {
-	const lowest, highest, attempts = 10000, 32767, 100
-	for range attempts {
-		port := strconv.Itoa(lowest + mathrand.IntN(highest-lowest+1))
-		if l, err := net.Listen("tcp4", "127.0.0.1:"+port); err == nil {
-			require.NoError(t, l.Close())
-			return port
-		}
-	}
-	require.Fail(t, "no free port", "of %d tried in %d-%d", attempts, lowest, highest)
-	return ""
-}
+func freePort(t *testing.T) string { return fmt.Sprint(programs.PortFor(t, "127.0.0.1")) }
 
 // limit is how long one example may take: it looks at its files every 2 s, and the
 // machine may be busy.

@@ -29,7 +29,7 @@ type world struct {
 // flags are those without which minutes or days would pass.
 var (
 	signerFlags  = []string{"--ca-soak=1s", "--ca-reissue-window=1s", "--approve-kubelet-serving", "--node-cidrs=10.0.0.0/24"}
-	rotatorFlags = []string{"--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8", "--max-restarts=1"}
+	rotatorFlags = []string{"--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8", "--max-restarts=1", "--verify-kubelets", "--node-cidrs=127.0.0.0/8"}
 )
 
 // newWorld starts all five and waits until all is well.
@@ -72,7 +72,7 @@ type broken struct {
 // table is in the order in which things are broken: what comes later needs what came before. What takes the rotator half
 // a minute to judge is broken in setUp, before the first row.
 func table() []broken {
-	return slices.Concat(breaksOfTheWebhook(), breaksOfTrust(), breaksOfPods(), breaksOfKubelets(), breaksOfTheSigner(), breaksOfProcesses(), breaksOfTheCA())
+	return slices.Concat(breaksOfTheWebhook(), breaksOfTrust(), breaksOfPods(), breaksOfKubelets(), breaksOfHosts(), breaksOfTheSigner(), breaksOfProcesses(), breaksOfTheCA())
 }
 
 // Each alert fires when what it watches is broken, and none does while all is well.

@@ -6,18 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -29,38 +23,13 @@ var (
 	bin, other string
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	// The first run on a machine may have to build the control plane.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
-	defer cancel()
-	if bin, err = os.MkdirTemp("", "servingcert-alerts-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-	if err := harness.Build(ctx, bin, "signer", "rotator", "webhook"); err != nil {
-		return 1, err
-	}
-	if err := buildOther(ctx); err != nil {
-		return 1, err
-	}
-	if plane, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	if admin, err = client.New(plane.AdminConfig(), client.Options{}); err != nil {
-		return 1, err
-	}
-	if err := deploy.Apply(ctx, admin, "test"); err != nil {
-		return 1, err
-	}
-	if err := allowKubelets(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: []string{"signer", "rotator", "webhook", "hostsync"}, Installed: true,
+	}, func(ctx context.Context, s *harness.Suite) error {
+		plane, admin, bin = s.Plane, s.Client, s.Dir
+		return errors.Join(buildOther(ctx), allowKubelets(ctx))
+	})
 }
 
 // buildOther builds a webhook of another version.

@@ -197,17 +197,6 @@ func answer(l net.Listener, cfg *tls.Config) {
 // crashes says of the pod what the kubelet does when its container has exited a second after its third start.
 func (p place) crashes(pod *corev1.Pod, message string) {
 	p.t.Helper()
-	now := time.Now()
-	started := metav1.NewTime(now.Add(-time.Minute))
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &started,
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
-		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "app", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: 2, Reason: "Error", Message: message, StartedAt: metav1.NewTime(now.Add(-6 * time.Second)), FinishedAt: metav1.NewTime(now.Add(-5 * time.Second)),
-			}},
-		}},
-	}
+	pod.Status = harness.Crashing(message)
 	require.NoError(p.t, admin.Status().Update(p.t.Context(), pod))
 }

@@ -5,8 +5,6 @@ package alerts
 import (
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,8 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
-	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -23,7 +19,7 @@ import (
 
 // process is one of the three that runs as its ServiceAccount, with the arguments of its Deployment.
 type process struct {
-	harness.Program
+	*harness.Program
 	name, dir string
 	metrics   string // host:port
 }
@@ -34,17 +30,11 @@ func start(t *testing.T, programs, name, files string, extra ...string) *process
 	p := &process{name: name, dir: files}
 	var deployment appsv1.Deployment
 	require.NoError(t, admin.Get(t.Context(), inSystem("servingcert-"+name), &deployment))
-	spec := deployment.Spec.Template.Spec
-	account, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, spec.ServiceAccountName)
-	require.NoError(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
+	var err error
 	p.metrics, err = harness.FreeAddress()
 	require.NoError(t, err)
-	program, _ := deploy.Program(name)
-	p.Path, p.Args = filepath.Join(programs, program), slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
-		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir,
-	}, extra)
+	p.Program, err = harness.Deployed(t.Context(), plane, programs, &deployment, name, append([]string{"--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir}, extra...)...)
+	require.NoError(t, err)
 	p.Launch(t)
 	p.StopAtEnd(t)
 	return p

@@ -77,6 +77,7 @@ func (s *server) config(t *testing.T) []byte {
 		delete(job, "kubernetes_sd_configs")
 		job["file_sd_configs"] = []any{map[string]any{"files": []string{filepath.Join(s.dir, "pod-*.json")}, "refresh_interval": "1s"}}
 	}
+	jobs = append(jobs, promtest.Job{"job_name": "hostsync", "file_sd_configs": []any{map[string]any{"files": []string{filepath.Join(s.dir, "host-*.json")}, "refresh_interval": "1s"}}})
 	data, err := promtest.Config("1s", jobs, filepath.Join(s.dir, "rules.yaml"))
 	require.NoError(t, err)
 	return data
@@ -116,6 +117,14 @@ func (s *server) scrapes(t *testing.T, p *process) {
 	data, err := json.Marshal([]map[string]any{{"targets": []string{p.metrics}, "labels": found}})
 	require.NoError(t, err)
 	s.write(t, "pod-"+p.name+"-"+unique+".json", data)
+}
+
+// scrapesHost has the hostsync at the address scraped from now on, as docs/hosts.md says.
+func (s *server) scrapesHost(t *testing.T, address string) {
+	t.Helper()
+	data, err := json.Marshal([]map[string]any{{"targets": []string{address}, "labels": map[string]string{"cluster": "east"}}})
+	require.NoError(t, err)
+	s.write(t, "host-1.json", data)
 }
 
 // notOfLabels is what Prometheus replaces in the names of a pod's labels.

@@ -35,6 +35,7 @@ func TestHelm(t *testing.T) {
 		assert.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(obj), obj), "%s %s", obj.GetKind(), obj.GetName())
 	}
 
+	require.NoError(t, harness.PoliciesInForce(t.Context(), admin))
 	stopSigner, stopTrust, stopRotator := start(t, "signer"), start(t, "trust"), start(t, "rotator")
 	ca := secretOf(t, system, api.CASecretName)
 	stopWebhook := startWebhook(t)

@@ -31,35 +31,22 @@ var (
 	dir string
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: []string{"signer", "rotator", "webhook", "kubectl-servingcert"},
+	}, func(ctx context.Context, s *harness.Suite) error {
+		plane, admin, dir = s.Plane, s.Client, s.Dir
+		return buildHelm(ctx)
+	})
+}
 
-func run(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	if dir, err = os.MkdirTemp("", "chart-"); err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if err := harness.Build(ctx, dir, "signer", "rotator", "webhook"); err != nil {
-		return 0, err
-	}
+func buildHelm(ctx context.Context) error {
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack/chart"), "-o", dir+string(filepath.Separator), "tool")
 	build.Env = append(os.Environ(), "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build helm: %w\n%s", err, out)
+		return fmt.Errorf("build helm: %w\n%s", err, out)
 	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if stopErr := plane.Stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	if admin, err = client.New(plane.AdminConfig(), client.Options{}); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	return nil
 }
 
 // helm runs a command of helm and returns what it prints.

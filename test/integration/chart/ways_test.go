@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/docs/commands"
 )
 
 // shell runs commands as they stand in the documentation, with kubectl and helm, on a control plane of its own.
@@ -53,36 +53,36 @@ func (s shell) run(t *testing.T, commands string) {
 	assert.NotContains(t, strings.ToLower(string(out)), "conflict")
 }
 
-// blocks returns the commands of a section of docs/install.md.
-func blocks(t *testing.T, section string) (blocks []string) {
+// marked returns the blocks of docs/install.md that the test is named in.
+func marked(t *testing.T) (scripts []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs/install.md"))
 	require.NoError(t, err)
-	_, text, found := strings.Cut(string(page), "\n## "+section+"\n")
-	require.True(t, found, section)
-	text, _, _ = strings.Cut(text, "\n## ")
-	for _, match := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(text, -1) {
-		blocks = append(blocks, match[1])
+	blocks, err := commands.Blocks(string(page))
+	require.NoError(t, err)
+	for i := range blocks {
+		if blocks[i].By == t.Name() {
+			scripts = append(scripts, blocks[i].Commands[0].Text)
+		}
 	}
-	return blocks
+	return scripts
 }
 
 // From the manifest to Helm and back, and to Kustomize, by what the documentation says: no tool has a
 // conflict, each has all fields to itself, and the objects are the same again.
 func TestFromOneWayToAnother(t *testing.T) {
 	s := newShell(t)
-	manifest, ways := blocks(t, "The manifest"), blocks(t, "From one way to another")
-	require.Len(t, manifest, 1)
-	require.Len(t, ways, 2)
-	s.run(t, manifest[0])
+	ways := marked(t)
+	require.Len(t, ways, 3, "the manifest, to Helm, and back")
+	s.run(t, ways[0])
 	before := s.objects(t, "kubectl")
 	for _, upgrade := range []string{"", " --set consumers.wake=false,networkPolicies.enabled=false"} {
 		templates := s.templates(t)
-		s.run(t, ways[0])
+		s.run(t, ways[1])
 		s.objects(t, "helm")
 		assert.Equal(t, templates, s.templates(t), "no pod is replaced")
 		s.run(t, "helm upgrade servingcert deploy/chart --namespace servingcert-system"+upgrade)
-		s.run(t, ways[1])
+		s.run(t, ways[2])
 		assert.Equal(t, before, s.objects(t, "kubectl"))
 	}
 	s.run(t, "kubectl apply --server-side -k deploy/kustomize/base")

@@ -13,13 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -34,31 +32,17 @@ var (
 	binaries string // directory of the programs
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	klog.SetLogger(logr.Discard())
-	if binaries, err = os.MkdirTemp("", "servingcert-cli-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(binaries)) }()
-	if err := harness.Build(ctx, binaries, "kubectl-servingcert", "signer", "rotator"); err != nil {
-		return 1, err
-	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{
-		Features:           []controlplane.Feature{controlplane.PodCertificates},
-		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{
+			Features:           []controlplane.Feature{controlplane.PodCertificates},
+			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
+		},
+		Programs: []string{"kubectl-servingcert", "signer", "rotator"},
+	}, func(_ context.Context, s *harness.Suite) error {
+		plane, admin, binaries = s.Plane, s.Clientset, s.Dir
+		return nil
 	})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	if admin, err = kubernetes.NewForConfig(plane.AdminConfig()); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
 }
 
 // result is what a command printed and how it ended.

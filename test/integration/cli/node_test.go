@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync/atomic"
 	"testing"
@@ -155,13 +154,4 @@ var addresses atomic.Uint32
 func nextAddress() netip.Addr {
 	number := addresses.Add(1)
 	return netip.AddrFrom4([4]byte{127, 6, byte(number >> 8), byte(number)})
-}
-
-// freePort returns one that is free on every address.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", ":0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 }

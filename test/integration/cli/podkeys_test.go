@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -116,7 +117,7 @@ func (i installation) servingIs(t *testing.T, namespace, service, reason string,
 func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=2s", "--verify-interval=3s")
 	ns := newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
-	node, port := newNode(t), freePort(t)
+	node, port := newNode(t), int(process.PortFor(t, ""))
 	servers := map[string]string{}
 	for name, onRotate := range map[string]api.OnRotate{"web": api.OnRotateReload, "auto": api.OnRotateRestart} {
 		makeTargeted(t, ns, name, ownKey, port)
@@ -177,7 +178,7 @@ func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 func TestWhatIsShownDuringASwitch(t *testing.T) {
 	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=2s", "--verify-interval=3s")
 	ns := newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
-	node, port := newNode(t), freePort(t)
+	node, port := newNode(t), int(process.PortFor(t, ""))
 	verify := func(address string) result {
 		r := cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, "web", "--address", address)
 		t.Logf("verify --address %s\n%s", address, r.out)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // host is a pod as it is reached: made ready there, it is the only one of its
@@ -50,7 +53,7 @@ func plainHTTP(t *testing.T, at netip.AddrPort) host {
 func TestWhatPodsMayBe(t *testing.T) {
 	r := startRotator(t, func(c *rotatorConfig) { c.Probe.Timeout = time.Second })
 	ns := newNamespace(t)
-	port := freePort(t)
+	port := process.PortFor(t, "")
 	other := newAuthority(7, false)
 	at := func() netip.AddrPort { return netip.AddrPortFrom(nextAddress(), port) }
 	pairs := map[string]*tls.Certificate{}
@@ -73,6 +76,23 @@ func TestWhatPodsMayBe(t *testing.T) {
 		}
 		return h
 	}
+	// startTLS answers PostgreSQL's SSLRequest, and goes on with TLS.
+	startTLS := func(service, answer string) host {
+		pair := *pairOf(service)
+		return answers(func(c net.Conn) {
+			_, _ = io.ReadFull(c, make([]byte, 8))
+			_, _ = io.WriteString(c, answer)
+			rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})(c)
+		})
+	}
+	postgres := func(s *corev1.Service) { s.Spec.Ports[0].Name = "postgres" }
+	annotated := func(s *corev1.Service) {
+		s.Annotations[api.AnnotationProbe] = "443=postgres"
+	}
+	program := func(p *corev1.Pod) {
+		p.Labels[api.LabelInjected] = "true"
+		p.Annotations = map[string]string{api.AnnotationStatus: api.InjectionStatus{StartTLS: map[string]string{strconv.Itoa(int(port)): "postgres"}}.Format()}
+	}
 	older := ours.issue(t, time.Now().Add(-50*time.Hour), "expired."+ns+".svc")
 	distrusted := newAuthority(3, true)
 	loopback6 := serve(t, netip.MustParseAddrPort("[::1]:0"), pairOf("ipv6"))
@@ -82,10 +102,16 @@ func TestWhatPodsMayBe(t *testing.T) {
 		status metav1.ConditionStatus
 		reason string
 	}{
-		"current":     {serves("current"), yes, api.ServingCurrent},
-		"ipv6":        {with(host{at: loopback6.at}, func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(int32(loopback6.at.Port())) }, nil), yes, api.ServingCurrent},
-		"hostnetwork": {with(serves("hostnetwork"), nil, func(p *corev1.Pod) { p.Spec.HostNetwork = true }), yes, api.ServingCurrent},
-		"mtls":        {serves("mtls", func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), yes, api.ServingCurrent},
+		"current":            {serves("current"), yes, api.ServingCurrent},
+		"ipv6":               {with(host{at: loopback6.at}, func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromInt32(int32(loopback6.at.Port())) }, nil), yes, api.ServingCurrent},
+		"hostnetwork":        {with(serves("hostnetwork"), nil, func(p *corev1.Pod) { p.Spec.HostNetwork = true }), yes, api.ServingCurrent},
+		"starttls-named":     {with(startTLS("starttls-named", "S"), postgres, nil), yes, api.ServingCurrent},
+		"starttls-annotated": {with(startTLS("starttls-annotated", "S"), annotated, nil), yes, api.ServingCurrent},
+		"starttls-program":   {with(startTLS("starttls-program", "S"), func(s *corev1.Service) { s.Spec.Ports[0].Name = "db" }, program), yes, api.ServingCurrent},
+		"starttls-direct":    {with(serves("starttls-direct"), postgres, nil), yes, api.ServingCurrent},
+		"starttls-declined":  {with(startTLS("starttls-declined", "N"), postgres, nil), no, api.ServingPlaintext},
+		"starttls-garbage":   {with(startTLS("starttls-garbage", "garbage"), postgres, nil), unknown, api.ServingNotVerified},
+		"mtls":               {serves("mtls", func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }), yes, api.ServingCurrent},
 		"mtls-1-2": {serves("mtls-1-2", func(c *tls.Config) {
 			c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12
 		}), yes, api.ServingCurrent},
@@ -147,7 +173,7 @@ func TestWhatPodsMayBe(t *testing.T) {
 		n, _ := r.metric(t, "servingcert_probes_total", map[string]string{"result": result})
 		return n
 	}
-	for _, result := range []string{"tls", "plaintext", "refused", "timeout"} {
+	for _, result := range []string{"tls", "plaintext", "refused", "timeout", "first_words"} {
 		assert.Positive(t, probes(result), result)
 	}
 	for _, reason := range []string{"outside_cidr", "unspecified", "link_local"} {
@@ -185,7 +211,7 @@ func TestAPodThatIsBeingDeleted(t *testing.T) {
 func TestFiftyServicesOverOnePod(t *testing.T) {
 	const n = 50
 	startRotator(t, func(c *rotatorConfig) { c.Serving.Interval = time.Hour })
-	ns, port := newNamespace(t), freePort(t)
+	ns, port := newNamespace(t), process.PortFor(t, "")
 	pair := ours.issue(t, time.Now().Add(-10*time.Minute), "web."+ns+".svc")
 	server := serve(t, netip.AddrPortFrom(nextAddress(), port), pair)
 	pod := newPod(t, ns, "web-abc-1", "web")
@@ -209,7 +235,7 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 // served when it arrives.
 func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	startRotator(t)
-	ns, port := newNamespace(t), freePort(t)
+	ns, port := newNamespace(t), process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)))
 	old := ours.issue(t, time.Now().Add(-10*time.Minute), name(svc))
 	issued(t, svc, old)

@@ -9,15 +9,11 @@ package consumers
 
 import (
 	"context"
-	"errors"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -36,41 +32,18 @@ var (
 	kubeconfig string // of an administrator
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
-	cluster, err = controlplane.Start(ctx, controlplane.Options{
-		Features: []controlplane.Feature{controlplane.PodCertificates}, // else volumes lose their source
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := prepare(ctx, cluster); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
-}
-
-// prepare makes what an installation has before the rotator starts: what
-// install.yaml says of the rotator, and the bundle that the signer publishes.
-func prepare(ctx context.Context, cluster *controlplane.ControlPlane) error {
-	kubeconfig = cluster.KubeconfigFile()
-	var err error
-	if admin, err = client.NewWithWatch(cluster.AdminConfig(), client.Options{}); err != nil {
-		return err
-	}
-	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
-		return err
-	}
-	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
-		return err
-	}
-	return admin.Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName},
-		Data:       map[string]string{api.BundleKey: string(ours.bundle())},
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{Features: []controlplane.Feature{controlplane.PodCertificates}}, // else volumes lose their source
+		RightsOf:     "rotator",
+	}, func(ctx context.Context, s *harness.Suite) (err error) {
+		cluster, admin, kubeconfig = s.Plane, s.Client, s.Plane.KubeconfigFile()
+		if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
+			return err
+		}
+		return admin.Create(ctx, &corev1.ConfigMap{ // the bundle that the signer publishes
+			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName},
+			Data:       map[string]string{api.BundleKey: string(ours.bundle())},
+		})
 	})
 }

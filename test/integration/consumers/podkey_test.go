@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -76,7 +77,7 @@ func TestWhatPodsWithKeysOfTheirOwnServe(t *testing.T) {
 	needsPodCertificates(t)
 	r := startRotator(t)
 	ns := newNamespace(t)
-	port := freePort(t)
+	port := process.PortFor(t, "")
 	host := func(service string) string { return service + "." + ns + ".svc" }
 	tests := map[string]struct {
 		pair   *tls.Certificate
@@ -121,7 +122,7 @@ func TestARefreshIsSeen(t *testing.T) {
 	needsPodCertificates(t)
 	r := startRotator(t)
 	ns := newNamespace(t)
-	port := freePort(t)
+	port := process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)), asksForPodKeys)
 	h := watchServing(t, svc)
 	first := podOf(t, svc, "web-abc-0", port, fresh(t, name(svc)), makesKey)
@@ -163,7 +164,7 @@ func TestAPodOfAStatefulSetServesItsOwnName(t *testing.T) {
 	needsPodCertificates(t)
 	r := startRotator(t)
 	ns := newNamespace(t)
-	port := freePort(t)
+	port := process.PortFor(t, "")
 	svc := newService(t, ns, "db", intstr.FromInt32(int32(port)), asksForPodKeys) // headless
 	saidPodKeys(t, svc)
 	named := func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "db-0", "db" }
@@ -239,7 +240,7 @@ func TestAWorkloadWhosePodsDoNotReloadTheirKeysIsRestarted(t *testing.T) {
 	needsPodCertificates(t)
 	startRotator(t)
 	ns := newNamespace(t)
-	port := freePort(t)
+	port := process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)), asksForPodKeys)
 	saidPodKeys(t, svc)
 	asks := map[string]string{api.AnnotationOnRotate: string(api.OnRotateRestart)}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
@@ -34,7 +35,7 @@ func name(svc *corev1.Service) string { return svc.Name + "." + svc.Namespace + 
 func newShop(t testing.TB, n int, changes ...func(*corev1.Pod)) *shop {
 	t.Helper()
 	s := &shop{ns: newNamespace(t)}
-	port := freePort(t)
+	port := process.PortFor(t, "")
 	s.svc = newService(t, s.ns, "web", intstr.FromInt32(int32(port)))
 	s.pair = ours.issue(t, time.Now().Add(-10*time.Minute), name(s.svc))
 	issued(t, s.svc, s.pair)
@@ -144,7 +145,7 @@ func TestStaticPodsAreFollowed(t *testing.T) {
 // for its proxy, which alone has the key. A restart is not what helps if it lags behind.
 func TestAProxyIsDialledWhereItListens(t *testing.T) {
 	r := startRotator(t)
-	ns, port := newNamespace(t), freePort(t)
+	ns, port := newNamespace(t), process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromString("sc-tls-8080"), func(svc *corev1.Service) {
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)})
 	})

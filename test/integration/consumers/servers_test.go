@@ -136,12 +136,3 @@ func serve(t testing.TB, at netip.AddrPort, pair *tls.Certificate, changes ...fu
 	close(made)
 	return s
 }
-
-// freePort returns one that is free on every address.
-func freePort(t testing.TB) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return netip.MustParseAddrPort(l.Addr().String()).Port()
-}

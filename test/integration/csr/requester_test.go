@@ -240,21 +240,7 @@ func verify(t *testing.T, chain []*x509.Certificate) {
 // saidOf waits for an event about the request with the reason.
 func saidOf(t *testing.T, o *certificatesv1.CertificateSigningRequest, reason string) string {
 	t.Helper()
-	var note string
-	harness.Eventually(t, func() error {
-		list, err := admin.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if e := &list.Items[i]; e.Regarding.UID == o.UID && e.Reason == reason {
-				note = e.Note
-				return nil
-			}
-		}
-		return fmt.Errorf("request %s has no event %s", o.Name, reason)
-	})
-	return note
+	return harness.Said(t, admin, metav1.NamespaceDefault, o.UID, reason)
 }
 
 // approve approves a request by hand.

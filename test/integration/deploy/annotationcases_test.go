@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ const (
 	noFlag       = "not a valid flag name"
 	noTime       = "not a valid time: must be RFC 3339"
 	oneOfModes   = `must be "args", "env" or "mount"`
-	oneOfFormats = "must be a comma-separated list of combined.pem, der, keystore.p12"
+	oneOfFormats = "must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, truststore.p12"
 	absolutePath = "must be the absolute path of a separate directory"
 	wouldHide    = "would hide"
 	nothingIn    = "nothing can be mounted in"
@@ -24,6 +25,7 @@ const (
 	isAddress    = "is an IP address: must be a DNS name"
 	wildcard     = "a wildcard must be the whole first label"
 	portNumbers  = "must be a comma-separated list of numbers of ports, each from 1 to 65535"
+	pairs        = "PORT=PROTOCOL"
 	containerSet = "must be a comma-separated list of container names"
 	outside      = "refers to a host outside the cluster, which cannot get a certificate"
 	hasSelector  = "a Service may use this name only if it has a selector"
@@ -44,6 +46,11 @@ func annotationCases() []annotationCase {
 	return cases
 }
 
+// repeated returns a list of n equal entries.
+func repeated(entry string, n int) string {
+	return strings.TrimSuffix(strings.Repeat(entry+",", n), ",")
+}
+
 func serviceCases() []annotationCase {
 	bools := func(key string) []annotationCase {
 		return []annotationCase{
@@ -53,10 +60,18 @@ func serviceCases() []annotationCase {
 			{on: "Service", key: key, value: "", words: trueOrFalse},
 		}
 	}
-	cases := append(bools(api.AnnotationClusterIPs), bools(api.AnnotationCombinedPEM)...)
+	cases := slices.Concat(bools(api.AnnotationClusterIPs), bools(api.AnnotationCombinedPEM), bools(api.AnnotationBackendTLSPolicy))
 	for _, algorithm := range []string{"ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519", "RSA2048", "RSA3072"} {
 		cases = append(cases, annotationCase{on: "Service", key: api.AnnotationKeyAlgorithm, value: algorithm})
 	}
+	for value, words := range map[string]string{
+		"443=postgres": "", " 443=smtp ": "", "443=xmpp-server,443=xmpp-server": "", repeated("  443=xmpp-server ", 16): "",
+		"": pairs, "443": pairs, "443=": pairs, "=smtp": pairs, "443=ftp": pairs, "443=smtp,": pairs, "443=SMTP": pairs, "443 =smtp": pairs, "443==smtp": pairs,
+		repeated("443=smtp", 17): "must be at most 16", repeated("     443=xmpp-server     ", 16) + strings.Repeat(" ", 200): "480", strings.Repeat("1", 200<<10): "480",
+	} {
+		cases = append(cases, annotationCase{on: "Service", key: api.AnnotationProbe, value: value, words: words})
+	}
+	cases = append(cases, annotationCase{on: "Service", key: api.AnnotationProbe, value: "80=smtp", left: true}) // not its port
 	external := func(s *corev1.Service) {
 		s.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
 	}
@@ -64,7 +79,8 @@ func serviceCases() []annotationCase {
 	return append(cases, []annotationCase{
 		{on: "Service", key: api.AnnotationClusterIPs, value: "true", left: true}, // by --permit-cluster-ips
 		{on: "Service", key: api.AnnotationCombinedPEM, value: "true"},
-		{on: "Service", key: api.AnnotationFormats, value: "combined.pem, der,keystore.p12"},
+		{on: "Service", key: api.AnnotationFormats, value: "ca.crt,combined.pem, der,keystore.p12,truststore.p12"},
+		{on: "Service", key: api.AnnotationBackendTLSPolicy, value: "true"},
 		{on: "Service", key: api.AnnotationFormats, value: "", words: oneOfFormats},
 		{on: "Service", key: api.AnnotationFormats, value: "keystore.jks", words: oneOfFormats},
 		{on: "Service", key: api.AnnotationFormats, value: strings.Repeat("der,", 16) + "der", words: "servingcert.dev/formats"},
@@ -203,7 +219,6 @@ func timeCases() []annotationCase {
 
 // settingCases are those of the annotations that a Service, a namespace and a pod may have.
 func settingCases() []annotationCase {
-	repeated := func(entry string, n int) string { return strings.TrimSuffix(strings.Repeat(entry+",", n), ",") }
 	cases := []annotationCase{
 		{key: api.AnnotationContainers, value: "web, side-car"},
 		{key: api.AnnotationContainers, value: repeated("c", 100)},
@@ -237,6 +252,10 @@ func settingCases() []annotationCase {
 		{key: api.AnnotationHTTPSProbes, value: "true"},
 		{key: api.AnnotationHTTPSProbes, value: "false"},
 		{key: api.AnnotationHTTPSProbes, value: "yes", words: `must be "auto", "true" or "false"`},
+		{key: api.AnnotationTrust, value: "false"},
+		{key: api.AnnotationTrust, value: "true"},
+		{key: api.AnnotationTrust, value: "env"},
+		{key: api.AnnotationTrust, value: "1", words: `must be "false", "true" or "env"`},
 		{key: api.AnnotationProxyProtocol, value: "8081"},
 		{key: api.AnnotationProxyProtocol, value: " 1 ,65535, 8081,8081"},
 		{key: api.AnnotationProxyProtocol, value: repeated(" 65535 ", 16)},
@@ -287,9 +306,6 @@ func podCases() []annotationCase {
 			{on: on, key: api.AnnotationFormats, value: "p12", words: oneOfFormats},
 			{on: on, key: api.AnnotationCombinedPEM, value: "true"},
 			{on: on, key: api.AnnotationCombinedPEM, value: "1", words: trueOrFalse},
-			{on: on, key: api.AnnotationTrust, value: "true"},
-			{on: on, key: api.AnnotationTrust, value: "false"},
-			{on: on, key: api.AnnotationTrust, value: "1", words: trueOrFalse},
 		}...)
 	}
 	return cases

@@ -112,6 +112,9 @@ func parse(obj client.Object, limits api.Limits) []error {
 	switch o := obj.(type) {
 	case *corev1.Service:
 		_, errs = api.ParseSettings(o.Annotations)
+		if _, err := api.ParseProbe(o); err != nil {
+			errs = append(errs, err)
+		}
 		svc := o.DeepCopy()
 		if _, ok := svc.Annotations[api.AnnotationSecretName]; !ok {
 			svc.Annotations[api.AnnotationSecretName] = "web-tls"
@@ -158,27 +161,9 @@ func (c annotationCase) object(namespace string) client.Object {
 	return obj
 }
 
-// annotationPoliciesInForce waits until the API server has taken the policies up.
-func annotationPoliciesInForce(t *testing.T) {
-	t.Helper()
-	admin, namespace := adminClient(t), newNamespace(t, false)
-	for _, wrong := range []client.Object{
-		makers["Service"](namespace, map[string]string{api.AnnotationMode: "wrong"}),
-		makers["ConfigMap"](namespace, map[string]string{api.AnnotationInjectCABundle: "wrong"}),
-	} {
-		harness.Eventually(t, func() error {
-			if err := admin.Create(t.Context(), wrong.DeepCopyObject().(client.Object), client.DryRunAll); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-				return fmt.Errorf("a wrong annotation of a %T is not refused: %w", wrong, err)
-			}
-			return nil
-		})
-	}
-}
-
 // TestWrongAnnotationsAreRefusedWhenTheyAreWritten: the policies and the parsers of pkg/api
 // agree about every value, except for those that the policies leave to the condition.
 func TestWrongAnnotationsAreRefusedWhenTheyAreWritten(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin, namespace := adminClient(t), newNamespace(t, false)
 	for _, c := range annotationCases() {
 		name := fmt.Sprintf("%s %s=%s", c.on, strings.TrimPrefix(c.key, api.Domain+"/"), api.Shorten(c.value, 30))
@@ -240,7 +225,6 @@ func makeOldObjects(ctx context.Context, admin client.Client) error {
 // TestWhatWasThereBeforeIsLeftAlone: an object with a wrong value can be changed in every
 // other way, and applied again as it is.
 func TestWhatWasThereBeforeIsLeftAlone(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin := adminClient(t)
 	for on, key := range wrongOnes {
 		t.Run(on, func(t *testing.T) {

@@ -55,28 +55,16 @@ func clientWithWarnings(t *testing.T) (client.Client, *warnings) {
 	return c, w
 }
 
-// awaitWarning waits until the API server has taken up the policy that warns.
-func awaitWarning(t *testing.T, c client.Client, w *warnings) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		err := c.Create(t.Context(), makers["Namespace"]("", map[string]string{api.Domain + "/mod": "x"}), client.DryRunAll)
-		if err == nil && w.take() == "" {
-			err = fmt.Errorf("no warning of an unknown annotation")
-		}
-		return err
-	})
-}
-
 // known are all annotations that mean something, by the kind that they are on.
 var known = map[string]map[string]string{
-	"Namespace": settings(nil),
+	"Namespace": settings(map[string]string{api.AnnotationFormats: "truststore.p12", api.AnnotationTrust: "true"}),
 	"Service": settings(map[string]string{
 		api.AnnotationSecretName: "web-tls", api.AnnotationDuration: "1h", api.AnnotationKeyAlgorithm: "ED25519", api.AnnotationExtraDNSNames: "a.example.com",
-		api.AnnotationClusterIPs: "true", api.AnnotationRenewAfter: "2026-01-31T12:00:00Z", api.AnnotationCombinedPEM: "true",
-		api.AnnotationFormats: "keystore.p12", api.AnnotationKeystorePassword: "s3cret!",
+		api.AnnotationClusterIPs: "true", api.AnnotationRenewAfter: "2026-01-31T12:00:00Z", api.AnnotationCombinedPEM: "true", api.AnnotationBackendTLSPolicy: "true",
+		api.AnnotationFormats: "keystore.p12", api.AnnotationKeystorePassword: "s3cret!", api.AnnotationProbe: "443=tls",
 	}),
 	"Deployment": settings(map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationOnRotate: "none", api.AnnotationTrust: "true", api.AnnotationStatus: "{}", api.AnnotationLeaf: "x"}),
-	"ConfigMap":  {api.AnnotationInjectCABundle: "true"},
+	"ConfigMap":  {api.AnnotationInjectCABundle: "true", api.AnnotationFormats: "truststore.p12", api.AnnotationKeystorePassword: "s3cret!", api.AnnotationTrust: "env"},
 	"CA":         {api.AnnotationRotate: "yearly", api.AnnotationRotateMode: "force", api.AnnotationPromoteDespite: "2", api.AnnotationInjectCABundle: "true"},
 }
 
@@ -94,7 +82,6 @@ func settings(more map[string]string) map[string]string {
 func TestUnknownAnnotationsAreWarnedAbout(t *testing.T) {
 	c, w := clientWithWarnings(t)
 	namespace := newNamespace(t, false)
-	awaitWarning(t, c, w)
 	for on, annotations := range known {
 		create := func(annotations map[string]string) string {
 			require.NoError(t, c.Create(t.Context(), makers[on](namespace, annotations), client.DryRunAll), on)
@@ -122,7 +109,6 @@ func TestUnknownAnnotationsAreWarnedAbout(t *testing.T) {
 func TestAnAnnotationBesideThePodTemplateIsWarnedAbout(t *testing.T) {
 	c, w := clientWithWarnings(t)
 	namespace := newNamespace(t, false)
-	awaitWarning(t, c, w)
 	obj := makers["Deployment"](namespace, nil)
 	obj.SetAnnotations(map[string]string{api.AnnotationMode: "wrong"})
 	require.NoError(t, c.Create(t.Context(), obj))
@@ -134,7 +120,6 @@ func TestAnAnnotationBesideThePodTemplateIsWarnedAbout(t *testing.T) {
 
 func TestALabelThatOptsNothingInIsWarnedAbout(t *testing.T) {
 	c, w := clientWithWarnings(t)
-	awaitWarning(t, c, w)
 	for value, words := range map[string]string{"enabled": "", "disabled": "", "true": `only "enabled" opts a namespace in`, "Enabled": `only "enabled" opts a namespace in`} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: value}}}
 		require.NoError(t, c.Create(t.Context(), ns, client.DryRunAll))
@@ -147,7 +132,6 @@ func TestALabelThatOptsNothingInIsWarnedAbout(t *testing.T) {
 }
 
 func TestThePodLabelIsChecked(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin, namespace := adminClient(t), newNamespace(t, false)
 	for value, refused := range map[string]bool{"enabled": false, "disabled": false, "false": true, "": true} {
 		obj := makers["Deployment"](namespace, nil).(*appsv1.Deployment)
@@ -165,7 +149,6 @@ func TestThePodLabelIsChecked(t *testing.T) {
 // TestAnOptedOutTemplateSaysNothing: as for the webhook, whatever its annotations are. They
 // count again with the write that takes the label away.
 func TestAnOptedOutTemplateSaysNothing(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin := adminClient(t)
 	obj := makers["Deployment"](newNamespace(t, false), map[string]string{api.AnnotationMode: "wrong"}).(*appsv1.Deployment)
 	obj.Spec.Template.Labels[api.LabelInject] = api.InjectDisabled
@@ -176,7 +159,6 @@ func TestAnOptedOutTemplateSaysNothing(t *testing.T) {
 
 // TestWhatAControllerMakesIsLeftAlone: its author cannot correct it.
 func TestWhatAControllerMakesIsLeftAlone(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin, namespace := adminClient(t), newNamespace(t, false)
 	yes := true
 	for _, on := range []string{"ReplicaSet", "Job"} {
@@ -194,7 +176,6 @@ func TestWhatAControllerMakesIsLeftAlone(t *testing.T) {
 
 // TestAFieldMayMakeTheAnnotationWrong: the Service was right until its spec changed.
 func TestAFieldMayMakeTheAnnotationWrong(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin, namespace := adminClient(t), newNamespace(t, false)
 	svc := makers["Service"](namespace, map[string]string{api.AnnotationSecretName: api.ConventionalSecretName}).(*corev1.Service)
 	require.NoError(t, admin.Create(t.Context(), svc))
@@ -208,7 +189,6 @@ func TestAFieldMayMakeTheAnnotationWrong(t *testing.T) {
 
 // TestAnOperatorMayHaveWarnings: with [Warn] in the bindings, nothing is refused.
 func TestAnOperatorMayHaveWarnings(t *testing.T) {
-	annotationPoliciesInForce(t)
 	c, w := clientWithWarnings(t)
 	namespace := newNamespace(t, false)
 	act := func(action string) {
@@ -220,7 +200,7 @@ func TestAnOperatorMayHaveWarnings(t *testing.T) {
 	defer func() {
 		act("Deny")
 		require.NoError(t, deploy.Apply(t.Context(), adminClient(t), owner)) // as others expect to find it
-		annotationPoliciesInForce(t)
+		require.NoError(t, harness.PoliciesInForce(t.Context(), c))
 	}()
 	act("Warn")
 	harness.Eventually(t, func() error {
@@ -232,10 +212,8 @@ func TestAnOperatorMayHaveWarnings(t *testing.T) {
 // TestTheLargestObjectsAreJudged: with as many and as large annotations as the API server
 // takes, the policies still see what is wrong.
 func TestTheLargestObjectsAreJudged(t *testing.T) {
-	annotationPoliciesInForce(t)
 	c, w := clientWithWarnings(t)
 	namespace := newNamespace(t, false)
-	awaitWarning(t, c, w)
 	names := strings.TrimSuffix(strings.Repeat(strings.Repeat("a.", 90)+"x,", 100), ",")
 	annotations := settings(map[string]string{
 		api.AnnotationExtraDNSNames: names, api.AnnotationContainers: strings.TrimSuffix(strings.Repeat(strings.Repeat("c", 63)+",", 100), ","),
@@ -245,20 +223,19 @@ func TestTheLargestObjectsAreJudged(t *testing.T) {
 		annotations[fmt.Sprintf("example.com/note-%d", i)] = "v"
 	}
 	require.NoError(t, c.Create(t.Context(), makers["Service"](namespace, annotations), client.DryRunAll), "all is right")
-	annotations[api.AnnotationTrust] = "true" // of pods alone
+	annotations[api.AnnotationOnRotate] = "none" // of pods alone
 	annotations[api.AnnotationHTTPSProbes] = "wrong"
 	w.take()
 	for _, on := range []string{"Service", "Deployment", "Namespace"} {
 		refusedWith(t, c.Create(t.Context(), makers[on](namespace, annotations), client.DryRunAll), `must be "auto", "true" or "false"`)
 	}
-	assert.Contains(t, w.take(), "servingcert.dev/trust")
+	assert.Contains(t, w.take(), "servingcert.dev/on-rotate")
 }
 
 // TestNothingIsRefusedThatIsAccepted: of values that are put together from pieces of right
 // and wrong ones, the policy refuses none that the parser accepts, with the limits of the
 // most permissive signer.
 func TestNothingIsRefusedThatIsAccepted(t *testing.T) {
-	annotationPoliciesInForce(t)
 	admin, namespace := adminClient(t), newNamespace(t, false)
 	limits := api.DefaultLimits()
 	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = 15*time.Minute, 1<<63-1, true
@@ -267,6 +244,7 @@ func TestNothingIsRefusedThatIsAccepted(t *testing.T) {
 	limits.PermitDNSSuffixes = []api.SuffixRule{rule}
 	pieces := map[string][]string{
 		api.AnnotationProxyProtocol: {"1", "0", "65535", "65536", "8081", ",", " ", "\t", "\u00a0", "+", "-", ".", "1e3"},
+		api.AnnotationProbe:         {"443=", "80=", "smtp", "xmpp", "-server", ",", " ", "\t", "\u00a0", "=", "443"},
 		api.AnnotationDuration:      {"1", "0", "720", ".", "+", "-", "h", "m", "s", "ms", "µs", "3600000"},
 		api.AnnotationExtraDNSNames: {"a", "x", ".", "*.", "-", ",", " ", "1", "1.2.3.4", "\t", "\u00a0", "Z"},
 		api.AnnotationRenewAfter:    {"2026-01-31T12:00:00", "2026-02-29T12:00:00", "2026-01-31T1:00:00", ".5", ",5", "Z", "+01:00", "-24:60"},

@@ -27,7 +27,6 @@ const (
 // A Service with condition Ready, in a namespace with and without the label, and who writes it in
 // which way. An administrator is nobody special here.
 func TestWhoMayWriteConditionsOfServices(t *testing.T) {
-	policiesInForce(t)
 	probe := newService(t, newNamespace(t, false))
 	admin := adminClient(t)
 	denied(t, func() error {

@@ -5,6 +5,7 @@ package deploy
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"testing"
 
@@ -34,36 +35,17 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	harness.Main(m, run)
-}
-
-func run(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	cluster, err = controlplane.Start(ctx, controlplane.Options{
+	harness.Run(m, harness.Setup{ControlPlane: controlplane.Options{
 		ControllerManager: true,
 		Features:          []controlplane.Feature{controlplane.ClusterTrustBundles},
 		Without:           []controlplane.Feature{controlplane.PodCertificates},
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if stopErr := cluster.Stop(); err == nil {
-			err = stopErr
+	}}, func(ctx context.Context, s *harness.Suite) error {
+		cluster, clients[""] = s.Plane, s.Client
+		if err := makeOldObjects(ctx, s.Client); err != nil {
+			return err
 		}
-	}()
-	admin, err := client.New(cluster.AdminConfig(), client.Options{})
-	if err != nil {
-		return 0, err
-	}
-	clients[""] = admin
-	if err := makeOldObjects(ctx, admin); err != nil {
-		return 0, err
-	}
-	if err := deploy.Apply(ctx, admin, owner); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+		return errors.Join(deploy.Apply(ctx, s.Client, owner), harness.PoliciesInForce(ctx, s.Client))
+	})
 }
 
 func adminClient(*testing.T) client.Client { return clients[""] }

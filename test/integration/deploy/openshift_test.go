@@ -13,7 +13,6 @@ import (
 // On a Service that asks in OpenShift's words the signer may write what service-ca
 // would, with the status, and nothing else.
 func TestWhichAnnotationsTheSignerMayWrite(t *testing.T) {
-	policiesInForce(t)
 	signer, admin := as(t, "servingcert-signer"), adminClient(t)
 	ours := map[string]any{
 		api.OpenShiftSignedBy: "ca", api.OpenShiftSignedByAlpha: "ca", api.OpenShiftError: "no", api.OpenShiftErrorAlpha: "no",

@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,29 +61,9 @@ func ownedBy(s *corev1.Secret, svc *corev1.Service) *corev1.Secret {
 	return s
 }
 
-// policiesInForce waits until the API server has taken the policies up, which it
-// does within a second or so.
-func policiesInForce(t *testing.T) {
-	t.Helper()
-	signer, namespace := as(t, "servingcert-signer"), newNamespace(t, false)
-	svc := newService(t, namespace)
-	for what, write := range map[string]func() error{
-		"create any Secret":   func() error { return signer.Create(t.Context(), secret(namespace, "x", opaque), client.DryRunAll) },
-		"change loadBalancer": func() error { return patchStatus(t.Context(), signer, svc, loadBalancer, client.DryRunAll) },
-	} {
-		harness.Eventually(t, func() error {
-			if err := write(); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-				return fmt.Errorf("no policy keeps the signer from it: %s: %w", what, err)
-			}
-			return nil
-		})
-	}
-}
-
 const loadBalancer = `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`
 
 func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
-	policiesInForce(t)
 	signer, admin := as(t, "servingcert-signer"), adminClient(t)
 	create := func(s *corev1.Secret) error { return signer.Create(t.Context(), s) }
 	update := func(s *corev1.Secret) error { return signer.Update(t.Context(), s) }
@@ -132,7 +111,6 @@ func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
 }
 
 func TestTheSignersOwnCA(t *testing.T) {
-	policiesInForce(t)
 	signer := as(t, "servingcert-signer")
 	ca := secret(api.DefaultNamespace, api.CASecretName, opaque)
 	require.NoError(t, signer.Create(t.Context(), ca))
@@ -170,7 +148,6 @@ func TestTheSignersOwnCA(t *testing.T) {
 }
 
 func TestWhatTheSignerMayChangeOfAService(t *testing.T) {
-	policiesInForce(t)
 	signer := as(t, "servingcert-signer")
 	const condition = `{"status":{"conditions":[{"type":%q,"status":"True","reason":"Issued","message":"m","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`
 	for _, test := range []struct{ name, patch, refusal string }{

@@ -1,8 +1,6 @@
 package deploy
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,34 +13,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The words of the rotator's policy.
 const (
 	onlyAsking  = "ConfigMaps only that ask for the CA bundle"
-	onlyBundle  = "keys ca.crt and service-ca.crt only"
+	onlyBundle  = "the CA bundle and what is made of it only"
 	keepsOthers = "may not remove other keys"
 	noMetadata  = "may not change a ConfigMap's metadata"
 )
 
-// rotatorPolicyInForce waits until the API server has taken the policy up.
-func rotatorPolicyInForce(t *testing.T) {
-	t.Helper()
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t, false), Name: "x"}}
-	require.NoError(t, adminClient(t).Create(t.Context(), cm))
-	rotator := as(t, "servingcert-trust")
-	harness.Eventually(t, func() error {
-		err := rotator.Patch(t.Context(), cm.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"a":"b"}}`)), client.DryRunAll)
-		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-			return fmt.Errorf("no policy keeps the rotator from any ConfigMap: %w", err)
-		}
-		return nil
-	})
-}
-
 func TestWhichConfigMapsTheRotatorMayWrite(t *testing.T) {
-	rotatorPolicyInForce(t)
 	rotator, admin := as(t, "servingcert-trust"), adminClient(t)
 	ours := map[string]string{api.AnnotationInjectCABundle: "true"}
 	beta := map[string]string{api.OpenShiftInjectCABundle: "TRUE"}
@@ -65,6 +46,9 @@ func TestWhichConfigMapsTheRotatorMayWrite(t *testing.T) {
 		{"a new key", ours, `{"data":{"more":"new"}}`, onlyBundle},
 		{"another binary key", ours, `{"binaryData":{"bytes":"bmV3"}}`, onlyBundle},
 		{"another key, asked in OpenShift's words", beta, `{"data":{"other":"new"}}`, onlyBundle},
+		{"files of the bundle", ours, `{"data":{"ca-with-public.crt":"new"},"binaryData":{"truststore.p12":"bmV3","truststore-with-public.p12":"bmV3"}}`, ""},
+		{"a truststore as text", ours, `{"data":{"truststore.p12":"new"}}`, onlyBundle},
+		{"a bundle as bytes", ours, `{"binaryData":{"ca-with-public.crt":"bmV3"}}`, onlyBundle},
 		{"another key away", ours, `{"data":{"other":null}}`, keepsOthers},
 		{"another key away, as service-ca does", beta, `{"data":{"other":null,"service-ca.crt":"new"}}`, ""},
 		{"another binary key away", beta, `{"binaryData":{"bytes":null}}`, keepsOthers},
@@ -86,7 +70,6 @@ func TestWhichConfigMapsTheRotatorMayWrite(t *testing.T) {
 }
 
 func TestTheRotatorsOwnConfigMaps(t *testing.T) {
-	rotatorPolicyInForce(t)
 	rotator := as(t, "servingcert-trust")
 	apply := func(namespace, name, key string) error {
 		doc := applycorev1.ConfigMap(name, namespace).WithData(map[string]string{key: "new"})

@@ -185,7 +185,6 @@ func TestWhatAStolenTrustCannotDo(t *testing.T) {
 }
 
 func TestWhatAStolenSignerCannotDo(t *testing.T) {
-	policiesInForce(t)
 	v := newVictim(t)
 	token := secret(api.DefaultNamespace, api.CASecretName, func(s *corev1.Secret) { s.Type = corev1.SecretTypeServiceAccountToken })
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "servingcert-rotator"}

@@ -162,7 +162,7 @@ func TestWhichPodsTheRotatorMayWrite(t *testing.T) {
 		{"the bundle, projected", []corev1.VolumeSource{empty, projected(configMap(api.BundleName))}, true},
 		{"another ConfigMap, projected", []corev1.VolumeSource{projected(configMap("settings"))}, false},
 	}
-	for _, file := range formats.All().Files() {
+	for _, file := range formats.Asked().Files() {
 		allowed := formats.HoldsPrivateKey(file)
 		tests = append(tests,
 			row{"file " + file + " of a Secret", []corev1.VolumeSource{keyVolume(corev1.KeyToPath{Key: file, Path: "a"})}, allowed},

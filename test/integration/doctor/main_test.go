@@ -17,10 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
@@ -35,25 +33,11 @@ var (
 
 const system = api.DefaultNamespace
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	if dir, err = os.MkdirTemp("", "servingcert-doctor-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := harness.Build(ctx, dir, "kubectl-servingcert", "signer", "rotator", "webhook"); err != nil {
-		return 1, err
-	}
-	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	if admin, err = client.New(plane.AdminConfig(), client.Options{}); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{Programs: []string{"kubectl-servingcert", "signer", "rotator", "webhook"}}, func(_ context.Context, s *harness.Suite) error {
+		plane, admin, dir = s.Plane, s.Client, s.Dir
+		return nil
+	})
 }
 
 // result is what a command printed and how it ended.
@@ -121,12 +105,8 @@ func texts(r doctor.Report) string {
 // waits until it is ready.
 func start(t *testing.T, program string, flags ...string) (stop func()) {
 	t.Helper()
-	account, err := plane.ServiceAccountConfig(t.Context(), system, "servingcert-"+program)
+	p, err := harness.Process(t.Context(), plane, dir, program, flags...)
 	require.NoError(t, err)
-	kubeconfig := filepath.Join(dir, program+".kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	binary, of := deploy.Program(program)
-	p := &harness.Program{Path: filepath.Join(dir, binary), Args: slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, of, flags)}
 	p.Start(t)
 	return p.Kill
 }
@@ -135,17 +115,9 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 // signer gives it.
 func startWebhook(t *testing.T) (stop func()) {
 	t.Helper()
-	certs := filepath.Join(dir, "certs")
-	require.NoError(t, os.MkdirAll(certs, 0o700))
-	secret, service := &corev1.Secret{}, &corev1.Service{}
-	harness.Eventually(t, func() error {
-		return admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook-tls"}, secret)
-	})
-	for name, data := range secret.Data {
-		require.NoError(t, os.WriteFile(filepath.Join(certs, name), data, 0o600))
-	}
-	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, service))
-	return start(t, "webhook", "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443")
+	flags, err := harness.WebhookFlags(t.Context(), admin, filepath.Join(dir, "certs"))
+	require.NoError(t, err)
+	return start(t, "webhook", flags...)
 }
 
 // allReady says in the Deployments' status that their replicas are ready: no kubelet runs

@@ -9,12 +9,10 @@ package flags
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
@@ -37,27 +34,12 @@ var (
 	admin   client.Client // sees everything, without a cache
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
-	cluster, err := controlplane.Start(ctx, controlplane.Options{})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
-		return 0, err
-	}
-	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
-		return 0, err
-	}
-	if account, err = cluster.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-rotator"); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{RightsOf: "rotator"}, func(ctx context.Context, s *harness.Suite) (err error) {
+		admin = s.Client
+		account, err = s.Plane.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-rotator")
+		return err
+	})
 }
 
 // startRotator runs one until the test ends, or stop is called.

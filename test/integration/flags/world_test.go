@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -88,18 +87,7 @@ func (p place) pod(name, workload string, withheld bool) *corev1.Pod {
 // after its third start, and waits.
 func (p place) crashes(pod *corev1.Pod, message string, changes ...func(*corev1.ContainerStateTerminated)) {
 	p.t.Helper()
-	now := time.Now()
-	started := metav1.NewTime(now.Add(-time.Minute))
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &started,
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
-		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "app", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: 2, Reason: "Error", Message: message, StartedAt: metav1.NewTime(now.Add(-6 * time.Second)), FinishedAt: metav1.NewTime(now.Add(-5 * time.Second)),
-			}},
-		}},
-	}
+	pod.Status = harness.Crashing(message)
 	for _, change := range changes {
 		change(pod.Status.ContainerStatuses[0].LastTerminationState.Terminated)
 	}

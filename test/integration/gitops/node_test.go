@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,30 +27,16 @@ const port = 18443
 // serves the certificate that its Secret holds when it starts, until it ends: it is a
 // program that reads its files once.
 type node struct {
-	done chan error
+	done <-chan error
 
 	pods map[types.UID]net.Listener
 	next int
 }
 
-func newNode() *node { return &node{done: make(chan error, 1), pods: map[types.UID]net.Listener{}} }
+func newNode() *node { return &node{pods: map[types.UID]net.Listener{}} }
 
 // start runs the node until ctx ends.
-func (n *node) start(ctx context.Context) {
-	go func() {
-		for ctx.Err() == nil {
-			if err := n.sync(ctx); err != nil && ctx.Err() == nil {
-				n.done <- err
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * harness.Tick):
-			}
-		}
-		n.done <- nil
-	}()
-}
+func (n *node) start(ctx context.Context) { n.done = harness.Repeat(ctx, n.sync) }
 
 // wait returns when the node has ended, with the error that it ended with.
 func (n *node) wait() error {

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -108,10 +107,8 @@ func workDir(t *testing.T) string {
 // kubeconfigOf writes one of the ServiceAccount.
 func kubeconfigOf(t *testing.T, namespace, name string) string {
 	t.Helper()
-	account, err := plane.ServiceAccountConfig(t.Context(), namespace, name)
+	file, err := harness.Kubeconfig(t.Context(), plane, t.TempDir(), namespace, name)
 	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(file, account))
 	return file
 }
 

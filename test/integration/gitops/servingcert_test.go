@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -62,11 +59,8 @@ func (i installation) stop() {
 // startProcess runs one and waits until it is ready.
 func startProcess(t *testing.T, name string, flags ...string) *harness.Program {
 	t.Helper()
-	spec := deploymentOf(t, system, "servingcert-"+name).Spec.Template.Spec
-	program, _ := deploy.Program(name)
-	p := &harness.Program{Path: filepath.Join(dir, program), Args: slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
-		"--kubeconfig=" + kubeconfigOf(t, system, spec.ServiceAccountName), "--metrics-addr=0",
-	}, flags)}
+	p, err := harness.Deployed(t.Context(), plane, dir, deploymentOf(t, system, "servingcert-"+name), name, flags...)
+	require.NoError(t, err)
 	p.Start(t)
 	p.StopAtEnd(t)
 	return p
@@ -95,9 +89,9 @@ func startWebhook(t *testing.T) *harness.Program {
 		}
 	}()
 	t.Cleanup(func() { stop(); <-done })
-	var service corev1.Service
-	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, &service))
-	return startProcess(t, "webhook", "--cert-dir="+files, "--bind-address="+service.Spec.ClusterIP, "--shutdown-delay=0s")
+	flags, err := harness.ServedAt(t.Context(), admin, files)
+	require.NoError(t, err)
+	return startProcess(t, "webhook", flags...)
 }
 
 func deploymentOf(t *testing.T, namespace, name string) *appsv1.Deployment {

@@ -39,20 +39,26 @@ func Main(m *testing.M, run func(*testing.M) (code int, err error)) {
 	os.Exit(code)
 }
 
-// SideBySide lets n parallel tests of a package run at once, or as many as -parallel says.
+// sideBySide lets n parallel tests of a package run at once, or as many as -parallel says.
 // Go's default is one for each core, which those that wait for processes leave idle.
-func SideBySide(n int) error { return flag.Set("test.parallel", strconv.Itoa(n)) }
+func sideBySide(n int) error { return flag.Set("test.parallel", strconv.Itoa(n)) }
 
 // Eventually waits until what is nil. The last error tells what was missing.
 func Eventually(t testing.TB, what func() error) {
 	t.Helper()
-	var err error
-	for end := time.Now().Add(Soon); time.Now().Before(end); time.Sleep(Tick) {
-		if err = what(); err == nil {
-			return
-		}
+	require.NoError(t, Await(context.Background(), what)) // that of a test is over in its cleanups
+}
+
+// Await is Eventually where there is no test.
+func Await(ctx context.Context, what func() error) error {
+	err := what()
+	for end := time.Now().Add(Soon); err != nil && time.Now().Before(end) && ctx.Err() == nil; err = what() {
+		time.Sleep(Tick)
 	}
-	require.NoError(t, err, "after %s", Soon)
+	if err != nil {
+		return fmt.Errorf("not within %s: %w", Soon, err)
+	}
+	return nil
 }
 
 // envPrograms names a directory with the programs of cmd, as make test has just built them

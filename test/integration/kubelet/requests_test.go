@@ -2,15 +2,12 @@ package kubelet
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
+	"crypto"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -25,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -69,17 +66,9 @@ func (k kubelet) template(change ...func(*x509.CertificateRequest)) *x509.Certif
 }
 
 // asks makes the request, as the user that it is, and with the key.
-func asks(t *testing.T, user rest.ImpersonationConfig, key any, template *x509.CertificateRequest, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+func asks(t *testing.T, user rest.ImpersonationConfig, key crypto.Signer, template *x509.CertificateRequest, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	require.NoError(t, err)
-	o := &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			SignerName: certificatesv1.KubeletServingSignerName, Request: issue.EncodeCSR(der),
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
-		},
-	}
+	o := hosttest.KubeletRequest{CertificateRequest: *template, Key: key}.Object(t)
 	for _, c := range change {
 		c(o)
 	}
@@ -98,7 +87,7 @@ func (k kubelet) user() rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes", "system:masters"}}
 }
 
-func newKey(t *testing.T) any {
+func newKey(t *testing.T) crypto.Signer {
 	t.Helper()
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
@@ -141,22 +130,9 @@ func issued(t *testing.T, o *certificatesv1.CertificateSigningRequest) *x509.Cer
 }
 
 // says waits for an event on the request.
-func says(t *testing.T, o *certificatesv1.CertificateSigningRequest, reason string) (note string) {
+func says(t *testing.T, o *certificatesv1.CertificateSigningRequest, reason string) string {
 	t.Helper()
-	harness.Eventually(t, func() error {
-		list, err := admin.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if e := &list.Items[i]; e.Regarding.UID == o.UID && e.Reason == reason {
-				note = e.Note
-				return nil
-			}
-		}
-		return fmt.Errorf("request %s has no event %s", o.Name, reason)
-	})
-	return note
+	return harness.Said(t, admin, metav1.NamespaceDefault, o.UID, reason)
 }
 
 // A kubelet's request is approved, and kube-controller-manager signs it.
@@ -201,66 +177,33 @@ func TestAStolenNodesRequests(t *testing.T) {
 	victim, k := newKubelet("10.0.0.4"), newKubelet("10.0.0.5")
 	victim.register(t)
 	k.register(t, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: "10.96.0.1"}, corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: "web.shop.svc"})
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is refused
-	require.NoError(t, err)
-	isCA, err := asn1.Marshal(struct{ CA bool }{true})
-	require.NoError(t, err)
+	cases := hosttest.WrongRequests(t, k.name, net.ParseIP(k.ip), net.ParseIP("10.96.0.1"))
+	add := func(what, reason string, change func(*x509.CertificateRequest)) {
+		cases[what] = hosttest.KubeletRequest{CertificateRequest: *k.template(change), Reason: reason}
+	}
+	add("another node's address", "AddressOfAnotherNode", func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.ParseIP(victim.ip)} })
+	add("another node's DNS name", "AddressOfAnotherNode", func(r *x509.CertificateRequest) { r.DNSNames = []string{victim.dns()} })
+	add("another node's host name", "NameNotPermitted", func(r *x509.CertificateRequest) { r.DNSNames = []string{victim.name} })
+	add("a Service's name, reported", "NameNotPermitted", func(r *x509.CertificateRequest) { r.DNSNames = []string{"web.shop.svc"} })
+	add("as a ServiceAccount", "NotANode", func(*x509.CertificateRequest) {})
 	account := rest.ImpersonationConfig{UserName: "system:serviceaccount:default:default", Groups: []string{"system:masters"}}
-	type change = func(*x509.CertificateRequest)
-	for name, c := range map[string]struct {
-		as     rest.ImpersonationConfig
-		key    any
-		change change
-		usages []certificatesv1.KeyUsage
-		reason string
-	}{
-		"another node's name in CN":    {k.user(), nil, func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:" + victim.name }, nil, "InvalidSubject"},
-		"another node's address":       {k.user(), nil, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.ParseIP(victim.ip)} }, nil, "AddressOfAnotherNode"},
-		"another node's DNS name":      {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{victim.dns()} }, nil, "AddressOfAnotherNode"},
-		"another node's host name":     {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{victim.name} }, nil, "NameNotPermitted"},
-		"a wildcard":                   {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{"*.nodes.example.com"} }, nil, "InvalidName"},
-		"an address outside, reported": {k.user(), nil, func(r *x509.CertificateRequest) { r.IPAddresses = []net.IP{net.ParseIP("10.96.0.1")} }, nil, "NameNotPermitted"},
-		"a Service's name, reported":   {k.user(), nil, func(r *x509.CertificateRequest) { r.DNSNames = []string{"web.shop.svc"} }, nil, "NameNotPermitted"},
-		"a URI":                        {k.user(), nil, func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} }, nil, "InvalidRequest"},
-		"an email address":             {k.user(), nil, func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@example.com"} }, nil, "InvalidRequest"},
-		"an organization more": {k.user(), nil, func(r *x509.CertificateRequest) {
-			r.Subject.Organization = []string{"system:nodes", "system:authenticated"}
-		}, nil, "InvalidSubject"},
-		"a client certificate": {k.user(), nil, nil, []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}, "InvalidUsages"},
-		"CA:true": {k.user(), nil, func(r *x509.CertificateRequest) {
-			r.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: isCA}}
-		}, nil, "InvalidRequest"},
-		"a weak key":          {k.user(), weak, nil, nil, "UnsupportedKeyType"},
-		"as a ServiceAccount": {account, nil, nil, nil, "NotANode"},
-		"too many names":      {k.user(), nil, func(r *x509.CertificateRequest) { r.IPAddresses = make33() }, nil, "InvalidName"},
-	} {
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			key := c.key
-			if key == nil {
-				key = newKey(t)
+			as := k.user()
+			if name == "as a ServiceAccount" {
+				as = account
 			}
-			template := k.template()
-			if c.change != nil {
-				c.change(template)
-			}
-			o := asks(t, c.as, key, template, func(o *certificatesv1.CertificateSigningRequest) {
-				if c.usages != nil {
-					o.Spec.Usages = c.usages
+			o := asks(t, as, c.Key, &c.CertificateRequest, func(o *certificatesv1.CertificateSigningRequest) {
+				if c.Usages != nil {
+					o.Spec.Usages = c.Usages
 				}
 			})
 			answered, condition := becomes(t, o, certificatesv1.CertificateDenied)
-			assert.Equal(t, c.reason, condition.Reason, condition.Message)
+			assert.Equal(t, c.Reason, condition.Reason, condition.Message)
 			assert.Empty(t, answered.Status.Certificate)
-			assert.Equal(t, condition.Message, says(t, o, c.reason))
+			assert.Equal(t, condition.Message, says(t, o, c.Reason))
 		})
 	}
-}
-
-func make33() (ips []net.IP) {
-	for i := range byte(33) {
-		ips = append(ips, net.IPv4(10, 0, 0, 100+i))
-	}
-	return ips
 }
 
 // Without the flag nothing is answered, and what a person has answered is left alone with it.

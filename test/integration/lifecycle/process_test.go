@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,14 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
-	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // program is one that runs.
 type program struct {
-	harness.Program
+	*harness.Program
 	endpoint *endpoint // of a replica behind a balancer
 }
 
@@ -33,16 +32,12 @@ func start(t *testing.T, name string, ready bool, flags ...string) *program {
 // startFrom is start for a program of another directory.
 func startFrom(t *testing.T, from, name string, ready bool, flags ...string) *program {
 	t.Helper()
-	account, err := plane.ServiceAccountConfig(t.Context(), system, "servingcert-"+name)
+	made, err := harness.Process(t.Context(), plane, from, name, flags...)
 	require.NoError(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
-	p := &program{}
-	binary, of := deploy.Program(name)
-	if from != dir {
-		of = nil // the version before had one rotator
+	p := &program{Program: made}
+	if from != dir { // the version before had one rotator
+		p.Args = slices.DeleteFunc(p.Args, func(flag string) bool { return strings.HasPrefix(flag, "--controllers=") })
 	}
-	p.Path, p.Args = filepath.Join(from, binary), slices.Concat([]string{"--kubeconfig=" + kubeconfig, "--metrics-addr=0"}, of, flags)
 	p.Launch(t)
 	t.Cleanup(p.stop) // which releases its Lease
 	if ready {
@@ -60,9 +55,9 @@ func startWebhook(t *testing.T) *program {
 	t.Helper()
 	certs := t.TempDir()
 	mount(t, certs)
-	var service corev1.Service
-	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, &service))
-	return start(t, "webhook", true, "--cert-dir="+certs, "--bind-address="+service.Spec.ClusterIP, "--port=9443", "--shutdown-delay=0s")
+	flags, err := harness.ServedAt(t.Context(), admin, certs)
+	require.NoError(t, err)
+	return start(t, "webhook", true, flags...)
 }
 
 // mount keeps the files of the webhook's Secret in the directory, pair by pair, and

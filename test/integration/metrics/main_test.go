@@ -6,22 +6,14 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -38,37 +30,16 @@ var (
 	bin   string
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	// The first run on a machine may have to build the control plane.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
-	defer cancel()
-	if bin, err = os.MkdirTemp("", "servingcert-metrics-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-	if err := harness.Build(ctx, bin, "signer", "rotator", "webhook"); err != nil {
-		return 1, err
-	}
-	if plane, err = controlplane.Start(ctx, controlplane.Options{}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	if admin, err = client.New(plane.AdminConfig(), client.Options{}); err != nil {
-		return 1, err
-	}
-	if err := deploy.Apply(ctx, admin, "test"); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{Programs: []string{"signer", "rotator", "webhook"}, Installed: true}, func(_ context.Context, s *harness.Suite) error {
+		plane, admin, bin = s.Plane, s.Client, s.Dir
+		return nil
+	})
 }
 
 // process is one of those that run, with the volume of its Deployment as files.
 type process struct {
-	harness.Program
+	*harness.Program
 	name, dir  string
 	metrics    string // host:port
 	reviews    string // host:port, of the webhook
@@ -80,24 +51,18 @@ type process struct {
 func start(t *testing.T, name string) *process {
 	t.Helper()
 	p := &process{name: name, dir: filepath.Join(t.TempDir(), "tls")}
-	program, _ := deploy.Program(name)
-	p.Path = filepath.Join(bin, program)
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: p.object()}, &p.deployment))
-	spec := p.deployment.Spec.Template.Spec
-	account, err := plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, spec.ServiceAccountName)
-	require.NoError(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
+	var err error
 	p.metrics, err = harness.FreeAddress()
 	require.NoError(t, err)
-	p.Args = slices.Concat(spec.Containers[0].Args, []string{ // of a flag given twice the last counts
-		"--kubeconfig=" + kubeconfig, "--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir,
-	})
+	flags := []string{"--metrics-addr=" + p.metrics, "--metrics-cert-dir=" + p.dir}
 	if name == "webhook" {
 		p.reviews, err = harness.FreeAddress()
 		require.NoError(t, err)
-		p.Args = append(p.Args, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+p.reviews[len("127.0.0.1:"):], "--shutdown-delay=0s")
+		flags = append(flags, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+p.reviews[len("127.0.0.1:"):], "--shutdown-delay=0s")
 	}
+	p.Program, err = harness.Deployed(t.Context(), plane, bin, &p.deployment, name, flags...)
+	require.NoError(t, err)
 	p.Launch(t)
 	p.StopAtEnd(t)
 	return p

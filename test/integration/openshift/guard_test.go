@@ -14,12 +14,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const refusal = "OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)"
@@ -43,14 +46,22 @@ func serviceCARuns(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), runs)) })
 }
 
+// command is a program whose end a test waits for.
+func command(path string, args ...string) (*exec.Cmd, *harness.Log) {
+	log := &harness.Log{}
+	cmd := exec.Command(path, append(args, "--health-addr=0")...)
+	cmd.Stderr = log
+	return cmd, log
+}
+
 // Both would write the same Secrets and bundles: none of the programs starts
 // where service-ca runs.
 func TestNoneStartsBesideServiceCA(t *testing.T) {
 	serviceCARuns(t)
 	for _, name := range programs {
-		flags, err := flagsOf(t.Context(), name)
+		p, err := program(t.Context(), name)
 		require.NoError(t, err)
-		cmd, log := command(name, append(flags, "--health-addr=0")...)
+		cmd, log := command(p.Path, p.Args...)
 		err = cmd.Run()
 		var ended *exec.ExitError
 		require.ErrorAs(t, err, &ended, "%s", log)
@@ -77,7 +88,8 @@ func TestNoneLeadsBesideServiceCA(t *testing.T) {
 			require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 			lease := heldLease(ns, "servingcert-"+name)
 			require.NoError(t, admin.Create(t.Context(), lease))
-			cmd, log := command(name, "--kubeconfig="+kubeconfig, "--namespace="+ns, "--health-addr=0")
+			binary, its := deploy.Program(name)
+			cmd, log := command(filepath.Join(dir, binary), append(its, "--kubeconfig="+kubeconfig, "--namespace="+ns, "--openshift-compat", "--metrics-addr=0")...)
 			require.NoError(t, cmd.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
@@ -96,7 +108,7 @@ func TestNoneLeadsBesideServiceCA(t *testing.T) {
 				require.Error(t, err)
 				assert.Equal(t, 1, cmd.ProcessState.ExitCode())
 				assert.Contains(t, log.String(), name+": --openshift-compat: "+refusal)
-			case <-time.After(soon):
+			case <-time.After(harness.Soon):
 				t.Fatalf("it goes on:\n%s", log)
 			}
 			var after coordinationv1.Lease
@@ -110,6 +122,53 @@ func TestNoneLeadsBesideServiceCA(t *testing.T) {
 			assert.Empty(t, written.Items)
 		})
 	}
+}
+
+// One that leads already looks now and then: it says so on its Lease, gives that up and ends.
+// The namespace is another than that of the processes that run.
+func TestALeaderEndsBesideServiceCA(t *testing.T) {
+	const ns = "guards-the-leader"
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, plane.AdminConfig()))
+	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	binary, its := deploy.Program("trust")
+	cmd, log := command(filepath.Join(dir, binary), append(its, "--kubeconfig="+kubeconfig, "--namespace="+ns, "--openshift-compat", "--metrics-addr=0")...)
+	require.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "servingcert-trust"}}
+	eventually(t, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
+			return err
+		}
+		if *lease.Spec.HolderIdentity == "" {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+
+	serviceCARuns(t)
+	select {
+	case err := <-ended:
+		require.Error(t, err)
+		assert.Equal(t, 1, cmd.ProcessState.ExitCode())
+		assert.Contains(t, log.String(), refusal, log.String())
+	case <-time.After(harness.Soon):
+		t.Fatalf("it goes on:\n%s", log)
+	}
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
+	assert.Empty(t, *lease.Spec.HolderIdentity, "it is given up")
+	var events eventsv1.EventList
+	require.NoError(t, admin.List(t.Context(), &events, client.InNamespace(ns)))
+	var notes []string
+	for _, e := range events.Items {
+		if e.Reason == "ServiceCARuns" && e.Regarding.Kind == "Lease" {
+			notes = append(notes, e.Note)
+		}
+	}
+	require.Len(t, notes, 1, "%s", log)
+	assert.Contains(t, notes[0], "this process ends: --openshift-compat: "+refusal)
 }
 
 // heldLease is the Lease of a replica that leads, for longer than the test.

@@ -22,12 +22,13 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// eventually is await for a test, which shows the logs if it fails.
+// eventually is harness.Await for a test, which shows the logs if it fails.
 func eventually(t *testing.T, what func() error) {
 	t.Helper()
-	if err := await(t.Context(), what); err != nil {
+	if err := harness.Await(t.Context(), what); err != nil {
 		for name, p := range running {
 			t.Logf("log of the %s:\n%s", name, p.Log.String())
 		}
@@ -176,6 +177,23 @@ func TestErrorsAreWrittenAndCleared(t *testing.T) {
 		return nil
 	})
 	assert.Equal(t, "metrics", get(t, &corev1.Secret{}, ns, "metrics-tls").Annotations[api.OpenShiftServiceNameAlpha])
+}
+
+// The ConfigMap of before OpenShift 4.7, which asks in a word of its own.
+func TestTheLegacyConfigMapHoldsTheBundle(t *testing.T) {
+	const ns = "legacy"
+	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	require.NoError(t, admin.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: api.OpenShiftLegacyName, Annotations: map[string]string{api.OpenShiftInjectLegacy: "true"}},
+		Data:       map[string]string{"other": "is removed"},
+	}))
+	eventually(t, func() error {
+		cm := get(t, &corev1.ConfigMap{}, ns, api.OpenShiftLegacyName)
+		if len(cm.Data) != 1 || cm.Data[api.OpenShiftBundleKey] == "" {
+			return fmt.Errorf("it holds %d keys", len(cm.Data))
+		}
+		return nil
+	})
 }
 
 // In a labelled namespace the webhook takes such a Service for an annotated one.

@@ -167,19 +167,5 @@ func issued(t *testing.T, request *certificatesv1.PodCertificateRequest, k key) 
 // saidOf waits for an event about the pod with the reason.
 func saidOf(t *testing.T, pod *corev1.Pod, reason string) string {
 	t.Helper()
-	var note string
-	harness.Eventually(t, func() error {
-		list, err := admin.EventsV1().Events(pod.Namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if e := &list.Items[i]; e.Regarding.UID == pod.UID && e.Reason == reason {
-				note = e.Note
-				return nil
-			}
-		}
-		return fmt.Errorf("pod %s has no event %s", pod.Name, reason)
-	})
-	return note
+	return harness.Said(t, admin, pod.Namespace, pod.UID, reason)
 }

@@ -5,15 +5,13 @@ package podcert
 
 import (
 	"context"
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -26,48 +24,28 @@ const (
 )
 
 var (
-	plane  *controlplane.ControlPlane
-	admin  *kubernetes.Clientset
-	dir    string
-	signer string // the program
+	plane *controlplane.ControlPlane
+	admin *kubernetes.Clientset
+	dir   string // of the program
 
 	certificates     controlplane.Certificates
 	nodeCertificates controlplane.Certificates // as the kubelet of nodeName
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx := context.Background()
-	if dir, err = os.MkdirTemp("", "servingcert-podcert-"); err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	signer = filepath.Join(dir, "signer")
-	if err := harness.Build(ctx, dir, "signer"); err != nil {
-		return 1, err
-	}
-	plane, err = controlplane.Start(ctx, controlplane.Options{
-		AuditUsers:         []string{"system:serviceaccount:" + api.DefaultNamespace + ":" + signerAccount},
-		Features:           []controlplane.Feature{controlplane.PodCertificates},
-		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
-	})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	if err := prepare(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{
+			AuditUsers:         []string{"system:serviceaccount:" + api.DefaultNamespace + ":" + signerAccount},
+			Features:           []controlplane.Feature{controlplane.PodCertificates},
+			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
+		},
+		Programs: []string{"signer"}, RightsOf: "signer",
+	}, prepare)
 }
 
-// prepare makes what there is before the signer starts: its rights, and a node.
-func prepare(ctx context.Context) error {
-	var err error
-	if admin, err = kubernetes.NewForConfig(plane.AdminConfig()); err != nil {
-		return err
-	}
+// prepare makes a node.
+func prepare(ctx context.Context, s *harness.Suite) error {
+	plane, admin, dir = s.Plane, s.Clientset, s.Dir
 	kubelet, err := plane.UserConfig("system:node:"+nodeName, "system:nodes")
 	if err != nil {
 		return err
@@ -76,20 +54,6 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	if nodeCertificates, err = controlplane.CertificatesOf(ctx, kubelet); err != nil {
-		return err
-	}
-	c, err := client.New(plane.AdminConfig(), client.Options{})
-	if err != nil {
-		return err
-	}
-	if err := harness.ApplyRights(ctx, c, "signer"); err != nil {
-		return err
-	}
-	account, err := plane.ServiceAccountConfig(ctx, api.DefaultNamespace, signerAccount)
-	if err != nil {
-		return err
-	}
-	if err := controlplane.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), account); err != nil {
 		return err
 	}
 	_, err = admin.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}, metav1.CreateOptions{})
@@ -106,9 +70,8 @@ func needsPodCertificates(t *testing.T) {
 // it is stopped or killed.
 func startSigner(t *testing.T, flags ...string) *harness.Program {
 	t.Helper()
-	p := &harness.Program{Path: signer, Args: append([]string{
-		"--kubeconfig=" + filepath.Join(dir, "kubeconfig"), "--metrics-addr=0", "--leader-elect=false", "--log-level=debug",
-	}, flags...)}
+	p, err := harness.Process(t.Context(), plane, dir, "signer", append([]string{"--leader-elect=false", "--log-level=debug"}, flags...)...)
+	require.NoError(t, err)
 	p.Start(t)
 	p.StopAtEnd(t)
 	return p

@@ -28,18 +28,11 @@ var kinds = []cfsslserver.Kind{cfsslserver.Serve, cfsslserver.Multirootca}
 
 var site *cfsslserver.Site
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "servingcert-remote-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if site, err = cfsslserver.NewSite(dir); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{NoControlPlane: true}, func(_ context.Context, s *harness.Suite) (err error) {
+		site, err = cfsslserver.NewSite(s.Dir)
+		return err
+	})
 }
 
 // start runs a server for the test.

@@ -10,11 +10,9 @@ package restart
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -42,49 +40,29 @@ var (
 	node    *kubelet
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
-	cluster, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := prepare(ctx); err != nil {
-		return 0, err
-	}
-	running, stop := context.WithCancel(ctx)
-	defer func() {
-		stop()
-		err = errors.Join(err, node.wait())
-	}()
-	node.start(running)
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{ControlPlane: controlplane.Options{ControllerManager: true}, RightsOf: "rotator"}, prepare)
 }
 
-// prepare makes what an installation has before the rotator starts: what
-// install.yaml says of the rotator, and the bundle.
-func prepare(ctx context.Context) error {
-	var err error
-	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
-		return err
-	}
-	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
-		return err
-	}
+// prepare makes what an installation has before the rotator starts, and starts the kubelet.
+func prepare(ctx context.Context, s *harness.Suite) (err error) {
+	cluster, admin = s.Plane, s.Client
 	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
 		return err
 	}
 	if node, err = newKubelet(); err != nil {
 		return err
 	}
-	return admin.Create(ctx, &corev1.ConfigMap{
+	if err := admin.Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName},
 		Data:       map[string]string{api.BundleKey: string(node.ca.bundle())},
-	})
+	}); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.AtEnd(func() error { stop(); return node.wait() })
+	node.start(running)
+	return nil
 }
 
 // startRotator runs one until the test ends, or stop is called. It is a short

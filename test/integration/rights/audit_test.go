@@ -32,11 +32,14 @@ func (r right) String() string {
 	return fmt.Sprintf("%s: %s %s %s %s %s", r.program, r.namespace, group, r.resource, name, r.verb)
 }
 
-// granted returns what install.yaml's roles allow the programs.
+// granted returns what install.yaml's roles, and those of optionalObjects, allow the programs.
 func granted(t *testing.T) []right {
 	t.Helper()
 	objects, err := deploy.Objects()
 	require.NoError(t, err)
+	optional, err := optionalObjects()
+	require.NoError(t, err)
+	objects = append(objects, optional...)
 	bound := map[string][]string{} // programs, by the role
 	for _, obj := range objects {
 		if obj.GetKind() != "ClusterRoleBinding" && obj.GetKind() != "RoleBinding" {

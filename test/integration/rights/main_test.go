@@ -6,14 +6,11 @@ package rights
 
 import (
 	"context"
-	"errors"
 	"os"
+	"slices"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
@@ -37,34 +34,43 @@ var (
 	dir   string        // the programs, and what they read
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard())
-	klog.SetLogger(logr.Discard())
-	// The first run on a machine may have to build the control plane.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
-	defer cancel()
-	if dir, err = os.MkdirTemp("", "servingcert-rights-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := harness.Build(ctx, dir, "signer", "rotator", "webhook"); err != nil {
-		return 1, err
-	}
+func TestMain(m *testing.M) {
 	options := controlplane.Options{Features: controlplane.Features()}
 	for _, program := range programs {
 		options.AuditUsers = append(options.AuditUsers, accountOf(program))
 	}
-	if plane, err = controlplane.Start(ctx, options); err != nil {
-		return 1, err
+	harness.Run(m, harness.Setup{ControlPlane: options, Programs: []string{"signer", "rotator", "webhook"}, Installed: true}, func(ctx context.Context, s *harness.Suite) error {
+		plane, admin, dir = s.Plane, s.Client, s.Dir
+		return withGatewayAPI(ctx)
+	})
+}
+
+// withGatewayAPI applies what deploy/policies/backend-tls-policies.yaml has, and the kind
+// that it is about. Rules of other kinds of the Gateway API are not for Kubernetes 1.30.
+func withGatewayAPI(ctx context.Context) error {
+	crds, err := controlplane.GatewayCRDs(ctx)
+	if err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, plane.Stop()) }()
-	if admin, err = client.New(plane.AdminConfig(), client.Options{}); err != nil {
-		return 1, err
+	kinds, err := deploy.Decode(crds)
+	if err != nil {
+		return err
 	}
-	if err := deploy.Apply(ctx, admin, "test"); err != nil {
-		return 1, err
+	kinds = slices.DeleteFunc(kinds, func(o *unstructured.Unstructured) bool {
+		return o.GetName() != "backendtlspolicies.gateway.networking.k8s.io"
+	})
+	optional, err := optionalObjects()
+	if err != nil {
+		return err
 	}
-	return m.Run(), nil
+	return deploy.ApplyObjects(ctx, admin, "test", append(kinds, optional...))
+}
+
+// optionalObjects are those beside install.yaml whose rights are looked at, too.
+func optionalObjects() ([]*unstructured.Unstructured, error) {
+	manifest, err := os.ReadFile("../../../deploy/policies/backend-tls-policies.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return deploy.Decode(manifest)
 }

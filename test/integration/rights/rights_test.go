@@ -45,7 +45,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 
 	metrics := []string{
 		start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=1s"),
-		start(t, "trust"),
+		start(t, "trust", "--backend-tls-policies"),
 		start(t, "rotator", "--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8"),
 		startWebhook(t),
 	}
@@ -81,6 +81,7 @@ func TestEveryRightIsUsed(t *testing.T) {
 		isWoken(t, pods[i])
 		isRestarted(t, workloads[i])
 	}
+	gatewayPolicy(t, namespaceOf("Deployment"))
 	immutable(t, namespaceOf("Deployment"))
 	restored(t, targets[0])
 	conventional(t, "crash", "openshift")
@@ -228,9 +229,11 @@ func unknownNamespace(t *testing.T) {
 	review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","namespace":"default",
 		"kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},
 		"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"app","image":"a"}]}}}}`
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	t.Cleanup(client.CloseIdleConnections)
-	response, err := client.Post("https://"+net.JoinHostPort(clusterIP(t), "9443")+"/mutate-v1-pod", "application/json", strings.NewReader(review))
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	t.Cleanup(insecure.CloseIdleConnections)
+	service := &corev1.Service{}
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: system, Name: "servingcert-webhook"}, service))
+	response, err := insecure.Post("https://"+net.JoinHostPort(service.Spec.ClusterIP, "9443")+"/mutate-v1-pod", "application/json", strings.NewReader(review))
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
@@ -251,6 +254,31 @@ func crashing(t *testing.T) {
 func asOnOpenShift(t *testing.T) {
 	t.Helper()
 	newService(t, "openshift", "service.beta.openshift.io/serving-cert-secret-name")
+}
+
+// gatewayPolicy has Service web ask for a BackendTLSPolicy, which somebody changes, and then
+// not any more.
+func gatewayPolicy(t *testing.T, namespace string) {
+	t.Helper()
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	policy := &unstructured.Unstructured{}
+	policy.SetGroupVersionKind(trust.BackendTLSPolicy)
+	has := func(hostname string) {
+		t.Helper()
+		harness.Eventually(t, func() error {
+			err := admin.Get(t.Context(), client.ObjectKeyFromObject(svc), policy)
+			if got, _, _ := unstructured.NestedString(policy.Object, "spec", "validation", "hostname"); err == nil && got != hostname {
+				err = fmt.Errorf("policy of %q", got)
+			}
+			return err
+		})
+	}
+	patch(t, svc, `{"metadata":{"annotations":{%q:"true"}}}`, api.AnnotationBackendTLSPolicy)
+	has("web." + namespace + ".svc")
+	patch(t, policy, `{"spec":{"validation":{"hostname":"example.com"}}}`)
+	has("web." + namespace + ".svc")
+	patch(t, svc, `{"metadata":{"annotations":{%q:null}}}`, api.AnnotationBackendTLSPolicy)
+	isGone(t, policy)
 }
 
 // immutable has a Secret of ours made anew that cannot be renewed in place.

@@ -196,19 +196,7 @@ func serves(t *testing.T, pod *corev1.Pod, ip string) {
 // flag.
 func crashes(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	now := time.Now()
-	started := metav1.NewTime(now.Add(-time.Minute))
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &started,
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
-		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "app", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: 2, Reason: "Error", Message: "unknown flag: --tls-cert-file\n",
-				StartedAt: metav1.NewTime(now.Add(-6 * time.Second)), FinishedAt: metav1.NewTime(now.Add(-5 * time.Second)),
-			}},
-		}},
-	}
+	pod.Status = harness.Crashing("unknown flag: --tls-cert-file\n")
 	require.NoError(t, admin.Status().Update(t.Context(), pod))
 }
 

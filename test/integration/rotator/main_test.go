@@ -8,11 +8,9 @@ package rotator
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -44,54 +42,32 @@ var (
 	webhook *fakeWebhook
 )
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	ctrl.SetLogger(logr.Discard())
-	cluster, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	if err := prepare(ctx); err != nil {
-		return 0, err
-	}
-	defer webhook.Close()
-
-	mgr, err := newManager(account, metricsAddress, metrics.Registry)
-	if err != nil {
-		return 0, err
-	}
-	running, stop := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(running) }()
-	defer func() {
-		stop()
-		err = errors.Join(err, <-done)
-	}()
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{ControlPlane: controlplane.Options{ControllerManager: true}, RightsOf: "rotator"}, prepare)
 }
 
-// prepare makes what an installation has before the rotator starts: what
-// install.yaml says of the rotator, and a webhook.
-func prepare(ctx context.Context) error {
-	var err error
-	if admin, err = client.New(cluster.AdminConfig(), client.Options{}); err != nil {
-		return err
-	}
-	if err := harness.ApplyRights(ctx, admin, "rotator"); err != nil {
-		return err
-	}
+// prepare starts a webhook, and the rotator of all tests.
+func prepare(ctx context.Context, s *harness.Suite) (err error) {
+	cluster, admin = s.Plane, s.Client
 	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
 		return err
 	}
 	if metricsAddress, err = harness.FreeAddress(); err != nil {
 		return err
 	}
-	webhook, err = startWebhook(ctx)
-	return err
+	if webhook, err = startWebhook(ctx); err != nil {
+		return err
+	}
+	s.AtEnd(func() error { webhook.Close(); return nil })
+	mgr, err := newManager(account, metricsAddress, metrics.Registry)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(running) }()
+	s.AtEnd(func() error { stop(); return <-done })
+	return nil
 }
 
 // newManager returns a process that does nothing but find missed pods, once it

@@ -1,15 +1,21 @@
 package signer
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"io"
+	"math/big"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +26,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -98,31 +105,89 @@ func TestKeystore(t *testing.T) {
 	assert.Equal(t, first.secret.UID, secret.UID)
 }
 
-// Java, keytool and OpenSSL read the keystore, for each kind of key.
-func TestProgramsReadTheKeystore(t *testing.T) {
-	for _, tool := range []string{"javac", "keytool", "openssl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(tool + " is not installed")
+// haveTools skips the test unless the commands are installed.
+func haveTools(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(name + " is not installed")
 		}
 	}
+}
+
+// output runs a command that has to succeed, and returns what it says.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return string(out)
+}
+
+// writeFiles writes data of the Secret to a directory, and returns that.
+func writeFiles(t *testing.T, secret *corev1.Secret, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), secret.Data[name], 0o600))
+	}
+	return dir
+}
+
+// clientPair returns a client's certificate of the shared signer's CA, which issues none itself.
+func clientPair(t *testing.T) tls.Certificate {
+	t.Helper()
+	of := getSecret(t, "sys-shared", api.CASecretName)
+	caKey, err := pki.ParseKey(of.Data["generation-1.key"])
+	require.NoError(t, err)
+	ca, err := pki.ParseCertificates(of.Data["generation-1.crt"])
+	require.NoError(t, err)
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "client"}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(nil, template, ca[0], key.Public(), caKey)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// answers dials the port as the Service's client, which trusts the Secret's ca.crt alone.
+func answers(secret *corev1.Secret, port int, name string, pairs ...tls.Certificate) (string, error) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data[formats.CAFile])
+	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{RootCAs: roots, ServerName: name, Certificates: pairs, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
+
+// Java, keytool and OpenSSL read keystore and truststore, for each kind of key. The Java program
+// finds them by Spring Boot's variables and Kafka's properties, and asks its clients for certificates.
+func TestProgramsReadTheKeystore(t *testing.T) {
+	haveTools(t, "javac", "keytool", "openssl")
 	r := sharedSigner(t)
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.RSA2048, pki.Ed25519} {
 		t.Run(string(algorithm), func(t *testing.T) {
 			ns := newNamespace(t)
-			makeService(t, ns, "web", api.AnnotationFormats, "keystore.p12", api.AnnotationKeystorePassword, "s3cret!", api.AnnotationKeyAlgorithm, string(algorithm))
-			served := r.waitGood(t, ns, "web", "web-tls")
-			file := filepath.Join(t.TempDir(), formats.KeystoreFile)
-			require.NoError(t, os.WriteFile(file, served.secret.Data[formats.KeystoreFile], 0o600))
-			out, err := exec.CommandContext(t.Context(), "keytool", "-list", "-keystore", file, "-storepass", "s3cret!").CombinedOutput()
-			require.NoError(t, err, string(out))
-			assert.Contains(t, string(out), "PrivateKeyEntry")
-			out, err = exec.CommandContext(t.Context(), "openssl", "pkcs12", "-info", "-noenc", "-in", file, "-passin", "pass:s3cret!").CombinedOutput()
-			require.NoError(t, err, string(out))
-			assert.Contains(t, string(out), "PBES2, PBKDF2, AES-256-CBC")
-			assert.Contains(t, string(out), "BEGIN PRIVATE KEY")
+			makeService(t, ns, "web", api.AnnotationFormats, "ca.crt,keystore.p12,truststore.p12", api.AnnotationKeystorePassword, "s3cret!", api.AnnotationKeyAlgorithm, string(algorithm))
+			secret := r.waitGood(t, ns, "web", "web-tls").secret
+			dir := writeFiles(t, secret, formats.KeystoreFile, formats.TruststoreFile)
+			file, roots := filepath.Join(dir, formats.KeystoreFile), filepath.Join(dir, formats.TruststoreFile)
+			assert.Regexp(t, `(?m)^1, .*PrivateKeyEntry`, output(t, "keytool", "-list", "-keystore", file, "-storepass", "s3cret!"), "programs.yaml names the alias")
+			assert.Contains(t, output(t, "keytool", "-list", "-keystore", roots, "-storepass", "s3cret!"), "trustedCertEntry")
+			info := output(t, "openssl", "pkcs12", "-info", "-noenc", "-in", file, "-passin", "pass:s3cret!")
+			assert.Contains(t, info, "PBES2, PBKDF2, AES-256-CBC")
+			assert.Contains(t, info, "BEGIN PRIVATE KEY")
+			info = output(t, "openssl", "pkcs12", "-info", "-nokeys", "-in", roots, "-passin", "pass:s3cret!")
+			assert.Equal(t, 1, strings.Count(info, "BEGIN CERTIFICATE"))
 
 			cmd := exec.CommandContext(t.Context(), "java", "testdata/Server.java")
-			cmd.Env = append(os.Environ(), "SERVER_SSL_KEYSTORE=file:"+file, "SERVER_SSL_KEYSTOREPASSWORD=s3cret!", "SERVER_SSL_KEYSTORETYPE=PKCS12")
+			cmd.Env = append(os.Environ(), "SERVER_SSL_KEYSTORE=file:"+file, "SERVER_SSL_KEYSTOREPASSWORD=s3cret!", "SERVER_SSL_KEYSTORETYPE=PKCS12",
+				"SERVER_SSL_TRUSTSTORE=file:"+roots, "SERVER_SSL_TRUSTSTOREPASSWORD=s3cret!", "SERVER_SSL_TRUSTSTORETYPE=PKCS12", "SERVER_SSL_CLIENTAUTH=need")
 			stdout, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, cmd.Start())
@@ -130,15 +195,135 @@ func TestProgramsReadTheKeystore(t *testing.T) {
 			var port int
 			_, err = fmt.Fscan(stdout, &port)
 			require.NoError(t, err)
-			leaf, err := pki.ParseCertificates(served.secret.Data[corev1.TLSCertKey])
+			name := "web." + ns + ".svc"
+			answer, err := answers(secret, port, name, clientPair(t))
 			require.NoError(t, err)
-			conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the leaf is compared
+			assert.Equal(t, "ok", answer)
+			_, err = answers(secret, port, name)
+			require.Error(t, err, "without a certificate")
+			strange, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 			require.NoError(t, err)
-			defer conn.Close()
-			answer, err := io.ReadAll(conn)
-			require.NoError(t, err)
-			assert.Equal(t, "ok", string(answer))
-			assert.True(t, leaf[0].Equal(conn.ConnectionState().PeerCertificates[0]))
+			_, err = answers(secret, port, name, strange)
+			require.Error(t, err, "with one for servers")
 		})
 	}
+}
+
+// HAProxy serves the file with the key and the certificates.
+func TestHAProxyReadsTheCombinedFile(t *testing.T) {
+	haveTools(t, "haproxy")
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	makeService(t, ns, "web", api.AnnotationFormats, "combined.pem,ca.crt")
+	secret := r.waitGood(t, ns, "web", "web-tls").secret
+	dir := writeFiles(t, secret, formats.CombinedFile)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	config := filepath.Join(dir, "haproxy.cfg")
+	text := fmt.Sprintf("defaults\n  mode http\n  timeout client 5s\n  timeout connect 5s\n  timeout server 5s\nfrontend web\n  bind 127.0.0.1:%d ssl crt %s\n  http-request return status 200\n",
+		port, filepath.Join(dir, formats.CombinedFile))
+	require.NoError(t, os.WriteFile(config, []byte(text), 0o600))
+	cmd := exec.CommandContext(t.Context(), "haproxy", "-db", "-f", config)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	harness.Eventually(t, func() error {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(secret.Data[formats.CAFile])
+		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{RootCAs: roots, ServerName: "web." + ns + ".svc", MinVersion: tls.VersionTLS12})
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
+}
+
+// The roots come with the certificate and go, and are repaired without another certificate being
+// issued.
+func TestRootsOfASecret(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	makeService(t, ns, "web", api.AnnotationFormats, "ca.crt,truststore.p12")
+	first := r.waitGood(t, ns, "web", "web-tls").secret
+	require.Len(t, first.Data, 4)
+	same := func() error {
+		secret := getSecret(t, ns, "web-tls")
+		for key, want := range first.Data {
+			if !bytes.Equal(want, secret.Data[key]) {
+				return fmt.Errorf("key %s is another", key)
+			}
+		}
+		return nil
+	}
+	roots, err := pki.ParseBundle(first.Data[formats.CAFile])
+	require.NoError(t, err)
+	held, err := pkcs12.DecodeTrustStore(first.Data[formats.TruststoreFile], "changeit")
+	require.NoError(t, err)
+	assert.Equal(t, roots.Certificates(), held)
+	for name, value := range map[string]any{"removed": nil, "emptied": "", "changed": []byte("x"), "cut off": first.Data[formats.TruststoreFile][:300]} {
+		for _, file := range []string{formats.TruststoreFile, formats.CAFile} {
+			patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{file: value}})
+			harness.Eventually(t, same)
+			t.Log(file, name)
+		}
+	}
+	waitRest(t, ns)
+	annotate(t, ns, "web", map[string]any{api.AnnotationFormats: "pem"})
+	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
+	assert.Contains(t, c.Message, `"pem" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, truststore.p12`)
+	annotate(t, ns, "web", map[string]any{api.AnnotationFormats: nil})
+	harness.Eventually(t, func() error {
+		if secret := getSecret(t, ns, "web-tls"); len(secret.Data) != 2 {
+			return fmt.Errorf("%d keys", len(secret.Data))
+		}
+		return nil
+	})
+}
+
+// A CA bundle that changes costs one write for each Secret that has its roots, and nothing else: no
+// certificate, no read and no condition.
+func TestRootsOfASecretFollowTheBundle(t *testing.T) {
+	const n = 6
+	ns := newNamespace(t)
+	names := api.DefaultLimits().Constraints()
+	first := newGeneration(t, 1, names, nil)
+	second := newGeneration(t, 2, names, first)
+	sign, err := cfssl.NewLocal()
+	require.NoError(t, err)
+	count := requests{of: ns}
+	h := &held{changed: make(chan struct{})}
+	h.ca.Store(first.signing())
+	startUnder(t, h, sign, api.DefaultLimits(), count.wrap)
+	makeService(t, ns, "plain")
+	waitServed(t, ns, "plain", "plain-tls", first.signing())
+	before := map[string]served{}
+	for i := range n {
+		name := fmt.Sprintf("web-%d", i)
+		makeService(t, ns, name, api.AnnotationFormats, "ca.crt,truststore.p12,combined.pem")
+		before[name] = waitServed(t, ns, name, name+"-tls", first.signing())
+	}
+	waitRest(t, ns)
+	count.take()
+
+	prepared := first.signing() // which the second does not sign for yet
+	prepared.Bundle = pki.NewBundle(first.root, second.root)
+	h.set(prepared)
+	for name, old := range before {
+		var secret *corev1.Secret
+		harness.Eventually(t, func() error {
+			if secret = getSecret(t, ns, name+"-tls"); !bytes.Equal(secret.Data[formats.CAFile], prepared.Bundle.PEM()) {
+				return fmt.Errorf("%s has the old roots", name)
+			}
+			return nil
+		})
+		held, err := pkcs12.DecodeTrustStore(secret.Data[formats.TruststoreFile], "changeit")
+		require.NoError(t, err)
+		assert.Equal(t, prepared.Bundle.Certificates(), held)
+		for _, key := range []string{corev1.TLSCertKey, corev1.TLSPrivateKeyKey, formats.CombinedFile} {
+			assert.Equal(t, old.secret.Data[key], secret.Data[key], "%s of %s", key, name)
+		}
+	}
+	waitRest(t, ns)
+	assert.Equal(t, map[string]int{"PATCH secrets": n}, count.take())
 }

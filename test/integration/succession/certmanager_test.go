@@ -25,26 +25,17 @@ const certManagerNamespace = "cert-manager"
 // certManager is cert-manager's controller, which runs on the control plane of a scene.
 type certManager struct{ admin client.Client }
 
-// startCertManager starts it until the test ends.
-func startCertManager(t *scene) *certManager {
+// startCertManager starts it, with further flags, until the test ends.
+func startCertManager(t *scene, flags ...string) *certManager {
 	t.Helper()
 	binaries, err := controlplane.Binaries(t.Context(), os.Stderr, controlplane.CertManager)
 	require.NoError(t, err)
-	m := &certManager{}
-	m.admin, err = client.New(t.plane.AdminConfig(), client.Options{})
-	require.NoError(t, err)
-	crds, err := controlplane.CertManagerCRDs(t.Context())
-	require.NoError(t, err)
-	objects, err := deploy.Decode(crds)
-	require.NoError(t, err)
-	for _, crd := range objects {
-		require.NoError(t, m.admin.Create(t.Context(), crd))
-	}
+	m := &certManager{installCertManager(t)}
 	_, err = t.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: certManagerNamespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 
 	var log harness.Log
-	cmd := exec.Command(binaries[controlplane.CertManager], "-kubeconfig", t.plane.KubeconfigFile())
+	cmd := exec.Command(binaries[controlplane.CertManager], append(flags, "-kubeconfig", t.plane.KubeconfigFile())...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -55,6 +46,21 @@ func startCertManager(t *scene) *certManager {
 		}
 	})
 	return m
+}
+
+// installCertManager installs the kinds of cert-manager.
+func installCertManager(t *scene) client.Client {
+	t.Helper()
+	admin, err := client.New(t.plane.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	crds, err := controlplane.CertManagerCRDs(t.Context())
+	require.NoError(t, err)
+	objects, err := deploy.Decode(crds)
+	require.NoError(t, err)
+	for _, crd := range objects {
+		require.NoError(t, admin.Create(t.Context(), crd))
+	}
+	return admin
 }
 
 // create creates an object of cert-manager's, whose kind may be a moment old.

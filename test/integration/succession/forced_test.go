@@ -26,13 +26,18 @@ func TestForcedSuccession(test *testing.T) {
 	rotator := start(t, "trust")
 	makeShop(t, "shop", services, nil)
 	tr := startTraffic(t, "shop", services, time.Now)
+	operator := startOperator(t)
+	issued := operator.requireCalled(t, "1")
+	_, err := cli(t, "renew", operatorService, "-n", operatorNamespace, "--timeout=1m")
+	require.NoError(t, err)
+	assert.NotEqual(t, issued, operator.requireCalled(t, "1"), "the API server calls it with the renewed certificate")
 	first := status(t)
 	require.Equal(t, "1", first.Data[api.CAGeneration])
 	require.Equal(t, api.PhaseStable, first.Data[api.CAPhase])
 
 	// Without a rotator nobody says that the new root is trusted: it does not sign.
 	rotator.Kill()
-	_, err := cli(t, "rotate-ca", "--reason", "audit", "--wait=false")
+	_, err = cli(t, "rotate-ca", "--reason", "audit", "--wait=false")
 	require.NoError(t, err)
 	waiting := eventually(t, "the next generation is made", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
 	assert.Equal(t, "asked for: audit", waiting.Data[api.CAWhy])
@@ -55,6 +60,8 @@ func TestForcedSuccession(test *testing.T) {
 	assert.Equal(t, "generation 2 was made and signs", done.Data[api.CARotationOutcome])
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && strings.HasPrefix(tr.issuers()[0], "servingcert CA 2 ") }, waitFor, tick)
 	tr.requireNoFailure(t)
+	operator.requireCalled(t, "2")
+	operator.end()
 	_, err = cli(t, "status", "-A")
 	require.NoError(t, err)
 

@@ -6,13 +6,9 @@ package succession
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
@@ -23,23 +19,14 @@ import (
 // bin holds the programs.
 var bin string
 
-func TestMain(m *testing.M) { harness.Main(m, run) }
-
-func run(m *testing.M) (code int, err error) {
-	ctrl.SetLogger(logr.Discard()) // each controller logs to its test
-	klog.SetLogger(logr.Discard())
-	if err := harness.SideBySide(4); err != nil { // before m.Run reads -parallel
-		return 1, err
-	}
-	if bin, err = os.MkdirTemp("", "servingcert-succession-"); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
-	ctx := context.Background()
-	if err := harness.Build(ctx, bin, "signer", "rotator", "kubectl-servingcert"); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func TestMain(m *testing.M) {
+	operatorInstead()
+	harness.Run(m, harness.Setup{
+		NoControlPlane: true, SideBySide: 4, Programs: []string{"signer", "rotator", "kubectl-servingcert"},
+	}, func(_ context.Context, s *harness.Suite) error {
+		bin = s.Dir
+		return nil
+	})
 }
 
 // installed starts a control plane and applies deploy/install.yaml to it.

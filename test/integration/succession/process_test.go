@@ -10,9 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/servingcert/servingcert/deploy"
-	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -31,12 +28,9 @@ type process struct {
 // that: what a test wants sooner or shorter is in flags.
 func start(t *scene, name string, flags ...string) *process {
 	t.Helper()
-	cfg, err := t.plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, "servingcert-"+name)
+	made, err := harness.Process(t.Context(), t.plane, bin, name)
 	require.NoError(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cfg))
-	program, of := deploy.Program(name)
-	p := &process{&harness.Program{Path: filepath.Join(bin, program)}, append(of, "--kubeconfig="+kubeconfig, "--metrics-addr=0")}
+	p := &process{made, made.Args}
 	p.Args = slices.Concat(p.flags, flags)
 	p.Start(t)
 	return p

@@ -8,13 +8,9 @@ package trust
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,13 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const system = api.DefaultNamespace
@@ -39,36 +35,19 @@ var (
 	admin   client.Client // sees everything, without a cache
 )
 
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
-
-func runTests(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	var err error
-	if cluster, err = controlplane.Start(ctx, controlplane.Options{Without: []controlplane.Feature{controlplane.ClusterTrustBundles}}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() {
-		if err := cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}()
-	ctrl.SetLogger(logr.Discard()) // managers log to their tests
-	if err := prepare(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{Without: []controlplane.Feature{controlplane.ClusterTrustBundles}},
+	}, prepare)
 }
 
 // prepare makes what an installation has before the rotator starts.
-func prepare(ctx context.Context) error {
+func prepare(ctx context.Context, s *harness.Suite) (err error) {
+	cluster = s.Plane
 	all := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(all), trustcontroller.AddToScheme(all)); err != nil {
 		return err
 	}
-	var err error
 	if admin, err = client.New(cluster.AdminConfig(), client.Options{Scheme: all}); err != nil {
 		return err
 	}

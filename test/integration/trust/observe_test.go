@@ -2,6 +2,7 @@ package trust
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,19 +38,19 @@ func describe(e *eventsv1.Event) string {
 	return fmt.Sprintf("%s %s: %s%s", e.Reason, e.Regarding.Name, e.Note, repeated)
 }
 
-// event waits for an event and returns it.
-func event(t *testing.T, namespace, reason, name string) string {
+// event waits for an event that has the words in its note, and returns it.
+func event(t *testing.T, namespace, reason, name string, words ...string) string {
 	t.Helper()
 	found := ""
 	harness.Eventually(t, func() error {
 		all := events(t, namespace)
 		for _, e := range all {
-			if strings.HasPrefix(e, reason+" "+name+": ") {
+			if strings.HasPrefix(e, reason+" "+name+": ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e, w) }) {
 				found = e
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s on %s; there are %q", reason, name, all)
+		return fmt.Errorf("no event %s on %s with %q; there are %q", reason, name, words, all)
 	})
 	return found
 }

@@ -80,7 +80,7 @@ func TestKindWithoutRights(t *testing.T) {
 			assert.Contains(t, got[api.TrustNotHolding], "CustomResourceDefinition (all): Forbidden: "+verb)
 			r.shows(t, "servingcert_trust_kinds", "kind=CustomResourceDefinition state=refused", 1)
 			r.shows(t, "servingcert_trust_refusing", "kind=CustomResourceDefinition reason=Forbidden", 1)
-			assert.Contains(t, event(t, system, trustcontroller.EventKindRefused, api.TrustStatusName), "leave the kind out of --targets")
+			event(t, system, trustcontroller.EventKindRefused, api.TrustStatusName, "leave the kind out of --targets")
 			assert.Empty(t, crd.get(read(t, crd.object(t))))
 
 			restore()
@@ -164,8 +164,7 @@ func withTrustBundles(t *testing.T) {
 	t.Cleanup(func() {
 		cluster, account, admin = shared, sharedAccount, sharedAdmin
 	})
-	cluster = other
-	require.NoError(t, prepare(ctx))
+	require.NoError(t, prepare(ctx, &harness.Suite{Plane: other}))
 }
 
 // trustBundleVersion is the one that the API server serves.

@@ -125,12 +125,17 @@ func TestSourceIsNormalized(t *testing.T) {
 
 // A root that expires leaves the bundle by itself.
 func TestExpiredRootLeaves(t *testing.T) {
-	old, current := newRoot(t, 1, time.Now().Add(3*time.Second)), newRoot(t, 2, time.Now().Add(time.Hour))
-	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
-	setSource(t, string(both.PEM()))
+	current := newRoot(t, 2, time.Now().Add(time.Hour))
+	setSource(t, string(current.PEM()))
 	startRotator(t)
 	ns := newNamespace(t)
 	create(t, mutating("expires", byService("a")))
+	holds(t, ns, string(current.PEM()))
+	caBundles(t, "expires", string(current.PEM()))
+
+	old := newRoot(t, 1, time.Now().Add(5*time.Second)) // once all are there that are to see it
+	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
+	setSource(t, string(both.PEM()))
 	holds(t, ns, string(both.PEM()))
 	caBundles(t, "expires", string(both.PEM()))
 

@@ -5,15 +5,11 @@ package webhook_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
@@ -31,41 +27,26 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	harness.Main(m, runTests)
+	harness.Run(m, harness.Setup{NoControlPlane: true, Programs: []string{"webhook"}}, prepare)
 }
 
-func runTests(m *testing.M) (code int, err error) {
-	// The first run on a machine may have to build the control plane.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
-	defer cancel()
-	clientDir, err := os.MkdirTemp("", "servingcert-clients-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(clientDir) }()
+// prepare starts a control plane that has a certificate for webhooks, and the webhook.
+func prepare(ctx context.Context, s *harness.Suite) error {
 	var presents string
-	if clientAuthority, presents, err = configureClientCertificate(clientDir); err != nil {
-		return 1, err
+	var err error
+	if clientAuthority, presents, err = configureClientCertificate(filepath.Join(s.Dir, "clients")); err != nil {
+		return err
 	}
-	if cluster, err = controlplane.Start(ctx, controlplane.Options{Features: controlplane.Features(), ExtraAPIServerArgs: []string{presents}}); err != nil {
-		return 1, err
+	if err := s.StartPlane(ctx, controlplane.Options{Features: controlplane.Features(), ExtraAPIServerArgs: []string{presents}}); err != nil {
+		return err
 	}
-	defer func() { _ = cluster.Stop() }()
-	if client, err = kubernetes.NewForConfig(cluster.AdminConfig()); err != nil {
-		return 1, err
+	cluster, client = s.Plane, s.Clientset
+	if hook, err = install(ctx, s.Dir); err != nil {
+		return err
 	}
-	dir, err := os.MkdirTemp("", "servingcert-webhook-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	if hook, err = install(ctx, dir); err != nil {
-		return 1, err
-	}
-	defer func() { hook.Kill(); err = errors.Join(err, hook.Err()) }()
+	s.AtEnd(func() error { hook.Kill(); return hook.Err() })
 	if err := hook.AwaitReady(ctx); err != nil {
-		return 1, fmt.Errorf("%w\n%s", err, hook.Log.String())
+		return fmt.Errorf("%w\n%s", err, hook.Log.String())
 	}
-	return m.Run(), nil
+	return nil
 }

@@ -39,9 +39,6 @@ const webhookPort = 9443
 func install(ctx context.Context, dir string) (*webhookProcess, error) {
 	w := &webhookProcess{kubeconfig: filepath.Join(dir, "kubeconfig"), dir: filepath.Join(dir, "certs")}
 	w.Path = filepath.Join(dir, "webhook")
-	if err := harness.Build(ctx, dir, "webhook"); err != nil {
-		return nil, err
-	}
 	var err error
 	if w.authority, err = newAuthority(); err != nil {
 		return nil, err

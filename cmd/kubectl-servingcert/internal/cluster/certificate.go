@@ -23,6 +23,7 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 		return s, err
 	}
 	s.Service, _ = judge.ServiceOf(svc)
+	s.Targets = api.ProbeTargets(svc)
 	switch bundle, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.BundleName, metav1.GetOptions{}); {
 	case err == nil:
 		s.Bundle = bundle.Data

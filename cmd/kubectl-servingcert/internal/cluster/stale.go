@@ -44,3 +44,34 @@ func (c *Cluster) staleList(ctx context.Context, system string) (judge.StaleList
 	}
 	return judge.StaleList{ServingStatus: status}, nil
 }
+
+// Kubelets returns what the rotator has reported of kubelets; nil if it reports nothing, or the user may not
+// read it.
+func (c *Cluster) Kubelets(ctx context.Context, system string) (*api.KubeletStatus, error) {
+	name := fmt.Sprintf("ConfigMap %s/%s", system, api.KubeletStatusName)
+	cm, err := c.Client.CoreV1().ConfigMaps(system).Get(ctx, api.KubeletStatusName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	status, err := api.ParseKubeletStatus(cm.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &status, nil
+}
+
+// OldClients reads who may hold an older CA bundle; nobody if the rotator has not reported it, or
+// if the user may not read it.
+func (c *Cluster) OldClients(ctx context.Context, system string) ([]judge.OldClients, error) {
+	cm, err := c.Client.CoreV1().ConfigMaps(system).Get(ctx, api.ServingStatusName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", system, api.ServingStatusName, err)
+	}
+	return judge.ParseOldClients(cm.Data), nil
+}

@@ -135,6 +135,13 @@ func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
 		return
 	}
 	i.KubeletRequests = append([]certificatesv1.CertificateSigningRequest{}, list.Items...)
+	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.KubeletStatusName, metav1.GetOptions{})
+	if err == nil {
+		i.Kubelets, err = api.ParseKubeletStatus(cm.Data)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		g.failed("ConfigMap "+api.KubeletStatusName, err, doctor.KubeletServing)
+	}
 }
 
 // webhookName is the name of the webhook's configuration.

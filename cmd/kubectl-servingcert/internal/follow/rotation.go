@@ -45,7 +45,9 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 	} else if err := w.replaced(ctx, before); err != nil {
 		return w.seen, err
 	}
-	err = w.served(ctx, wanted.Breaks())
+	if err = w.served(ctx, wanted.Breaks()); err == nil {
+		err = w.clients(ctx)
+	}
 	return w.seen, err
 }
 
@@ -58,8 +60,17 @@ func (w *Watcher) Generation(ctx context.Context, number int) (Outcome, error) {
 		return w.seen, err
 	}
 	w.settled(ctx)
-	err = w.served(ctx, false)
+	if err = w.served(ctx, false); err == nil {
+		err = w.clients(ctx)
+	}
 	return w.seen, err
+}
+
+// Imported follows until a CA with the root, by its fingerprint, has been imported and
+// signs. That the signer refuses it is an error.
+func (w *Watcher) Imported(ctx context.Context, root string) error {
+	defer w.Bar.Clear()
+	return w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Imported(root) })
 }
 
 // until reads the status until done returns true, and prints each change.
@@ -155,4 +166,15 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 			return w.tooLong(ctx)
 		}
 	}
+}
+
+// clients prints which pods may hold a bundle without the root of the generation that signs.
+func (w *Watcher) clients(ctx context.Context) error {
+	old, err := w.Cluster.OldClients(ctx, w.Namespace)
+	for _, o := range old {
+		if o.Generation == w.seen.CA.Generation {
+			_, _ = fmt.Fprintf(w.Out, "clients: %s\n", o)
+		}
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -134,6 +135,22 @@ func (s CAStatus) Progress() string {
 		text += "; problem: " + s.Problem
 	}
 	return text
+}
+
+// Imported reports whether the CA with the root, by its fingerprint, has been imported and has
+// begun to sign. The error is why it is not imported.
+func (s CAStatus) Imported(root string) (bool, error) {
+	for _, g := range s.facts.Generations {
+		if g.Root == root {
+			return !g.SignsSince.IsZero() && s.SignsAlone(), nil
+		}
+	}
+	for _, w := range s.facts.Warnings {
+		if w.Reason == api.CAImportInvalid {
+			return false, errors.New(Escape(w.Message))
+		}
+	}
+	return false, nil
 }
 
 // SignsAlone reports whether no certificate is being replaced.

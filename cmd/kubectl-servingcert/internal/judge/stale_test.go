@@ -195,3 +195,17 @@ func TestConsequences(t *testing.T) {
 	assert.Contains(t, got, "  workloads that mount a certificate or the bundle: unknown: pods is forbidden\n")
 	assert.Contains(t, got, "): 7\n")
 }
+
+func TestOldClients(t *testing.T) {
+	status := api.ServingStatus{Clients: api.OldClients{
+		{Generation: 2, Root: strings.Repeat("a", 64)},
+		{Generation: 3, Root: strings.Repeat("b", 64), Pods: 12, Workloads: 11, First: []string{"shop/Deployment web", "x/Pod \x1b[31m"}},
+	}}
+	data, err := status.Data()
+	require.NoError(t, err)
+	old := ParseOldClients(data)
+	require.Len(t, old, 1, "the root of generation 2 is held by all")
+	assert.Contains(t, old[0].String(), "12 pods of 11 workloads may not hold the root of generation 3, as they were started before it was everywhere: shop/Deployment web, x/Pod ")
+	assert.NotContains(t, old[0].String(), "\x1b")
+	assert.Empty(t, ParseOldClients(map[string]string{"clients": "{"}))
+}

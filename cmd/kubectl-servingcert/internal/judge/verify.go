@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // VerifySituation is what verify has read.
@@ -29,10 +31,27 @@ type VerifySituation struct {
 	Secret    []byte // tls.crt of the Secret; empty if there is none
 	SecretErr error  // why it may not be read
 
+	Targets []api.ProbeTarget // of the Service
 	Address string
 	Dialled bool
 	Served  []*x509.Certificate
 	DialErr error
+}
+
+// Protocol returns what comes before TLS at a port of one of the Service's servers, or at one that
+// is forwarded to it: what all its ports have in common, or else what the port of that number has.
+func (s VerifySituation) Protocol(port string) starttls.Protocol {
+	said := map[starttls.Protocol]bool{}
+	for _, t := range s.Targets {
+		if port == t.Target.String() || port == strconv.Itoa(int(t.Port)) {
+			return t.Protocol
+		}
+		said[t.Protocol] = true
+	}
+	if len(said) != 1 {
+		return ""
+	}
+	return s.Targets[0].Protocol
 }
 
 // Verdicts.

@@ -9,11 +9,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -110,4 +112,22 @@ func TestVerify(t *testing.T) {
 		s.SecretErr = errors.New("forbidden")
 		assert.Contains(t, Verify(s, epoch), Finding{VerdictUnknown, "Secret shop/web-tls: cannot be read: forbidden"})
 	})
+}
+
+func TestProtocolOfAnAddress(t *testing.T) {
+	db := api.ProbeTarget{Port: 5432, Target: intstr.FromString("db"), Protocol: starttls.Postgres}
+	mail := api.ProbeTarget{Port: 25, Target: intstr.FromInt32(2525), Protocol: starttls.SMTP}
+	for _, tt := range []struct {
+		targets []api.ProbeTarget
+		port    string
+		want    starttls.Protocol
+	}{
+		{nil, "5432", ""},
+		{[]api.ProbeTarget{db}, "15432", starttls.Postgres}, // forwarded from another port
+		{[]api.ProbeTarget{db, mail}, "25", starttls.SMTP},
+		{[]api.ProbeTarget{db, mail}, "2525", starttls.SMTP},
+		{[]api.ProbeTarget{db, mail}, "8443", ""},
+	} {
+		assert.Equal(t, tt.want, VerifySituation{Targets: tt.targets}.Protocol(tt.port), "%v %s", tt.targets, tt.port)
+	}
 }

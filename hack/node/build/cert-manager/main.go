@@ -1,5 +1,5 @@
-// Command cert-manager is cert-manager's controller with its issuers of kinds CA and
-// SelfSigned and no others: the whole of it would bring the clients of four DNS
+// Command cert-manager is cert-manager's controller, and with -cainjector its CA injector, with its
+// issuers of kinds CA and SelfSigned and no others: the whole of it would bring the clients of four DNS
 // services and two vaults. cert-manager's own command is in a module that replaces
 // its requirements by directories, which no other module can require.
 package main
@@ -14,8 +14,21 @@ import (
 	"syscall"
 	"time"
 
+	admissionreg "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiext "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	apireg "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	cmapi "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
 	"github.com/cert-manager/cert-manager/pkg/controller"
+	"github.com/cert-manager/cert-manager/pkg/controller/cainjector"
 	"github.com/cert-manager/cert-manager/pkg/logs"
+	"github.com/cert-manager/cert-manager/pkg/util"
 
 	// Controllers and issuers register themselves.
 	_ "github.com/cert-manager/cert-manager/pkg/controller/certificaterequests/approver"
@@ -37,12 +50,16 @@ import (
 const workers = 5
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "kubeconfig of the cluster; default: that of the pod's service account")
-	namespace := flag.String("cluster-resource-namespace", "cert-manager", "namespace of the Secrets that ClusterIssuers name")
-	flag.Parse()
+	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError) // controller-runtime has a flag kubeconfig of its own
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the cluster; default: that of the pod's service account")
+	namespace := flags.String("cluster-resource-namespace", "cert-manager", "namespace of the Secrets that ClusterIssuers name")
+	inject := flags.Bool("cainjector", false, "inject the CA of a Certificate into webhooks, CRDs and APIServices that ask for it, too")
+	_ = flags.Parse(os.Args[1:]) // it exits
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, controller.ContextOptions{
-		Kubeconfig:    *kubeconfig,
+	err := run(ctx, *inject, controller.ContextOptions{
+		Kubeconfig: *kubeconfig,
+		// As cert-manager's own command has them; client-go's defaults are a quarter of it.
+		KubernetesAPIQPS: 20, KubernetesAPIBurst: 50,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: *namespace},
 		CertificateOptions: controller.CertificateOptions{
 			CertificateRequestMinimumBackoffDuration: time.Hour,
@@ -58,7 +75,7 @@ func main() {
 
 // run runs all controllers that are registered until ctx ends. One that fails ends
 // the others.
-func run(ctx context.Context, options controller.ContextOptions) error {
+func run(ctx context.Context, inject bool, options controller.ContextOptions) error {
 	ctx, cancel := context.WithCancelCause(logs.NewContext(ctx, logs.Log))
 	defer cancel(nil)
 	factory, err := controller.NewContextFactory(ctx, options)
@@ -76,6 +93,13 @@ func run(ctx context.Context, options controller.ContextOptions) error {
 	shared.SharedInformerFactory.Start(ctx.Done())
 	shared.KubeSharedInformerFactory.Start(ctx.Done())
 	var running sync.WaitGroup
+	if inject {
+		running.Go(func() {
+			if err := runInjector(ctx, options.Kubeconfig); err != nil {
+				cancel(fmt.Errorf("cainjector: %w", err))
+			}
+		})
+	}
 	for name, c := range all {
 		running.Go(func() {
 			if err := c.Run(workers, ctx); err != nil {
@@ -102,4 +126,38 @@ func build(factory *controller.ContextFactory) (map[string]controller.Interface,
 		all[name] = c
 	}
 	return all, nil
+}
+
+// runInjector runs the CA injector until ctx ends.
+func runInjector(ctx context.Context, kubeconfig string) error {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	cfg = util.RestConfigWithUserAgent(cfg, "cainjector") // the injector is its field manager by it
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{cmapi.AddToScheme, corev1.AddToScheme, admissionreg.AddToScheme, apiext.AddToScheme, apireg.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	ctrl.SetLogger(logs.Log)
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		// As cert-manager's own command: Secrets are watched by their metadata, and read when they are needed.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := cainjector.RegisterAllInjectors(ctx, mgr, cainjector.SetupOptions{
+		EnableCertificatesDataSource: true,
+		EnabledReconcilersFor: map[string]bool{
+			cainjector.MutatingWebhookConfigurationName: true, cainjector.ValidatingWebhookConfigurationName: true,
+			cainjector.APIServiceName: true, cainjector.CustomResourceDefinitionName: true,
+		},
+	}); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
 }

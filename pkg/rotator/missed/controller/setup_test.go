@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -18,7 +19,7 @@ func TestServicesThatMatter(t *testing.T) {
 	strip := func(change func(*corev1.Service)) *corev1.Service {
 		svc := rotatortest.Service("web", "web-tls", "app", "web")
 		change(svc)
-		kept, err := cluster.ServiceTransform(false)(svc)
+		kept, err := facts.ServiceTransform(false, cluster.Keep, nil)(svc)
 		require.NoError(t, err)
 		return kept.(*corev1.Service)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // Prober dials pods, a bounded number at a time, which namespaces share (probe.Queue). A
@@ -39,7 +40,7 @@ type Prober struct {
 	refused *prometheus.CounterVec // by reason
 
 	addresses probe.Addresses
-	dial      func(ctx context.Context, address, name string, timeout time.Duration) probe.Outcome // dial.Dial
+	dial      func(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome // dial.Dial
 
 	mu      sync.Mutex
 	changed *sync.Cond // a visit was added or has ended, or the prober stops
@@ -75,7 +76,7 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 		cfg: cfg, now: now, trust: trust, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
-			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other or panic.",
+			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other, first_words or panic.",
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_visits_refused_total",
@@ -182,10 +183,10 @@ func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer pr
 			log.FromContext(ctx).Error(errPanic, "a pod could not be judged", "namespace", v.Of.Namespace, "secret", v.Of.Key.String(), "pod", v.Pod, "port", port,
 				"type", fmt.Sprintf("%T", r), "functions", functions())
 			p.results.WithLabelValues(string(probe.CausePanic)).Inc()
-			answer = probe.Answer{Port: port, Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
+			answer = probe.Answer{Port: port, Protocol: v.Protocols[port], Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
 		}
 	}()
-	outcome := p.dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, p.cfg.Timeout)
+	outcome := p.dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, v.Protocols[port], p.cfg.Timeout)
 	answer = v.Answer(port, at, outcome, p.trust(ctx))
 	p.results.WithLabelValues(outcome.Label()).Inc()
 	return answer

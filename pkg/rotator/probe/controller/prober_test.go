@@ -22,6 +22,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -209,7 +210,7 @@ func TestAPanicOverAnAnswer(t *testing.T) {
 		func() probe.Outcome { return probe.Outcome{Kind: probe.TLS} }, // no certificate: judging it is a panic
 		func() probe.Outcome { return probe.Outcome{Kind: probe.Plaintext} },
 	}
-	p.dial = func(context.Context, string, string, time.Duration) probe.Outcome {
+	p.dial = func(context.Context, string, string, starttls.Protocol, time.Duration) probe.Outcome {
 		next := outcomes[0]
 		outcomes = outcomes[1:]
 		return next()

@@ -1,5 +1,5 @@
-// Package dial asks a server for its certificate: one TCP connection and one TLS
-// handshake. It needs nothing of Kubernetes, so that the command-line tool can
+// Package dial asks a server for its certificate: one TCP connection, what the protocol says
+// before TLS, and one TLS handshake. It needs nothing of Kubernetes, so that the command-line tool can
 // judge a server exactly as the rotator does.
 package dial
 
@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // maxHandshake is the most bytes that are read of a server: what the signer writes into a
@@ -40,12 +41,26 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Dial makes a TCP connection to address, HOST:PORT, and a TLS handshake that asks
-// for name (SNI), and closes it, all within the timeout. It sends nothing else and
+// Dial makes a TCP connection to address, HOST:PORT, says what comes before TLS in the
+// protocol, makes a TLS handshake that asks for name (SNI), and closes it, all within the
+// timeout. It sends nothing else, but for a login in MySQL that fails (starttls.Protocol.End), and
 // verifies nothing: the caller judges the certificates.
-func Dial(ctx context.Context, address, name string, timeout time.Duration) probe.Outcome {
+//
+// The protocol may be a guess. To a server that answers it in TLS, or closes the connection, another
+// one is made, and one that should speak first and does not is taken for a TLS server.
+func Dial(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	outcome := connect(ctx, address, name, protocol, timeout/2)
+	if errors.Is(outcome.Err, starttls.ErrTLS) {
+		outcome = connect(ctx, address, name, starttls.TLS, 0)
+	}
+	return outcome
+}
+
+// connect is Dial with the time limit of ctx. silence is how much of it is left for TLS if the server
+// should speak first and does not.
+func connect(ctx context.Context, address, name string, protocol starttls.Protocol, silence time.Duration) probe.Outcome {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return probe.Unreachable(err)
@@ -53,6 +68,11 @@ func Dial(ctx context.Context, address, name string, timeout time.Duration) prob
 	defer func() { _ = conn.Close() }()
 	// The farewell of crypto/tls has a limit of its own, of 5 s.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	deadline, _ := ctx.Deadline()
+	unsaid := protocol.Begin(conn, name, deadline.Add(-silence), deadline)
+	if unsaid != nil && !errors.Is(unsaid, starttls.ErrSilent) {
+		return probe.JudgeWords(because(ctx, unsaid))
+	}
 	var shown []*x509.Certificate
 	client := tls.Client(&bounded{conn, maxHandshake}, &tls.Config{
 		ServerName:         name,
@@ -65,15 +85,23 @@ func Dial(ctx context.Context, address, name string, timeout time.Duration) prob
 		CipherSuites:     allCipherSuites(),
 		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}, // no secret is sent: a short hello does
 	})
-	err = client.HandshakeContext(ctx)
-	if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
-		err = ctx.Err() // what has closed the connection, which crypto/tls does not always notice first
-	}
-	outcome := probe.Judge(shown, err)
+	outcome := probe.Judge(shown, because(ctx, client.HandshakeContext(ctx)))
 	if outcome.Kind == probe.TLS {
+		if unsaid == nil {
+			protocol.End(client)
+		}
 		_ = client.Close() // sends close_notify, so that servers log no error
 	}
 	return outcome
+}
+
+// because returns the end of ctx if that is what has closed the connection, which crypto/tls does
+// not always notice first.
+func because(ctx context.Context, err error) error {
+	if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // allCipherSuites returns all cipher suites, so that a server that supports only

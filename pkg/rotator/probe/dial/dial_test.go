@@ -25,6 +25,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -71,9 +72,64 @@ func TestDialShowsTheLeaf(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			at := rotatortest.Accept(t, tt.host, rotatortest.Handshakes(tt.cfg))
-			got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+			got := Dial(t.Context(), at.String(), "web.shop.svc", "", long)
 			require.Equal(t, probe.TLS, got.Kind, "%s", got.Cause)
 			assert.Equal(t, pki.Fingerprint(tt.want), pki.Fingerprint(got.Chain[0]))
+		})
+	}
+}
+
+// begins answers the first words of a protocol before it goes on with next.
+func begins(asked int, answer string, next func(net.Conn)) func(net.Conn) {
+	return func(conn net.Conn) {
+		_, _ = io.ReadFull(conn, make([]byte, asked))
+		_, _ = io.WriteString(conn, answer)
+		next(conn)
+	}
+}
+
+func TestDialInAProtocol(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	serves := rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10})
+	closes := func(net.Conn) {}
+	silent := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+	tests := map[string]struct {
+		protocol starttls.Protocol
+		timeout  time.Duration
+		answer   func(net.Conn)
+		want     probe.Outcome
+	}{
+		"PostgreSQL":                          {starttls.Postgres, long, begins(8, "S", serves), probe.Outcome{Kind: probe.TLS}},
+		"PostgreSQL without TLS":              {starttls.Postgres, long, begins(8, "N", silent), probe.Outcome{Kind: probe.Plaintext, Cause: probe.CauseDeclined}},
+		"TLS from the first byte, asked":      {starttls.Postgres, long, serves, probe.Outcome{Kind: probe.TLS}},
+		"TLS from the first byte, awaited":    {starttls.SMTP, 2 * time.Second, serves, probe.Outcome{Kind: probe.TLS}},
+		"garbage":                             {starttls.Postgres, long, begins(8, "garbage", closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseWords}},
+		"endless lines":                       {starttls.SMTP, long, begins(0, strings.Repeat("220-\r\n", 1<<20), closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseWords}},
+		"it closes":                           {starttls.Postgres, long, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
+		"it says nothing":                     {starttls.Postgres, 100 * time.Millisecond, silent, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"it should speak first, and closes":   {starttls.SMTP, long, closes, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
+		"it should speak first, and does not": {starttls.SMTP, 100 * time.Millisecond, silent, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"half a line, and no more":            {starttls.SMTP, 100 * time.Millisecond, begins(0, "220", silent), probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"TLS that does not begin":             {starttls.Postgres, long, begins(8, "S", begins(5, "garbage", silent)), probe.Outcome{Kind: probe.Plaintext}},
+		"a byte now and then": {starttls.SMTP, 200 * time.Millisecond, func(conn net.Conn) {
+			for {
+				if _, err := io.WriteString(conn, "2"); err != nil {
+					return
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			at := rotatortest.Accept(t, "127.0.0.1", tt.answer)
+			begun := time.Now()
+			got := Dial(t.Context(), at.String(), "web.shop.svc", tt.protocol, tt.timeout)
+			assert.Less(t, time.Since(begun), tt.timeout+10*time.Second)
+			assert.Equal(t, tt.want, probe.Outcome{Kind: got.Kind, Cause: got.Cause}, "%v", got.Err)
+			if tt.want.Kind == probe.TLS {
+				assert.Equal(t, pki.Fingerprint(pair.Leaf), pki.Fingerprint(got.Chain[0]))
+			}
 		})
 	}
 }
@@ -115,7 +171,7 @@ func TestDialOfWhatIsNoTLSServer(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := Dial(t.Context(), tt.at.String(), "web.shop.svc", tt.timeout)
+			got := Dial(t.Context(), tt.at.String(), "web.shop.svc", "", tt.timeout)
 			if name == "no route" { // and no answer is as good
 				got.Cause = ""
 			}
@@ -140,7 +196,7 @@ func TestDialOfAHugeCertificate(t *testing.T) {
 		pair.Certificate = append(pair.Certificate, pair.Certificate[0])
 	}
 	at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
-	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+	got := Dial(t.Context(), at.String(), "web.shop.svc", "", long)
 	assert.Error(t, got.Err)
 	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: got.Err}, got)
 }
@@ -153,7 +209,7 @@ func TestDialOfTheLargestChain(t *testing.T) {
 		pair.Certificate = append(pair.Certificate, pair.Certificate[0])
 	}
 	at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
-	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+	got := Dial(t.Context(), at.String(), "web.shop.svc", "", long)
 	require.Equal(t, probe.TLS, got.Kind, "%v", got.Err)
 	assert.Len(t, got.Chain, pki.MaxCertificates/pem)
 }
@@ -167,7 +223,7 @@ func TestDialOfAHugeKey(t *testing.T) {
 	require.NoError(t, err)
 	pair.Certificate, pair.Leaf = [][]byte{der}, nil
 	at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
-	got := Dial(t.Context(), at.String(), "web.shop.svc", long)
+	got := Dial(t.Context(), at.String(), "web.shop.svc", "", long)
 	require.ErrorContains(t, got.Err, "RSA key larger than 8192 bits")
 	assert.Equal(t, probe.CauseOther, got.Cause)
 }
@@ -202,7 +258,7 @@ func TestDialLeavesNoTrace(t *testing.T) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	got := Dial(t.Context(), netip.MustParseAddrPort(server.Listener.Addr().String()).String(), "web.shop.svc", long)
+	got := Dial(t.Context(), netip.MustParseAddrPort(server.Listener.Addr().String()).String(), "web.shop.svc", "", long)
 	require.Equal(t, probe.TLS, got.Kind)
 	<-ended
 	assert.Empty(t, logged.String())
@@ -231,7 +287,7 @@ func TestDialSaysGoodbye(t *testing.T) {
 		assert.Equal(t, io.EOF, err)
 		said <- raw.read.Bytes()
 	})
-	require.Equal(t, probe.TLS, Dial(t.Context(), at.String(), "web.shop.svc", long).Kind)
+	require.Equal(t, probe.TLS, Dial(t.Context(), at.String(), "web.shop.svc", "", long).Kind)
 	records := 0
 	for rest := <-said; len(rest) >= 5; rest = rest[5+int(binary.BigEndian.Uint16(rest[3:5])):] {
 		if rest[0] == encrypted {
@@ -262,7 +318,7 @@ func BenchmarkDial(b *testing.B) {
 	}()
 	at := l.Addr().String()
 	for b.Loop() {
-		require.Equal(b, probe.TLS, Dial(b.Context(), at, "web.shop.svc", long).Kind)
+		require.Equal(b, probe.TLS, Dial(b.Context(), at, "web.shop.svc", "", long).Kind)
 	}
 	require.NoError(b, l.Close())
 	<-done

@@ -35,6 +35,8 @@ type Partners struct {
 	// Held returns the workloads of a namespace that are not restarted now, and
 	// whether that was decided yet.
 	Held func(namespace string) (held []restart.Held, decided bool)
+	// Clients returns those that may hold an older CA bundle, false if they were not counted yet.
+	Clients func() (api.OldClients, bool)
 	// Changed enqueues, under any key, when one of these has changed. Its delay should
 	// be the Interval of the Config.
 	Changed *cluster.Trigger
@@ -95,6 +97,7 @@ func (r *reconciler) gather(ctx context.Context) (report.Situation, error) {
 		}
 		s.Unjudged, r.complete = unjudged, len(unjudged) == 0
 	}
+	s.Clients, s.Counted = r.partners.Clients()
 	for namespace, stale := range r.partners.Stale() {
 		held, decided := r.partners.Held(namespace)
 		byKey := map[restart.Key]*restart.Held{}

@@ -72,7 +72,7 @@ func (s *State) Held(namespace string) (held []restart.Held, decided bool) {
 
 var (
 	restartsDesc = prometheus.NewDesc("servingcert_restarts_total",
-		"Workloads restarted by this replica because their pods served an old certificate and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
+		"Workloads restarted by this replica because their pods served an old certificate, or held an old CA bundle, and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
 	rollingDesc = prometheus.NewDesc("servingcert_restarts_rolling",
 		"Restarted workloads that are rolling out now and count towards --max-restarts: for a bounded time, and one of a namespace.", nil, nil)
 	placeDesc = prometheus.NewDesc("servingcert_restarts_place",
@@ -80,7 +80,7 @@ var (
 	stuckDesc = prometheus.NewDesc("servingcert_restarts_stuck",
 		"Restarted workloads whose rollout is not progressing, by namespace; no other workload of the namespace is restarted.", []string{"namespace"}, nil)
 	heldDesc = prometheus.NewDesc("servingcert_restarts_held",
-		"Workloads whose pods serve an old certificate and ask for a restart, and that are not restarted now, by namespace and reason.", []string{"namespace", "reason"}, nil)
+		"Workloads whose pods serve an old certificate, or hold an old CA bundle, and ask for a restart, and that are not restarted now, by namespace and reason.", []string{"namespace", "reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.

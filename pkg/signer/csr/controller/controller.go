@@ -105,7 +105,15 @@ func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificates
 			return c.status(ctx, f, s.Request, map[string]any{"conditions": csr.Failed(s.Request, *d)})
 		})
 	case csr.Sign:
-		return c.sign(ctx, f, *s, *d)
+		err := c.sign(ctx, f, *s, *d)
+		if pending := issue.Waiting(err); pending != nil {
+			d.NextAt = s.Now.Add(pending.Again)
+			if !pending.Quiet(s.Now) {
+				c.requests.Say(f, regarding(s.Request), pending.Reason(), pending.Message)
+			}
+			return nil
+		}
+		return err
 	case csr.Ignore, csr.Review, csr.Approve:
 	}
 	return nil
@@ -135,8 +143,10 @@ func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d 
 		written, err = c.status(ctx, f, s.Request, map[string]any{"certificate": chain})
 	}
 	switch {
-	case ctx.Err() != nil:
-		return err // this process ends, and another does what it could not
+	case ctx.Err() != nil: // this process ends, and another does what it could not
+		return err
+	case issue.Waiting(err) != nil: // it is asked for
+		return err
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.requests.Failed(reason)

@@ -23,22 +23,22 @@ func apiService(openShift bool) Kind {
 			service := obj.(*apiregistrationv1.APIService)
 			service.Status = apiregistrationv1.APIServiceStatus{}
 		},
-		judge: func(obj client.Object, bundle []byte) trust.Judgement {
+		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
 			spec := obj.(*apiregistrationv1.APIService).Spec
 			switch {
 			case spec.Service == nil:
 				return trust.NoField("spec.service is not set: the API server serves this API itself")
 			case spec.InsecureSkipTLSVerify:
 				return trust.NoField("spec.insecureSkipTLSVerify is set: spec.caBundle is not allowed with it")
-			case !bytes.Equal(spec.CABundle, bundle):
+			case !bytes.Equal(spec.CABundle, bundle.PEM):
 				return trust.Differs("spec.caBundle is not the current CA bundle")
 			}
 			return trust.Holds()
 		},
-		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
 			return applyapiregistrationv1.APIService(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion()).
-				WithSpec(applyapiregistrationv1.APIServiceSpec().WithCABundle(bundle...))
+				WithSpec(applyapiregistrationv1.APIServiceSpec().WithCABundle(bundle.PEM...))
 		},
 	}
 }

@@ -31,18 +31,18 @@ func clusterTrustBundleOf(version schema.GroupVersion) Kind {
 		Object: empty,
 		finder: single{empty, api.TrustBundleName},
 		strip:  func(client.Object) {},
-		judge: func(obj client.Object, bundle []byte) trust.Judgement {
+		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
 			// A spec of another form is not the current bundle either.
 			held, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "spec", "trustBundle")
-			if held != string(bundle) {
+			if held != string(bundle.PEM) {
 				return trust.Differs("spec.trustBundle is not the current CA bundle")
 			}
 			return trust.Holds()
 		},
-		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
 			doc := empty.DeepCopy()
 			doc.SetName(obj.GetName())
-			doc.Object["spec"] = map[string]any{"signerName": api.SignerName, "trustBundle": string(bundle)}
+			doc.Object["spec"] = map[string]any{"signerName": api.SignerName, "trustBundle": string(bundle.PEM)}
 			return client.ApplyConfigurationFromUnstructured(doc)
 		},
 	}

@@ -18,30 +18,24 @@ import (
 // it), so the key of a ConfigMap of that name that someone else created is
 // overwritten; its other keys stay.
 func namespaceConfigMap() Kind {
-	always := func(metav1.Object) trust.Request { return trust.Request{Requested: true, Key: api.BundleKey} }
-	k := configMapKind("NamespaceConfigMap", always, perNamespace{api.BundleName})
-	k.document = func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
-		return applycorev1.ConfigMap(obj.GetName(), obj.GetNamespace()).
-			WithData(map[string]string{api.BundleKey: string(bundle)})
-	}
+	k := configMapKind("NamespaceConfigMap", trust.NamespaceRequest, perNamespace{api.BundleName})
+	k.strip = func(obj client.Object) { trust.StripConfigMap(obj.(*corev1.ConfigMap), trust.AllFiles()) } // the namespace may ask
 	return k
 }
 
 // annotatedConfigMap is one key of a ConfigMap of any namespace whose annotation
-// requests it.
+// requests it, and files that are made of the bundle.
 func annotatedConfigMap(openShift bool) Kind {
 	request := func(obj metav1.Object) trust.Request { return trust.RequestOf(obj, openShift) }
 	of := annotated{object: &corev1.ConfigMap{}, items: &corev1.ConfigMapList{}, openShift: openShift}
 	k := configMapKind("ConfigMap", request, annotatedConfigMaps{of})
-	k.document = func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
-		return applycorev1.ConfigMap(obj.GetName(), obj.GetNamespace()).
-			WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion()).
-			WithData(map[string]string{request(obj).Key: string(bundle)})
+	k.document = func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
+		return configMapDocument(obj, request(obj), bundle).WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 	}
 	return k
 }
 
-// configMapKind is what both have in common: one key of a ConfigMap.
+// configMapKind is what both have in common: keys of a ConfigMap.
 func configMapKind(name string, request func(metav1.Object) trust.Request, f finder) Kind {
 	return Kind{
 		Name:        name,
@@ -49,10 +43,23 @@ func configMapKind(name string, request func(metav1.Object) trust.Request, f fin
 		addToScheme: corev1.AddToScheme,
 		finder:      f,
 		strip:       func(obj client.Object) { trust.StripConfigMap(obj.(*corev1.ConfigMap), request(obj)) },
-		judge: func(obj client.Object, bundle []byte) trust.Judgement {
+		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
 			return trust.JudgeConfigMap(obj.(*corev1.ConfigMap), request(obj), bundle)
 		},
-		clear: func(obj client.Object) []byte { return trust.ClearConfigMap(obj.(*corev1.ConfigMap), request(obj)) },
-		moved: func(obj client.Object) bool { return trust.OwnsOtherKey(obj, request(obj).Key) },
+		clear: func(obj client.Object, bundle trust.Bundle) []byte {
+			return trust.ClearConfigMap(obj.(*corev1.ConfigMap), request(obj), bundle)
+		},
+		moved: func(obj client.Object, bundle trust.Bundle) bool {
+			return trust.OwnsOtherKey(obj, request(obj), bundle)
+		},
+		lacks: func(obj client.Object, bundle trust.Bundle) string { return request(obj).Lacks(bundle) },
+		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
+			return configMapDocument(obj, request(obj), bundle)
+		},
 	}
+}
+
+func configMapDocument(obj client.Object, request trust.Request, bundle trust.Bundle) *applycorev1.ConfigMapApplyConfiguration {
+	data, binary := trust.ConfigMapData(request, bundle)
+	return applycorev1.ConfigMap(obj.GetName(), obj.GetNamespace()).WithData(data).WithBinaryData(binary)
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
@@ -20,7 +21,7 @@ import (
 // what the cache has.
 func written(t require.TestingT, kind Kind, cm, cached *corev1.ConfigMap, bundle string) *corev1.ConfigMap {
 	after := cm.DeepCopy()
-	if patch := kind.Clear(cached); patch != nil {
+	if patch := kind.Clear(cached, trust.Bundle{}); patch != nil {
 		before, err := json.Marshal(cm)
 		require.NoError(t, err)
 		merged, err := jsonpatch.MergePatch(before, patch)
@@ -28,7 +29,7 @@ func written(t require.TestingT, kind Kind, cm, cached *corev1.ConfigMap, bundle
 		after = &corev1.ConfigMap{}
 		require.NoError(t, json.Unmarshal(merged, after))
 	}
-	doc, err := json.Marshal(kind.document(cached, []byte(bundle)))
+	doc, err := json.Marshal(kind.document(cached, trust.Bundle{PEM: []byte(bundle)}))
 	require.NoError(t, err)
 	applied := &corev1.ConfigMap{}
 	require.NoError(t, json.Unmarshal(doc, applied))
@@ -67,8 +68,8 @@ func TestConfigMapProperties(t *testing.T) {
 		a := trust.RequestOf(cm, true)
 
 		cached := stripped(t, kind, cm)
-		judged := kind.judge(cm, []byte("bundle"))
-		assert.Equal(t, judged, kind.judge(cached, []byte("bundle")))
+		judged := kind.judge(cm, trust.Bundle{PEM: []byte("bundle")})
+		assert.Equal(t, judged, kind.judge(cached, trust.Bundle{PEM: []byte("bundle")}))
 		right := cm.Data[a.Key] == "bundle" && (!a.Alone || len(cm.Data) == 1)
 		assert.Equal(t, right, judged.State == trust.StateHolds)
 		assert.Equal(t, !right && immutable, judged.State == trust.StateRefuses)
@@ -77,8 +78,8 @@ func TestConfigMapProperties(t *testing.T) {
 		}
 
 		after := written(t, kind, cm, cached, "bundle")
-		assert.Equal(t, trust.Holds(), kind.judge(after, []byte("bundle")))
-		assert.Nil(t, kind.Clear(after))
+		assert.Equal(t, trust.Holds(), kind.judge(after, trust.Bundle{PEM: []byte("bundle")}))
+		assert.Nil(t, kind.Clear(after, trust.Bundle{}))
 		for key, value := range cm.Data {
 			got, kept := after.Data[key]
 			assert.True(t, key == a.Key || kept != a.Alone && (a.Alone || got == value), "key %s of the data", key)
@@ -110,7 +111,7 @@ func TestConfigMapClear(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{tt.annotation: "true"}}, Data: tt.data, BinaryData: tt.bin}
 			for from, object := range map[string]*corev1.ConfigMap{"API server": cm, "cache": stripped(t, kind, cm)} {
-				if got := kind.Clear(object); tt.want == "" {
+				if got := kind.Clear(object, trust.Bundle{}); tt.want == "" {
 					assert.Empty(t, got, from)
 				} else {
 					assert.JSONEq(t, tt.want, string(got), from)
@@ -146,8 +147,8 @@ func TestConfigMapMoved(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{own: "true", beta: "true"}, ManagedFields: tt.managed}}
-			assert.Equal(t, tt.want, kind.Moved(cm))
-			assert.Equal(t, tt.want, kind.Moved(stripped(t, kind, cm)), "from the cache")
+			assert.Equal(t, tt.want, kind.Moved(cm, trust.Bundle{}))
+			assert.Equal(t, tt.want, kind.Moved(stripped(t, kind, cm), trust.Bundle{}), "from the cache")
 		})
 	}
 }
@@ -177,4 +178,27 @@ func TestConfigMapStripsWhatDoesNotAsk(t *testing.T) {
 	assert.Empty(t, kept.Data, "without --openshift-compat")
 	kept = stripped(t, annotatedConfigMap(true), cm)
 	assert.Equal(t, map[string]string{"ca.crt": "", "service-ca.crt": "y", "big": ""}, kept.Data, "the names of what is in the way")
+}
+
+// What files a namespace's ConfigMap has: its own annotations count before those of the namespace,
+// but for the one by which the webhook has pods wait for files, which it reads from the namespace.
+func TestAskingOfANamespace(t *testing.T) {
+	type annotations = map[string]string
+	for name, test := range map[string]struct{ namespace, configMap, want annotations }{
+		"nothing":                  {nil, annotations{"a": "b"}, annotations{"a": "b"}},
+		"the namespace alone":      {annotations{api.AnnotationFormats: "truststore.p12", "c": "d"}, annotations{"a": "b"}, annotations{"a": "b", api.AnnotationFormats: "truststore.p12"}},
+		"the ConfigMap has a word": {annotations{api.AnnotationFormats: "truststore.p12"}, annotations{api.AnnotationFormats: ""}, annotations{api.AnnotationFormats: ""}},
+		"pods wait for files":      {annotations{api.AnnotationTrust: "env"}, annotations{api.AnnotationTrust: "false"}, annotations{api.AnnotationTrust: "env"}},
+		"no pod waits for files":   {nil, annotations{api.AnnotationTrust: "env"}, nil},
+	} {
+		ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: test.namespace}}
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(test.configMap)}}
+		got := asking(ns, cm)
+		if len(test.want) == 0 {
+			assert.Empty(t, got.Annotations, name)
+		} else {
+			assert.Equal(t, test.want, got.Annotations, name)
+		}
+		assert.Equal(t, test.configMap, cm.Annotations, "%s: the cache's object is not changed", name)
+	}
 }

@@ -25,18 +25,18 @@ func customResourceDefinition(openShift bool) Kind {
 			crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion} // schemas are the bulk
 			crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 		},
-		judge: func(obj client.Object, bundle []byte) trust.Judgement {
+		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
 			config := conversionClient(obj.(*apiextensionsv1.CustomResourceDefinition))
 			switch {
 			case config == nil || config.Service == nil:
 				return trust.NoField("it has no conversion webhook with a clientConfig.service")
-			case !bytes.Equal(config.CABundle, bundle):
+			case !bytes.Equal(config.CABundle, bundle.PEM):
 				return trust.Differs("spec.conversion.webhook.clientConfig.caBundle is not the current CA bundle")
 			}
 			return trust.Holds()
 		},
-		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
-			config := applyapiextensionsv1.WebhookClientConfig().WithCABundle(bundle...)
+		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
+			config := applyapiextensionsv1.WebhookClientConfig().WithCABundle(bundle.PEM...)
 			conversion := applyapiextensionsv1.CustomResourceConversion().
 				WithWebhook(applyapiextensionsv1.WebhookConversion().WithClientConfig(config))
 			return applyapiextensionsv1.CustomResourceDefinition(obj.GetName()).

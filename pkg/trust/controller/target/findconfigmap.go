@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/trust"
 )
 
 // namespaceMetadata is an empty object of the type that namespaces are cached
@@ -63,7 +64,7 @@ func readNamespace(ctx context.Context, r client.Reader, name string) (*metav1.P
 type perNamespace struct{ name string }
 
 func (f perNamespace) reads(strip func(client.Object)) []Read {
-	named := Read{Object: &corev1.ConfigMap{}, By: cache.ByObject{Field: ByName(f.name), Transform: Transform(strip)}}
+	named := Read{Object: &corev1.ConfigMap{}, By: cache.ByObject{Field: ByName(f.name), Transform: Transform(strip)}, Paged: true}
 	return []Read{readNamespaces(), named}
 }
 
@@ -79,7 +80,8 @@ func (f perNamespace) Get(ctx context.Context, r client.Reader, key types.Namesp
 	if err != nil || ns.DeletionTimestamp != nil {
 		return Target{}, false, err
 	}
-	t, err := f.in(ctx, r, key.Namespace)
+	ns.Name = key.Namespace // which it has not, if it is not opted in
+	t, err := f.in(ctx, r, ns)
 	return t, optedIn(ns), err
 }
 
@@ -106,11 +108,11 @@ func (f perNamespace) List(ctx context.Context, r client.Reader) ([]Target, erro
 			continue
 		}
 		t := Target{Key: types.NamespacedName{Namespace: ns.Name, Name: f.name}, Created: ns.CreationTimestamp.Time}
-		if cm := in[ns.Name]; cm != nil {
-			t.Object = cm
-		} else {
-			t.Object = f.missing(ns.Name)
+		cm := in[ns.Name]
+		if cm == nil {
+			cm = f.missing(ns.Name)
 		}
+		t.Object = asking(ns, cm)
 		targets = append(targets, t)
 	}
 	return targets, nil
@@ -121,18 +123,42 @@ func (f perNamespace) missing(namespace string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: f.name}}
 }
 
+// asking returns the ConfigMap with the annotations by which the namespace asks for files beside the
+// bundle. An annotation of the ConfigMap itself counts before that of the namespace, except for
+// api.AnnotationTrust: the webhook reads it from the namespace, and has pods wait for the files.
+// Only the data of what is returned is ever written.
+func asking(ns *metav1.PartialObjectMetadata, cm *corev1.ConfigMap) *corev1.ConfigMap {
+	asks := map[string]string{}
+	for _, key := range trust.FileAnnotations() {
+		if value, ok := ns.Annotations[key]; ok {
+			asks[key] = value
+		}
+	}
+	if _, own := cm.Annotations[api.AnnotationTrust]; !own && len(asks) == 0 {
+		return cm
+	}
+	for key, value := range cm.Annotations {
+		if key != api.AnnotationTrust {
+			asks[key] = value
+		}
+	}
+	out := *cm
+	out.Annotations = asks
+	return &out
+}
+
 // in returns the target in a namespace.
-func (f perNamespace) in(ctx context.Context, r client.Reader, namespace string) (Target, error) {
-	key := types.NamespacedName{Namespace: namespace, Name: f.name}
+func (f perNamespace) in(ctx context.Context, r client.Reader, ns *metav1.PartialObjectMetadata) (Target, error) {
+	key := types.NamespacedName{Namespace: ns.Name, Name: f.name}
 	cm := &corev1.ConfigMap{}
 	err := r.Get(ctx, key, cm)
 	if apierrors.IsNotFound(err) {
-		cm, err = f.missing(namespace), nil
+		cm, err = f.missing(ns.Name), nil
 	}
 	if err != nil {
 		return Target{}, fmt.Errorf("read ConfigMap %s from the cache: %w", key, err)
 	}
-	return Target{Key: key, Object: cm}, nil
+	return Target{Key: key, Object: asking(ns, cm)}, nil
 }
 
 // annotatedConfigMaps finds annotated ConfigMaps, except servingcert's own: those
@@ -181,7 +207,7 @@ func (f annotatedConfigMaps) List(ctx context.Context, r client.Reader) ([]Targe
 
 // isOwn reports whether the ConfigMap is one of servingcert's own.
 func (f annotatedConfigMaps) isOwn(ctx context.Context, r client.Reader, key types.NamespacedName) (bool, error) {
-	if slices.Contains([]string{api.CAStatusName, api.ExtraRootsName, api.TrustStatusName, api.ServingStatusName, api.ConventionalStatusName}, key.Name) {
+	if slices.Contains([]string{api.CAStatusName, api.ExtraRootsName, api.TrustStatusName, api.ServingStatusName, api.KubeletStatusName, api.ConventionalStatusName}, key.Name) {
 		return true, nil
 	}
 	if key.Name != api.BundleName {

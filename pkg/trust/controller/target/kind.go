@@ -35,18 +35,20 @@ type Kind struct {
 	// the bundle are kept anyway.
 	strip func(client.Object)
 	// judge says what the object, which is requested to hold the bundle, holds.
-	judge func(obj client.Object, bundle []byte) trust.Judgement
+	judge func(obj client.Object, bundle trust.Bundle) trust.Judgement
 	// clear is for Clear; nil where nothing can be beside the bundle.
-	clear func(obj client.Object) []byte
+	clear func(obj client.Object, bundle trust.Bundle) []byte
 	// moved is for Moved; nil where there is only one field.
-	moved func(obj client.Object) bool
+	moved func(obj client.Object, bundle trust.Bundle) bool
 	// calls returns the namespaces of the Services that are called with the bundle; nil
 	// where none is.
 	calls func(obj client.Object) []string
 	// advice is for Advice; nil for none.
 	advice func(obj client.Object) string
+	// lacks is for Lacks; nil where a request is followed or not.
+	lacks func(obj client.Object, bundle trust.Bundle) string
 	// document is for Document.
-	document func(obj client.Object, bundle []byte) runtime.ApplyConfiguration
+	document func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration
 }
 
 // AddToScheme adds the type of Object to the scheme.
@@ -68,7 +70,7 @@ func (k Kind) Judge(t Target, bundle trust.Bundle) trust.Judgement {
 	case !t.Exists():
 		return trust.Judgement{State: trust.StatePending, Reason: trust.ReasonMissing, Message: "the object does not exist"}
 	}
-	return k.judge(t.Object, bundle.PEM)
+	return k.judge(t.Object, bundle)
 }
 
 // CalledIn reports whether the target is how the API server calls a Service of the
@@ -79,16 +81,27 @@ func (k Kind) CalledIn(namespace string, t Target) bool {
 
 // Clear returns the JSON merge patch that removes what may not be beside the
 // bundle, with the resourceVersion that it is for; nil if there is nothing.
-func (k Kind) Clear(obj client.Object) []byte {
+func (k Kind) Clear(obj client.Object, bundle trust.Bundle) []byte {
 	if k.clear == nil {
 		return nil
 	}
-	return k.clear(obj)
+	return k.clear(obj, bundle)
 }
 
 // Moved reports whether our field manager owns a field that the bundle is not
 // requested in any more.
-func (k Kind) Moved(obj client.Object) bool { return k.moved != nil && k.moved(obj) }
+func (k Kind) Moved(obj client.Object, bundle trust.Bundle) bool {
+	return k.moved != nil && k.moved(obj, bundle)
+}
+
+// Lacks says which part of the target's request cannot be followed, for people; "" if all of it
+// can.
+func (k Kind) Lacks(t Target, bundle trust.Bundle) string {
+	if k.lacks == nil || t.Problem != "" {
+		return ""
+	}
+	return k.lacks(t.Object, bundle)
+}
 
 // Advice says what an administrator does if the rotator may not patch the object,
 // in a clause; "" where the API server's message says all.
@@ -103,5 +116,5 @@ func (k Kind) Advice(obj client.Object) string {
 // object's field and holds no other field. An object without a resourceVersion
 // does not exist yet.
 func (k Kind) Document(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
-	return k.document(obj, bundle.PEM)
+	return k.document(obj, bundle)
 }

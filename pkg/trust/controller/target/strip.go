@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -24,12 +26,15 @@ func Transform(strip func(client.Object)) toolscache.TransformFunc {
 			accessor.SetFinalizers(nil)
 			accessor.SetGenerateName("")
 			accessor.SetLabels(stripLabels(accessor.GetLabels()))
-			accessor.SetAnnotations(only(accessor.GetAnnotations(), trust.RequestAnnotations()...))
+			accessor.SetAnnotations(only(accessor.GetAnnotations(), keptAnnotations...))
 		}
 		strip(obj)
 		return obj, nil
 	}
 }
+
+// keptAnnotations are those that say what is requested.
+var keptAnnotations = slices.Concat(trust.RequestAnnotations(), trust.FileAnnotations())
 
 // What nearly all opted-in namespaces, and nearly all ConfigMaps that are written there, have
 // in common is in memory once: there may be tens of thousands, each in several caches.

@@ -43,8 +43,8 @@ func TestOfAValueADigestIsKept(t *testing.T) {
 	kept := stripped.(*corev1.ConfigMap)
 	assert.LessOrEqual(t, len(kept.Data[api.BundleKey]), 64)
 	assert.LessOrEqual(t, len(kept.Annotations[own]), api.MaxAnnotation+1)
-	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte("bundle")))
-	assert.Equal(t, trust.Holds(), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, []byte(strings.Repeat("x", 1<<20))))
+	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, trust.Bundle{PEM: []byte("bundle")}))
+	assert.Equal(t, trust.Holds(), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, trust.Bundle{PEM: []byte(strings.Repeat("x", 1<<20))}))
 }
 
 // A tenant may make thousands of ConfigMaps that ask for the bundle in service-ca's old way, where
@@ -63,7 +63,7 @@ func TestOfAConfigMapLittleIsKept(t *testing.T) {
 	require.NoError(t, err)
 	kept := stripped.(*corev1.ConfigMap)
 	assert.Less(t, kept.Size(), 2<<10)
-	judged := trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.OpenShiftBundleKey, Alone: true}, []byte(strings.Repeat("x", 1<<10)))
+	judged := trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.OpenShiftBundleKey, Alone: true}, trust.Bundle{PEM: []byte(strings.Repeat("x", 1<<10))})
 	assert.Contains(t, judged.Message, "must be the only key")
 }
 
@@ -90,8 +90,8 @@ func TestWhatAllHaveInCommonIsInMemoryOnce(t *testing.T) {
 	assert.Equal(t, map[string]string{api.BundleKey: "bundle"}, a.Data)
 	assert.Equal(t, map[string]string{api.LabelInject: api.InjectEnabled}, a.Labels)
 	assert.True(t, trust.IsOwned(a))
-	assert.False(t, trust.OwnsOtherKey(a, api.BundleKey))
-	assert.True(t, trust.OwnsOtherKey(a, "other"))
+	assert.False(t, trust.OwnsOtherKey(a, trust.Request{Key: api.BundleKey}, trust.Bundle{}))
+	assert.True(t, trust.OwnsOtherKey(a, trust.Request{Key: "other"}, trust.Bundle{}))
 	at := func(m any) uintptr { return reflect.ValueOf(m).Pointer() }
 	b := strip(same)
 	assert.Equal(t, []uintptr{at(a.Data), at(a.Labels), at(a.ManagedFields)}, []uintptr{at(b.Data), at(b.Labels), at(b.ManagedFields)})
@@ -102,7 +102,7 @@ func TestWhatAllHaveInCommonIsInMemoryOnce(t *testing.T) {
 	})
 	assert.Equal(t, map[string]string{api.BundleKey: "another"}, c.Data)
 	assert.Equal(t, map[string]string{api.LabelInject: "disabled"}, c.Labels)
-	assert.True(t, trust.OwnsOtherKey(c, api.BundleKey))
+	assert.True(t, trust.OwnsOtherKey(c, trust.Request{Key: api.BundleKey}, trust.Bundle{}))
 	assert.Nil(t, strip(func(cm *corev1.ConfigMap) { cm.Data = nil }).Data)
 	assert.Equal(t, "bundle", a.Data[api.BundleKey], "what was stripped before stays as it is")
 }

@@ -167,7 +167,7 @@ func TestJudge(t *testing.T) {
 			cached, err := Transform(kind.strip)(tt.object.DeepCopyObject())
 			require.NoError(t, err)
 			for from, object := range map[string]client.Object{"API server": tt.object, "cache": cached.(client.Object)} {
-				got := kind.judge(object, []byte(bundle))
+				got := kind.judge(object, trust.Bundle{PEM: []byte(bundle)})
 				assert.Equal(t, tt.state, got.State, from)
 				assert.Equal(t, tt.reason, got.Reason, from)
 				assert.Equal(t, tt.state == trust.StateHolds, got.Message == "", "%s: a message where something is to be said: %q", from, got.Message)
@@ -182,7 +182,7 @@ func TestJudge(t *testing.T) {
 // document returns the document as JSON, without its identity, which it checks.
 func document(t *testing.T, kind Kind, object client.Object, bundle string) string {
 	t.Helper()
-	data, err := json.Marshal(kind.document(object, []byte(bundle)))
+	data, err := json.Marshal(kind.document(object, trust.Bundle{PEM: []byte(bundle)}))
 	require.NoError(t, err)
 	var doc map[string]any
 	require.NoError(t, json.Unmarshal(data, &doc))

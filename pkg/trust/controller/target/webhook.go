@@ -27,18 +27,18 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 				config.Webhooks[i] = admissionv1.MutatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
 			}
 		},
-		judge: func(obj client.Object, bundle []byte) trust.Judgement {
-			return judgeWebhooks(mutatingWebhooks(obj), bundle)
+		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
+			return judgeWebhooks(mutatingWebhooks(obj), bundle.PEM)
 		},
 		calls:  func(obj client.Object) []string { return serviceNamespaces(mutatingWebhooks(obj)) },
 		advice: nameInRole("mutatingwebhookconfigurations"),
-		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
 			config := applyadmissionv1.MutatingWebhookConfiguration(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 			for _, w := range mutatingWebhooks(obj) {
 				if w.hasService() {
 					config.WithWebhooks(applyadmissionv1.MutatingWebhook().WithName(w.name).
-						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
+						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle.PEM...)))
 				}
 			}
 			return config
@@ -60,18 +60,18 @@ func validatingWebhookConfiguration(openShift bool) Kind {
 				config.Webhooks[i] = admissionv1.ValidatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
 			}
 		},
-		judge: func(obj client.Object, bundle []byte) trust.Judgement {
-			return judgeWebhooks(validatingWebhooks(obj), bundle)
+		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
+			return judgeWebhooks(validatingWebhooks(obj), bundle.PEM)
 		},
 		calls:  func(obj client.Object) []string { return serviceNamespaces(validatingWebhooks(obj)) },
 		advice: nameInRole("validatingwebhookconfigurations"),
-		document: func(obj client.Object, bundle []byte) runtime.ApplyConfiguration {
+		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
 			config := applyadmissionv1.ValidatingWebhookConfiguration(obj.GetName()).
 				WithUID(obj.GetUID()).WithResourceVersion(obj.GetResourceVersion())
 			for _, w := range validatingWebhooks(obj) {
 				if w.hasService() {
 					config.WithWebhooks(applyadmissionv1.ValidatingWebhook().WithName(w.name).
-						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle...)))
+						WithClientConfig(applyadmissionv1.WebhookClientConfig().WithCABundle(bundle.PEM...)))
 				}
 			}
 			return config

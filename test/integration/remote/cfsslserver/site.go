@@ -4,10 +4,12 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/hex"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -104,23 +106,15 @@ func (s *Site) Start(kind Kind, ca *CA) (*Server, error) {
 	}
 	server := &Server{kind: kind, site: s, dir: dir}
 	for range portAttempts {
-		if server.port, err = freePort(); err != nil {
+		port, err := process.FreePort("127.0.0.1")
+		if err != nil {
 			return nil, err
 		}
+		server.port = fmt.Sprint(port)
 		server.URL = "https://127.0.0.1:" + server.port
 		if err = server.Use(ca); err == nil {
 			return server, nil
 		}
 	}
 	return nil, err
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }

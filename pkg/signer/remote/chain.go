@@ -1,4 +1,4 @@
-package cfssl
+package remote
 
 import (
 	"bytes"
@@ -8,23 +8,24 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// anchor finds the root that a client must trust for what issuer signs, and what
+// Anchor finds the root that a client must trust for what issuer signs, and what
 // is to be served after a leaf: issuer and whatever lies between it and the root,
-// never the root. The candidates are the certificates that the operator gave; if
-// there are none, issuer must be a root itself. Errors are of ReasonCAUntrusted.
-func anchor(issuer *x509.Certificate, given []*x509.Certificate, now time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
+// never the root. The candidates are the certificates that the operator gave;
+// if there are none, issuer must be a root itself, and missing is what the error says
+// otherwise. Errors are of ReasonCAUntrusted.
+func Anchor(issuer *x509.Certificate, given []*x509.Certificate, missing string, now time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	if !issuer.IsCA || issuer.KeyUsage != 0 && issuer.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a CA certificate", issuer.Subject)
+		return nil, nil, NewError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a CA certificate", issuer.Subject)
 	}
 	if len(given) == 0 {
-		if !selfSigned(issuer) {
-			return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a root: --cfssl-bundle must name a file with its root", issuer.Subject)
+		if !SelfSigned(issuer) {
+			return nil, nil, NewError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a root: %s", issuer.Subject, missing)
 		}
 		given = []*x509.Certificate{issuer}
 	}
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, c := range given {
-		if selfSigned(c) {
+		if SelfSigned(c) {
 			roots.AddCert(c)
 		} else {
 			between.AddCert(c)
@@ -32,7 +33,7 @@ func anchor(issuer *x509.Certificate, given []*x509.Certificate, now time.Time) 
 	}
 	paths, verifyErr := issuer.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	if verifyErr != nil {
-		return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, does not chain to a trusted root: %s", issuer.Subject, cause(verifyErr))
+		return nil, nil, NewError(issue.ReasonCAUntrusted, "the CA's certificate, %q, does not chain to a trusted root: %s", issuer.Subject, Cause(verifyErr))
 	}
 	var best []*x509.Certificate
 	for _, path := range paths {
@@ -41,7 +42,7 @@ func anchor(issuer *x509.Certificate, given []*x509.Certificate, now time.Time) 
 		}
 	}
 	if best == nil {
-		return nil, nil, remoteError(issue.ReasonCAUntrusted, "the CA's certificate, %q, exceeds the path length that a CA above it allows", issuer.Subject)
+		return nil, nil, NewError(issue.ReasonCAUntrusted, "the CA's certificate, %q, exceeds the path length that a CA above it allows", issuer.Subject)
 	}
 	end := len(best) - 1
 	return best[:end:end], best[end], nil
@@ -58,6 +59,7 @@ func allowsLeaves(path []*x509.Certificate) bool {
 	return true
 }
 
-func selfSigned(c *x509.Certificate) bool {
+// SelfSigned reports whether the certificate is a root: signed with its own key.
+func SelfSigned(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawSubject, c.RawIssuer) && c.CheckSignatureFrom(c) == nil
 }

@@ -1,4 +1,4 @@
-package cfssl
+package remote
 
 import (
 	"sync"
@@ -7,17 +7,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
-// How long a server that does not work is left alone: longer after each attempt
+// How long a server (or an API) that does not work is left alone: longer after each attempt
 // that fails.
 const (
 	firstRest = time.Second
 	lastRest  = time.Minute
 )
 
-// breaker keeps a server that does not work from being asked by every Secret
+// Breaker keeps a server that does not work from being asked by every Secret
 // that needs a certificate: after a failure nobody asks until its rest is over,
 // and then one does. The zero value lets everybody through.
-type breaker struct {
+type Breaker struct {
 	mu       sync.Mutex
 	failures int
 	err      *Error // of the last failure
@@ -25,10 +25,10 @@ type breaker struct {
 	until    time.Time // the end of the rest
 }
 
-// allow returns nil if the server may be asked, or the error of the one who
+// Allow returns nil if the server may be asked, or the error of the one who
 // asked last. Of those who come when a rest is over the first may ask, and the
 // rest goes on for the others for as long as its answer may take.
-func (b *breaker) allow(now time.Time, timeout time.Duration) *Error {
+func (b *Breaker) Allow(now time.Time, timeout time.Duration) *Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failures == 0 {
@@ -41,8 +41,8 @@ func (b *breaker) allow(now time.Time, timeout time.Duration) *Error {
 	return nil
 }
 
-// resting returns the error of the last failure while nobody may ask.
-func (b *breaker) resting(now time.Time) *Error {
+// Resting returns the error of the last failure while nobody may ask.
+func (b *Breaker) Resting(now time.Time) *Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failures > 0 && now.Before(b.until) {
@@ -51,10 +51,10 @@ func (b *breaker) resting(now time.Time) *Error {
 	return nil
 }
 
-// failed reports a request that was sent at asked. Those that were under way
+// Failed reports a request that was sent at asked. Those that were under way
 // when the first of them failed are one failure. chance in [0,1) spreads the
 // signers of many clusters that have lost the same server.
-func (b *breaker) failed(asked, now time.Time, err *Error, chance float64) {
+func (b *Breaker) Failed(asked, now time.Time, err *Error, chance float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failures > 0 && !asked.After(b.failedAt) {
@@ -69,16 +69,16 @@ func (b *breaker) failed(asked, now time.Time, err *Error, chance float64) {
 	b.until = now.Add(pace.Jitter(rest, chance))
 }
 
-// answered reports that the server works.
-func (b *breaker) answered() {
+// Answered reports that the server works.
+func (b *Breaker) Answered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = 0
 }
 
-// abandoned reports a request whose caller gave up, which says nothing about the
+// Abandoned reports a request whose caller gave up, which says nothing about the
 // server: the next may ask.
-func (b *breaker) abandoned(now time.Time) {
+func (b *Breaker) Abandoned(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now.Before(b.until) {

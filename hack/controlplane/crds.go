@@ -13,11 +13,22 @@ import (
 // CertManagerCRDs returns the manifests of cert-manager's CustomResourceDefinitions, of the
 // version that CertManager is built from.
 func CertManagerCRDs(ctx context.Context) ([]byte, error) {
+	return crds(ctx, "github.com/cert-manager/cert-manager", "deploy/crds/*.yaml")
+}
+
+// GatewayCRDs returns the manifests of the Gateway API's CustomResourceDefinitions, of the
+// version that CertManager knows.
+func GatewayCRDs(ctx context.Context) ([]byte, error) {
+	return crds(ctx, "sigs.k8s.io/gateway-api", "config/crd/standard/gateway.networking.k8s.io_[^v]*.yaml")
+}
+
+// crds returns the files of a module that cert-manager is built from.
+func crds(ctx context.Context, of, pattern string) ([]byte, error) {
 	module, err := findModule(certManagerModule)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/cert-manager/cert-manager")
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", of)
 	cmd.Dir, cmd.Env = module, goEnv()
 	said, err := cmd.Output()
 	if err != nil {
@@ -27,7 +38,7 @@ func CertManagerCRDs(ctx context.Context) ([]byte, error) {
 	if err := json.Unmarshal(said, &downloaded); err != nil {
 		return nil, fmt.Errorf("in %s: go mod download -json: %w", module, err)
 	}
-	files, err := filepath.Glob(filepath.Join(downloaded.Dir, "deploy", "crds", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(downloaded.Dir, filepath.FromSlash(pattern)))
 	if err == nil && len(files) == 0 {
 		err = fmt.Errorf("no CustomResourceDefinitions in %s", downloaded.Dir)
 	}

@@ -1,0 +1,83 @@
+// Package command is the edge that all programs but the plugin have in common: flags, exit codes and
+// signals. It needs neither the API nor a client of it, so that the programs of pods and hosts can have it.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/internal/version"
+)
+
+// Exit codes of Main.
+const (
+	ExitOK    = 0
+	ExitError = 1 // the program ran and failed
+	ExitUsage = 2 // a flag, or its value, is wrong: nothing was started
+)
+
+// Command is one binary.
+type Command struct {
+	Name  string
+	About string // a sentence or two for --help
+	// Usage is what follows "Usage:" in --help; without it: NAME [flags].
+	Usage string
+	// Arguments says which arguments are allowed that are not flags; without it: none.
+	Arguments string
+	Flags     func(*pflag.FlagSet)
+	// Validate says what is wrong with the flags' values.
+	Validate func() error
+	// Run runs until ctx ends; an error ends the program with ExitError.
+	Run func(ctx context.Context) error
+}
+
+// Main parses args and runs the command until it ends or the program is told to stop (SIGINT, SIGTERM).
+// It returns the exit code.
+func Main(args []string, stdout, stderr io.Writer, c Command) int {
+	fs := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.SortFlags = false
+	c.Flags(fs)
+	shown := fs.Bool("version", false, "print the version, and do nothing else")
+
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		usage := c.Usage
+		if usage == "" {
+			usage = "  " + c.Name + " [flags]\n"
+		}
+		_, _ = fmt.Fprintf(stdout, "%s\n\nUsage:\n%s\nFlags:\n%s", c.About, usage, fs.FlagUsagesWrapped(100))
+		return ExitOK
+	case err == nil && *shown:
+		_, _ = fmt.Fprintf(stdout, "%s %s\n", c.Name, version.Get())
+		return ExitOK
+	case err == nil && fs.NArg() > 0:
+		allowed := c.Arguments
+		if allowed == "" {
+			allowed = "only flags are allowed"
+		}
+		err = fmt.Errorf("unexpected argument %q: %s", fs.Arg(0), allowed)
+	case err == nil:
+		err = c.Validate()
+	}
+	if err != nil { // in one line, whatever its text holds
+		line := strings.Join(strings.Fields(err.Error()), " ")
+		_, _ = fmt.Fprintf(stderr, "%s: %s (%s --help lists the flags)\n", c.Name, line, c.Name)
+		return ExitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := c.Run(ctx); err != nil {
+		_, _ = fmt.Fprintf(stderr, "%s: %v\n", c.Name, err)
+		return ExitError
+	}
+	return ExitOK
+}

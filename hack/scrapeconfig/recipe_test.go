@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// TestTheServiceMonitorOfTheDocs: docs/gateways.md has one that the operator decodes, and
+// that takes the bundle from the ConfigMap that the rotator keeps.
+func TestTheServiceMonitorOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gateways.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		if !strings.Contains(block[1], "kind: ServiceMonitor") {
+			continue
+		}
+		var monitor monitoringv1.ServiceMonitor
+		if err := yaml.UnmarshalStrict([]byte(block[1]), &monitor); err != nil {
+			t.Fatal(err)
+		}
+		config := monitor.Spec.Endpoints[0].TLSConfig
+		if err := config.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if ca := config.CA.ConfigMap; ca == nil || ca.Name != "servingcert-ca.crt" || ca.Key != "ca.crt" || *config.ServerName != "web.shop.svc" {
+			t.Fatalf("%+v", config)
+		}
+		return
+	}
+	t.Fatal("no ServiceMonitor")
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/starttls"
+)
+
+// AnnotationProbe on a Service lists what comes before TLS at its ports, PORT=PROTOCOL each,
+// comma-separated. A PORT is the name or the number of a port of the Service.
+const AnnotationProbe = Domain + "/probe"
+
+// MaxProbes is how many ports AnnotationProbe lists at most, and maxProbe its most bytes: names of
+// 15 characters, an equals sign, the longest name of a protocol, a comma and two spaces each.
+const (
+	MaxProbes = 16
+	maxProbe  = MaxProbes * (15 + 1 + len(starttls.XMPPServer) + 3)
+)
+
+// ParseProbe returns the protocols that annotation AnnotationProbe says, by the index of the
+// Service's port. The error is a *FieldError; nothing is said then.
+func ParseProbe(svc *corev1.Service) (map[int]starttls.Protocol, error) {
+	value, ok := svc.Annotations[AnnotationProbe]
+	if !ok {
+		return nil, nil
+	}
+	if detail := cmp.Or(checkLength(value, maxProbe), checkCount(value, MaxProbes, "ports")); detail != "" {
+		return nil, &FieldError{AnnotationProbe, value, detail}
+	}
+	said := map[int]starttls.Protocol{}
+	for entry := range strings.SplitSeq(value, ",") {
+		port, protocol, found := strings.Cut(strings.TrimSpace(entry), "=")
+		p := starttls.Protocol(protocol)
+		if !found || !p.Known() || port == "" {
+			return nil, &FieldError{AnnotationProbe, entry, "must be PORT=PROTOCOL, with a PROTOCOL of " + strings.Join(starttls.Protocols(), ", ")}
+		}
+		i := slices.IndexFunc(svc.Spec.Ports, func(sp corev1.ServicePort) bool {
+			return isTCP(sp) && (sp.Name == port || strconv.Itoa(int(sp.Port)) == port)
+		})
+		if i < 0 {
+			return nil, &FieldError{AnnotationProbe, entry, "of PORT=PROTOCOL, PORT must be the name or the number of a TCP port of this Service"}
+		}
+		if before, twice := said[i]; twice && before != p {
+			return nil, &FieldError{AnnotationProbe, entry, fmt.Sprintf("the same port is also %s: must be one of the two", before)}
+		}
+		said[i] = p
+	}
+	return said, nil
+}
+
+// A ProbeTarget is a targetPort of a Service that is dialled to see which certificate is served
+// there, and what comes before TLS: the zero Protocol if the Service does not say.
+type ProbeTarget struct {
+	Port     int32 // of the Service
+	Target   intstr.IntOrString
+	Protocol starttls.Protocol
+}
+
+// ProbeTargets returns the [TLSTargets], and those of the ports that annotation AnnotationProbe
+// lists. An annotation that is wrong is passed over.
+//
+// What comes before TLS is what the annotation says, or else the port's appProtocol, its name, or
+// the name of its targetPort. Before a proxy's port nothing does.
+func ProbeTargets(svc *corev1.Service) []ProbeTarget {
+	said, _ := ParseProbe(svc)
+	secure := TLSTargets(svc)
+	var out []ProbeTarget
+	for i, p := range svc.Spec.Ports {
+		target := targetOf(p)
+		asked, listed := said[i]
+		if !isTCP(p) || !listed && !slices.Contains(secure, target) {
+			continue
+		}
+		_, proxied := proxyTarget(target)
+		switch {
+		case proxied || asked == "" && wordsSayTLS(p):
+			asked = starttls.TLS
+		case asked == "" && p.AppProtocol != nil:
+			asked = starttls.OfPort(*p.AppProtocol)
+		}
+		out = append(out, ProbeTarget{p.Port, target, cmp.Or(asked, starttls.OfPort(p.Name), starttls.OfPort(target.StrVal))})
+	}
+	return out
+}
+
+func isTCP(p corev1.ServicePort) bool {
+	return cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
+}
+
+// targetOf returns the port's targetPort, or the API server's default of it.
+func targetOf(p corev1.ServicePort) intstr.IntOrString {
+	if p.TargetPort == (intstr.IntOrString{}) {
+		return intstr.FromInt32(p.Port)
+	}
+	return p.TargetPort
+}
+
+// saysTLS reports whether the port's name, appProtocol or number is one of TLS.
+func saysTLS(p corev1.ServicePort) bool { return PortSaysTLS(p.Name, p.Port) || wordsSayTLS(p) }
+
+func wordsSayTLS(p corev1.ServicePort) bool {
+	return nameSaysTLS(p.Name) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol)
+}

@@ -1,0 +1,77 @@
+package api
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// FieldError reports an annotation or a field whose value is not allowed.
+type FieldError struct {
+	Field  string // the annotation's key or the field's path
+	Value  string
+	Detail string // what is wrong and what is allowed
+}
+
+// maxShownValue is how many characters of a value an error repeats.
+const maxShownValue = 80
+
+// Error returns the field, the value in quotes, and the detail.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%s: %q: %s", e.Field, Shorten(e.Value, maxShownValue), e.Detail)
+}
+
+// valueOf returns what the annotation says, if it is there: one short value, which parse
+// understands or says what is allowed. The error is a *FieldError, and the value is zero then.
+func valueOf[T any](annotations map[string]string, key string, parse func(string) (T, error)) (value T, ok bool, err error) {
+	text, ok := annotations[key]
+	if !ok {
+		return value, false, nil
+	}
+	if detail := checkLength(text, maxValue); detail != "" {
+		return value, false, &FieldError{key, text, detail}
+	}
+	parsed, err := parse(text)
+	if err != nil {
+		return value, false, &FieldError{key, text, err.Error()}
+	}
+	return parsed, true, nil
+}
+
+// parseBool parses "true" or "false", and nothing else.
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf(`must be "true" or "false"`)
+}
+
+func looksLikeIP(s string) bool {
+	_, err := netip.ParseAddr(strings.Trim(s, "[]"))
+	return err == nil
+}
+
+// splitNames splits a comma-separated list and trims spaces.
+func splitNames(value string) []string {
+	names := strings.Split(value, ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
+}
+
+// hours formats a duration without zero minutes and seconds: 720h, not 720h0m0s.
+func hours(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+package formats
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Files of a directory with what a client trusts, and keys of Secrets and ConfigMaps. They are a
+// contract.
+const (
+	// CAFile has the roots of the CA bundle in PEM.
+	CAFile = "ca.crt"
+	// TruststoreFile has the roots of CAFile in PKCS #12.
+	TruststoreFile = "truststore.p12"
+	// PublicBundleFile has the public roots that the operator has configured, and those of
+	// CAFile, in PEM: for variables that replace what a program trusts.
+	PublicBundleFile = "ca-with-public.crt"
+	// PublicTruststoreFile has the roots of PublicBundleFile in PKCS #12.
+	PublicTruststoreFile = "truststore-with-public.p12"
+)
+
+// CA is the CA bundle as a file of the Secret, for programs that read all three from one Secret.
+// A volume has it anyway.
+var CA = Format{
+	Name:      "bundle",
+	Word:      CAFile,
+	Files:     []string{CAFile},
+	MakeRoots: func(roots pki.Bundle, _ string) ([]byte, error) { return roots.PEM(), nil },
+}
+
+// Truststore is the CA bundle in PKCS #12, with the attribute by which Java knows a certificate
+// that it is to trust.
+var Truststore = Format{
+	Name:      "truststore",
+	Word:      TruststoreFile,
+	Variable:  "TLS_TRUSTSTORE_FILE",
+	Files:     []string{TruststoreFile},
+	Password:  true,
+	MakeRoots: MakeTruststore,
+}
+
+// MakeTruststore returns the roots in PKCS #12, encrypted as [Keystore] is with the password, empty
+// for [DefaultPassword]. It returns the same bytes for the same roots and password, so that a file
+// can be judged by comparing it: the salts follow from both. Nothing in it is secret.
+func MakeTruststore(roots pki.Bundle, password string) ([]byte, error) {
+	file, err := NewRoots(roots).Truststore(password)
+	return file.Content, err
+}
+
+// Roots are a bundle with its digest, for a caller that makes files of the same one again and again.
+type Roots struct {
+	pki.Bundle
+	sum [sha256.Size]byte // of the PEM
+}
+
+// NewRoots returns the roots of the bundle.
+func NewRoots(b pki.Bundle) Roots { return Roots{b, sha256.Sum256(b.PEM())} }
+
+// File is the content of a file and its SHA-256.
+type File struct {
+	Content []byte
+	Sum     [sha256.Size]byte
+}
+
+// NewFile returns the file with the content.
+func NewFile(content []byte) File { return File{content, sha256.Sum256(content)} }
+
+// Truststore returns what [MakeTruststore] does. The few that were made last are remembered.
+func (r Roots) Truststore(password string) (File, error) {
+	key := truststoreKey{roots: r.sum, password: Pair{Password: password}.password()}
+	return truststores.of(key, func() (File, error) {
+		certs := r.Certificates()
+		entries := make([]pkcs12.TrustStoreEntry, len(certs))
+		for i, c := range certs {
+			entries[i] = pkcs12.TrustStoreEntry{Cert: c, FriendlyName: alias(c)}
+		}
+		var content []byte
+		var err error
+		notInStrictFIPS(func() {
+			content, err = pkcs12.Modern2023.WithRand(key.salts()).EncodeTrustStoreEntries(entries, key.password)
+		})
+		if err != nil {
+			return File{}, fmt.Errorf("encode %d roots: %w", len(certs), err)
+		}
+		return NewFile(content), nil
+	})
+}
+
+// alias is what a program calls the root. Java takes two entries of one alias, in whichever case,
+// for one, so the alias has the beginning of the certificate's digest.
+func alias(c *x509.Certificate) string {
+	sum := sha256.Sum256(c.Raw)
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, c.Subject.String())
+	return name[:min(len(name), maxAlias)] + " " + hex.EncodeToString(sum[:8])
+}
+
+// maxAlias is the most characters of a subject in an alias.
+const maxAlias = 128
+
+// truststoreKey is what a truststore follows from.
+type truststoreKey struct {
+	roots    [sha256.Size]byte
+	password string
+}
+
+// salts returns the bytes that stand where a keystore has random ones.
+func (k truststoreKey) salts() io.Reader {
+	var salts bytes.Buffer
+	for i := range byte(8) { // two salts and a vector of 16 bytes each are read
+		sum := sha256.Sum256(append(append(k.roots[:], i), k.password...))
+		salts.Write(sum[:])
+	}
+	return &salts
+}
+
+// truststores are those that were made last. All Secrets and ConfigMaps have the same, unless users
+// gave them passwords of their own.
+var truststores = recent{most: 16}
+
+// recent remembers the files that were made last. It is safe for concurrent use.
+type recent struct {
+	most int
+
+	mu    sync.Mutex
+	keys  []truststoreKey
+	files []File
+}
+
+// of returns the file of the key, from create if it is not remembered.
+func (r *recent) of(key truststoreKey, create func() (File, error)) (File, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if i := slices.Index(r.keys, key); i >= 0 {
+		return r.files[i], nil
+	}
+	file, err := create()
+	if err != nil {
+		return File{}, err
+	}
+	if len(r.keys) == r.most {
+		r.keys, r.files = r.keys[1:], r.files[1:]
+	}
+	r.keys, r.files = append(r.keys, key), append(r.files, file)
+	return file, nil
+}

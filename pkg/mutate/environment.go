@@ -1,0 +1,110 @@
+package mutate
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+)
+
+// environment returns the variables that are injected into every container, in order. The
+// caller must not change them.
+func (in *input) environment() []corev1.EnvVar {
+	if in.env != nil {
+		return in.env
+	}
+	ca := corev1.EnvVar{Name: api.EnvCAFile, Value: in.file(api.BundleKey)}
+	if in.choice.By == choose.ByNothing {
+		in.env = []corev1.EnvVar{ca}
+	} else {
+		in.env = []corev1.EnvVar{
+			{Name: api.EnvCertFile, Value: in.file(corev1.TLSCertKey)},
+			{Name: api.EnvKeyFile, Value: in.file(corev1.TLSPrivateKeyKey)},
+			ca,
+		}
+		for f := range (in.request.Formats & in.choice.Formats).Formats() {
+			if f.Variable != "" {
+				in.env = append(in.env, corev1.EnvVar{Name: f.Variable, Value: in.file(f.Files[0])})
+			}
+		}
+		if in.request.Formats&in.choice.Formats&formats.Encrypted() != 0 {
+			in.env = append(in.env, corev1.EnvVar{Name: api.EnvKeystorePassword, Value: in.choice.Password})
+		}
+	}
+	return in.env
+}
+
+// variables returns the values of the container's variables, injected ones included.
+func (in *input) variables(c *corev1.Container) map[string]string {
+	values := make(map[string]string, len(c.Env)+3)
+	if in.settings.Mode != api.ModeMount {
+		for _, e := range in.environment() {
+			values[e.Name] = e.Value
+		}
+	}
+	for _, e := range c.Env {
+		values[e.Name] = e.Value
+	}
+	return values
+}
+
+// indexEnv returns the index of the container's variable, or -1.
+func indexEnv(c *corev1.Container, name string) int {
+	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
+}
+
+// ownVariables returns the names of the variables that the container sets itself to something
+// else than is injected.
+func (in *input) ownVariables(c *corev1.Container) (own []string) {
+	for _, v := range in.environment() {
+		if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
+			own = append(own, v.Name)
+		}
+	}
+	return own
+}
+
+// envCheck finds something about the environment of a container. applies returns false, or true
+// and what exactly was found.
+type envCheck struct {
+	reason  rules.Reason
+	applies func(in *input, c *corev1.Container) (detail string, applies bool)
+}
+
+// envChecks only lead to notes. Both may apply to a container.
+var envChecks = []envCheck{
+	{rules.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
+		own := in.ownVariables(c)
+		return strings.Join(own, ", "), len(own) > 0
+	}},
+	{rules.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
+}
+
+// setEnvironment inserts the variables before the container's own, and those of its program
+// after the others. The kubelet expands variables in order, so the container's own can refer
+// to the injected ones.
+func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
+	for _, check := range envChecks {
+		if detail, ok := check.applies(in, c.Container); ok {
+			report.note(rules.Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
+		}
+	}
+	environment := in.environment()
+	missing := make([]corev1.EnvVar, 0, len(environment)+len(ofProgram))
+	for _, v := range environment {
+		i := indexEnv(c.Container, v.Name)
+		if i < 0 {
+			missing = append(missing, v)
+		}
+		if i < 0 || c.Env[i].Value == v.Value {
+			report.has(c, partEnv)
+		}
+	}
+	podpatch.Insert(patch, podpatch.Field(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
+}

@@ -1,0 +1,168 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/signer/certmanager"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+)
+
+const (
+	// sweepEvery is how often requests that nobody wants are looked for.
+	sweepEvery = time.Minute
+	// idle is how long nobody has asked for such a request: whoever waits looks once a minute.
+	idle = 10 * time.Minute
+)
+
+// note remembers that somebody waits for a request.
+func (c *Client) note(name, tenant string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pending[name]; p != nil {
+		p.wanted = now
+	} else {
+		c.pending[name] = &pending{tenant: tenant, wanted: now}
+	}
+}
+
+// use remembers that the answer to a request is in its Secret.
+func (c *Client) use(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.pending[name]; p != nil {
+		p.used = true
+	}
+}
+
+// admit takes a place for a request, if it has none, or returns that there is no room.
+func (c *Client) admit(name, tenant string, now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[name] != nil {
+		return nil
+	}
+	its := 0
+	for _, p := range c.pending {
+		if p.tenant == tenant {
+			its++
+		}
+	}
+	if len(c.pending) < maxPending && its < maxTenant {
+		c.pending[name] = &pending{tenant: tenant, wanted: now}
+		c.full = time.Time{}
+		return nil
+	}
+	if c.full.IsZero() {
+		c.full = now
+	}
+	return &issue.PendingError{Since: c.full, Again: 2 * time.Second, Message: fmt.Sprintf(
+		"as many certificates as are allowed wait for %s: %d, or %d for one namespace", c.config.Issuer, maxPending, maxTenant)}
+}
+
+// replaces deletes the request that was made for a Secret that now wants something else.
+func (c *Client) replaces(ctx context.Context, owner, name string) {
+	c.mu.Lock()
+	before := c.owners[owner]
+	c.owners[owner] = name
+	c.mu.Unlock()
+	if before != "" && before != name {
+		_ = c.forget(ctx, before) // the sweep tries again
+	}
+}
+
+// forget deletes a request and its key, and gives its place away.
+func (c *Client) forget(ctx context.Context, name string) error {
+	if err := c.delete(ctx, name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.pending, name)
+	for owner, its := range c.owners {
+		if its == name {
+			delete(c.owners, owner)
+		}
+	}
+	return nil
+}
+
+// Start deletes requests that nobody waits for, of this process or one before it, until ctx
+// ends. It runs while this process leads.
+func (c *Client) Start(ctx context.Context) error {
+	log := ctrl.Log.WithName("certmanager")
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		if n, err := c.Sweep(ctx); err != nil && ctx.Err() == nil {
+			log.Info("old requests were not looked for", "error", err.Error())
+		} else if n > 0 {
+			log.Info("requests deleted that nobody waits for", "requests", n)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Sweep deletes requests that nobody waits for, and returns how many.
+func (c *Client) Sweep(ctx context.Context) (int, error) {
+	requests, err := c.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	keys := &metav1.PartialObjectMetadataList{}
+	keys.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err = c.call(ctx, func(ctx context.Context) error {
+		return c.config.Live.List(ctx, keys, client.InNamespace(c.config.Namespace), client.MatchingLabels(certmanager.Labels(c.config.Instance)))
+	})
+	if err != nil {
+		return 0, err
+	}
+	there := map[string]string{} // the tenant by name
+	for i := range keys.Items {
+		there[keys.Items[i].Name] = certmanager.TenantOf(&keys.Items[i].ObjectMeta)
+	}
+	for _, r := range requests {
+		if !r.IsProbe() {
+			there[r.Name] = r.Tenant()
+		}
+	}
+	var errs []error
+	old := c.unwanted(there, c.config.Clock())
+	for _, name := range old {
+		errs = append(errs, c.forget(ctx, name))
+	}
+	return len(old), errors.Join(errs...)
+}
+
+// unwanted returns which of the requests that there are nobody waits for. Those that were
+// not known get a place, and are for a while taken to be waited for.
+func (c *Client) unwanted(there map[string]string, now time.Time) (old []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.swept = true
+	for name, tenant := range there {
+		switch p := c.pending[name]; {
+		case p == nil:
+			c.pending[name] = &pending{tenant: tenant, wanted: now}
+		case now.Sub(p.wanted) >= idle:
+			old = append(old, name)
+		}
+	}
+	for name, p := range c.pending {
+		if _, ok := there[name]; !ok && now.Sub(p.wanted) >= sweepEvery { // somebody deleted it
+			delete(c.pending, name)
+		}
+	}
+	return old
+}

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/certmanager"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+)
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A namespace with any number of Services leaves room for others, and all together are bounded.
+func TestRequestsAreBounded(t *testing.T) {
+	c := New(Config{Issuer: certmanager.Issuer{Kind: "ClusterIssuer", Name: "vault", Group: certmanager.Group}})
+	admitted := func(tenant string) (n int) {
+		for i := range 2 * maxPending {
+			if c.admit(fmt.Sprint(tenant, i), tenant, epoch) == nil {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, maxTenant, admitted("busy"))
+	assert.NoError(t, c.admit("shop", "shop", epoch), "another has room")
+	assert.Equal(t, maxPending-maxTenant-1, admitted("more"))
+	err := c.admit("last", "last", epoch.Add(time.Minute))
+	require.ErrorContains(t, err, "as many certificates as are allowed wait for ClusterIssuer/vault: 500, or 250 for one namespace")
+	pending := issue.Waiting(err)
+	require.NotNil(t, pending, "it is no failure")
+	assert.Equal(t, epoch, pending.Since, "it is said from when there was no room")
+	assert.NoError(t, c.admit("shop", "shop", epoch), "who has a place keeps it")
+	delete(c.pending, "shop")
+	require.NoError(t, c.admit("last", "last", epoch))
+	assert.True(t, c.full.IsZero())
+}
+
+func TestWhatNobodyWaitsForIsFound(t *testing.T) {
+	c := New(Config{})
+	there := map[string]string{"left": "shop", "waited": "shop"}
+	assert.Empty(t, c.unwanted(there, epoch), "of a process before this one: somebody may ask yet")
+	assert.True(t, c.swept)
+	c.note("waited", "shop", epoch.Add(5*time.Minute))
+	require.NoError(t, c.admit("new", "shop", epoch.Add(idle)), "it is being made")
+	assert.Equal(t, []string{"left"}, c.unwanted(there, epoch.Add(idle)))
+	assert.Contains(t, c.pending, "new")
+	delete(there, "waited")
+	c.unwanted(there, epoch.Add(idle))
+	assert.NotContains(t, c.pending, "waited", "somebody deleted it, and its place is free")
+}
+
+func TestFailures(t *testing.T) {
+	kind := schema.GroupKind{Group: certmanager.Group, Kind: certmanager.Kind}
+	resource := schema.GroupResource{Group: certmanager.Group, Resource: "certificaterequests"}
+	for name, c := range map[string]struct {
+		err    error
+		reason issue.Reason
+		says   string
+		broken bool
+	}{
+		"no such kind":   {&meta.NoKindMatchError{GroupKind: kind}, issue.ReasonUnreachable, "is cert-manager installed?", true},
+		"not found":      {apierrors.NewNotFound(resource, "x"), issue.ReasonUnreachable, "is cert-manager installed?", true},
+		"no answer":      {fmt.Errorf("create: %w", context.DeadlineExceeded), issue.ReasonUnreachable, "does not answer within 10s", true},
+		"not allowed":    {apierrors.NewForbidden(resource, "x", errors.New("no right")), issue.ReasonCARefused, "no right", false},
+		"not accepted":   {apierrors.NewInvalid(kind, "x", nil), issue.ReasonCARefused, "is invalid", false},
+		"out of its way": {apierrors.NewInternalError(errors.New("etcd")), issue.ReasonUnreachable, "etcd", true},
+	} {
+		err := failure(c.err)
+		require.NotNil(t, err, name)
+		assert.Equal(t, string(c.reason), err.Reason(), name)
+		assert.Contains(t, err.Error(), c.says, name)
+		assert.Equal(t, c.broken, err.Broken(), name)
+	}
+	assert.Nil(t, failure(nil))
+}
+
+// After a failure of the API server nobody asks for a while.
+func TestAnAPIThatIsNotServedIsLeftAlone(t *testing.T) {
+	now, calls := epoch, 0
+	c := New(Config{Clock: func() time.Time { return now }})
+	call := func() error {
+		return c.call(t.Context(), func(context.Context) error {
+			calls++
+			return apierrors.NewNotFound(schema.GroupResource{}, "x")
+		})
+	}
+	require.Error(t, call())
+	require.ErrorContains(t, call(), "is cert-manager installed?")
+	assert.Equal(t, 1, calls)
+	require.Error(t, c.Available())
+	now = now.Add(time.Second)
+	require.NoError(t, c.Available())
+	require.Error(t, call())
+	assert.Equal(t, 2, calls)
+}
+
+// A request of the cluster whose names are not in it, as of a kubelet's, is refused: an issuer
+// would sign what is in it.
+func TestNamesMustBeInTheCSR(t *testing.T) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	request := func(names ...string) issue.SigningRequest {
+		csr, err := certmanager.NewCSR(key, names, nil)
+		require.NoError(t, err)
+		return issue.SigningRequest{CSR: csr, DNSNames: []string{"a.shop.svc", "b.shop.svc"}}
+	}
+	pub, err := checkCSR(request("b.shop.svc", "a.shop.svc"))
+	require.NoError(t, err)
+	assert.Equal(t, key.Public(), pub)
+	for _, names := range [][]string{nil, {"a.shop.svc"}, {"a.shop.svc", "b.shop.svc", "c.shop.svc"}} {
+		_, err = checkCSR(request(names...))
+		require.ErrorContains(t, err, "takes the names from the certificate signing request")
+	}
+	_, err = checkCSR(issue.SigningRequest{CSR: []byte("x")})
+	assert.ErrorContains(t, err, "is not PEM")
+}

@@ -1,0 +1,19 @@
+package starttls
+
+// beginPostgres asks with SSLRequest, which PostgreSQL answers with one byte.
+// See https://www.postgresql.org/docs/current/protocol-message-formats.html
+func beginPostgres(c *conversation, _ string) error {
+	if err := c.say("SSLRequest", "\x00\x00\x00\x08\x04\xd2\x16\x2f"); err != nil {
+		return err
+	}
+	answer, err := c.first()
+	switch {
+	case err != nil:
+		return err
+	case answer == 'N':
+		return c.declined("N")
+	case answer != 'S':
+		return c.misunderstood(c.since(answer))
+	}
+	return nil
+}

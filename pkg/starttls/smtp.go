@@ -1,0 +1,63 @@
+package starttls
+
+import "strings"
+
+// beginSMTP says EHLO and STARTTLS. See RFC 3207.
+func beginSMTP(c *conversation, _ string) error {
+	if lines, err := c.reply(); err != nil {
+		return err
+	} else if !strings.HasPrefix(lines[0], "220") {
+		return c.misunderstood(lines[0])
+	}
+	if err := c.say("EHLO", "EHLO servingcert.invalid\r\n"); err != nil {
+		return err
+	}
+	lines, err := c.reply()
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(lines[0], "250") {
+		return c.misunderstood(lines[0])
+	}
+	offered := false
+	for _, line := range lines[1:] {
+		offered = offered || strings.EqualFold(strings.TrimSpace(line[4:]), "STARTTLS")
+	}
+	if !offered {
+		return c.declined(lines[len(lines)-1])
+	}
+	if err := c.say("STARTTLS", "STARTTLS\r\n"); err != nil {
+		return err
+	}
+	if lines, err = c.reply(); err != nil {
+		return err
+	}
+	switch lines[0][0] {
+	case '2':
+		return nil
+	case '4', '5': // 454 TLS not available due to temporary reason
+		return c.declined(lines[0])
+	}
+	return c.misunderstood(lines[0])
+}
+
+// reply returns the lines of one reply. Each has a code and one more character.
+func (c *conversation) reply() ([]string, error) {
+	var lines []string
+	for len(lines) < maxLines {
+		line, err := c.line()
+		if err != nil {
+			return nil, err
+		}
+		if len(line) == 3 {
+			line += " " // RFC 5321 wants it
+		}
+		if len(line) < 4 || line[0] < '2' || line[0] > '5' || line[3] != ' ' && line[3] != '-' {
+			return nil, c.misunderstood(line)
+		}
+		if lines = append(lines, line); line[3] == ' ' {
+			return lines, nil
+		}
+	}
+	return nil, c.misunderstood(lines[0])
+}

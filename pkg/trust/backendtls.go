@@ -1,0 +1,154 @@
+package trust
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// BackendTLSPolicy is the kind by which the Gateway API says how gateways call a Service
+// with TLS (GEP-1897, https://gateway-api.sigs.k8s.io/geps/gep-1897/). Older versions have
+// other fields.
+var BackendTLSPolicy = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "BackendTLSPolicy"}
+
+// BackendTLS is all that is known of a Service and of the policy with its name.
+type BackendTLS struct {
+	// Service is nil if there is none, or it is being deleted: its owner reference removes the
+	// policy.
+	Service metav1.Object
+	// OptedIn: the namespace has the label, and so ConfigMap servingcert-ca.crt.
+	OptedIn bool
+	// Policy is the one with the Service's name, nil if there is none.
+	Policy *unstructured.Unstructured
+	// Others are the names of the other policies that are for the Service.
+	Others []string
+}
+
+// PolicyAct is what is done to a policy.
+type PolicyAct string
+
+const (
+	PolicyStays  PolicyAct = ""
+	PolicyCreate PolicyAct = "create"
+	PolicyUpdate PolicyAct = "update"
+	PolicyDelete PolicyAct = "delete"
+)
+
+// PolicyCause is why a Service has no policy although it asks for one. Its values are the
+// actions of an event.
+type PolicyCause string
+
+const (
+	PolicyInvalid    PolicyCause = "ReadAnnotation" // the annotation is neither true nor false
+	PolicyForeign    PolicyCause = "FindPolicy"     // somebody else made one
+	PolicyNotOptedIn PolicyCause = "FindNamespace"  // the namespace is not opted in
+)
+
+// PolicyDecision is what to do about a Service's policy, or why it has none although it
+// asks for one.
+type PolicyDecision struct {
+	Act   PolicyAct
+	Cause PolicyCause
+	Why   string // for people; "" without a cause
+}
+
+// DecideBackendTLS returns what to do. The first rule that applies decides. What somebody
+// else made is never changed, nor doubled.
+func DecideBackendTLS(s BackendTLS) PolicyDecision {
+	if s.Service == nil {
+		return PolicyDecision{}
+	}
+	wants, err := api.WantsBackendTLSPolicy(s.Service.GetAnnotations())
+	ours := s.Policy != nil && IsOwnPolicy(s.Policy)
+	switch {
+	case err != nil:
+		return PolicyDecision{Cause: PolicyInvalid, Why: err.Error()}
+	case !wants && ours:
+		return PolicyDecision{Act: PolicyDelete}
+	case !wants:
+		return PolicyDecision{}
+	case s.Policy != nil && !ours:
+		return PolicyDecision{Cause: PolicyForeign, Why: fmt.Sprintf("BackendTLSPolicy %s exists and is not servingcert's: it is left alone", s.Policy.GetName())}
+	case !ours && len(s.Others) > 0:
+		return PolicyDecision{Cause: PolicyForeign, Why: fmt.Sprintf("BackendTLSPolicy %s is for this Service already", slices.Min(s.Others))}
+	case !s.OptedIn:
+		return PolicyDecision{Cause: PolicyNotOptedIn, Why: fmt.Sprintf("namespace %s is not labelled %s=%s", s.Service.GetNamespace(), api.LabelInject, api.InjectEnabled)}
+	case !ours:
+		return PolicyDecision{Act: PolicyCreate}
+	case !holdsPolicy(s.Policy, s.Service):
+		return PolicyDecision{Act: PolicyUpdate}
+	}
+	return PolicyDecision{}
+}
+
+// IsOwnPolicy reports whether the policy was made here: it says so itself, as who could
+// forge that may write it anyway.
+func IsOwnPolicy(policy metav1.Object) bool {
+	return policy.GetLabels()[api.LabelManagedBy] == FieldManager
+}
+
+// NewPolicy returns the policy of a Service: gateways call it with TLS by the name that its
+// certificate has, and verify that with the bundle of its namespace.
+func NewPolicy(service metav1.Object) *unstructured.Unstructured {
+	policy := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"targetRefs": []any{map[string]any{"group": "", "kind": "Service", "name": service.GetName()}},
+		"validation": map[string]any{
+			"caCertificateRefs": []any{map[string]any{"group": "", "kind": "ConfigMap", "name": api.BundleName}},
+			"hostname":          service.GetName() + "." + service.GetNamespace() + ".svc",
+		},
+	}}}
+	policy.SetGroupVersionKind(BackendTLSPolicy)
+	policy.SetNamespace(service.GetNamespace())
+	policy.SetName(service.GetName())
+	policy.SetLabels(map[string]string{api.LabelManagedBy: FieldManager})
+	policy.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.GetName(), UID: service.GetUID()}})
+	return policy
+}
+
+// holdsPolicy reports whether the policy has what NewPolicy would write; spec.options are
+// its users'.
+func holdsPolicy(policy *unstructured.Unstructured, service metav1.Object) bool {
+	want := NewPolicy(service)
+	same := func(path ...string) bool {
+		a, _, _ := unstructured.NestedFieldNoCopy(policy.Object, path...)
+		b, _, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
+		return reflect.DeepEqual(a, b)
+	}
+	return same("spec", "targetRefs") && same("spec", "validation") && reflect.DeepEqual(policy.GetOwnerReferences(), want.GetOwnerReferences())
+}
+
+// PolicyPatch returns the JSON merge patch that makes the policy of a Service what NewPolicy
+// returns, if it is still the one that was read.
+func PolicyPatch(policy *unstructured.Unstructured, service metav1.Object) map[string]any {
+	patch := NewPolicy(service).Object
+	spec, _ := patch["spec"].(map[string]any)
+	validation, _ := spec["validation"].(map[string]any)
+	have, _, _ := unstructured.NestedMap(policy.Object, "spec", "validation")
+	for field := range have { // such as wellKnownCACertificates, which would trust others too
+		if _, ok := validation[field]; !ok {
+			validation[field] = nil
+		}
+	}
+	metadata, _ := patch["metadata"].(map[string]any)
+	metadata["uid"], metadata["resourceVersion"] = string(policy.GetUID()), policy.GetResourceVersion()
+	return patch
+}
+
+// PolicyTargets returns the Services that a policy is for.
+func PolicyTargets(policy *unstructured.Unstructured) []string {
+	refs, _, _ := unstructured.NestedSlice(policy.Object, "spec", "targetRefs")
+	var names []string
+	for _, ref := range refs {
+		ref, _ := ref.(map[string]any)
+		if name, ok := ref["name"].(string); ok && ref["kind"] == "Service" && ref["group"] == "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,149 @@
+package chart
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/test/docs/commands"
+)
+
+// pages are those with blocks that are run, in the order in which they are: a page finds what those
+// before it left behind, and docs/uninstall.md leaves nothing.
+var pages = []string{
+	"deploy/README", "docs/tutorial", "docs/tls-beside-plaintext", "docs/install", "docs/operations", "docs/troubleshooting",
+	"docs/doctor", "docs/cli", "docs/trust", "docs/gateways", "docs/admission-policies", "docs/monitoring",
+	"docs/remote-ca", "docs/webhook-client-certificate", "docs/upgrade", "docs/uninstall",
+}
+
+// TestThePages runs the blocks of the documentation that are marked to be run, in their order, where
+// servingcert is installed and hack/demo/shop.yaml is applied. Of nodes there is only that pods are
+// ready. What a command prints is what the page shows.
+func TestThePages(t *testing.T) {
+	s := newWorld(t)
+	s.block(t, t.TempDir(), &commands.Block{Commands: []commands.Command{{Text: "kubectl apply -f " + filepath.Join(s.root, "hack/demo/shop.yaml") + `
+		kubectl -n shop wait --for=condition=servingcert.dev/Ready service/web
+		kubectl -n shop rollout status deployment`}}})
+	for _, page := range pages {
+		t.Run(page, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(root, page+".md"))
+			require.NoError(t, err)
+			blocks, err := commands.Blocks(string(text))
+			require.NoError(t, err)
+			dir, ran := t.TempDir(), false
+			for _, name := range []string{"deploy", "hack"} { // as in the repository, which commands must not write to
+				require.NoError(t, os.Symlink(filepath.Join(s.root, name), filepath.Join(dir, name)))
+			}
+			for i := range blocks {
+				if blocks[i].Run && !t.Failed() {
+					s.block(t, dir, &blocks[i])
+					ran = true
+				}
+			}
+			assert.True(t, ran, "no block is marked to be run")
+		})
+	}
+}
+
+// world is the control plane on which they are run.
+type world struct {
+	*installed.Cluster
+	root string
+	env  []string
+}
+
+func newWorld(t *testing.T) world {
+	t.Helper()
+	binaries, err := controlplane.Binaries(t.Context(), os.Stderr, controlplane.Kubectl)
+	require.NoError(t, err)
+	c, err := installed.New(installed.Options{
+		Name: "kubectl", Log: t.Output(), Once: true, Flags: map[string][]string{"signer": {"--ca-soak=1s", "--ca-reissue-window=4s"}},
+	})
+	t.Cleanup(func() { assert.NoError(t, c.Stop("")) })
+	require.NoError(t, err)
+	for _, program := range []string{"signer", "rotator", "webhook"} {
+		require.NoError(t, os.Symlink(filepath.Join(dir, program), c.Path("bin", program)))
+	}
+	require.NoError(t, c.StartPlane(t.Context()))
+	require.NoError(t, c.Install(t.Context()))
+	host, _, err := c.WebhookAddress(t.Context())
+	require.NoError(t, err)
+	run := func(name string, args ...string) {
+		p, err := c.Run(t.Context(), name, append(args, "--metrics-addr=0")...)
+		require.NoError(t, err)
+		require.NoError(t, p.AwaitReady(t.Context()))
+	}
+	run("signer")
+	run("rotator")
+	run("trust")
+	require.NoError(t, c.AwaitCABundle(t.Context()))
+	require.NoError(t, c.KeepVolume(t.Context()))
+	run("webhook", "--bind-address="+host, "--shutdown-delay=0s")
+	keepReady(t, c)
+	absolute, err := filepath.Abs(root)
+	require.NoError(t, err)
+	return world{c, absolute, []string{
+		"KUBECONFIG=" + c.Plane.KubeconfigFile(), "HOME=" + t.TempDir(),
+		"PATH=" + strings.Join([]string{filepath.Dir(binaries[controlplane.Kubectl]), dir, os.Getenv("PATH")}, string(filepath.ListSeparator)),
+	}}
+}
+
+// keepReady says of each pod that it is ready, as its kubelet would, until the test ends.
+func keepReady(t *testing.T, c *installed.Cluster) {
+	t.Helper()
+	pods := c.Clientset.CoreV1().Pods("")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for process.Sleep(ctx, 200*time.Millisecond) {
+			all, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
+			if err != nil {
+				continue // the next look may see them
+			}
+			for i := range all.Items {
+				pod := &all.Items[i]
+				pod.Status.Phase = corev1.PodRunning
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+				_, _ = c.Clientset.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}) // the same
+			}
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// block runs a block's commands in one shell, in dir, and compares what each prints.
+func (s world) block(t *testing.T, dir string, b *commands.Block) {
+	t.Helper()
+	const next = "-- next --"
+	script := b.After + "\necho " + next + "\n"
+	for _, c := range b.Commands {
+		script += b.Typed(c) + "\necho " + next + "\n"
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, s.env, time.Second
+	out, err := cmd.CombinedOutput()
+	if !assert.NoError(t, err, "the block of line %d:\n%s\n%s", b.Line, script, out) {
+		return
+	}
+	for i, printed := range strings.Split(string(out), next+"\n")[1:] {
+		if i < len(b.Commands) && b.Commands[i].Printed != "" {
+			c := b.Commands[i]
+			assert.True(t, commands.Shows(c.Printed, printed), "line %d: $ %s\nprints\n%s\nand the page shows\n%s", c.Line, c.Text, printed, c.Printed)
+		}
+	}
+}
