@@ -75,9 +75,9 @@ func (f *migrateCertManagerFlags) run() error {
 		}
 		_, _ = fmt.Fprintf(f.err, "%s: %s\n", what, judge.Escape(fmt.Sprintf("%s:%d: %s: %s", finding.File, finding.Line, finding.Object(), finding.Why)))
 	}
-	_, _ = fmt.Fprintf(f.err, "%d certificates converted, %d objects or fields kept\n", r.Converted, kept)
+	_, _ = fmt.Fprintf(f.err, "certificates converted: %d; objects or fields kept: %d\n", r.Converted, kept)
 	if r.Converted > 0 {
-		_, _ = fmt.Fprintln(f.err, "In a cluster that has them already, delete the Certificates and their Secrets: docs/operator-webhooks.md")
+		_, _ = fmt.Fprintln(f.err, "In a cluster that has them already, delete the Certificates and their Secrets: "+api.Documentation+"operator-webhooks.md")
 	}
 	if kept > 0 {
 		return errReported

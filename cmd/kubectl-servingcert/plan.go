@@ -163,7 +163,7 @@ var ways = map[plan.Way]struct {
 	how  style
 }{
 	plan.WayPort: {"add a port", doubt}, plan.WayNative: {"annotate", doubt}, plan.WayMove: {"move clients", doubt},
-	plan.WayDone: {"serves TLS", good}, plan.WayNone: {"not possible", bad},
+	plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
 }
 
 // portsToday says what each port speaks.

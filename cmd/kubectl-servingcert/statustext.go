@@ -53,7 +53,11 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 		return err
 	}
 	if len(r.Services) == 0 {
-		_, _ = fmt.Fprintln(f.out, "\nNo Service asks for a certificate.")
+		where := "."
+		if f.namespace != "" {
+			where = fmt.Sprintf(" in namespace %q; those of all namespaces are shown with -A.", f.namespace)
+		}
+		_, _ = fmt.Fprintln(f.out, "\nNo Service asks for a certificate"+where)
 	} else {
 		_, _ = fmt.Fprintln(f.out)
 		if err := columns.write(f.screen, append([][]cell{f.columns()}, f.rows(r.Services)...)...); err != nil {

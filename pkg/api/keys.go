@@ -15,6 +15,9 @@ import "github.com/servingcert/servingcert/pkg/formats"
 // Domain is the prefix of every key that servingcert reads or writes.
 const Domain = "servingcert.dev"
 
+// Documentation is the address below which the pages of docs/ are read.
+const Documentation = "https://github.com/servingcert/servingcert/blob/main/docs/"
+
 // Labels.
 const (
 	// LabelInject with InjectEnabled opts a namespace in. With InjectDisabled it opts a

@@ -3,6 +3,8 @@ package doctor
 import (
 	"slices"
 	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Level is how much a finding matters.
@@ -54,7 +56,7 @@ type Check struct {
 }
 
 // documentation is where the page of the checks is read.
-const documentation = "https://github.com/servingcert/servingcert/blob/main/docs/checks.md#"
+const documentation = api.Documentation + "checks.md#"
 
 // Link returns the address of the check's place in the documentation.
 func (id ID) Link() string { return documentation + id.Anchor() }

@@ -129,7 +129,7 @@ func (s *Service) steps(labelled bool) {
 	if slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
 		add("see who still speaks plaintext", "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
 	}
-	add("take plaintext away (docs/tls-beside-plaintext.md)")
+	add("take plaintext away (" + api.Documentation + "tls-beside-plaintext.md)")
 }
 
 // securely are the addresses with TLS.

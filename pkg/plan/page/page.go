@@ -24,12 +24,12 @@ var words = map[plan.Way]struct{ badge, about string }{
 	plan.WayPort:   {"add a port", "TLS by a port of its own"},
 	plan.WayNative: {"annotate", "the program takes a certificate"},
 	plan.WayMove:   {"move clients", "TLS is there, beside plaintext"},
-	plan.WayDone:   {"serves TLS", "nothing to do"},
+	plan.WayDone:   {"nothing to do", "its ports are TLS already"},
 	plan.WayNone:   {"not possible", "the page says why"},
 }
 
 var todays = map[plan.Today]string{
-	plan.TodayTLS: "TLS", plan.TodayOwn: "TLS, its own", plan.TodayDeclared: "TLS, it is said", plan.TodayProxy: "TLS, by the proxy",
+	plan.TodayTLS: "TLS", plan.TodayOwn: "TLS, its own", plan.TodayDeclared: "TLS, as its name says", plan.TodayProxy: "TLS, by the proxy",
 	plan.TodayAny: "TLS and plaintext", plan.TodayPlaintext: "plaintext", plan.TodayUnknown: "unknown",
 }
 
