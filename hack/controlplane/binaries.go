@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// The binaries that can be asked for. CoreDNS, metrics-server and cert-manager are what
-// pods of a node run (package node), so they are static as the others are.
+// The binaries that can be asked for. Those from CoreDNS on are what pods of a node run
+// (package node), so they are static as the others are.
 const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
@@ -25,6 +25,7 @@ const (
 	MetricsServer         = "metrics-server"
 	CertManager           = "cert-manager"
 	Prometheus            = "prometheus"
+	Traefik               = "traefik"
 )
 
 const (
@@ -42,6 +43,7 @@ const (
 	metricsServerModule = "hack/node/build/metrics-server"
 	certManagerModule   = "hack/node/build/cert-manager"
 	prometheusModule    = "hack/node/build/prometheus"
+	traefikModule       = "hack/node/build/traefik"
 )
 
 // source says what to build for a binary and, for the one line before a build,
@@ -64,6 +66,19 @@ var sources = map[string]source{
 	MetricsServer:         {metricsServerModule, "sigs.k8s.io/metrics-server/cmd/metrics-server", "2 minutes"},
 	CertManager:           {certManagerModule, ".", "2 minutes"},
 	Prometheus:            {prometheusModule, "github.com/prometheus/prometheus/cmd/prometheus", "2 minutes"},
+	Traefik:               {traefikModule, "github.com/traefik/traefik/v3/cmd/traefik", "4 minutes"},
+}
+
+// changes are those without which a binary cannot be built.
+var changes = map[string]Change{
+	Traefik: {"github.com/go-acme/lego/v5", "providers/dns/zz_gen_dns_providers.go", func(string) (string, error) {
+		dir, err := findModule(traefikModule)
+		if err != nil {
+			return "", err
+		}
+		content, err := os.ReadFile(filepath.Join(dir, "dns.go"))
+		return string(content), err
+	}},
 }
 
 // moduleFlags are flags of go build for what a module builds.

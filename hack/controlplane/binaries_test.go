@@ -41,7 +41,7 @@ func TestAssetsOfTheUserWin(t *testing.T) {
 	require.EqualError(t, err, "KUBEBUILDER_ASSETS="+dir+" has no executable kubectl; unset it and the pinned version is built")
 	_, err = Binaries(t.Context(), &log, "kubeadm")
 	require.EqualError(t, err, `binary "kubeadm" is unknown: there are cert-manager, coredns, etcd, kube-apiserver, kube-controller-manager, `+
-		`kube-proxy, kube-scheduler, kubectl, kubelet, metrics-server, prometheus`)
+		`kube-proxy, kube-scheduler, kubectl, kubelet, metrics-server, prometheus, traefik`)
 }
 
 func TestBuildOnce(t *testing.T) {

@@ -74,9 +74,13 @@ func findModule(module string) (string, error) {
 // moduleContent is all that decides about what a module builds: what it requires,
 // and its own code if it has any.
 func moduleContent(dir string) ([]byte, error) {
-	code, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		return nil, err
+	var code []string
+	for _, pattern := range []string{"*.go", "*/*.go"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		code = append(code, files...)
 	}
 	var content []byte
 	for _, file := range append([]string{filepath.Join(dir, "go.mod"), filepath.Join(dir, "go.sum")}, code...) {
@@ -168,7 +172,13 @@ func (b *builder) build(ctx context.Context, name, path string) error {
 	start := time.Now()
 	tmp := path + ".tmp"
 	defer os.Remove(tmp)
-	if err := b.compile(ctx, src.pkg, tmp); err != nil {
+	var err error
+	if change, ok := changes[name]; ok {
+		err = b.buildChanged(ctx, name, change, tmp)
+	} else {
+		err = b.compile(ctx, src.pkg, tmp)
+	}
+	if err != nil {
 		fmt.Fprintln(b.log, "failed")
 		return err
 	}

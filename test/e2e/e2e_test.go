@@ -183,6 +183,7 @@ func (c *cluster) followAll(ctx context.Context, scenes []*scene) error {
 			}
 			all = append(all, targets...)
 		}
+		all = append(all, s.routes...)
 	}
 	return c.follow(ctx, all)
 }

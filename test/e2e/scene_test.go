@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
 // A scene is one thing that users rely on. All scenes are on at the same time, and
@@ -24,6 +26,8 @@ type scene struct {
 	// are up. Of those that reload the runner itself sees, after a renewal, that all
 	// their pods serve the new certificate, by the same processes.
 	servers []server
+	// routes are other ways to the servers that the clients ask: addresses, a gateway.
+	routes []handshake.Target
 	// leftOut says why the scene cannot be played in this cluster, or "".
 	leftOut func(c *cluster) string
 	// onlyNamed: it is played only if -scenes names it, as it takes long.

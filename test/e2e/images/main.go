@@ -73,10 +73,14 @@ func kubernetes(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// builtOfModules are programs that run beside servingcert: what issues certificates, too, and
-// what watches it.
+// builtOfModules are programs that run beside servingcert: what issues certificates, too, what
+// watches it, and a gateway.
 func builtOfModules(ctx context.Context, out string) error {
-	return errors.Join(ofBuilt(ctx, out, controlplane.CertManager), ofBuilt(ctx, out, controlplane.Prometheus))
+	var errs []error
+	for _, name := range []string{controlplane.CertManager, controlplane.Prometheus, controlplane.Traefik} {
+		errs = append(errs, ofBuilt(ctx, out, name))
+	}
+	return errors.Join(errs...)
 }
 
 func ofBuilt(ctx context.Context, out, name string) error {
