@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -87,7 +88,7 @@ func (n *Node) apiServerArgs() []string {
 		"--allow-privileged=true",
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
-		"--service-cluster-ip-range=" + n.Services.String(),
+		"--service-cluster-ip-range=" + n.families(n.Services, func(a addresses) fmt.Stringer { return a.Services }),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + pki("serviceaccount.key"),
 		"--service-account-signing-key-file=" + pki("serviceaccount.key"),
@@ -140,7 +141,7 @@ func (n *Node) proxyArgs() []string {
 		"--hostname-override=" + nodeName,
 		"--proxy-mode=iptables",
 		"--bind-address=" + n.NodeIP.String(),
-		"--cluster-cidr=" + n.Pods.String(),
+		"--cluster-cidr=" + n.families(n.Pods, func(a addresses) fmt.Stringer { return a.Pods }),
 		"--healthz-bind-address=" + n.at(10256),
 		"--metrics-bind-address=" + n.at(10249),
 		// The machine's limits are not the node's to change.
@@ -158,7 +159,7 @@ func (n *Node) kubeletArgs() []string {
 		"--root-dir=" + n.path("kubelet"),
 		"--cert-dir=" + n.path("kubelet", "pki"),
 		"--hostname-override=" + nodeName,
-		"--node-ip=" + n.NodeIP.String(),
+		"--node-ip=" + n.families(n.NodeIP, func(a addresses) fmt.Stringer { return a.NodeIP }),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -38,9 +39,29 @@ type layout struct {
 	Pods     netip.Prefix
 	APIIP    netip.Addr // ClusterIP of Service default/kubernetes
 	DNSIP    netip.Addr // ClusterIP of Service kube-system/kube-dns
+
+	// V6 are the same in IPv6; nil if the machine has none. The node is dual-stack then, and IPv4
+	// is its first family.
+	V6 *addresses
 }
 
+// addresses are those of one family, as in a layout.
+type addresses struct {
+	Subnet, Link, Services, Pods netip.Prefix
+	HostIP, NodeIP               netip.Addr
+}
+
+// newLayout is the layout of a node on this machine.
 func newLayout(dir, subnet string) (layout, error) {
+	l, err := layoutOf(dir, subnet)
+	if disabled, readErr := os.ReadFile("/proc/sys/net/ipv6/conf/all/disable_ipv6"); err != nil || readErr != nil || strings.TrimSpace(string(disabled)) != "0" {
+		l.V6 = nil
+	}
+	return l, err
+}
+
+// layoutOf is the layout on a machine that has IPv6.
+func layoutOf(dir, subnet string) (layout, error) {
 	if dir == "" {
 		dir = DefaultDir
 	}
@@ -74,7 +95,28 @@ func newLayout(dir, subnet string) (layout, error) {
 		Pods:     netip.PrefixFrom(at(128, 0), 17),
 		APIIP:    at(64, 1),
 		DNSIP:    at(64, 10),
+		V6:       v6(b[0], b[1]),
 	}, nil
+}
+
+// v6 are the addresses in IPv6 of the node whose subnet in IPv4 begins with two bytes: unique local
+// ones (RFC 4193). No API server takes more than 20 bits for Services.
+func v6(first, second byte) *addresses {
+	at := func(part, last byte) netip.Addr {
+		return netip.AddrFrom16([16]byte{0xfd, 0x53, 0, 0x43, first, second, 7: part, 15: last})
+	}
+	return &addresses{
+		Subnet: netip.PrefixFrom(at(0, 0), 48), Link: netip.PrefixFrom(at(0, 0), 126), HostIP: at(0, 1), NodeIP: at(0, 2),
+		Services: netip.PrefixFrom(at(1, 0), 112), Pods: netip.PrefixFrom(at(2, 0), 64),
+	}
+}
+
+// families joins what is given of both families, or of IPv4 alone.
+func (l layout) families(v4 fmt.Stringer, v6 func(addresses) fmt.Stringer) string {
+	if l.V6 == nil {
+		return v4.String()
+	}
+	return v4.String() + "," + v6(*l.V6).String()
 }
 
 // path is a path below the node's directory.
@@ -107,8 +149,8 @@ func (l layout) privateDirs() map[string]string {
 func (l layout) overlap(networks []netip.Prefix) error {
 	for _, n := range networks {
 		// The default route overlaps with everything and is in nobody's way.
-		if n.Bits() > 0 && n.Overlaps(l.Subnet) {
-			return fmt.Errorf("this machine has a route to %s, which overlaps with %s: choose another --subnet", n, l.Subnet)
+		if n.Bits() > 0 && (n.Overlaps(l.Subnet) || l.V6 != nil && n.Overlaps(l.V6.Subnet)) {
+			return fmt.Errorf("this machine has a route to %s, which overlaps with %s: choose another --subnet", n, l.families(l.Subnet, func(a addresses) fmt.Stringer { return a.Subnet }))
 		}
 	}
 	return nil

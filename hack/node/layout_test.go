@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 )
 
 func TestLayout(t *testing.T) {
-	l, err := newLayout("", "")
+	l, err := layoutOf("", "")
 	require.NoError(t, err)
 	require.Equal(t, layout{
 		Dir: "/var/lib/servingcert-node", Name: "svcert-10-88",
@@ -19,7 +20,15 @@ func TestLayout(t *testing.T) {
 		Services: netip.MustParsePrefix("10.88.64.0/18"),
 		Pods:     netip.MustParsePrefix("10.88.128.0/17"),
 		APIIP:    netip.MustParseAddr("10.88.64.1"), DNSIP: netip.MustParseAddr("10.88.64.10"),
+		V6: &addresses{
+			Subnet: netip.MustParsePrefix("fd53:43:a58::/48"), Link: netip.MustParsePrefix("fd53:43:a58::/126"),
+			HostIP: netip.MustParseAddr("fd53:43:a58::1"), NodeIP: netip.MustParseAddr("fd53:43:a58::2"),
+			Services: netip.MustParsePrefix("fd53:43:a58:1::/112"), Pods: netip.MustParsePrefix("fd53:43:a58:2::/64"),
+		},
 	}, l)
+	services := func(a addresses) fmt.Stringer { return a.Services }
+	require.Equal(t, "10.88.64.0/18,fd53:43:a58:1::/112", l.families(l.Services, services))
+	require.Equal(t, "10.88.64.0/18", layout{}.families(l.Services, services))
 	require.True(t, l.Link.Contains(l.HostIP) && l.Link.Contains(l.NodeIP))
 	require.True(t, l.Services.Contains(l.APIIP) && l.Services.Contains(l.DNSIP))
 	for _, part := range []netip.Prefix{l.Link, l.Services, l.Pods} {

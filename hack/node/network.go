@@ -21,25 +21,36 @@ func (n *Node) connect(ctx context.Context) error {
 		return err
 	}
 	pid := pids[holder]
-	link := func(ip netip.Addr) string { return netip.PrefixFrom(ip, n.Link.Bits()).String() }
-	for _, args := range [][]string{
+	link := func(ip netip.Addr, link netip.Prefix) string { return netip.PrefixFrom(ip, link.Bits()).String() }
+	outside := [][]string{
 		{"link", "add", n.Name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
 		{"link", "set", n.Name, "alias", n.Dir}, // whose it is; see checkOwner
-		{"address", "add", link(n.HostIP), "dev", n.Name},
+		{"address", "add", link(n.HostIP, n.Link), "dev", n.Name},
 		{"link", "set", n.Name, "up"},
 		{"route", "add", n.Subnet.String(), "via", n.NodeIP.String(), "dev", n.Name},
-	} {
+	}
+	inside := [][]string{
+		{"ip", "link", "set", "lo", "up"},
+		{"ip", "address", "add", link(n.NodeIP, n.Link), "dev", "eth0"},
+		{"ip", "link", "set", "eth0", "up"},
+		{"ip", "route", "add", "default", "via", n.HostIP.String()},
+		{"sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"},
+	}
+	if v6 := n.V6; v6 != nil { // nodad: nobody else has the addresses, so they need not be tried for a second
+		outside = append(outside,
+			[]string{"address", "add", link(v6.HostIP, v6.Link), "dev", n.Name, "nodad"},
+			[]string{"route", "add", v6.Subnet.String(), "via", v6.NodeIP.String(), "dev", n.Name})
+		inside = append(inside,
+			[]string{"ip", "address", "add", link(v6.NodeIP, v6.Link), "dev", "eth0", "nodad"},
+			[]string{"ip", "route", "add", "default", "via", v6.HostIP.String()},
+			[]string{"sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding; echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad"})
+	}
+	for _, args := range outside {
 		if err := run(exec.CommandContext(ctx, "ip", args...)); err != nil {
 			return err
 		}
 	}
-	for _, args := range [][]string{
-		{"ip", "link", "set", "lo", "up"},
-		{"ip", "address", "add", link(n.NodeIP), "dev", "eth0"},
-		{"ip", "link", "set", "eth0", "up"},
-		{"ip", "route", "add", "default", "via", n.HostIP.String()},
-		{"sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"},
-	} {
+	for _, args := range inside {
 		if err := run(n.enter(ctx, pid, args...)); err != nil {
 			return err
 		}
@@ -88,11 +99,15 @@ func run(cmd *exec.Cmd) error {
 
 // checkRoutes refuses a subnet that this machine uses otherwise.
 func (l layout) checkRoutes(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "ip", "-4", "route", "show").Output()
-	if err != nil {
-		return fmt.Errorf("ip -4 route show: %w", err)
+	var all []netip.Prefix
+	for _, family := range []string{"-4", "-6"} {
+		out, err := exec.CommandContext(ctx, "ip", family, "route", "show").Output()
+		if err != nil {
+			return fmt.Errorf("ip %s route show: %w", family, err)
+		}
+		all = append(all, routes(string(out))...)
 	}
-	return l.overlap(routes(string(out)))
+	return l.overlap(all)
 }
 
 // routes are the destinations that ip route show lists.

@@ -52,6 +52,10 @@ func (c *cluster) kubeletAsks(t *testing.T, s *scene) (first string) {
 	require.NoError(t, err)
 	require.NoError(t, deploy.ApplyObjects(t.Context(), c.admin, owner, objects))
 	nodes := netip.PrefixFrom(c.machine.NodeIP, 24).Masked()
+	cidrs := nodes.String()
+	if c.machine.V6 != nil {
+		cidrs += "," + c.machine.V6.Link.String()
+	}
 	// The certificate of before stays in the configuration: it is served until the first request is signed.
 	config := c.ofNode("config", "kubelet.yaml")
 	content, err := os.ReadFile(config)
@@ -70,7 +74,7 @@ func (c *cluster) kubeletAsks(t *testing.T, s *scene) (first string) {
 		return err
 	})
 	start := time.Now()
-	c.setArgs(t, "signer", "--approve-kubelet-serving", "--node-cidrs="+nodes.String())
+	c.setArgs(t, "signer", "--approve-kubelet-serving", "--node-cidrs="+cidrs)
 	var leaf *x509.Certificate
 	eventually(t, starting, "the kubelet serves a certificate that it asked for", func(ctx context.Context) (err error) {
 		if leaf, err = c.kubeletServes(ctx); err != nil {

@@ -1,0 +1,65 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/test/e2e/handshake"
+)
+
+// dualStackScene: all pods have an address of each family. The clients ask each address of the
+// Services, and each of the pods.
+func dualStackScene() *scene {
+	of := func(service string, port int) server {
+		return server{namespace: "e2e-dualstack", service: service, secret: service + "-tls", port: port, reloads: true}
+	}
+	both, six, beside := of("both", 8443), of("six", 8443), of("beside", 15444)
+	s := &scene{
+		name: "dualstack", about: "Services of both families and of IPv6 alone, a proxy by IPv6", manifest: "dualstack.yaml",
+		servers: []server{both, six, beside},
+		leftOut: func(c *cluster) string {
+			if c.machine == nil || c.machine.V6 == nil {
+				return "needs a node of this machine, which has IPv6"
+			}
+			return ""
+		},
+	}
+	s.up = func(t *testing.T, c *cluster) {
+		for _, srv := range s.servers {
+			c.starts(t, srv, "/", "hello from "+srv.service)
+			s.routes = append(s.routes, c.addressesOf(t, srv)...)
+		}
+		c.servesPlaintext(t, "http://"+beside.name()+"/", "hello from beside")
+		families := map[bool]int{}
+		for _, route := range s.routes {
+			families[netip.MustParseAddrPort(route.Address).Addr().Is6()]++
+		}
+		s.note(fmt.Sprintf("followed at %d addresses of IPv6 and %d of IPv4", families[true], families[false]))
+	}
+	return s
+}
+
+// addressesOf are the addresses of a server and of its pods, which have one of each family.
+func (c *cluster) addressesOf(t *testing.T, s server) (all []handshake.Target) {
+	t.Helper()
+	svc, err := c.service(t.Context(), s.namespace, s.service)
+	require.NoError(t, err)
+	for _, ip := range svc.Spec.ClusterIPs {
+		all = append(all, handshake.Target{Address: net.JoinHostPort(ip, "443"), Name: s.name()})
+	}
+	pods, err := c.podsOf(t.Context(), s)
+	require.NoError(t, err)
+	for i := range pods {
+		if assert.Len(t, pods[i].Status.PodIPs, 2, "addresses of pod %s", pods[i].Name) {
+			all = append(all, handshake.Target{Address: net.JoinHostPort(pods[i].Status.PodIPs[1].IP, fmt.Sprint(s.port)), Name: s.name()})
+		}
+	}
+	return all
+}
