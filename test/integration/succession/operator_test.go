@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +24,6 @@ import (
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -71,7 +69,7 @@ func newOperator(t *scene) *operator {
 	t.Helper()
 	c, err := client.New(t.plane.AdminConfig(), client.Options{})
 	require.NoError(t, err)
-	nameWebhooks(t)
+	nameWebhooks(t, c)
 	return &operator{client: c}
 }
 
@@ -186,21 +184,19 @@ func atOwnPort(t *scene, obj *unstructured.Unstructured) {
 	}
 }
 
-// nameWebhooks does what value trust.mutatingWebhookConfigurations, and the other, do.
-func nameWebhooks(t *scene) {
+// nameWebhooks applies the role of docs/trust.md, for the operator's configurations.
+func nameWebhooks(t *scene, c client.Client) {
 	t.Helper()
-	meta := metav1.ObjectMeta{Name: "servingcert-trust-more-webhooks"}
-	_, err := t.admin.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"admissionregistration.k8s.io"}, Verbs: []string{"patch"},
-		Resources:     []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
-		ResourceNames: []string{"widgets-mutating-webhook-configuration", "widgets-validating-webhook-configuration"},
-	}}}, metav1.CreateOptions{})
+	page, err := os.ReadFile("../../../docs/trust.md")
 	require.NoError(t, err)
-	_, err = t.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: api.DefaultNamespace, Name: "servingcert-trust"}},
-	}, metav1.CreateOptions{})
+	_, block, found := strings.Cut(string(page), "# servingcert-trust-more-webhooks.yaml\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	require.Contains(t, block, "[my-webhooks]")
+	block = strings.Replace(block, "my-webhooks]", "widgets-mutating-webhook-configuration, widgets-validating-webhook-configuration]", 1)
+	objects, err := deploy.Decode([]byte(block))
 	require.NoError(t, err)
+	require.NoError(t, deploy.ApplyObjects(t.Context(), c, "test", objects))
 }
 
 func widget(version, name string) *unstructured.Unstructured {
