@@ -201,8 +201,9 @@ func TestAPodThatIsBeingDeleted(t *testing.T) {
 	require.NoError(t, admin.Delete(t.Context(), change, client.GracePeriodSeconds(0)))
 	r.counts(t, s.ns, map[string]int{"current": 1})
 	dials := s.servers[0].dials.Load()
-	s.servers[1].pair.Store(s.renew(t))
+	renewed := s.renew(t)
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	s.servers[1].pair.Store(renewed)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.Equal(t, dials, s.servers[0].dials.Load())
 }
