@@ -24,6 +24,13 @@ const (
 	runFile = "../../../test/programs/run.txt"
 )
 
+// examples are links that follow what a person has to do, by program. They are on the page alone:
+// the webhook's warnings cannot show links.
+var examples = map[string]string{
+	"envoy": " [Example](serving-from-a-program.md#envoy).",
+	"nginx": " [Script that reloads it](serving-from-a-program.md#nginx), or [a proxy](tls-beside-plaintext.md).",
+}
+
 // TestPage holds the lists in docs/programs.md to the table.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile(pageFile)
@@ -54,7 +61,7 @@ func page(table Table, ran []string) string {
 		name := `<a id="` + p.Name + `"></a>**` + p.Name + "**"
 		sources := sourcesOf(p)
 		if !p.Takes() {
-			fmt.Fprintf(&none, "| %s%s | %s | %s |\n", name, namesOf(p), cell(p.None), sources)
+			fmt.Fprintf(&none, "| %s%s | %s%s | %s |\n", name, namesOf(p), cell(p.None), examples[p.Name], sources)
 			continue
 		}
 		counts[p.Reload]++
