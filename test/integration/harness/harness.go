@@ -12,9 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,6 +62,26 @@ func Await(ctx context.Context, what func() error) error {
 		return fmt.Errorf("not within %s: %w", Soon, err)
 	}
 	return nil
+}
+
+// Logger logs to the test until it ends, and nothing after that. A manager's events are
+// written, and may fail, after it was stopped (client-go's event_broadcaster.go), and whoever
+// logs to a test while that ends races with it.
+func Logger(t testing.TB) logr.Logger {
+	var mu sync.Mutex
+	ended := false
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+	})
+	return funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			t.Log(prefix, args)
+		}
+	}, funcr.Options{})
 }
 
 // envPrograms names a directory with the programs of cmd, as make test has just built them

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +66,7 @@ func (r *rotator) start(t *testing.T, with ...func(*trustcontroller.Config)) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:  scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		Logger:  testr.New(t),
+		Logger:  harness.Logger(t),
 	})
 	require.NoError(t, err)
 	config := trustcontroller.DefaultConfig()
