@@ -51,6 +51,7 @@ type entry[T any] struct {
 	version uint64
 	value   T
 	until   time.Time
+	echoed  bool // the cache has seen it
 }
 
 // NewWritten returns a memory of no writes.
@@ -95,7 +96,7 @@ func (w *Written[T]) end(key types.NamespacedName) {
 func (w *Written[T]) Put(key types.NamespacedName, resourceVersion string, value T, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	written := entry[T]{version(resourceVersion), value, now.Add(WrittenFor)}
+	written := entry[T]{version: version(resourceVersion), value: value, until: now.Add(WrittenFor)}
 	u := w.underWay[key]
 	if u == nil {
 		w.entries[key] = written
@@ -112,18 +113,21 @@ func (w *Written[T]) Put(key types.NamespacedName, resourceVersion string, value
 }
 
 // Newer returns what was written to the object, and whether the cache is behind it.
-// The cache holds cachedVersion, "" if it does not hold the object. Once the cache
-// is not behind, or WrittenFor is over, the write is returned a last time and then
-// forgotten.
+// The cache holds cachedVersion, "" if it does not hold the object. Once WrittenFor is over,
+// the write is returned a last time and then forgotten; once the cache is not behind, it is
+// forgotten echoFor later, as others may have read the cache before.
 func (w *Written[T]) Newer(key types.NamespacedName, cachedVersion string, now time.Time) (value T, behind bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	e, ok := w.entries[key]
-	if !ok {
+	switch {
+	case !ok:
 		return value, false
-	}
-	if version(cachedVersion) >= e.version || now.After(e.until) {
+	case now.After(e.until):
 		delete(w.entries, key)
+		return e.value, false
+	case version(cachedVersion) >= e.version:
+		w.forgetAfter(key, e.version, now)
 		return e.value, false
 	}
 	return e.value, true
@@ -159,8 +163,14 @@ func (w *Written[T]) Echo(key types.NamespacedName, resourceVersion string, now 
 	return value, u != nil
 }
 
-// forgetAfter forgets the write that the cache has seen now, once echoFor is over.
+// forgetAfter forgets the write that the cache has seen now, or before, once echoFor is over.
 func (w *Written[T]) forgetAfter(key types.NamespacedName, version uint64, now time.Time) {
+	e, ok := w.entries[key]
+	if !ok || e.version != version || e.echoed {
+		return
+	}
+	e.echoed = true
+	w.entries[key] = e
 	w.echoes = append(w.echoes, echoed{key, version, now.Add(echoFor)})
 	if !w.timed {
 		w.forgetLater()
