@@ -62,20 +62,41 @@ func configureClientCertificate(dir string) (ca *certs.Authority, flag string, e
 	return ca, "--admission-control-config-file=" + configuration, os.WriteFile(configuration, fmt.Appendf(nil, admissionConfiguration, kubeconfig), 0o600)
 }
 
-// stranger sends a review to the webhook as any pod of the cluster could, with a client
-// certificate or with none.
-func stranger(t require.TestingT, ctx testing.TB, pairs ...certs.KeyPair) error {
+// strangersTLS is how any pod of the cluster could call the webhook, with a client certificate
+// or with none.
+func strangersTLS(t require.TestingT, pairs ...certs.KeyPair) (config *tls.Config, address string) {
 	roots := x509.NewCertPool()
 	roots.AddCert(hook.authority.cert)
-	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: webhookName + "." + systemNamespace + ".svc"}
+	config = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: webhookName + "." + systemNamespace + ".svc"}
 	for _, p := range pairs {
 		pair, err := tls.X509KeyPair(p.CertPEM, p.KeyPEM)
 		require.NoError(t, err)
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
+	return config, net.JoinHostPort(hook.address, fmt.Sprint(webhookPort))
+}
+
+// alert returns that with which the webhook ends a stranger's handshake. In TLS 1.3 it
+// follows what is a whole handshake to the client. Whoever sends a request meanwhile may find
+// the connection closed before it reads the alert, so nothing is sent.
+func alert(t *testing.T, pairs ...certs.KeyPair) error {
+	t.Helper()
+	config, address := strangersTLS(t, pairs...)
+	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // the other side may have gone before
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	_, err = conn.Read(make([]byte, 1))
+	return err
+}
+
+// stranger sends a review to the webhook as any pod of the cluster could.
+func stranger(t require.TestingT, ctx testing.TB, pairs ...certs.KeyPair) error {
+	config, address := strangersTLS(t, pairs...)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	url := "https://" + net.JoinHostPort(hook.address, fmt.Sprint(webhookPort)) + admission.Path
-	req, err := http.NewRequestWithContext(ctx.Context(), http.MethodPost, url, strings.NewReader("{}"))
+	req, err := http.NewRequestWithContext(ctx.Context(), http.MethodPost, "https://"+address+admission.Path, strings.NewReader("{}"))
 	require.NoError(t, err)
 	resp, err := client.Do(req)
 	if err == nil {
@@ -107,9 +128,17 @@ func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 	pod, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	injected(t, pod, "web-tls")
-	require.ErrorContains(t, stranger(t, t), "certificate required")
-	require.ErrorContains(t, stranger(t, t, issue(other, apiServerName)), "tls: unknown certificate authority")
-	require.ErrorContains(t, stranger(t, t, issue(clientAuthority, "system:node:n1")), "tls: bad certificate")
+	for _, refused := range []struct {
+		with  string
+		pairs []certs.KeyPair
+	}{
+		{"tls: certificate required", nil},
+		{"tls: unknown certificate authority", []certs.KeyPair{issue(other, apiServerName)}},
+		{"tls: bad certificate", []certs.KeyPair{issue(clientAuthority, "system:node:n1")}},
+	} {
+		require.ErrorContains(t, alert(t, refused.pairs...), refused.with)
+		require.Error(t, stranger(t, t, refused.pairs...), refused.with)
+	}
 	require.NoError(t, stranger(t, t, issue(clientAuthority, apiServerName)))
 
 	// The file names another CA: kube-apiserver is a stranger too, until it is back.
@@ -139,7 +168,9 @@ func TestAnAPIServerWithoutACertificateIsRefused(t *testing.T) {
 	t.Cleanup(func() { restart(t, hook.dir) })
 	_, err = client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
 	require.ErrorContains(t, err, `failed calling webhook "pods.servingcert.dev"`)
-	require.ErrorContains(t, err, "tls: unknown certificate authority")
+	its, err := clientAuthority.IssueClient("apiserver-again", apiServerName)
+	require.NoError(t, err)
+	require.ErrorContains(t, alert(t, its), "tls: unknown certificate authority")
 }
 
 // TestTheClientCAMayComeLater: until it is there, nobody is answered and the webhook is not
